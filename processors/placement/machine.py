@@ -75,7 +75,7 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 13
+    logic: ClassVar[int] = 14
     state: ClassVar[int] = 10
     conversions: ClassVar[Conversions] = {}
 

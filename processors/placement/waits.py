@@ -1,5 +1,5 @@
-"""What waits for a place, in the order in which it is served: jobs that are bound to hosts before others, what is
-entitled before what is borrowed, then by the number of its admission.
+"""What waits for a place, in the order in which it is served: what is entitled before what is borrowed, of either jobs
+that are bound to hosts before others, then by the number of its admission.
 
 Tasks admitted together, a range of one job, have one number. So what waits is kept as ranges, each with how many of its
 tasks wait at which rank; which these are, the columns say.
@@ -53,7 +53,7 @@ class Waits:
         self.parking = 0
         """How many tasks are to be parked."""
         self.bound: dict[str, None] = {}
-        """The jobs with tasks that are bound to hosts: these are served first, for they have nowhere else to go."""
+        """The jobs with tasks that are bound to hosts, of a rank served first: they have nowhere else to go."""
         self._jobs = jobs
         self._arena = arena
         self._at = at
@@ -130,13 +130,12 @@ class Waits:
     def in_order(self) -> Iterator[tuple[int, Range]]:
         """Ranges in the order in which they are served, each with the rank that is served now."""
         numbers = sorted(self.ranges)
-        bound = [number for number in numbers if self.ranges[number].job_id in self.bound] if self.bound else []
-        others = sorted({*numbers}.difference(bound)) if bound else numbers
-        for part in (bound, others):
-            for rank in RANKS:
-                for number in part:
-                    if self.ranges[number].counts[rank]:
-                        yield rank, self.ranges[number]
+        if self.bound:
+            numbers.sort(key=lambda number: self.ranges[number].job_id not in self.bound)
+        for rank in RANKS:
+            for number in numbers:
+                if self.ranges[number].counts[rank]:
+                    yield rank, self.ranges[number]
 
     def slots(self, rank: int, known: Range) -> I64:
         """Those of a range that wait at a rank, ascending."""

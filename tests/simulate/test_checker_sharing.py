@@ -20,6 +20,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Cause
 from events.records.pools import PoolDefined
+from events.records.rounds import TimerPassed
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.preemptions import Preemptions
 from tests.simulate.checked import (
@@ -301,6 +302,29 @@ def test_what_is_kept_is_free_again_when_the_time_is_over_or_the_order_void() ->
     world.placement([ended("victim", 2)], [placed("quick", 0)])
 
 
+def test_what_a_victims_next_run_keeps_is_not_missed() -> None:
+    """It ended by itself before it was told to leave, and its host is kept for it."""
+    for hold in (1, 0):
+        world = contended(taker=job("taker", "/b", cpu=2000))
+        world.placement([], [asked(2, 3)])
+        world.placement([replace(ended("victim", 2, outcome=Outcome.FAILED), hold=pack_ints([hold]))])
+        world.waits(job("quick", "/b"))
+        kept = "h: 5000 of 4000 cpu" if hold else "gives others what is kept on h"
+        with pytest.raises(Violation, match=kept):
+            world.placement([], [placed("quick", 0)])
+
+
+@pytest.mark.parametrize("due", [10 * MINUTE, 10 * MINUTE - 1])
+def test_nothing_is_kept_for_a_plan_whose_time_is_over_before_others_ask(due: int) -> None:
+    world = contended()
+    world.waits(job("second", "/b"))
+    world.placement([], [asked(3)])
+    world.later(11 * MINUTE)
+    passed = TimerPassed(machine="placement", due_ms=START + due)
+    with nullcontext() if due == 10 * MINUTE else pytest.raises(Violation, match="h would lack"):
+        world.placement([], [passed, replace(asked(3), job_id="second")])
+
+
 @pytest.mark.parametrize(
     ("state", "says"), [("RESERVED", "which waits for 29"), ("PLACED", "which has reserved none: PLACED")]
 )
@@ -329,3 +353,15 @@ def test_what_is_entitled_goes_before_what_is_borrowed_and_the_earlier_before_th
         order = ("one", "two") if second <= first else ("two", "one")
         with pytest.raises(Violation, match=f"places .'{order[1]}', 0. on h before .'{order[0]}', 0. run 1"):
             world.placement([], [placed(order[1], 0)])
+
+
+@pytest.mark.parametrize(("one", "two", "first"), [(1, 0, "one"), (0, 1, "two"), (1, 1, "one"), (0, 0, "one")])
+def test_of_either_what_is_bound_to_a_host_goes_first(one: int, two: int, first: str) -> None:
+    world = World(A, B)
+    world.waits(job("two", "/b"), entitled=two)
+    world.entitlement([job("one", "/a"), queued("one")], [admitted("one", entitled=one)])
+    bound = replace(queued("one"), host_ids=("h",), pin=pack_ints([0]))
+    world.placement([job("one", "/a"), bound, admitted("one", entitled=one)])
+    other = "two" if first == "one" else "one"
+    with pytest.raises(Violation, match=f"places .'{other}', 0. on h before .'{first}', 0. run 1"):
+        world.placement([], [placed(other, 0)])

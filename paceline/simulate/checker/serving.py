@@ -1,4 +1,5 @@
-"""What must hold of the order in which placement serves what waits: entitled before borrowed, then as it was admitted.
+"""What must hold of the order in which placement serves what waits: entitled before borrowed, of either jobs that are
+bound to hosts before others, then as it was admitted.
 
 Only tasks that are placed alone are compared: one that needs no more than another, with the same conditions on hosts,
 would have found a place where that was placed.
@@ -7,17 +8,20 @@ would have found a place where that was placed.
 from typing import NamedTuple
 
 from events.records.entitlement import GangsAdmitted
+from events.records.lifecycle import GangsQueued
 from events.records.placement import TasksPlaced
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
-from paceline.simulate.checker.items import Task, flags_of, places_of
+from paceline.simulate.checker.items import Task, flags_of, places_of, ranges_of
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
 
 
 class _Rank(NamedTuple):
     borrowed: bool
+    free: bool
+    """Whether no task of its job is bound to a host."""
     number: int
 
 
@@ -28,6 +32,8 @@ class Serving:
         self._hosts, self._plans, self._units = hosts, plans, pools.units
         self._numbers: dict[Task, int] = {}
         self._admissions = 0
+        self._bound: set[str] = set()
+        """Jobs of which tasks were ever bound to hosts."""
         self._kept: set[Task] = set()
         """What had a plan or reserved hosts before the round."""
 
@@ -39,6 +45,9 @@ class Serving:
                     for task in gangs.tasks():
                         self._admissions += 1
                         self._numbers[task] = self._admissions
+            elif isinstance(event, GangsQueued):
+                bound = {task for each in ranges_of(event) for task in each.tasks() if self._hosts.bound_to(task)}
+                self._bound |= {job_id for job_id, _ in bound}
         placed = [
             (task, run, host_id)
             for event in round_.decisions
@@ -60,12 +69,14 @@ class Serving:
         return alone and task in self._numbers and not shape_of(self._units.jobs[task[0]], task[1]).ports
 
     def _rank(self, task: Task) -> _Rank:
-        return _Rank(not self._hosts.is_entitled(task), self._numbers[task])
+        return _Rank(not self._hosts.is_entitled(task), task[0] not in self._bound, self._numbers[task])
 
     def _compare(self, task: Task, run: int, placed: list[tuple[Task, int, str]], round_: Round) -> None:
-        shape = shape_of(self._units.jobs[task[0]], task[1])
+        shape, mine = shape_of(self._units.jobs[task[0]], task[1]), self._hosts.bound_to(task)
         for other, _, host_id in placed:
             if not self._is_plain(other) or self._rank(other) <= self._rank(task) or other in self._hosts.at_home:
+                continue
+            if mine and mine != host_id:
                 continue
             its = shape_of(self._units.jobs[other[0]], other[1])
             smaller = all(amount <= its.resources.get(name, 0) for name, amount in shape.resources.items())
