@@ -69,6 +69,7 @@ class Passes:
 
     def entitled(self, budget: int) -> list[Event]:
         """Who is entitled from now on, or no more, in pools of which something has changed."""
+        self._holds.review()
         dirty = self._queues.lines.dirty
         for pool, beyond in self._beyond_share.items():
             if pool not in dirty and beyond != self._are_beyond_share(pool):
