@@ -128,10 +128,10 @@ class UpdateStep(Number):
     """How far an update is with an instance."""
 
     PENDING = 1
-    IN_FLIGHT = 2
+    FLIGHT = 2
     """Being updated."""
     DONE = 3
-    FAILED = 4
+    BAD = 4
     """It has failed as often as it may."""
 
 

@@ -219,7 +219,9 @@ class Sla(Spec):
 class Update(Spec):
     """How updates of a job go through its instances; also restarts and roll-backs."""
 
-    batch: Instances = Field(default=0, description="Most instances that are updated at a time; 0: all.")
+    batch: Instances = Field(
+        default=0, description="Most instances that are updated at a time; 0: all; of a stateful job one."
+    )
     max_failures: Instances = Field(
         default=0, description="The update fails when so many instances have failed; 0: however many."
     )

@@ -119,8 +119,10 @@ class Daemons:
                 out += self._added(job_id, host_ids)
         return out
 
-    def _added(self, job_id: str, host_ids: list[str]) -> tuple[InstancesChanged, GangsQueued]:
-        """An instance for each of these hosts: the number that it had, or the lowest that is free."""
+    def _added(self, job_id: str, host_ids: list[str]) -> list[Event]:
+        """An instance for each of these hosts: the number that it had, or the lowest that is free. While the job is
+        held it waits for its first run.
+        """
         job, numbers = self._jobs.table[job_id], []
         taken = {self.table[job_id, host_id].instance for host_id in self._of_job[job_id]}
         lowest = 0
@@ -141,7 +143,10 @@ class Daemons:
             instances=max(job.instances, *(number + 1 for number in numbers)),
             first_run=job.run_floor + 1,
             host_ids=tuple(host_ids),
+            waits=job.held,
         )
+        if job.held:
+            return [changed]
         queued = GangsQueued(
             job_ids=(job_id,),
             job=zeros,
@@ -153,7 +158,7 @@ class Daemons:
             host_ids=tuple(host_ids),
             pin=pack_ints(range(len(numbers))),
         )
-        return changed, queued
+        return [changed, queued]
 
     # How.
 

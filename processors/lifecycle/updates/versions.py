@@ -15,6 +15,7 @@ from events.task_overrides import JOB_FIELDS, changes_of
 from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import all_constraints, fixed_ports
+from processors.lifecycle.stateful import STATEFUL
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, VersionRow
 
 KEPT = 10
@@ -58,9 +59,14 @@ def version_row(job: SubmittedRow, spec_hash: bytes) -> VersionRow:
         instances=INSTANCES_MAX if job.kind == "daemon" else job.instances,
         priority=job.priority,
         max_unavailable=job.max_unavailable,
-        policy=job.update or PolicyRow(),
+        policy=policy_for(job.kind, job.update or PolicyRow()),
         spec_hash=spec_hash,
     )
+
+
+def policy_for(kind: str, policy: PolicyRow) -> PolicyRow:
+    """The policy of an update of a job of a kind: instances of a stateful one are updated one after another."""
+    return msgspec.structs.replace(policy, batch=1) if kind == STATEFUL else policy
 
 
 def contents(version: VersionRow, instances: int) -> I64:
