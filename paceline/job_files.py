@@ -34,6 +34,7 @@ FILE_BYTES_MAX = 64 * 1024 * 1024
 
 _TOO_MANY = f"has more than {NODES_MAX:,} names and values, its aliases written out"
 _TAG = "tag:yaml.org,2002:"
+_MERGE = _TAG + "merge"
 _NULL, _TRUE = ("", "~", "null", "Null", "NULL"), ("true", "True", "TRUE")
 M = TypeVar("M", bound=BaseModel)
 
@@ -301,18 +302,39 @@ class _Builder:
 
     def _mapping(self, pointer: str, node: MappingNode) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        for key, value in node.value:
+        for key, value, merged in self._fields(node):
             if not isinstance(key, ScalarNode):
                 self._refuse(key, "the name of a field must be text")
                 continue
             name = self._whole_characters(key, str(key.value))
             place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+            if name in out and merged:
+                continue
             if name in out:
                 self._fault(key, f"{place}: stands twice, first at line {self.marks[place][0]}")
                 continue
             self.mark(place, key)
             out[name] = self.build(place, value)
         return out
+
+    def _fields(self, node: MappingNode, merged: bool = False) -> Iterator[tuple[Node, Node, bool]]:
+        """Names and values of a mapping, then those that it merges (`<<: *alias`), which its own replace."""
+        for key, value in node.value:
+            if key.tag != _MERGE:
+                yield key, value, merged
+        for key, value in (field for field in node.value if field[0].tag == _MERGE):
+            for each in value.value if isinstance(value, SequenceNode) else [value]:
+                if not isinstance(each, MappingNode):
+                    self._refuse(key, "<< takes a mapping, or a list of them")
+                elif any(each is outer for outer in self._open):
+                    self._refuse(key, "holds itself by an alias")
+                elif self._nodes < NODES_MAX:
+                    self._nodes += 1
+                    self._open.append(each)
+                    yield from self._fields(each, True)
+                    self._open.pop()
+                elif self.whole:
+                    self._refuse(key, _TOO_MANY)
 
     def _scalar(self, node: Node) -> Any:
         kind, text = str(node.tag).removeprefix(_TAG), str(node.value)

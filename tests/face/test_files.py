@@ -68,6 +68,8 @@ gang:
         ("a: !!python/object:os.system x\n", "job.yaml:1:4: the tag tag:yaml.org,2002:python/object:os.system"),
         ("? [a]\n: b\n", "job.yaml:1:3: the name of a field must be text"),
         ("a: &x [*x]\n", "job.yaml:1:4: holds itself by an alias"),
+        ("a: &x {<<: *x}\n", "job.yaml:1:8: holds itself by an alias"),
+        ("<<: [{a: 1}, 2]\n", "job.yaml:1:1: << takes a mapping, or a list of them"),
         ("", "there is no job in it"),
         ("---\n---\n", "there is no job in it"),
     ],
@@ -101,6 +103,15 @@ def test_a_file_without_an_end_is_refused(monkeypatch):
 def test_a_bomb_of_aliases_is_refused(tmp_path):
     levels = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))
     assert any("has more than" in line for line in faults(tmp_path, f"a0: &a0 [x]\n{levels}\n"))
+    levels = "\n".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 9))
+    assert any("has more than" in line for line in faults(tmp_path, f"a0: &a0 {{x: 1}}\n{levels}\n"))
+
+
+def test_a_mapping_takes_over_fields_of_another_and_its_own_replace_them(tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text("- &first {path: /a, share: 2, closed: true}\n- {share: 3, <<: *first, path: /b}\n")
+    first, second = read_pools([str(path)])
+    assert second.body == first.body | {"share": 3}
 
 
 def test_yaml_is_that_of_1_2(tmp_path):
