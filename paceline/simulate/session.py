@@ -11,7 +11,7 @@ from events.topics import ALL, MACHINES
 from paceline.client.errors import PacelineError
 from paceline.simulate.report.results import Jobs
 from paceline.simulate.report.series import Series, Totals
-from paceline.simulate.scenario.expectations import CellState
+from paceline.simulate.scenario.assertions import CellState
 from paceline.simulate.scenario.scenario import DAY_MS, Scenario
 from paceline.simulate.world.cell import Cell, SimLog, VirtualClock
 from paceline.simulate.world.expectation_watch import ExpectationResult, Watch

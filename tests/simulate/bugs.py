@@ -296,8 +296,8 @@ PLANTED: dict[Plant, Planted] = {
     partial_gang: Planted("places a part of a gang", 1),
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
     asked_twice: Planted("it would fit within that", 10),
-    old_reports_count: Planted("by itself, which no host has said", 18, 100),
-    reports_count_twice: Planted("for the second time", 3, 100),
+    old_reports_count: Planted("by itself, which no host has said", 26, 60),
+    reports_count_twice: Planted("for the second time", 31, 60),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
     released_twice: Planted("aren't fair"),
@@ -313,5 +313,5 @@ PLANTED: dict[Plant, Planted] = {
     gang_goes_on: Planted("of a gang of which", 1),
     order_unanswered: Planted("have no answer"),
     answered_too_early: Planted("have left, and .* are not over"),
-    stops_what_is_wanted: Planted("which nobody has told to"),
+    stops_what_is_wanted: Planted("which nobody has told to", 11),
 }

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cli.main import run
-from paceline.simulate.scenario.expectations import Malformed, parse
+from paceline.simulate.scenario.assertions import Malformed
+from paceline.simulate.scenario.expectations import parse
 from tests.simulate.play import CELL, verdicts
 
 # At 10s: `a` runs on h-1 and h-2, `b` waits, `d` was preempted by `c`, `big` fits nowhere; h-3 is silent.

@@ -237,7 +237,7 @@ def test_a_soak_tells_what_it_met_and_what_never_happened(tmp_path: Path, capsys
 def test_views_are_made_on_every_seed_where_their_fault_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert soak(draw_scenario(1, 20), ["read short", VIEWS], range(1, 2), 60.0, tmp_path / "failing.yaml") == 0
+    assert soak(draw_scenario(1, 20), ["read short", VIEWS], range(3, 4), 60.0, tmp_path / "failing.yaml") == 0
     assert re.search(r"[1-9]\d* projector lost", capsys.readouterr().out)
 
 

@@ -71,10 +71,9 @@ def said_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def told(job_id: str, answer: "JobAnswer", otherwise: str) -> str:
+def told(answer: "JobAnswer", otherwise: str) -> str:
     """What an answer says of a job."""
-    message = answer.get("message")
-    return f"job {job_id}: {message}" if message else f"job {job_id} {otherwise}"
+    return answer.get("message") or otherwise
 
 
 def _act(client: "Client", ids: tuple[str, ...], form: str, otherwise: str, call: Callable[[str], "JobAnswer"]) -> None:
@@ -82,7 +81,7 @@ def _act(client: "Client", ids: tuple[str, ...], form: str, otherwise: str, call
     with answers(form, len(ids)) as report:
         for each in ids:
             answer = call(each)
-            report(answer, each, told(each, answer, otherwise))
+            report(answer, each, f"job {each} {told(answer, otherwise)}")
 
 
 @click.command(

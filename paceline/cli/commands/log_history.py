@@ -108,7 +108,8 @@ def bisect(
     from paceline.history.importer import imported_history
     from paceline.history.log_cut import read_time
     from paceline.services.settings import load
-    from paceline.simulate.scenario.expectations import Malformed, parse
+    from paceline.simulate.scenario.assertions import Malformed
+    from paceline.simulate.scenario.expectations import parse
 
     only_the_file(file, data, log)
     try:

@@ -25,6 +25,7 @@ from paceline.simulate.checker.rest import Rest
 from paceline.simulate.checker.runs import Runs
 from paceline.simulate.checker.serving import Serving
 from paceline.simulate.checker.updates import Updates
+from paceline.simulate.checker.wanted import Wanted
 
 __all__ = ["Checker", "Violation"]
 
@@ -64,7 +65,7 @@ class Checker:
         self._preemptions = Preemptions(self._runs.is_over)
         self._bound = Bound(self._hosts)
         self._folds: dict[str, tuple[Fold, ...]] = {
-            "lifecycle": (self._runs, self._preemptions, Health(), Updates(), self._bound),
+            "lifecycle": (self._runs, self._preemptions, Health(), Updates(), Wanted(), self._bound),
             "entitlement": (self._pools, self._orders, self._reasons, self._rest),
             "placement": (self._bound, self._hosts, self._plans, self._serving),
         }

@@ -14,6 +14,7 @@ from events.records.lifecycle import (
     InstancesChanged,
     JobAccepted,
     JobChanged,
+    JobHeld,
     JobRejected,
     JobsForgotten,
     JobSlaChanged,
@@ -29,6 +30,8 @@ from paceline.simulate.checker.items import FINAL, Task, added, places_of, runs_
 
 SUCCEEDED = 1
 PREEMPTED = 4
+UPDATE = 10
+"""Why runs are stopped that are replaced by those of another version."""
 UNASKED = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
 LASTING = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
@@ -49,6 +52,8 @@ class Runs:
         self._final: dict[str, str] = {}
         self._kept: set[str] = set()
         """Jobs that have ended and may be started."""
+        self._held: set[str] = set()
+        """Jobs that a user holds."""
         self._by_digest: dict[bytes, str] = {}
         """The jobs of `_final`, by what stands for their ids when they are forgotten."""
         self._highest: dict[str, int] = {}
@@ -108,6 +113,8 @@ class Runs:
         whether its pool has room for a job.
         """
         for job_id in self.open_jobs():
+            if job_id in self._held:
+                continue
             why = [each[job_id] for each in (self._unplaced, self._held_back) if job_id in each]
             if {*why} & {*LASTING}:
                 continue
@@ -180,14 +187,18 @@ class Runs:
                 self._tasks[event.job_id] += len(more) - len(instance_change(event).removed)
             case JobSlaChanged():
                 self._jobs[event.job_id] = replace(self._jobs[event.job_id], max_unavailable=event.max_unavailable)
+            case JobHeld():
+                (self._held.add if event.held else self._held.discard)(event.job_id)
             case JobRejected():
                 self.answered.add(event.job_id)
             case RunsOrdered():
                 for task, run, host_id, _, ports in places_of(event):
                     self._order(task, run, host_id, ports, round_)
             case RunsStopping():
-                for (task, run), cause in zip(runs_of(event), ints(event.cause).tolist(), strict=True):
-                    self._stop(task, run, cause, round_)
+                runs = runs_of(event)
+                whys = ints(event.why).tolist() or [0] * len(runs)
+                for (task, run), cause, why in zip(runs, ints(event.cause).tolist(), whys, strict=True):
+                    self._stop(task, run, cause == PREEMPTED or why == UPDATE, round_)
             case RunsEnded():
                 for (task, run), outcome in zip(runs_of(event), ints(event.outcome).tolist(), strict=True):
                     self._end(task, run, outcome, round_)
@@ -211,14 +222,14 @@ class Runs:
         self._ordered.add((task, run, host_id))
         self._unplaced.pop(task[0], None)
 
-    def _stop(self, task: Task, run: int, cause: int, round_: Round) -> None:
+    def _stop(self, task: Task, run: int, planned: bool, round_: Round) -> None:
         self._stopping[task] = max(run, self._stopping.get(task, 0))
         if self.is_over(task, run):  # a host came back with what was given up
             return
         if self._live.get(task, (0, ""))[0] != run:
             raise Violation(f"{round_} stops {task} run {run}, which isn't live")
         job = self._jobs[task[0]]
-        if cause == PREEMPTED and job.max_unavailable is not None and (task, run) not in self._allowed:
+        if planned and job.max_unavailable is not None and (task, run) not in self._allowed:
             raise Violation(f"{round_} disturbs {task} run {run} without a verdict of sla")
 
     def is_over(self, task: Task, run: int) -> bool:
@@ -272,6 +283,7 @@ class Runs:
     def _forget(self, gone: set[str], round_: Round) -> None:
         if early := gone - self._final.keys():
             raise Violation(f"{round_} forgets {sorted(early)[:3]}, which have no outcome")
+        self._held -= gone
         for job_id in gone:
             self._highest[job_id] = max((run for task, run in self._ended.items() if task[0] == job_id), default=0)
             for take_reasons in (self._jobs, self._final, self._held_back, self._unplaced):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from events.columns import I64
 from events.resources import Amounts, Unit
-from paceline.simulate.scenario.expectations import CellState
+from paceline.simulate.scenario.assertions import CellState
 from processors.entitlement.rows import ReportedRow
 
 SAMPLES_MAX = 1000

@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+from paceline.simulate.scenario.random_life import draw_life
 from paceline.simulate.scenario.scenario import Scenario
 
 POOLS = ("/a", "/a/x", "/a/y", "/b")
@@ -40,6 +41,7 @@ def draw_scenario(seed: int, acts: int) -> Scenario:
         events.append({"at": f"{silent}ms", "silent": "more-2"})
         if (back := silent + draw.randrange(1, 200_000)) <= end:
             events.append({"at": f"{back}ms", "returns": "more-2"})
+    events += draw_life(seed, jobs, end)
     return Scenario.model_validate(
         {
             "name": f"drawn-{seed}",

@@ -15,7 +15,8 @@ from events.settings_spec import CellSpec
 from events.spec_parts import Spec, at
 from events.topics import MACHINES
 from paceline.simulate.faults.injection import CHANCE
-from paceline.simulate.scenario.expectations import Assertion, Malformed, parse
+from paceline.simulate.scenario.assertions import Assertion, Malformed
+from paceline.simulate.scenario.expectations import parse
 from paceline.simulate.scenario.job_commands import Deletion, PriorityChange, Restart, SomeInstances
 from paceline.simulate.scenario.parts import (
     Host,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from paceline.simulate.scenario.expectations import Assertion, CellState
+from paceline.simulate.scenario.assertions import Assertion, CellState
 from paceline.simulate.scenario.scenario import Expectation
 
 

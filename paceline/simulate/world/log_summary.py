@@ -22,7 +22,16 @@ from events.records.base import Event
 from events.records.entitlement import GangsHeld, PoolAnswered
 from events.records.hosts import HostOffered
 from events.records.jobs import JobSubmitted
-from events.records.lifecycle import CommandAnswered, JobAccepted, JobChanged, JobRejected, RunsAvailable, RunsEnded
+from events.records.lifecycle import (
+    CommandAnswered,
+    JobAccepted,
+    JobChanged,
+    JobRejected,
+    RunsAvailable,
+    RunsEnded,
+    UpdateEnded,
+    UpdateStarted,
+)
 from events.records.placement import GangsReturned, GangsUnplaced, HostAnswered, TasksPlaced
 from events.records.rounds import RoundCommitted
 from events.rounds import Delivered
@@ -76,6 +85,8 @@ class ObservedEvents:
     """Of each job that waits what entitlement said last, with its numbers."""
     unplaced: dict[str, GangsUnplaced] = field(default_factory=dict)
     """The same of placement."""
+    updates: dict[str, dict[int, str]] = field(default_factory=dict)
+    """Of each job how its updates have ended, by their numbers; ROLLING: not yet."""
     preempted: Counter[str] = field(default_factory=Counter)
     """Runs of each job that were preempted."""
     ran_on: dict[str, Counter[HostSnapshot]] = field(default_factory=dict)
@@ -173,6 +184,10 @@ class LogSummary:
                 self._ended(event)
             case JobChanged():
                 self._changed(event, now)
+            case UpdateStarted() if self._keep:
+                self.observed.updates.setdefault(event.job_id, {})[event.number] = "ROLLING"
+            case UpdateEnded() if self._keep:
+                self.observed.updates[event.job_id][event.number] = event.state
             case GangsUnplaced() if self._keep:
                 self.observed.reasons[event.job_id] = event.code
                 self.observed.unplaced[event.job_id] = event

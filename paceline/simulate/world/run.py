@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from events.topics import ALL
-from paceline.simulate.scenario.expectations import CellState
+from paceline.simulate.scenario.assertions import CellState
 from paceline.simulate.world.cell import START_MS, Cell
 from paceline.simulate.world.expectation_watch import Watch
 from paceline.simulate.world.log_summary import LogSummaryComponent
