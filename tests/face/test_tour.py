@@ -1,4 +1,4 @@
-"""The README's tour, run as it stands: each command in one shell, its output compared with what the page shows."""
+"""Pages whose commands are run as they stand: each in one shell, its output compared with what the page shows."""
 
 import doctest
 import os
@@ -8,15 +8,17 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.shell import told
 
 ROOT = Path(__file__).parents[2]
 
 
-def commands() -> list[tuple[str, str]]:
-    """The commands of the tour and the output that the page shows for each."""
+def commands(page: str) -> list[tuple[str, str]]:
+    """The commands of a page and the output that it shows for each."""
     found: list[tuple[str, str]] = []
-    for block in re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.S):
+    for block in re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.S):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             lines = part.splitlines(keepends=True)
             size = next((at + 1 for at, line in enumerate(lines) if line == "JOB\n"), 1) if "<<" in lines[0] else 1
@@ -24,8 +26,9 @@ def commands() -> list[tuple[str, str]]:
     return found
 
 
-def test_the_tour_is_true(tmp_path: Path):
-    tour = commands()
+@pytest.mark.parametrize("page", ["README.md", "docs/updates.md"])
+def test_the_tour_is_true(page: str, tmp_path: Path):
+    tour = commands(page)
     assert len(tour) >= 12
     data = tmp_path / "data"
     environment = {
