@@ -128,10 +128,10 @@ class UpdateStep(Number):
     """How far an update is with an instance."""
 
     PENDING = 1
-    FLIGHT = 2
+    IN_FLIGHT = 2
     """Being updated."""
     DONE = 3
-    BAD = 4
+    FAILED = 4
     """It has failed as often as it may."""
 
 

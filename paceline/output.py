@@ -257,6 +257,8 @@ def _joined(value: object) -> object:
     """A value within a line: lists and pairs of names and values without punctuation."""
     if isinstance(value, Mapping):
         return " ".join(f"{name} {inner}" for name, inner in value.items())
+    if isinstance(value, bool):
+        return str(value).lower()
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 

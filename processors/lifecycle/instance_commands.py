@@ -8,6 +8,7 @@ from events.id_digests import job_digest
 from events.records.lifecycle import InstancesWanted, JobHeld, JobsForgotten
 from events.records.parts import Cause
 from events.topics import JOBS
+from events.words import plural
 from processors.lifecycle.goals import to_start, to_stop
 from processors.lifecycle.instance_ranges import ranges
 from processors.lifecycle.jobs import Jobs
@@ -45,7 +46,7 @@ class InstanceCommands:
         named_ = ranges(found) if ask.first else {}
         wanted = InstancesWanted(job_id=ask.job_id, wanted=False, **named_, cause=_cause(offset))
         live = int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], LIVE_TASKS)))
-        return Answer(Code.DONE, f"is being stopped: {len(found)} instances, of which {live} run", (wanted,))
+        return Answer(Code.DONE, f"stopping {plural(len(found), 'instance')}, {live} of them running", (wanted,))
 
     def forget(self, offset: int, ask: ActionRow) -> Answer:
         """A job that is over is to be deleted."""
@@ -61,9 +62,10 @@ class InstanceCommands:
         if not len(found) and not (row.stopping and not ask.first):
             return Answer(Code.REPEATED, "there is nothing to start: no instance of these is stopped or has failed")
         wanted = InstancesWanted(job_id=ask.job_id, wanted=True, **ranges(found), cause=_cause(offset))
-        over = int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], ENDED_TASKS)))
+        later = len(found) - int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], ENDED_TASKS)))
+        after = f", {later} of them when their last run is over" if later else ""
         held = "; they wait until the job is released" if row.held else ""
-        message = f"{len(found)} instances are started, {len(found) - over} of them when their last run is over{held}"
+        message = f"starting {plural(len(found), 'instance')}{after}{held}"
         return Answer(Code.DONE, message, (wanted,))
 
     def _hold(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
@@ -71,7 +73,8 @@ class InstanceCommands:
         if row.held == held:
             return Answer(Code.REPEATED, f"the job is {'held' if held else 'not held'}")
         waiting = row.counts[TaskState.QUEUED] + row.counts[TaskState.BACKOFF]
-        message = f"{waiting} tasks wait until it is released" if held else f"{waiting} tasks go to the queue"
+        tasks = plural(waiting, "waiting task")
+        message = f"holding {tasks} until the job is released" if held else f"queueing {tasks}"
         return Answer(Code.DONE, message, (JobHeld(job_id=ask.job_id, held=held, cause=_cause(offset)),))
 
     def _delete(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
@@ -79,10 +82,10 @@ class InstanceCommands:
         if over and not ask.force:
             return Answer(
                 Code.NEEDS_FORCE,
-                f"the job is {row.state} with {over} tasks that haven't ended; stop it first, or delete it with force",
+                f"the job is {row.state}, {over} of its tasks haven't ended; stop it first, or delete it with force",
             )
         wanted = InstancesWanted(job_id=ask.job_id, wanted=False, cause=_cause(offset))
-        message = f"{over} tasks are stopped, then the job is forgotten" if over else "the job is forgotten"
+        message = f"stopping {plural(over, 'task')}, then the job is forgotten" if over else "the job is forgotten"
         return Answer(Code.DONE, message, (wanted,))
 
 

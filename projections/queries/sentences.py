@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from events.codes import Code
 from events.quantities import write_amount, write_ms
 from events.resources import Amounts, Kinds, Unit, in_order
+from events.words import plural
 
 YOU = "you"
 POOL_OWNER = "pool owner"
@@ -92,7 +93,7 @@ PROTECTED: dict[str, str] = {
 
 def count_tasks(count: int) -> str:
     """`1 task`, `2 tasks`."""
-    return "1 task" if count == 1 else f"{count} tasks"
+    return plural(count, "task")
 
 
 def counted(count: int) -> dict[str, str]:

@@ -65,7 +65,7 @@ class UpdateFold:
             case UpdateStarted():
                 self._started(moment, event)
             case InstancesTaken():
-                self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.FLIGHT))
+                self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.IN_FLIGHT))
             case InstancesReturned():
                 self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.PENDING))
             case UpdateProgressed():

@@ -306,11 +306,13 @@ def test_a_job_that_does_not_run_in_time_is_3(cli, cell, tmp_path):
 
 def test_stopping_says_what_was_answered(cli, cell):
     cell.answer(
-        "POST", "/v1/jobs/x/stops", {"code": "DONE", "message": "is being stopped", "position": "paceline.jobs:3"}
+        "POST",
+        "/v1/jobs/x/stops",
+        {"code": "DONE", "message": "stopping 1 instance", "position": "paceline.jobs:3"},
     )
     cell.answer("GET", "/v1/jobs/x", job("x", "KILLED"))
     code, out, _ = cli("job", "stop", "x", "--reason", "done with it", "--wait")
-    assert (code, out) == (0, "job x is being stopped\n")
+    assert (code, out) == (0, "job x: stopping 1 instance\n")
     assert cell.writes()[0].body["reason"] == "done with it"
     assert cell.asked[-1].headers["at-least-position"] == "paceline.jobs:3"
 

@@ -38,7 +38,7 @@ def test_a_job_is_updated_from_its_file(cli, cell, tmp_path):
     cell.answer("POST", "/v1/jobs/web/updates", ANSWER)
     code, out, err = cli("job", "update", file(tmp_path), "--batch", "1", "--roll-back", "--reason", "release",
                          "--expected-version", "1")  # fmt: skip
-    assert (code, out) == (0, "job web update 2 takes 3 instances to version 2\n")
+    assert (code, out) == (0, "job web: update 2 takes 3 instances to version 2\n")
     assert err == "follow with: paceline job updates web\n"
     [asked] = cell.writes()
     assert asked.body["spec"] == {
@@ -53,7 +53,7 @@ def test_a_job_named_by_its_id_keeps_its_specification(cli, cell):
     cell.answer("GET", "/v1/jobs/a", job(spec={"pool": "/p", "instances": 3, "update": policy}))
     cell.answer("POST", "/v1/jobs/a/updates", {**ANSWER, "update": None, "message": "nothing differs"})
     code, out, _ = cli("job", "update", "a", "--instances", "5", "--canary", "1")
-    assert (code, out) == (0, "job a nothing differs\n")
+    assert (code, out) == (0, "job a: nothing differs\n")
     assert cell.writes()[0].body["spec"] == {
         "pool": "/p",
         "instances": 5,
@@ -191,18 +191,18 @@ def test_updates_and_the_steps_of_one(cli, cell):
     cell.answer("GET", "/v1/jobs/a/updates", {"updates": [update(state="SUCCEEDED", **ENDED)]})
     _, out, _ = cli("job", "updates", "a")
     assert [line.split() for line in out.splitlines()] == [
-        ["UPDATE", "KIND", "FROM", "TO", "STATE", "PENDING", "FLIGHT", "DONE", "FAILED", "CODE", "STARTED", "ENDED",
-         "REASON"],
+        ["UPDATE", "KIND", "FROM", "TO", "STATE", "PENDING", "IN", "FLIGHT", "DONE", "FAILED", "CODE", "STARTED",
+         "ENDED", "REASON"],
         ["2", "update", "1", "2", "SUCCEEDED", "0", "0", "3", "0", "-", "19s", "ago", "9s", "ago", "release"],
     ]  # fmt: skip
     cell.answer("GET", "/v1/jobs/a/updates/2", update(state="SUCCEEDED", **ENDED))
-    ranges = [{"first": 0, "count": 2, "step": "FLIGHT"}, {"first": 4, "count": 1, "step": "DONE"}]
+    ranges = [{"first": 0, "count": 2, "step": "IN_FLIGHT"}, {"first": 4, "count": 1, "step": "DONE"}]
     steps = [{"position": "paceline.lifecycle:4", "at": "2026-08-21T10:44:09.000Z", "steps": ranges}]
     cell.answer("GET", "/v1/jobs/a/updates/2/steps", {"steps": steps, "next_page_token": ""})
     _, out, _ = cli("job", "updates", "a", "--number", "2")
     lines = [line.split() for line in out.splitlines()]
     assert lines[0] == ["update", "update", "2", "SUCCEEDED", "3/3", "done"]
-    assert lines[-2:] == [["10s", "ago", "0-1", "FLIGHT"], ["10s", "ago", "4", "DONE"]]
+    assert lines[-2:] == [["10s", "ago", "0-1", "IN_FLIGHT"], ["10s", "ago", "4", "DONE"]]
 
 
 def test_a_job_shows_its_version_and_its_update(cli, cell):

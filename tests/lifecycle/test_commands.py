@@ -46,7 +46,7 @@ def states(world: World, job_id: str) -> list[TaskState]:
 def test_a_stop_of_ranges_ends_those_instances_alone_and_a_start_brings_them_back() -> None:
     world = web(max_unavailable=1)
     said = world.stop_some("web", (0, 1), (2, 2))
-    assert one(said, CommandAnswered).message == "is being stopped: 3 instances, of which 3 run"
+    assert one(said, CommandAnswered).message == "stopping 3 instances, 3 of them running"
     gone = [("web", 0, 1), ("web", 2, 1), ("web", 3, 1)]
     assert runs_of(one(said, RunsStopping)) == gone
     wanted = one(said, InstancesWanted)
@@ -80,7 +80,7 @@ def test_an_instance_that_is_started_while_it_stops_runs_again_when_its_run_is_o
     world = web()
     world.stop_some("web", (1, 1))
     said = world.act("web", "start", (1, 1))
-    assert one(said, CommandAnswered).message == "1 instances are started, 1 of them when their last run is over"
+    assert one(said, CommandAnswered).message == "starting 1 instance, 1 of them when their last run is over"
     assert of(said, GangsQueued) == []
     said = world.report(RunReport.STOPPED, ("web", 1, 1), exit_code=143)
     assert ints(one(said, RunsEnded).next).tolist() == [TaskState.BACKOFF]
@@ -187,7 +187,7 @@ def test_an_ended_job_is_deleted_at_once_and_its_id_is_free() -> None:
 def test_a_running_job_is_deleted_with_force_only_then_stopped_then_forgotten() -> None:
     world = web()
     refused = one(world.act("web", "delete"), CommandAnswered)
-    assert (refused.code, "4 tasks" in refused.message) == (Code.NEEDS_FORCE, True)
+    assert (refused.code, "4 of its tasks" in refused.message) == (Code.NEEDS_FORCE, True)
     said = world.act("web", "delete", force=True)
     assert len(runs_of(one(said, RunsStopping))) == 4
     assert code(world.act("web", "start")) == Code.BEING_DELETED

@@ -267,7 +267,7 @@ def test_a_paused_update_takes_nothing_more_and_goes_on_when_resumed() -> None:
     answer = cell.act("pause")
     assert (answer.code, answer.message) == (
         Code.DONE,
-        "it takes no more instances; 3 instances are still to be taken, 1 go on",
+        "3 instances still to be taken, 1 being updated",
     )
     cell.wait(20_000)
     assert (cell.running(), cell.machine.updates.table["web"].done) == ([2, 1, 1, 1], 1)
@@ -304,7 +304,7 @@ def test_an_update_that_fails_too_often_fails_and_leaves_the_others_alone() -> N
     assert cell.taken() == [[0]]
     assert cell.running()[1:] == [1, 1, 1]
     ended = one(cell.said, UpdateEnded)
-    assert ended.message == "1 instances failed after 2 runs of version 2 each; it may be 0"
+    assert ended.message == "1 instance failed after 2 runs of version 2; max_failures is 1"
 
 
 def test_a_failed_update_rolls_back_where_its_policy_says_so() -> None:
@@ -387,7 +387,7 @@ def test_a_canary_waits_to_be_promoted() -> None:
     cell.wait(600_000)
     assert cell.running() == [2, 1, 1, 1]
     assert of(cell.said, UpdateProgressed)[-1].waits
-    assert cell.act("promote").message == "3 instances follow the canary of 1"
+    assert cell.act("promote").message == "3 instances to follow the canary of 1"
     assert cell.running() == [2, 2, 2, 2]
 
 

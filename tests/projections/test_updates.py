@@ -120,10 +120,10 @@ def test_an_update_is_followed_from_step_to_step(service):
     update = service.get("/v1/jobs/a/updates/1")
     assert update["steps"] == {"pending": 1, "in_flight": 1, "done": 1, "failed": 0}
     tasks = service.get("/v1/jobs/a/tasks")["tasks"]
-    assert [(each["version"], each["update"]) for each in tasks] == [(2, "DONE"), (1, "FLIGHT"), (1, None)]
+    assert [(each["version"], each["update"]) for each in tasks] == [(2, "DONE"), (1, "IN_FLIGHT"), (1, None)]
     steps = service.get("/v1/jobs/a/updates/1/steps")["steps"]
     told = [(each["first"], each["count"], each["step"]) for moment in steps for each in moment["steps"]]
-    assert told == [(0, 1, "FLIGHT"), (0, 1, "DONE"), (1, 1, "FLIGHT")]
+    assert told == [(0, 1, "IN_FLIGHT"), (0, 1, "DONE"), (1, 1, "IN_FLIGHT")]
     assert steps[0]["at"] < steps[1]["at"]
     rest = service.get("/v1/jobs/a/updates/1/steps?page_size=1")
     assert len(rest["steps"]) == 1

@@ -71,9 +71,10 @@ def said_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def told(answer: "JobAnswer", otherwise: str) -> str:
+def told(job_id: str, answer: "JobAnswer", otherwise: str) -> str:
     """What an answer says of a job."""
-    return answer.get("message") or otherwise
+    message = answer.get("message")
+    return f"job {job_id}: {message}" if message else f"job {job_id} {otherwise}"
 
 
 def _act(client: "Client", ids: tuple[str, ...], form: str, otherwise: str, call: Callable[[str], "JobAnswer"]) -> None:
@@ -81,7 +82,7 @@ def _act(client: "Client", ids: tuple[str, ...], form: str, otherwise: str, call
     with answers(form, len(ids)) as report:
         for each in ids:
             answer = call(each)
-            report(answer, each, f"job {each} {told(answer, otherwise)}")
+            report(answer, each, told(each, answer, otherwise))
 
 
 @click.command(

@@ -98,7 +98,7 @@ def update(
     with answers(form, len(specs)) as report:
         for job_id, spec in specs.items():
             answer = client.update_job(job_id, spec, DECIDED_S, **said)
-            report(answer, job_id, f"job {job_id} {told(answer, 'is being updated')}")
+            report(answer, job_id, told(job_id, answer, "is being updated"))
             begun |= _begun(job_id, answer)
     return _followed(client, begun, waits, timeout, form)
 
@@ -151,7 +151,7 @@ def rollback(
 ) -> int:
     """Go back to an earlier version of a job: an update to a new version that is equal to it."""
     answer = client.roll_back_job(job_id, version or 0, DECIDED_S, **said)
-    show(form, answer, [job_id], lambda: say(f"job {job_id} {told(answer, 'is being rolled back')}"))
+    show(form, answer, [job_id], lambda: say(told(job_id, answer, "is being rolled back")))
     return _followed(client, _begun(job_id, answer), waits, timeout, form)
 
 
@@ -177,7 +177,7 @@ def restart(
 ) -> int:
     """Restart instances of a service: an update to an equal version, within its SLA."""
     answer = client.restart_job(job_id, DECIDED_S, instances, batch or 0, **said)
-    show(form, answer, [job_id], lambda: say(f"job {job_id} {told(answer, 'is being restarted')}"))
+    show(form, answer, [job_id], lambda: say(told(job_id, answer, "is being restarted")))
     return _followed(client, _begun(job_id, answer), waits, timeout, form)
 
 

@@ -196,7 +196,7 @@ def print_updates(rows: "list[Update]", zone: str, shape: TableOptions) -> None:
             Column("TO", lambda each: each["version"], right=True),
             Column("STATE", lambda each: "PAUSED" if each["paused"] else each["state"]),
             Column("PENDING", lambda each: each["steps"]["pending"], right=True),
-            Column("FLIGHT", lambda each: each["steps"]["in_flight"], right=True),
+            Column("IN FLIGHT", lambda each: each["steps"]["in_flight"], right=True),
             Column("DONE", lambda each: each["steps"]["done"], right=True),
             Column("FAILED", lambda each: each["steps"]["failed"], right=True),
             Column("CODE", lambda each: each["code"]),
@@ -218,7 +218,7 @@ def print_update(body: "Update", steps: "list[dict[str, Any]]", zone: str, shape
             ("instances", words({name: count for name, count in body["instances"].items() if count})),
             (
                 "policy",
-                words({name: value for name, value in body["policy"].items() if value not in (0, False, "0ms")}),
+                words({name: value for name, value in body["policy"].items() if value not in _UNSET}),
             ),
             ("reason", body["reason"] or None),
             ("started", when(body["started_at"], zone)),

@@ -11,6 +11,7 @@ from events.records.base import Event
 from events.records.lifecycle import UpdatePaused, UpdatePromoted
 from events.records.parts import Cause
 from events.topics import JOBS
+from events.words import plural
 from processors.lifecycle.lookups import Mask
 from processors.lifecycle.rows import ActionRow, JobRow, StopRow, UpdateAskRow
 from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
@@ -90,9 +91,10 @@ class UpdateCommands:
             message = f"update {number} takes its place"
             override = (self._decisions.end(job_id, open_, "ABORTED", Code.OVERRIDDEN, message, _cause(offset)),)
         count = int(np.count_nonzero(changed)) + self._updates.lacking(job_id, version.instances)
-        batch = f", at most {version.policy.batch} at a time" if version.policy.batch else ""
+        most = min(version.policy.batch or count, version.max_unavailable or count)
+        batch = f", at most {most} at a time" if most < count else ""
         start = "; it waits for resume" if version.policy.start_paused else ""
-        message = f"update {number} takes {count} instances to version {wanted}{batch}{start}"
+        message = f"update {number} takes {plural(count, 'instance')} to version {wanted}{batch}{start}"
         return Answer(Code.DONE, message, (*override, *started), wanted, number)
 
     def _restart(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
@@ -140,8 +142,7 @@ class UpdateCommands:
             state = "paused" if paused else "going on"
             return Answer(Code.REPEATED, f"update {update.number} is {state} already", update=update.number)
         decided = UpdatePaused(job_id=ask.job_id, number=update.number, paused=paused, cause=_cause(offset))
-        left = f"{update.pending} instances are still to be taken"
-        message = f"it takes no more instances; {left}, {update.flight} go on" if paused else left
+        message = f"{plural(update.pending, 'instance')} still to be taken, {update.flight} being updated"
         return Answer(Code.DONE, message, (decided,), update=update.number)
 
     def _promote(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
@@ -152,14 +153,14 @@ class UpdateCommands:
             why = "was promoted already" if update.promoted else "has no canary"
             return Answer(Code.REPEATED, f"update {update.number} {why}", update=update.number)
         decided = UpdatePromoted(job_id=ask.job_id, number=update.number, cause=_cause(offset))
-        message = f"{update.pending} instances follow the canary of {update.policy.canary}"
+        message = f"{plural(update.pending, 'instance')} to follow the canary of {update.policy.canary}"
         return Answer(Code.DONE, message, (decided,), update=update.number)
 
     def _abort(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         update = self._updates.table.get(ask.job_id)
         if update is None:
             return _no_update(ask.job_id)
-        message = f"{update.done} instances reached version {update.version}, {update.pending} were not taken"
+        message = f"{plural(update.done, 'instance')} reached version {update.version}, {update.pending} were not taken"
         ended = self._decisions.end(ask.job_id, update, "ABORTED", Code.ABORTED, message, _cause(offset))
         return Answer(Code.DONE, message, (ended,), update=update.number)
 

@@ -24,6 +24,7 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.records.parts import Cause, UpdatePolicy
+from events.words import plural
 from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
 from processors.lifecycle.instance_ranges import ranges, stretches
 from processors.lifecycle.job_sla import sla_change
@@ -212,25 +213,27 @@ class UpdateDecisions:
     ) -> Failure | None:
         policy, canary = update.policy, bool(update.policy.canary) and not update.promoted
         most = 1 if canary else policy.max_failures
-        attempts = f"after {policy.max_attempts} runs of version {update.version} each"
+        attempts = f"after {plural(policy.max_attempts, 'run')} of version {update.version}"
+        failed = plural(update.bad, "instance")
         if most and update.bad >= most:
-            of = "of the canary " if canary else ""
-            return Failure(Code.MAX_FAILURES, f"{update.bad} instances {of}failed {attempts}; it may be {most - 1}")
+            of, bound = ("of the canary ", "none may") if canary else ("", f"max_failures is {most}")
+            return Failure(Code.MAX_FAILURES, f"{failed} {of}failed {attempts}; {bound}")
         if update.flight:
             due = policy.blocked_after_ms and caught_up and now >= update.progressed_ms + policy.blocked_after_ms
             if due and (waiting := len(self._deferred(job_id))):
                 return Failure(
                     Code.BLOCKED,
-                    f"sla has let none of {waiting} instances go for {policy.blocked_after_ms} ms: too many others are "
-                    "unavailable",
+                    f"sla has let none of {plural(waiting, 'instance')} go for {policy.blocked_after_ms} ms: too many "
+                    "others are unavailable",
                 )
             return None
         if update.bad and not update.pending and not policy.max_failures:
-            return Failure(Code.STALLED, f"{update.bad} instances failed {attempts}, and no other is left")
+            return Failure(Code.STALLED, f"{failed} failed {attempts}, and no other is left")
         stuck, most = update.bad + self._failing(job_id, update), width(update, version)
         free = self._down(job_id).any() or len(self._updates.missing(job_id, version.instances))
         if update.pending and stuck >= most and (update.bad >= most or not free):
-            return Failure(Code.STALLED, f"{stuck} instances failed {attempts}; {most} may be updated at a time")
+            failed = plural(stuck, "instance")
+            return Failure(Code.STALLED, f"{failed} failed {attempts}; {most} may be updated at a time")
         return None
 
     def _failing(self, job_id: str, update: UpdateRow) -> int:
