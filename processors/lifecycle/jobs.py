@@ -22,7 +22,7 @@ from events.records.lifecycle import (
     JobPriorityChanged,
     JobsForgotten,
 )
-from processors.lifecycle.causes import Goal
+from processors.lifecycle.causes import EndCause, Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.gangs import Gangs
 from processors.lifecycle.job_rules import job_state, run_rules, traits
@@ -181,7 +181,7 @@ class Jobs:
         row.ports = max(row.ports, *(shape.ports for shape in event.shapes), 0)
         arena.put(start + added, traits=traits(row, gang=False), version=row.version, target=row.version)
         if row.stopping:
-            arena.set("goal", self._tasks.record_event(TaskEvent.STOP, start + added), Goal.STOP)
+            arena.put(start + added, causes=int(EndCause.STOP), goal=Goal.STOP)
         if event.waits:
             self._wait_at_gate(event.job_id, start + added, event.first_run)
         self._count_open(row, row.tasks - before)

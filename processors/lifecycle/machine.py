@@ -148,7 +148,7 @@ class Lifecycle:
             HostReconciled: self.hosts.reconciled,
             JobChanged: self._changed,
             JobHeld: self.goals.held,
-            InstancesWanted: self.goals.wanted,
+            InstancesWanted: self._wanted,
             JobPriorityChanged: self._jobs.priority_changed,
             JobSlaChanged: lambda event, now: sla_changed(self.jobs, self.tasks, event),
             InstancesChanged: self._instances_changed,
@@ -356,6 +356,10 @@ class Lifecycle:
             self._stateful.host_removed(row.number)
         self.hosts.removed(event, now)
 
+    def _wanted(self, event: InstancesWanted, now: int) -> None:
+        self.goals.wanted(event, now)
+        self.updates.touch(event.job_id)  # it rests while the whole job is being stopped
+
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         base = self.jobs[event.job_id].base
         self._jobs.change_instances(event)
@@ -364,6 +368,7 @@ class Lifecycle:
             self.orders.moved(row.base, row.instances)
         if row.kind == DAEMON:
             self.daemons.instances_changed(event)
+        self.updates.touch(event.job_id)  # it may wait for one to leave that it adds anew
 
     def _backoff(self, failures: I64) -> I64:
         """How long a task waits before it runs again that has failed so often: doubling each time, up to a bound."""

@@ -111,7 +111,7 @@ class Note(StrEnum):
 NOTES: Mapping[TaskEvent, str] = {
     # a letter of Note for each state; capital letters: nothing makes this happen yet
     #                        NONE BACKOFF GANG_WAIT QUEUED PLACED ORDERED RUNNING STOPPING SUCCEEDED FAILED KILLED
-    TaskEvent.STOP: "          c     c        c       c      c       c       c       c         -       -      -",
+    TaskEvent.STOP: "          -     c        c       c      c       c       c       c         -       -      -",
     TaskEvent.START: "         -     w        w       w      w       w       w       g         n       n      n",
     TaskEvent.HOLD: "          -     c        -       c      c       -       -       -         -       -      -",
     TaskEvent.RELEASE: "       -     w        -       w      w       -       -       -         -       -      -",

@@ -644,3 +644,37 @@ def test_nothing_is_promoted_while_the_whole_job_stops() -> None:
     cell.settle(cell.stop("web"))
     cell.wait(20_000)
     assert len(cell.taken()) == 1
+
+
+def test_a_number_whose_instance_has_left_is_not_stopped_with_the_others() -> None:
+    cell = Cell(instances=3)
+    cell.stops = False
+    cell.update(instances=1)
+    cell.settle(cell.report(RunReport.STOPPED, ("web", 1, 1)))
+    assert cell.column("state")[1:] == [TaskState.NONE, TaskState.STOPPING]
+    cell.stops = True
+    cell.settle(cell.stop("web"))
+    cell.act("start")
+    cell.update(instances=3)
+    assert cell.running() == [2, 3, 0], "it comes back, and runs"
+
+
+def test_an_instance_that_still_leaves_comes_back_when_its_run_is_over() -> None:
+    cell = Cell(instances=3)
+    cell.stops = False
+    cell.update(instances=1)
+    cell.update(instances=3)
+    cell.stops = True
+    cell.settle(cell.report(RunReport.STOPPED, ("web", 1, 1)))
+    cell.settle(cell.report(RunReport.STOPPED, ("web", 2, 1)))
+    assert cell.running() == [1, 3, 3]
+    assert cell.ends()[-1] == (2, "SUCCEEDED", "")
+
+
+def test_an_update_of_stopped_instances_ends_when_they_are_started() -> None:
+    cell = Cell()
+    cell.settle(cell.stop("web"))
+    assert cell.act("restart").message == "update 1 takes 0 instances to version 2"
+    assert cell.ends() == [], "it rests while the whole service is stopped"
+    cell.act("start")
+    assert (cell.running(), cell.ends()) == ([2] * 4, [(1, "SUCCEEDED", "")])

@@ -181,9 +181,10 @@ class Updates:
                 self.moved.setdefault(job_id, []).append(mine - base)
 
     def touch(self, job_id: str) -> None:
-        """Something changed that its update may depend on."""
-        self.table.change(job_id).changed_by = self._tasks.input.cause
-        self.touched[job_id] = None
+        """Something changed that the update of a job may depend on, if it has one."""
+        if job_id in self.table:
+            self.table.change(job_id).changed_by = self._tasks.input.cause
+            self.touched[job_id] = None
 
     def deferred(self, slots: I64) -> None:
         """Sla defers the disruption of these runs."""

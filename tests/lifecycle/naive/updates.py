@@ -1,0 +1,290 @@
+"""The updates of a job, and what becomes of the job itself."""
+
+from events.codes import Code, JobState, TaskState
+from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
+from processors.lifecycle.task_table import PLACED
+from processors.lifecycle.updates.steps import Step
+from tests.lifecycle.naive.parts import Instance, Policy, Update, Version, back_policy
+from tests.lifecycle.naive.runs import Runs
+
+KEPT = 10
+TAKEN = (Step.FLIGHT, Step.DONE, Step.BAD)
+
+
+class Updates(Runs):
+    """What is decided where no instance has something to decide by itself: one thing at a time."""
+
+    def _about_job(self) -> bool:
+        return self._about_update() or self._remove()
+
+    def count(self, step: Step) -> int:
+        """How many instances are at a step of the update; those that it has removed are done."""
+        left = self.update.left if self.update is not None and step is Step.DONE else 0
+        return sum(one.step is step for one in self.all()) + left
+
+    @property
+    def pending(self) -> int:
+        """How many instances are still to be taken, or to be added."""
+        return self.count(Step.PENDING) + self.lacking()
+
+    def there(self) -> list[Instance]:
+        """The instances that aren't being removed."""
+        return [one for one in self.all() if one.goal is not Goal.REMOVE]
+
+    def lacking(self) -> int:
+        """How many instances the newest version has and the job hasn't."""
+        wanted = self.version.spec.instances
+        return wanted - sum(one.at < wanted for one in self.there())
+
+    # An update begins and ends.
+
+    def changed(self, version: Version, restarted: list[int] | None = None) -> list[Instance]:
+        """The instances that must be taken to come to a version."""
+        out = []
+        for one in self.there():
+            moves = self.versions[self._would_be(one)].spec.content(one.at) != version.spec.content(one.at)
+            if restarted is not None and one.at in restarted:
+                moves = one.goal is Goal.RUN
+            if moves or one.at >= version.spec.instances:
+                out.append(one)
+        return out
+
+    def _would_be(self, one: Instance) -> int:
+        """The version of its next run, if the update in progress ended now."""
+        return one.version if self._stays(one) else one.target
+
+    @staticmethod
+    def _stays(one: Instance) -> bool:
+        """Whether an update has taken it, and it wasn't told to stop."""
+        return one.step in (Step.FLIGHT, Step.BAD) and one.up and EndCause.UPDATE in one.causes
+
+    def start_update(self, kind: str, version: Version, restarted: list[int] | None = None) -> None:
+        """A new version; the update in progress ends for it."""
+        if self.update is not None:
+            self.end_update("ABORTED", Code.OVERRIDDEN)
+        changed = self.changed(version, restarted)
+        used = {number for one in self.all() for number in (one.version, one.target)}
+        for number in sorted(self.versions)[: 1 - KEPT]:
+            if number not in used:
+                del self.versions[number]
+        if version.spec.priority != self.version.spec.priority:
+            self.priority = version.spec.priority
+        before, self.number, self.updates = self.number, self.number + 1, self.updates + 1
+        self.versions[self.number] = version
+        for one in self.all():
+            if one in changed:
+                one.step = Step.PENDING
+            else:
+                one.target = self.number
+        paused = version.policy.start_paused
+        self.update = Update(self.updates, kind, before, version.policy, self.now, paused)
+
+    def end_update(self, state: str, code: str) -> None:
+        """Whoever wasn't told to stop stays as it is; the others go on to their target."""
+        assert self.update is not None
+        self.ended_updates.append((self.update.number, state, code))
+        for one in self.all():
+            if self._stays(one):
+                self._let_go(one)
+            elif one.step in (Step.FLIGHT, Step.BAD) and one.state != TaskState.RUNNING and one.goal is Goal.RUN:
+                one.inherited = True
+            one.step = Step.NONE
+        self.update = None
+
+    @staticmethod
+    def _let_go(one: Instance) -> None:
+        one.causes.discard(EndCause.UPDATE)
+        one.target = one.version
+
+    # An update goes on.
+
+    def _about_update(self) -> bool:
+        update = self.update
+        if update is None:
+            return False
+        steps = [(one, step) for one in self.all() if (step := self._step(one, update.policy)) is not one.step]
+        for one, step in steps:
+            one.step = step
+            one.failures = 0 if step is Step.DONE else one.failures
+        if steps:
+            update.progressed = self.now
+            update.waits = None
+            return True
+        waits = self._canary_is_done(update)
+        if waits != (update.waits is not None):
+            update.waits, update.progressed = self.now if waits else None, self.now
+            return True
+        if update.paused or self.stopping:
+            return False
+        if failure := self._failure(update):
+            self._fail(update, failure)
+            return True
+        if not self.pending and not self.count(Step.FLIGHT):
+            self.end_update("SUCCEEDED", "")
+            return True
+        return self._promote(update) if waits else self._take(update)
+
+    def _step(self, one: Instance, policy: Policy) -> Step:
+        if one.step not in TAKEN:
+            return one.step
+        if one.goal is not Goal.RUN:
+            return Step.DONE if one.over or one.state == TaskState.NONE else one.step
+        if one.state == TaskState.RUNNING and one.version == one.target:
+            assert one.ready is not None
+            if one.ready + policy.healthy_ms <= self.now:
+                return Step.DONE
+        if self.kind == "batch":
+            return Step.DONE
+        return Step.BAD if one.failures >= policy.max_attempts else one.step
+
+    def _canary_is_done(self, update: Update) -> bool:
+        canary = update.policy.canary and not update.promoted and self.pending
+        return bool(
+            canary
+            and not self.count(Step.FLIGHT)
+            and not self.count(Step.BAD)
+            and self.count(Step.DONE) >= update.policy.canary
+        )
+
+    def _promote(self, update: Update) -> bool:
+        after = update.policy.promote_after_ms
+        if not after or update.waits is None or self.now < update.waits + after:
+            return False
+        update.promoted, update.waits, update.progressed = True, None, self.now
+        return True
+
+    def _failure(self, update: Update) -> str:
+        policy, bad = update.policy, self.count(Step.BAD)
+        most = 1 if policy.canary and not update.promoted else policy.max_failures
+        if most and bad >= most:
+            return Code.MAX_FAILURES
+        if self.count(Step.FLIGHT):
+            late = policy.blocked_after_ms and self.now >= update.progressed + policy.blocked_after_ms
+            return Code.BLOCKED if late and self._deferred() else ""
+        if bad and not self.pending and not policy.max_failures:
+            return Code.STALLED
+        failing = [one for one in self.all() if one.inherited and one.step is Step.NONE]
+        stuck = bad + sum(one.failures >= policy.max_attempts for one in failing)
+        width, free = self._width(update), bool(self._down() or self._addable())
+        if self.pending and stuck >= width and (bad >= width or not free):
+            return Code.STALLED
+        return ""
+
+    def _fail(self, update: Update, code: str) -> None:
+        before = self.versions.get(update.from_version)
+        if not update.policy.roll_back or update.kind == "roll_back" or before is None:
+            self.end_update("FAILED", code)
+            return
+        self.end_update("ROLLED_BACK", code)
+        self.start_update("roll_back", Version(before.spec, back_policy(update.policy)))
+
+    def _width(self, update: Update) -> int:
+        everything = self.pending + sum(self.count(step) for step in TAKEN)
+        most = update.policy.batch or everything
+        return min(most, self.sla) if self.sla else most
+
+    def _deferred(self) -> list[Instance]:
+        """Instances that are taken and that sla doesn't let go."""
+        held = [one for one in self.all() if one.step is Step.FLIGHT and one.verdict is SlaVerdict.DEFERRED]
+        return [one for one in held if EndCause.UPDATE in one.causes and self.sla is not None]
+
+    def _down(self) -> list[Instance]:
+        """Instances that are still to be taken and that it costs nothing to take."""
+        return [one for one in self.all() if one.step is Step.PENDING and not one.up]
+
+    def _addable(self) -> list[int]:
+        """Numbers of instances that may be added now: a run of one that goes is over first."""
+        return [at for at in range(self.version.spec.instances) if at not in self.instances]
+
+    def _take(self, update: Update) -> bool:
+        """Takes instances as long as there is room: who is down, who is added, who is up, who is removed."""
+        all_, costly = self._room(update)
+        if all_ <= 0:
+            return self._give_back()
+        wanted = self.version.spec.instances
+        pending = [one for one in self.all() if one.step is Step.PENDING]
+        stays, goes = [one for one in pending if one.at < wanted], [one for one in pending if one.at >= wanted]
+        taken = [one for one in stays if not one.up][:all_]
+        added = self._addable()[: all_ - len(taken)]
+        up = [one for one in stays if one.up][: max(0, min(all_ - len(taken) - len(added), costly))]
+        costly -= len(up)
+        for one in goes[: all_ - len(taken) - len(added) - len(up)]:
+            if not one.up or costly > 0:
+                taken.append(one)
+                costly -= one.up
+        if not (taken or added or up):
+            return False
+        for at in added:
+            self._add(at)
+        for one in [*taken, *up]:
+            self._aim(one)
+        update.progressed = self.now
+        return True
+
+    def _room(self, update: Update) -> tuple[int, int]:
+        """How many may be taken, and how many of those may be up."""
+        flight, done, bad = (self.count(step) for step in TAKEN)
+        free = self._width(update) - flight - bad
+        if update.policy.canary and not update.promoted:
+            free = min(free, update.policy.canary - flight - done - bad)
+        return free, free - sum(one.inherited for one in self.all())
+
+    def _give_back(self) -> bool:
+        """Where sla lets none of those go that were taken, another that is down is taken in their place."""
+        deferred = self._deferred()
+        if not self._down() or len(deferred) != self.count(Step.FLIGHT):
+            return False
+        for one in deferred:
+            self._let_go(one)
+            one.step = Step.PENDING
+        return True
+
+    def _add(self, at: int) -> None:
+        run = self.run_floor + 1
+        state = TaskState.BACKOFF if self.held else TaskState.QUEUED
+        self.instances[at] = Instance(at, run, self.number, self.number, state, step=Step.FLIGHT)
+        self.highest = max(self.highest, at + 1)
+
+    def _aim(self, one: Instance) -> None:
+        """Its next run is of the new version, or it has none. What wasn't ordered yet may be of it at once."""
+        one.step, one.inherited = Step.FLIGHT, False
+        if one.at >= self.version.spec.instances:
+            one.goal = Goal.REMOVE
+            one.note(EndCause.REMOVE)
+            return
+        one.target, one.failures = self.number, 0
+        other = self._cpu(one.version) != self._cpu(one.target)
+        if one.state in (TaskState.QUEUED, PLACED) and not other:
+            one.version = one.target
+        elif one.state == TaskState.BACKOFF:
+            one.due = None
+            if one.admitted and self._asks_more(one):
+                one.note(EndCause.UPDATE)
+        elif one.state in (TaskState.QUEUED, PLACED) or one.up:
+            one.note(EndCause.UPDATE)
+
+    # What becomes of the job.
+
+    def _remove(self) -> bool:
+        """Instances leave whose last run is over."""
+        gone = [one for one in self.all() if one.goal is Goal.REMOVE and (one.over or one.state == TaskState.NONE)]
+        gone = [one for one in gone if one.step is not Step.FLIGHT]
+        for one in gone:
+            del self.instances[one.at]
+            self.run_floor = max(self.run_floor, one.run)
+            if self.update is not None:
+                self.update.left += one.step is Step.DONE
+        if gone:
+            self.highest = max(self.instances, default=-1) + 1
+        return bool(gone)
+
+    def _change(self, state: JobState) -> bool:
+        over = state in (JobState.SUCCEEDED, JobState.FAILED, JobState.KILLED)
+        if state == self.state and not (over and self.deleting):
+            return False
+        self.state = state
+        if over and (self.kind == "batch" or self.deleting):
+            self.gone, self.forgotten = True, self.deleting
+            if self.update is not None:
+                self.end_update("ABORTED", Code.ALREADY_ENDED)
+        return True
