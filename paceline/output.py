@@ -22,6 +22,7 @@ COLOURS = {
     "SUCCEEDED": "green",
     "PENDING": "yellow",
     "SILENT": "yellow",
+    "SUSPECTED": "yellow",
     "KILLING": "yellow",
     "FAILED": "red",
     "REJECTED": "red",

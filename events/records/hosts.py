@@ -26,6 +26,21 @@ class HostBack(Event, frozen=True, kw_only=True):
     """Number of the connection of the agent of that host, growing."""
 
 
+class HostClearRequested(Event, frozen=True, kw_only=True):
+    """An operator says that a host which is avoided takes new tasks again. Answered by HostAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    command_id: str
+    """Made by the client."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+
 class HostConnected(Event, frozen=True, kw_only=True):
     """The agent of a host has connected to a gateway."""
 
@@ -126,6 +141,7 @@ class HostSilent(Event, frozen=True, kw_only=True):
 ALL: tuple[type[Event], ...] = (
     GatewayBeat,
     HostBack,
+    HostClearRequested,
     HostConnected,
     HostLossConfirmed,
     HostOffered,

@@ -140,6 +140,32 @@ class HostReconciled(Event, frozen=True, kw_only=True):
     """The HostInventory that is settled."""
 
 
+class HostSuspected(Event, frozen=True, kw_only=True):
+    """Runs on a host ended in a way that points to the host. Placement answers with HostAvoided or HostTrusted."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    host_id: str
+    """The host."""
+
+    code: str
+    """FAILS_AT_ONCE: runs of several jobs failed there at once, and none went well; STOP_NOT_OBEYED: a run is still
+    there after its stop deadline.
+    """
+
+    runs: int
+    """How many runs that is."""
+
+    jobs: int
+    """Of how many jobs."""
+
+    within_ms: int
+    """Within which time; 0: it was one moment."""
+
+    cause: Cause | None = None
+    """The RunsEnded or RunsOverdue of the last of them."""
+
+
 class InstancesChanged(Event, frozen=True, kw_only=True):
     """Instances of a job were added or removed. Those that are removed have no run: it was ended before. Members of a
     gang stay.
@@ -818,6 +844,7 @@ ALL: tuple[type[Event], ...] = (
     DisruptionWithdrawn,
     GangsQueued,
     HostReconciled,
+    HostSuspected,
     InstancesChanged,
     InstancesReturned,
     InstancesTaken,

@@ -163,6 +163,24 @@ class HostAnswered(Event, frozen=True, kw_only=True):
     """One sentence."""
 
 
+class HostAvoided(Event, frozen=True, kw_only=True):
+    """A host takes no new tasks for a time, but for those that may run on no other host."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    host_id: str
+    """The host."""
+
+    code: str
+    """Why it is suspected: as in HostSuspected."""
+
+    until_ms: int
+    """Logical time until when."""
+
+    cause: Cause | None = None
+    """The HostSuspected."""
+
+
 class HostLost(Event, frozen=True, kw_only=True):
     """A host is given up; its runs are over."""
 
@@ -205,6 +223,29 @@ class HostRemoved(Event, frozen=True, kw_only=True):
     """The HostRemovalRequested of an operator, or the HostLost or HostReconciled since which nothing is expected of
     it.
     """
+
+
+class HostTrusted(Event, frozen=True, kw_only=True):
+    """A host that was suspected takes new tasks, again or still."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    host_id: str
+    """The host."""
+
+    code: str
+    """TIME_PASSED: it was avoided long enough; ASKED: an operator said so; TOO_MANY_SUSPECTED: the cell avoids no more
+    hosts at a time; SILENT: it isn't heard, so what went on there isn't known.
+    """
+
+    avoided: int
+    """How many other hosts are avoided."""
+
+    most: int
+    """How many the cell avoids at most."""
+
+    cause: Cause | None = None
+    """The HostAvoided, the HostClearRequested of an operator, or the HostSuspected."""
 
 
 class HostsReserved(Event, frozen=True, kw_only=True):
@@ -373,8 +414,10 @@ ALL: tuple[type[Event], ...] = (
     GangsReturned,
     GangsUnplaced,
     HostAnswered,
+    HostAvoided,
     HostLost,
     HostRemoved,
+    HostTrusted,
     HostsReserved,
     MatchingHostsChanged,
     PreemptionAsked,

@@ -92,6 +92,11 @@ class Client(JobRequests):
         body = {"command_id": new_id("removal"), "reason": reason}
         return cast(Answer, self._write("POST", path_of("hosts", host_id, "removals"), body, wait))
 
+    def clear_host(self, host_id: str, reason: str = "", wait: float = 0) -> Answer:
+        """Says that a suspected host is fine, so that it takes new tasks again."""
+        body = {"command_id": new_id("clear"), "reason": reason}
+        return cast(Answer, self._write("POST", path_of("hosts", host_id, "clearances"), body, wait))
+
     def round(self, machine: str, number: int) -> dict[str, Any]:
         """A round of a machine, decoded."""
         return self._get(path_of("rounds", machine, str(number)))

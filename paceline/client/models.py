@@ -324,13 +324,15 @@ class Entitlement(TypedDict):
 
 
 class Host(TypedDict):
-    """A host; `state` is CONNECTING, RETURNING, UP, SILENT or LOST. `ignored_resources`: what it offers in vain,
-    each with `name`, `code` and `message`.
+    """A host; `state` is CONNECTING, RETURNING, UP, SUSPECTED, SILENT or LOST. `suspected`: why it takes no new tasks,
+    with `code`, `message` and `until`. `ignored_resources`: what it offers in vain, each with `name`, `code` and
+    `message`.
     """
 
     host_id: str
     state: str
     session: int
+    suspected: dict[str, str] | None
     capacity: Amounts
     ignored_resources: list[dict[str, str]]
     allocated: Amounts

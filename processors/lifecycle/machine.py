@@ -20,6 +20,7 @@ from events.records.jobs import OverridesUploaded
 from events.records.lifecycle import (
     CommandAnswered,
     HostReconciled,
+    HostSuspected,
     InstancesChanged,
     InstancesWanted,
     JobAccepted,
@@ -52,6 +53,7 @@ from processors.lifecycle.rows import ActionRow, AskRow, SubmittedRow
 from processors.lifecycle.run_decisions import RunLookup, overdue, queued, run_decisions
 from processors.lifecycle.run_effects import RunEffects
 from processors.lifecycle.stateful import STATEFUL, Stateful
+from processors.lifecycle.suspects import Suspects
 from processors.lifecycle.task_ports import TaskPorts
 from processors.lifecycle.task_rules import noted
 from processors.lifecycle.task_table import PLACED, Note, TaskEvent
@@ -108,6 +110,7 @@ class Lifecycle:
         self.instance_commands = InstanceCommands(self._jobs, self.tasks)
         self._gates = Gates(self.tasks, self._jobs)
         self.failures = Failures(self.tasks, self._jobs, self.hosts.named, lambda: self.settings.restart_backoff_max_ms)
+        self.suspects = Suspects(self.tasks, self._jobs, self.hosts)
         self._lookup = RunLookup(
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,
@@ -127,6 +130,7 @@ class Lifecycle:
             self.updates,
             self._stateful,
             self.failures,
+            self.suspects,
             self.ports,
         )
         self._on = self._handlers() | verdicts.handlers | effects.handlers
@@ -146,6 +150,7 @@ class Lifecycle:
             CommandAnswered: self._answered,
             PreemptionAnswered: lambda event, now: self.orders.answered(event),
             HostReconciled: self.hosts.reconciled,
+            HostSuspected: self.suspects.said,
             JobChanged: self._changed,
             JobHeld: self.goals.held,
             InstancesWanted: self._wanted,
@@ -165,6 +170,7 @@ class Lifecycle:
             *self.ended.tables,
             self.ports.table,
             self.failures.unstarted,
+            self.suspects.table,
             self._settings.pending,
             self._settings.kept,
             self.hosts.table,
@@ -206,6 +212,7 @@ class Lifecycle:
         self.tasks.restored()
         self.chunks.restored()
         self.hosts.restored()
+        self.suspects.restored()
         self._settings.restored()
         self._jobs.restored()
         self.daemons.restored()
@@ -252,6 +259,8 @@ class Lifecycle:
             out += decisions
             decisions, remaining = self.orders.decide(remaining, self._lookup)
             out += decisions
+            out += (suspected := self.suspects.decide(max(0, remaining)))
+            remaining -= len(suspected)
         waiting = self._gates.open(now if caught_up else 0, max(0, remaining))
         if len(waiting):
             out += queued(self.tasks.arena, waiting, self._lookup)
@@ -354,6 +363,7 @@ class Lifecycle:
         row = self.hosts.table.get(event.host_id)
         if row is not None and row.session <= event.session:
             self._stateful.host_removed(row.number)
+            self.suspects.host_removed(event.host_id)
         self.hosts.removed(event, now)
 
     def _wanted(self, event: InstancesWanted, now: int) -> None:

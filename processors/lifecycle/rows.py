@@ -115,6 +115,21 @@ class HostRow(msgspec.Struct, array_like=True):
     """By what the last runs that were lost there were lost."""
 
 
+class SuspectRow(msgspec.Struct, array_like=True):
+    """What speaks against a host. `failed`: runs that failed there at once, oldest first, each by its job and the
+    second; `said`: the second when it was last reported, for what was before it.
+    """
+
+    failed: list[tuple[str, int]] = []
+    said: int = 0
+    code: str = ""
+    """Why it is to be reported; empty: it isn't. With it the runs, their jobs, the time within which, and the last."""
+    runs: int = 0
+    jobs: int = 0
+    within_ms: int = 0
+    by: CauseRow | None = None
+
+
 class OrderRow(msgspec.Struct, array_like=True):
     """An order to preempt runs that isn't answered: where it stands in the log, how many runs it preempts, and how many
     of them are not over. `goes`: all of them may leave.

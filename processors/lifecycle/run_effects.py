@@ -15,6 +15,7 @@ from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.stateful import Stateful
+from processors.lifecycle.suspects import Suspects
 from processors.lifecycle.task_ports import TaskPorts
 from processors.lifecycle.task_rules import moves
 from processors.lifecycle.task_table import TaskEvent
@@ -38,6 +39,7 @@ class RunEffects:
         updates: Updates,
         stateful: Stateful,
         failures: Failures,
+        suspects: Suspects,
         ports: TaskPorts,
     ) -> None:
         self._tasks = tasks
@@ -48,6 +50,7 @@ class RunEffects:
         self._updates = updates
         self._stateful = stateful
         self._failures = failures
+        self._suspects = suspects
         self._ports = ports
         self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
             GangsQueued: self._queued,
@@ -95,6 +98,7 @@ class RunEffects:
         limit = self._jobs.gangs.with_members(slots[present][what == Overdue.RUN_LIMIT])
         self._tasks.record_event(TaskEvent.RUN_LIMIT, limit)
         self._tasks.record_event(TaskEvent.START_LATE, slots[present][what == Overdue.START])
+        self._suspects.disobeyed(slots[present][what == Overdue.STOP])
         self._tasks.touch(slots[present])
 
     def _move(self, event: RunsOrdered | RunsAvailable) -> I64:
@@ -114,9 +118,11 @@ class RunEffects:
         following = some(event.next, size, TaskState.BACKOFF)
         rest = (some(column, size) for column in (event.kept, event.counts_as, event.failures, event.wait_ms))
         ends = Ends(*(column[known] for column in (following, *rest)))
-        self._jobs.gangs.count_failures(slots, ints(event.outcome)[known], ends.counts_as, ends.wait_ms, now)
+        outcome = ints(event.outcome)[known]
+        self._jobs.gangs.count_failures(slots, outcome, ends.counts_as, ends.wait_ms, now)
         self._orders.ended(slots)
         self._failures.ended(slots, ends.next)
+        self._suspects.ended(slots, outcome, now)
         before = self._tasks.arena["state"][slots].copy()
         state = self._tasks.end(slots, ends, now)
         self._jobs.count(slots, before, state)

@@ -18,7 +18,8 @@ def placed(view: ClusterView, shape: ShapeView, hosts: I64) -> Mask:
     starts = np.flatnonzero(np.diff(hosts[order], prepend=-2))
     turn = np.empty(len(hosts), dtype=np.int64)
     turn[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
-    found: Mask = (hosts >= 0) & shape.open[known] & (fits(view.free, shape.need, known, shape.most) > turn)
+    found: Mask = (hosts >= 0) & shape.takes_bound(view.hosts)[known]
+    found &= fits(view.free, shape.need, known, shape.most) > turn
     return found
 
 

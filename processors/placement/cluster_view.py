@@ -46,7 +46,7 @@ class ShapeView:
         """Where no other task has one of its fixed ports."""
         self.open: Mask = view.hosts.up & (self.unmet < 0) & self.ports_free
         if host is not None:
-            self.open &= np.arange(len(self.open)) == host
+            self.open = self.takes_bound(view.hosts) & (np.arange(len(self.open)) == host)
         self.column = np.array(need, dtype=np.int64)[:, None]
         score = sum(one * int(weight) for one, weight in zip(need, view.weight, strict=False))
         self.score = min(score, SCORE_MAX)
@@ -57,6 +57,10 @@ class ShapeView:
         self._at = 0
         self._recent: list[tuple[int, int]] = []
         self._seen = 0
+
+    def takes_bound(self, hosts: Hosts) -> Mask:
+        """The hosts that take such tasks if these are bound to them."""
+        return hosts.heard & (self.unmet < 0) & self.ports_free
 
     def part(self, size: int) -> Part:
         """So many of its tasks that belong together."""

@@ -22,7 +22,12 @@ from processors.placement.kept import OwnRoom
 from processors.placement.packing import fits, scores
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
-PHASE_NAMES = {Phase.RETURNING: "returning", Phase.SILENT: "silent", Phase.LOST: "lost"}
+PHASE_NAMES = {
+    Phase.RETURNING: "returning",
+    Phase.SILENT: "silent",
+    Phase.LOST: "lost",
+    Phase.SUSPECTED: "suspected",
+}
 NEAREST = 3
 RANGES_MAX = 32
 LACK_MAX = 1 << 57
@@ -62,6 +67,8 @@ def reason(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], own: OwnRo
         return Reason(own.code, part, fit)
     if _fits_in_kept(view, parts):
         return Reason(Code.HELD_FOR_OTHERS, part, fit)
+    if _fits_on_suspected(view, parts):
+        return Reason(Code.HOSTS_SUSPECTED, part, fit)
     return Reason(Code.GANG_INCOMPLETE if tasks > 1 and any(fit) else Code.NO_HOST_FITS, part, fit)
 
 
@@ -108,6 +115,14 @@ def _fits_in_kept(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> 
     return (
         together(free, scores(free, view.weight), [shape.part(size) for shape, size in parts], None).hosts is not None
     )
+
+
+def _fits_on_suspected(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> bool:
+    """Whether they would find a place if no host were avoided."""
+    if not (view.hosts.phase == Phase.SUSPECTED).any():
+        return False
+    meeting = [shape.part(size)._replace(open_=shape.takes_bound(view.hosts)) for shape, size in parts]
+    return together(view.free, view.score, meeting, None).hosts is not None
 
 
 def instances_text(instances: I64) -> str:
@@ -165,6 +180,8 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64, ke
     if code in LASTING:  # silence passes: what a silent host offers is judged like any other
         gone = np.where(phase == Phase.LOST, Phase.LOST, Phase.RETURNING)
         phase = np.where(hosts.counts, Phase.UP, gone)
+    elif code == Code.BOUND_HOST_BUSY:  # a suspected host takes those that are bound to it
+        phase = np.where(phase == Phase.SUSPECTED, Phase.UP, phase)
     short = np.full(len(hosts.ids), OPEN, dtype=np.int64)
     for at in reversed(range(len(shape.need))):
         if shape.need[at]:

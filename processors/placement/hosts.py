@@ -31,6 +31,8 @@ class Phase(Number):
     """Connected, and lifecycle hasn't settled its runs yet, or it hasn't offered anything."""
     SILENT = 2
     LOST = 3
+    SUSPECTED = 4
+    """It is avoided: only tasks that are bound to it may be put there."""
 
 
 class Hosts:
@@ -77,6 +79,11 @@ class Hosts:
     def up(self) -> Mask:
         """The hosts that tasks may be put on."""
         return np.equal(self.phase, Phase.UP)
+
+    @property
+    def heard(self) -> Mask:
+        """The hosts that take tasks, if only those that are bound to them."""
+        return self.up | np.equal(self.phase, Phase.SUSPECTED)
 
     @property
     def counts(self) -> Mask:
@@ -201,6 +208,13 @@ class Hosts:
         self._offer(row)
         self._derive(row)
 
+    def avoid(self, host_id: str, until_ms: int) -> HostRow:
+        """A host takes no new tasks until then; 0: it takes them. Returns its row."""
+        row = self.table.change(host_id)
+        row.avoided_ms = until_ms
+        self._derive(row)
+        return row
+
     def remove(self, event: HostRemoved, now: int) -> None:
         """A host has left and holds no runs: its number is free for another."""
         row = self.table[event.host_id]
@@ -285,8 +299,10 @@ class Hosts:
             self.phase[number] = Phase.LOST
         elif row.silent_ms:
             self.phase[number] = Phase.SILENT
+        elif not settled:
+            self.phase[number] = Phase.RETURNING
         else:
-            self.phase[number] = Phase.UP if settled else Phase.RETURNING
+            self.phase[number] = Phase.SUSPECTED if row.avoided_ms else Phase.UP
         self.counting[number] = row.offered != NEVER
         self.silent_ms[number] = 0 if row.lost else row.silent_ms
         self.departed_ms[number], self.present[number] = row.departed_ms, 1

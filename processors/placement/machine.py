@@ -13,6 +13,7 @@ from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PoolAnsw
 from events.records.hosts import (
     GatewayBeat,
     HostBack,
+    HostClearRequested,
     HostConnected,
     HostLossConfirmed,
     HostOffered,
@@ -22,6 +23,7 @@ from events.records.hosts import (
 from events.records.lifecycle import (
     GangsQueued,
     HostReconciled,
+    HostSuspected,
     InstancesChanged,
     JobAccepted,
     JobChanged,
@@ -37,8 +39,10 @@ from events.records.placement import (
     GangsReturned,
     GangsUnplaced,
     HostAnswered,
+    HostAvoided,
     HostLost,
     HostRemoved,
+    HostTrusted,
     MatchingHostsChanged,
     TasksPlaced,
 )
@@ -46,6 +50,7 @@ from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.placement.assignment import Assignment
+from processors.placement.avoidance import Avoidance
 from processors.placement.budget import Budget
 from processors.placement.holds import kept_room
 from processors.placement.host_removal import HostRemovals
@@ -64,6 +69,7 @@ from processors.state.table import Table, struct_table
 
 CHANGES = (
     *(HostConnected, HostOffered, HostSilent, HostBack, HostReconciled, HostLost, HostRemoved),
+    *(HostAvoided, HostTrusted),
     *(GangsAdmitted, AdmissionsRanked, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
 )
 """What changes which tasks find a place."""
@@ -76,7 +82,7 @@ class Placement:
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
     logic: ClassVar[int] = 14
-    state: ClassVar[int] = 10
+    state: ClassVar[int] = 11
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
@@ -88,6 +94,7 @@ class Placement:
         self.runs = Runs(self.hosts, self.cell, self._settings)
         self._liveness = Liveness(self.hosts, self.cell, self._settings)
         self._removals = HostRemovals(self.hosts, self._settings)
+        self._avoidance = Avoidance(self.hosts, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
         self._quiet = False
@@ -99,7 +106,15 @@ class Placement:
             HostBack: (self.hosts.back,),
             HostReconciled: (self.hosts.reconciled,),
             HostLost: (self._lost,),
-            HostRemoved: (self._matching.host_removed, self.runs.host_removed, self._removed),
+            HostRemoved: (
+                self._matching.host_removed,
+                self.runs.host_removed,
+                self._avoidance.host_removed,
+                self._removed,
+            ),
+            HostSuspected: (self._avoidance.suspected,),
+            HostAvoided: (self._avoidance.avoided,),
+            HostTrusted: (self._avoidance.trusted,),
             MatchingHostsChanged: (self._matching.matching,),
             CapacityChanged: (self.hosts.capacity_said,),
             GatewayBeat: (self._liveness.beat,),
@@ -136,6 +151,7 @@ class Placement:
             self.hosts.table,
             self._liveness.asks,
             self._removals.asks,
+            self._avoidance.asks,
             self._matching.table,
             self._matching.said,
             self.runs.jobs,
@@ -149,6 +165,7 @@ class Placement:
         """See `Machine.restored`."""
         self._settings.restored()
         self.hosts.restored(self._settings.kinds)
+        self._avoidance.restored()
         self._matching.restored()
         self.runs.restored()
         self.sharing.restored()
@@ -161,6 +178,8 @@ class Placement:
                 self._liveness.confirmed(event, offset, at_ms)
             case Fact(_, offset, at_ms, HostRemovalRequested() as event, _):
                 self._removals.asked(event, offset, at_ms)
+            case Fact(_, offset, at_ms, HostClearRequested() as event, _):
+                self._avoidance.asked(event, offset, at_ms)
             case Fact(_, offset, _, CellConfigured() as event, _):
                 self._settings.asked(offset, event)
             case Fact(topic, offset, at_ms, event, _):
@@ -210,6 +229,7 @@ class Placement:
         if len(out) < budget.left:
             busy = {event.host_id for event in out if isinstance(event, HostLost)}
             out += self._removals.decide(now, busy, budget.left - len(out))
+        out += [] if out else self._avoidance.decide(now, budget.left)
         budget.spend(len(out))
         return out
 
@@ -232,6 +252,7 @@ class Placement:
         times = (
             self._liveness.next_wakeup(),
             self._removals.next_wakeup(),
+            self._avoidance.next_wakeup(),
             self.runs.admissions.next_due_ms(),
             self.sharing.next_wakeup(self.cell["cell"].passed_ms),
         )
@@ -250,6 +271,7 @@ class Placement:
     def _answered(self, event: HostAnswered, now: int) -> None:
         self._liveness.answered(event, now)
         self._removals.answered(event, now)
+        self._avoidance.answered(event, now)
 
     def _passed(self, event: TimerPassed, now: int) -> None:
         self._liveness.passed(event, now)

@@ -56,6 +56,14 @@ class HostRow(msgspec.Struct, array_like=True):
     """
     departed_by: CauseRow | None = None
     """What said so."""
+    suspected_ms: int = 0
+    """Logical time at which lifecycle suspected it, while that is to be judged; 0: it isn't."""
+    suspected_code: str = ""
+    suspected_by: CauseRow | None = None
+    avoided_ms: int = 0
+    """Logical time until which it takes no new tasks; 0: it takes them."""
+    avoided_by: CauseRow | None = None
+    """What said so."""
 
 
 class JobRow(msgspec.Struct, array_like=True):

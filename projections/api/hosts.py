@@ -1,11 +1,11 @@
-"""Routes of hosts: how they stand, what runs there, and an operator's word that one is lost or has left."""
+"""Routes of hosts: how they stand, what runs there, and an operator's word that one is lost, has left or is fine."""
 
 from typing import Any
 
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
-from events.records.hosts import HostLossConfirmed, HostRemovalRequested
+from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
 from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
 from projections.api.problems import ANSWERED, not_found
@@ -64,6 +64,15 @@ def routes(context: Context) -> APIRouter:
 
         def fact(command_id: str) -> HostRemovalRequested:
             return HostRemovalRequested(host_id=host_id, command_id=command_id, reason=command.reason)
+
+        return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
+
+    @router.post("/{host_id}/clearances", status_code=202, responses=ANSWERED)
+    async def clear(host_id: str, command: Command, wait: Wait) -> Response:
+        """Says that a suspected host is fine, so that it takes new tasks again."""
+
+        def fact(command_id: str) -> HostClearRequested:
+            return HostClearRequested(host_id=host_id, command_id=command_id, reason=command.reason)
 
         return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
 

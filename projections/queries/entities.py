@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, select, tuple_
 from events.quantities import write_amounts
 from events.resources import Kinds, Unit, in_order
 from events.topics import ALL
-from projections.queries import explain, situations, versions
+from projections.queries import explain, sentences, situations, versions
 from projections.queries.pages import Json, Page, RowsPage, rows_of, some
 from projections.queries.resources import kinds_of, offered_json
 from projections.queries.wake_ups import next_wake_up
@@ -170,6 +170,7 @@ def host_json(row: HostRow, kinds: Kinds) -> Json:
         "silent_since": at(row.silent_ms),
         "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
+        "suspected": _suspected(row),
         **offered_json(amounts_in(row.capacity), msgspec.json.decode(row.sizes), kinds),
         "allocated": write_amounts(on_host, kinds.units),
         "runs": row.runs,
@@ -179,14 +180,21 @@ def host_json(row: HostRow, kinds: Kinds) -> Json:
 
 
 def host_state(row: HostRow) -> str:
-    """What may be placed on a host: tasks only while it is UP."""
+    """What may be placed on a host: tasks only while it is UP, where it is SUSPECTED such as may run nowhere else."""
     if row.lost_code and row.lost_session >= row.session:
         return "LOST"
     if row.silent_ms:
         return "SILENT"
     if row.offered and row.reconciled_session >= row.session:
-        return "UP"
+        return "SUSPECTED" if row.avoided_ms else "UP"
     return "RETURNING" if row.session and row.reconciled_session else "CONNECTING"
+
+
+def _suspected(row: HostRow) -> Json | None:
+    """Why a host takes no new tasks, and until when."""
+    if not row.avoided_ms:
+        return None
+    return {"code": row.suspect_code, "message": sentences.SUSPECTED[row.suspect_code], "until": at(row.avoided_ms)}
 
 
 # The log.

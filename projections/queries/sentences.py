@@ -54,6 +54,9 @@ REMEDIES: dict[str, Remedy] = {
     Code.NO_HOST_FITS: Remedy(WAIT, "it goes on when tasks end or hosts are added"),
     Code.GANG_INCOMPLETE: Remedy(WAIT, "it goes on when there is room for the whole gang; a smaller gang helps"),
     Code.HELD_FOR_OTHERS: Remedy(WAIT, "it goes on when tasks end or hosts are added"),
+    Code.HOSTS_SUSPECTED: Remedy(
+        OPERATOR, "it goes on when they are avoided no longer; `paceline host clear HOST` says that one is fine"
+    ),
     Code.WAITING_FOR_HOST: Remedy(WAIT, "it goes there when the host is heard again, afterwards to any other"),
     Code.HOSTS_RESERVED: Remedy(WAIT, "it goes on when enough tasks on these hosts have ended"),
     Code.NO_HOSTS: Remedy(OPERATOR, "connect hosts"),
@@ -71,6 +74,11 @@ REMEDIES: dict[str, Remedy] = {
     Code.SLA_BUDGET_SPENT: Remedy(WAIT, "it goes on when instances are available again"),
     Code.NOT_YET_EVALUATED: Remedy(WAIT, "it is looked at in the next rounds"),
 }
+SUSPECTED: dict[str, str] = {
+    Code.FAILS_AT_ONCE: "tasks of several jobs failed there at once; `paceline host clear` ends it",
+    Code.STOP_NOT_OBEYED: "a task is still there though it was killed; `paceline host clear` ends it",
+}
+"""Why hosts take no new tasks for a time."""
 FOR_WHOM: dict[str, str] = {
     Code.BELOW_RESERVATION: "job {for_job} of pool {for_pool}, which is below its reservation",
     Code.BELOW_ENTITLEMENT: "job {for_job} of pool {for_pool}, which is below its entitlement",

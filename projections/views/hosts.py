@@ -3,7 +3,7 @@
 from events.host_offers import offer_fault
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
-from events.records.placement import HostAnswered, HostLost, HostRemoved
+from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTrusted
 from events.topics import HOSTS
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
@@ -53,6 +53,12 @@ class HostFold:
                 row.lost_session, row.lost_code, row.lost_ms = event.session, event.code, moment.now
             case HostRemoved():
                 self._removed(event)
+            case HostAvoided():
+                row = self._row(event.host_id)
+                row.suspect_code, row.avoided_ms = event.code, event.until_ms
+            case HostTrusted():
+                row = self._row(event.host_id)
+                row.suspect_code, row.avoided_ms = "", 0
             case HostAnswered():
                 add_answer(
                     self._cache,

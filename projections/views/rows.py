@@ -208,7 +208,7 @@ class PoolUseRow(msgspec.Struct):
 
 
 class HostRow(msgspec.Struct):
-    """A host. Owners: the topic of hosts (to `attributes`), placement (`lost_*`), lifecycle (the rest).
+    """A host. Owners: the topic of hosts (to `attributes`), placement (to `avoided_ms`), lifecycle (the rest).
 
     `number` stands in the task columns, 0: nothing was ordered there since it is known.
     """
@@ -230,6 +230,10 @@ class HostRow(msgspec.Struct):
     lost_session: int = 0
     lost_ms: int = 0
     lost_code: str = ""
+    suspect_code: str = ""
+    """Why it is avoided; empty: it isn't."""
+    avoided_ms: int = 0
+    """Until when."""
     number: int = 0
     reconciled_session: int = 0
     runs: int = 0

@@ -2,10 +2,12 @@
 
 import json
 import time
+from datetime import UTC, datetime
 
 import pytest
 from ruamel.yaml import YAML
 
+from paceline import output
 from tests.face.fake import job
 
 EXPLANATION = {
@@ -402,6 +404,7 @@ def test_a_pool_of_a_cell_that_the_server_does_not_serve(cli, cell, tmp_path):
         (("pool", "remove", "/p"), "DELETE", "/v1/pools/p", {"code": "DONE"}),
         (("host", "confirm-loss", "h1", "--yes"), "POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE"}),
         (("host", "remove", "h1"), "POST", "/v1/hosts/h1/removals", {"code": "DONE"}),
+        (("host", "clear", "h1"), "POST", "/v1/hosts/h1/clearances", {"code": "DONE"}),
     ],
 )
 def test_a_cell_may_be_named(cli, cell, words, method, path, body):
@@ -442,6 +445,30 @@ h1    UP        2       1.5  1.5       2.0  2.0  os linux, arch arm64
 """, "")  # fmt: skip
     assert cli("host", "get", "h1")[1].endswith("JOB  TASK  RUN  STATE\na       1    2  RUNNING\n")
     assert cli("host", "confirm-loss", "h1", "--yes")[:2] == (0, "host h1 is given up\n")
+
+
+def test_a_suspected_host_is_shown_with_why_and_until_when(cli, cell, monkeypatch):
+    monkeypatch.setattr(output, "now", lambda: datetime(2026, 8, 21, 10, 34, 19, tzinfo=UTC))
+    suspected = {
+        "code": "FAILS_AT_ONCE",
+        "message": "tasks failed there at once",
+        "until": "2026-08-21T10:44:19.000Z",
+    }
+    host = HOST | {"state": "SUSPECTED", "suspected": suspected}
+    cell.answer("GET", "/v1/hosts", {"hosts": [HOST | {"host_id": "h0"}, host], "next_page_token": ""})
+    cell.answer("GET", "/v1/hosts/h1", host)
+    cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [], "next_page_token": ""})
+    cell.answer("POST", "/v1/hosts/h1/clearances", {"code": "DONE", "message": ""})
+    _, first, second = cli("host", "list", "--columns", "host,state,takes-tasks")[1].splitlines()
+    assert (first.split(), second.split()) == (
+        ["h0", "UP", "-"],
+        ["h1", "SUSPECTED", "in", "10m0s", "(FAILS_AT_ONCE)"],
+    )
+    shown = cli("host", "get", "h1")[1]
+    assert "tasks failed there at once (FAILS_AT_ONCE)\n" in shown
+    assert f"avoided_until  {suspected['until']}" in shown
+    assert cli("host", "clear", "h1", "--reason", "new disk")[:2] == (0, "host h1 takes new tasks again\n")
+    assert cell.asked[-1].body["reason"] == "new disk"
 
 
 def test_quarantine(cli, cell):

@@ -13,13 +13,14 @@ from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PoolAnsw
 from events.records.hosts import (
     GatewayBeat,
     HostBack,
+    HostClearRequested,
     HostConnected,
     HostLossConfirmed,
     HostOffered,
     HostRemovalRequested,
     HostSilent,
 )
-from events.records.lifecycle import HostReconciled, JobAccepted, PreemptionAnswered, RunsEnded
+from events.records.lifecycle import HostReconciled, HostSuspected, JobAccepted, PreemptionAnswered, RunsEnded
 from events.records.parts import Cause, ResourceKind, TaskShape
 from events.records.placement import TasksPlaced
 from events.records.pools import CellConfigured
@@ -77,6 +78,16 @@ class World(Alone[Placement]):
 
     def remove(self, host: str, command: str = "r") -> list[Event]:
         return self.fact(HostRemovalRequested(host_id=host, command_id=command))
+
+    def suspect(self, *hosts: str) -> list[Event]:
+        """Lifecycle suspects hosts."""
+        return self.peer(
+            "lifecycle",
+            *(HostSuspected(host_id=host, code=Code.FAILS_AT_ONCE, runs=5, jobs=3, within_ms=9) for host in hosts),
+        )
+
+    def clear(self, host: str) -> list[Event]:
+        return self.fact(HostClearRequested(host_id=host, command_id="c"))
 
     def accept(self, job: str, instances: int = 1, **spec: Any) -> list[Event]:
         return self.peer("lifecycle", accepted(job, instances, **spec))

@@ -7,14 +7,15 @@ import pytest
 from events import spec_overrides
 from events.codes import Outcome, RunReport
 from events.columns import pack_ints, pack_longs
-from events.records.hosts import HostConnected, HostSilent
+from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.lifecycle import HostReconciled, JobRejected, OverridesDropped, RunsAvailable
-from events.records.placement import HostLost
+from events.records.placement import HostAvoided, HostLost, HostTrusted
 from events.records.tasks import RunsReported
 from events.spec import JobSpec
 from events.topics import ALL
 from projections.api import system
 from projections.queries import pages
+from projections.record_json import at
 from tests.projections.cell import CORE, accepted, dump, ended, held, ordered, queued, runs
 
 
@@ -226,6 +227,24 @@ def test_the_state_of_a_host_through_its_life(api):
     assert state() == "RETURNING"
     api.cell.host("h1", session=2)
     assert state() == "UP"
+
+
+def test_a_suspected_host_is_shown_with_why_and_until_when(api):
+    api.cell.host("h1")
+    avoided = HostAvoided(host_id="h1", code="FAILS_AT_ONCE", until_ms=api.cell.ms + 600_000)
+    api.cell.decide("placement", avoided)
+    api.fold()
+    host = api.get("/v1/hosts/h1")
+    assert (host["state"], host["suspected"]["code"]) == ("SUSPECTED", "FAILS_AT_ONCE")
+    assert host["suspected"]["until"] == at(avoided.until_ms)
+    api.cell.fact(HostSilent(host_id="h1", session=1))
+    api.fold()
+    assert api.get("/v1/hosts/h1")["state"] == "SILENT", "that counts more"
+    api.cell.fact(HostBack(host_id="h1", session=1))
+    api.cell.decide("placement", HostTrusted(host_id="h1", code="TIME_PASSED", avoided=0, most=1))
+    api.fold()
+    host = api.get("/v1/hosts/h1")
+    assert (host["state"], host["suspected"]) == ("UP", None)
 
 
 def test_what_runs_on_a_host(api):

@@ -10,7 +10,7 @@ from events.job_versions import wanted_spec
 from events.log.port import AppendUnknown
 from events.override_chunks import name_of, reader
 from events.records.entitlement import PoolAnswered
-from events.records.hosts import HostLossConfirmed, HostOffered, HostRemovalRequested
+from events.records.hosts import HostClearRequested, HostLossConfirmed, HostOffered, HostRemovalRequested
 from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, JobPriorityChanged, JobRejected
 from events.records.placement import HostAnswered, HostRemoved
@@ -322,6 +322,22 @@ def test_an_operator_confirms_that_a_host_is_lost(api):
     refused = api.client.post("/v1/hosts/h1/loss-confirmations?wait=30s", json={})
     api.problem(refused, 409, "NOT_SILENT")
     api.problem(api.client.post("/v1/hosts/none/loss-confirmations", json={}), 404, "NOT_FOUND")
+
+
+def test_an_operator_clears_a_suspected_host(api):
+    api.cell.host("h1")
+    api.fold()
+    assert api.client.post("/v1/hosts/h1/clearances", json={"reason": "new disk"}).status_code == 202
+    fact = last(api, "paceline.hosts")
+    assert isinstance(fact, HostClearRequested)
+    assert (fact.host_id, fact.reason) == ("h1", "new disk")
+
+    def answer(at, event):
+        return (HostAnswered(host_id="h1", hosts_offset=at, command_id="", code="NOT_AVOIDED", message="m"),)
+
+    api.answer("paceline.hosts", "placement", answer)
+    api.problem(api.client.post("/v1/hosts/h1/clearances?wait=30s", json={}), 409, "NOT_AVOIDED")
+    api.problem(api.client.post("/v1/hosts/none/clearances", json={}), 404, "NOT_FOUND")
 
 
 def test_an_operator_removes_a_host_that_has_left(api):

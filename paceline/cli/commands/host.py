@@ -1,4 +1,4 @@
-"""`paceline host`: look at hosts; confirm a loss; remove one that has left."""
+"""`paceline host`: look at hosts; confirm a loss; remove one that has left; clear one that is suspected."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from paceline.cli.commands.common import (
     output_option,
     with_client,
 )
-from paceline.output import Column, TableOptions, cores, facts, gib, note, other_columns, say, show, table, words
+from paceline.output import Column, TableOptions, ahead, cores, facts, gib, note, other_columns, say, show, table, words
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -26,7 +26,7 @@ ID = click.argument("host_id", metavar="ID", shell_complete=complete(host_ids))
 
 @click.group()
 def host() -> None:
-    """Inspect hosts; confirm a loss; remove a host that has left."""
+    """Inspect hosts; confirm a loss; remove a host that has left; clear a suspected one."""
 
 
 @host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))
@@ -43,6 +43,7 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
     columns = [
         Column("HOST", lambda each: each["host_id"]),
         Column("STATE", lambda each: each["state"]),
+        *_suspected_column(hosts),
         Column("RUNS", lambda each: each["runs"], right=True),
         Column("CPU HELD", amount("allocated", cores), right=True),
         Column("CPU", amount("capacity", cores), right=True),
@@ -85,7 +86,19 @@ def _print(client: "Client", body: Any) -> None:
     )
 
 
+def _suspected_column(hosts: list[Any]) -> list[Column]:
+    """When suspected hosts take new tasks again, and why they don't now, where there are such."""
+
+    def cell(host: Any) -> str:
+        why = host.get("suspected")
+        return f"{ahead(why['until'])} ({why['code']})" if why else "-"
+
+    return [Column("TAKES TASKS", cell)] if any(host.get("suspected") for host in hosts) else []
+
+
 def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
+    if name == "suspected" and value:
+        return [(name, f"{value['message']} ({value['code']})"), ("avoided_until", value["until"])]
     if name == "ignored_resources" and value:
         reasons = [f"{each['name']}: {each['message']} ({each['code']})" for each in value]
         return [(name, reasons[0]), *(("", reason) for reason in reasons[1:])]
@@ -127,3 +140,19 @@ def remove(client: "Client", host_id: str, reason: str, form: str) -> None:
     """
     answer = client.remove_host(host_id, reason, wait=DECIDED_S)
     show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is removed'}"))
+
+
+@host.command(epilog=examples("paceline host clear worker-7 --reason 'disk replaced'"))
+@ID
+@click.option("--reason", default="", help="Reason, recorded in the log.")
+@output_option
+@cell_option
+@with_client
+def clear(client: "Client", host_id: str, reason: str, form: str) -> None:
+    """Clear a suspected host: it takes new tasks again.
+
+    A host is suspected when tasks of several jobs fail there at once, or when a task does not end though it was killed.
+    It takes no new tasks for ten minutes, except those that may run on no other host.
+    """
+    answer = client.clear_host(host_id, reason, wait=DECIDED_S)
+    show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'takes new tasks again'}"))

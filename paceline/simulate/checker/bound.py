@@ -47,6 +47,10 @@ class Bound:
                         task: host for task, host in self._homes.items() if not self._free(task, host, event)
                     }
 
+    def host_of(self, task: Task) -> str | None:
+        """The host that a task belongs to; None: it belongs to none."""
+        return self._homes.get(task)
+
     def at_rest(self, now: int) -> None:
         """Looks at a moment. Raises `Violation` where daemons haven't one task for each host that matches."""
         odd: dict[tuple[str, str], int] = {}

@@ -1,0 +1,179 @@
+"""Which hosts are suspected: those where tasks of several jobs fail at once and none goes well, or where a run is still
+there after its stop deadline. Placement avoids them for a time.
+
+Three rules tell the fault of a host from those of jobs. A job counts at most `OF_A_JOB` times for a host, so it takes
+several jobs. One that fails at once on `HOSTS_MAX` hosts counts for none. A run on the host that has gone well
+since the first failure takes all back.
+"""
+
+import numpy as np
+
+from events.bounds import INT_MAX
+from events.codes import Code, Outcome, RunCause
+from events.columns import I32, I64, distinct
+from events.records.base import Event
+from events.records.lifecycle import HostSuspected
+from processors.lifecycle.causes import CODE_OF
+from processors.lifecycle.failures import HOSTS_MAX
+from processors.lifecycle.host_reports import Hosts
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.rows import SuspectRow
+from processors.lifecycle.task_rules import OWN_ENDS
+from processors.lifecycle.tasks import Tasks
+from processors.state.causes import recorded
+from processors.state.seconds import elapsed, milliseconds, second
+from processors.state.table import Table, struct_table
+
+AT_ONCE_MS = 10_000
+"""A run that was available for so long hasn't failed at once."""
+WITHIN_S = 1_800
+FAILURES = 5
+"""So many failures within `WITHIN_S` make a host suspected."""
+OF_A_JOB = 2
+KEPT = 16
+"""So many failures of a host are kept, the newest."""
+
+
+class Suspects:
+    """A row for each host where runs have failed at once, or that is to be reported."""
+
+    def __init__(self, tasks: Tasks, jobs: Jobs, hosts: Hosts) -> None:
+        self.table: Table[str, SuspectRow] = struct_table("suspects", SuspectRow)
+        self._tasks = tasks
+        self._jobs = jobs
+        self._hosts = hosts
+        self._failing: dict[str, dict[str, None]] = {}
+        """On which hosts each job has failed at once."""
+        self._unsaid: dict[str, None] = {}
+
+    def restored(self) -> None:
+        """Finds again where jobs have failed, and what is to be reported."""
+        self._failing.clear()
+        for host_id, row in self.table.items():
+            self._index(host_id, row)
+        self._unsaid = {host_id: None for host_id, row in self.table.items() if row.code}
+
+    def ended(self, slots: I64, outcome: I32, now: int) -> None:
+        """Runs of these slots are over; their columns are still those of the runs."""
+        arena = self._tasks.arena
+        host, ready = arena["host"][slots], arena["ready"][slots]
+        brief = (ready == 0) | (ready > elapsed(now - AT_ONCE_MS))
+        if len(self.table):
+            well = (host > 0) & ((outcome == Outcome.SUCCEEDED) | ~brief)
+            for number in distinct(host[well]).tolist():
+                since = ready[well & (host == number)]
+                self._went_well(self._hosts.named(number)[0], INT_MAX if (since == 0).any() else int(since.max()))
+        failed = (host > 0) & brief & (outcome == Outcome.FAILED)
+        failed[failed] = self._by_itself(slots[failed])
+        if not failed.any():
+            return
+        pairs = np.stack([host[failed], arena["owner"][slots[failed]] - 1])
+        found, counts = np.unique(pairs, axis=1, return_counts=True)
+        for (number, base), count in zip(found.T.tolist(), counts.tolist(), strict=True):
+            self._failed(self._hosts.named(number)[0], self._jobs.at[base], min(count, OF_A_JOB), second(now))
+        for number in distinct(host[failed]).tolist():
+            self._judge(number, now)
+
+    def _by_itself(self, slots: I64) -> Mask:
+        """Whose runs ended, or didn't start, without having been told to."""
+        found: Mask = among(self._tasks.arena["report"][slots], OWN_ENDS)
+        late: Mask = CODE_OF.take(self._tasks.arena["causes"][slots]) == RunCause.START_LATE
+        return found | late
+
+    def disobeyed(self, slots: I64) -> None:
+        """Runs of these slots are still there after their stop deadlines."""
+        arena = self._tasks.arena
+        host = arena["host"][slots]
+        for number in distinct(host[host > 0]).tolist():
+            runs = slots[host == number]
+            self._suspect(
+                self._hosts.named(number)[0], Code.STOP_NOT_OBEYED, len(runs), len(distinct(arena["owner"][runs]))
+            )
+
+    def decide(self, limit: int) -> list[Event]:
+        """The hosts to report, at most `limit`."""
+        return [self._suspected(host_id, self.table[host_id]) for host_id in sorted(self._unsaid)[:limit]]
+
+    def _suspected(self, host_id: str, row: SuspectRow) -> HostSuspected:
+        return HostSuspected(
+            host_id=host_id,
+            code=row.code,
+            runs=row.runs,
+            jobs=row.jobs,
+            within_ms=row.within_ms,
+            cause=recorded(row.by),
+        )
+
+    def said(self, event: HostSuspected, now: int) -> None:
+        """A host is reported. What failed there counts for it no more; of the jobs it is still known."""
+        row = self.table.change(event.host_id)
+        row.code, row.runs, row.jobs, row.within_ms, row.by = "", 0, 0, 0, None
+        row.said = second(now)
+        del self._unsaid[event.host_id]
+        self._forget_if_empty(event.host_id, row)
+
+    def host_removed(self, host_id: str) -> None:
+        """A host is forgotten."""
+        if host_id in self.table:
+            self._set(host_id, [])
+            self.table.remove(host_id)
+            self._unsaid.pop(host_id, None)
+
+    def _went_well(self, host_id: str, available: int) -> None:
+        """A run on a host, available since then, has gone on for some time, or has succeeded."""
+        row = self.table.get(host_id)
+        if row is not None and row.failed and available >= row.failed[0][1]:
+            self._set(host_id, [])
+            self._forget_if_empty(host_id, row)
+
+    def _failed(self, host_id: str, job_id: str, count: int, at: int) -> None:
+        """So many runs of a job have failed at once on a host."""
+        if host_id not in self.table:
+            self.table.put(host_id, SuspectRow())
+        row = self.table[host_id]
+        known = [each for each in row.failed if each[1] > at - WITHIN_S]
+        mine = ([each for each in known if each[0] == job_id] + [(job_id, at)] * count)[-OF_A_JOB:]
+        self._set(host_id, ([each for each in known if each[0] != job_id] + mine)[-KEPT:])
+
+    def _judge(self, number: int, now: int) -> None:
+        """Whether what has failed on a host makes it suspected."""
+        host_id = self._hosts.named(number)[0]
+        row = self.table[host_id]
+        counting = [
+            (job_id, at) for job_id, at in row.failed if at > row.said and len(self._failing[job_id]) < HOSTS_MAX
+        ]
+        if len(counting) < FAILURES:
+            return
+        first = min(at for _, at in counting)
+        ready = self._tasks.arena["ready"][self._tasks.by_host.of(np.array([number - 1]))]
+        if ((ready >= first) & (ready <= elapsed(now - AT_ONCE_MS))).any():
+            self._set(host_id, [])
+            self._forget_if_empty(host_id, row)
+            return
+        jobs = len({job_id for job_id, _ in counting})
+        self._suspect(host_id, Code.FAILS_AT_ONCE, len(counting), jobs, max(0, now - milliseconds(first)))
+
+    def _suspect(self, host_id: str, code: Code, runs: int, jobs: int, within_ms: int = 0) -> None:
+        row = self.table.change(host_id) if host_id in self.table else self.table.put(host_id, SuspectRow())
+        row.code, row.runs, row.jobs, row.within_ms = code, runs, jobs, within_ms
+        row.by = self._tasks.input.cause
+        self._unsaid[host_id] = None
+
+    def _set(self, host_id: str, failed: list[tuple[str, int]]) -> None:
+        """What has failed at once on a host is this."""
+        row = self.table.change(host_id)
+        for job_id in dict(row.failed):
+            self._failing[job_id].pop(host_id, None)
+            if not self._failing[job_id]:
+                del self._failing[job_id]
+        row.failed = failed
+        self._index(host_id, row)
+
+    def _index(self, host_id: str, row: SuspectRow) -> None:
+        for job_id, _ in row.failed:
+            self._failing.setdefault(job_id, {})[host_id] = None
+
+    def _forget_if_empty(self, host_id: str, row: SuspectRow) -> None:
+        if not row.failed and not row.code:
+            self.table.remove(host_id)

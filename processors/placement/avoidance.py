@@ -1,0 +1,129 @@
+"""Which suspected hosts are avoided, and for how long.
+
+Lifecycle says what speaks against a host (`HostSuspected`). It takes no new tasks for `AVOIDED_MS` then, but for those
+that may run on no other host. Only a part of the hosts is avoided at a time: jobs that fail everywhere must not empty
+the cell.
+"""
+
+from itertools import islice
+
+import numpy as np
+
+from events.codes import Code
+from events.records.base import Event
+from events.records.hosts import HostClearRequested
+from events.records.lifecycle import HostSuspected
+from events.records.parts import Cause
+from events.records.placement import HostAnswered, HostAvoided, HostRemoved, HostTrusted
+from processors.placement.hosts import Hosts
+from processors.placement.rows import AskRow, ask_cause
+from processors.state.causes import CurrentInput, recorded
+from processors.state.table import Table, struct_table
+
+AVOIDED_MS = 600_000
+HOSTS_MIN = 3
+"""Of fewer hosts none is avoided."""
+PERCENT_MAX = 10
+"""So many of the hosts are avoided at a time, at least one."""
+
+
+class Avoidance:
+    """Decides `HostAvoided` and `HostTrusted`, and answers operators who clear a host."""
+
+    def __init__(self, hosts: Hosts, current: CurrentInput) -> None:
+        self.asks: Table[int, AskRow] = struct_table("clears", AskRow, int)
+        self._hosts = hosts
+        self._input = current
+        self._suspected: dict[str, None] = {}
+        self._avoided: dict[str, None] = {}
+
+    def restored(self) -> None:
+        """Finds again which hosts are suspected, and which are avoided."""
+        rows = self._hosts.table.items()
+        self._suspected = {host_id: None for host_id, row in rows if row.suspected_ms}
+        self._avoided = {host_id: None for host_id, row in rows if row.avoided_ms}
+
+    def suspected(self, event: HostSuspected, now: int) -> None:
+        """Something speaks against a host; unless it was removed."""
+        if event.host_id in self._hosts.table:
+            row = self._hosts.table.change(event.host_id)
+            row.suspected_ms, row.suspected_code, row.suspected_by = max(1, now), event.code, self._input.cause
+            self._suspected[event.host_id] = None
+
+    def asked(self, event: HostClearRequested, offset: int, now: int) -> None:
+        """An operator says that a host takes tasks again."""
+        self.asks.put(offset, AskRow(event.host_id, event.command_id, now))
+
+    def answered(self, event: HostAnswered, now: int) -> None:
+        """The operator has an answer."""
+        if event.hosts_offset in self.asks:
+            self.asks.remove(event.hosts_offset)
+
+    def avoided(self, event: HostAvoided, now: int) -> None:
+        """A host takes no new tasks."""
+        self._judged(event.host_id, event.until_ms)
+        self._avoided[event.host_id] = None
+
+    def trusted(self, event: HostTrusted, now: int) -> None:
+        """A host takes new tasks."""
+        self._judged(event.host_id, 0)
+        self._avoided.pop(event.host_id, None)
+
+    def host_removed(self, event: HostRemoved, now: int) -> None:
+        """A host is forgotten."""
+        self._suspected.pop(event.host_id, None)
+        self._avoided.pop(event.host_id, None)
+
+    def decide(self, now: int, budget: int) -> list[Event]:
+        """At most `budget` answers, hosts that take tasks again and hosts to avoid; to be asked only when caught up."""
+        out: list[Event] = []
+        avoided = dict(self._avoided)
+        for offset, ask in islice(self.asks.items(), budget):
+            code, message = self._answer(ask.host_id, avoided)
+            if code == Code.DONE:
+                del avoided[ask.host_id]
+                out.append(self._trusted(ask.host_id, Code.ASKED, len(avoided), ask_cause(offset)))
+            out.append(ask.answer(offset, code, message))
+        for host_id in sorted(each for each in avoided if self._hosts.table[each].avoided_ms <= now):
+            del avoided[host_id]
+            cause = recorded(self._hosts.table[host_id].avoided_by)
+            out.append(self._trusted(host_id, Code.TIME_PASSED, len(avoided), cause))
+        for host_id in sorted(self._suspected):
+            row = self._hosts.table[host_id]
+            others, cause = len(avoided) - (host_id in avoided), recorded(row.suspected_by)
+            if others < self._most():
+                avoided[host_id] = None
+                until_ms, why = now + AVOIDED_MS, row.suspected_code
+                out.append(HostAvoided(host_id=host_id, code=why, until_ms=until_ms, cause=cause))
+            else:
+                avoided.pop(host_id, None)
+                out.append(self._trusted(host_id, Code.TOO_MANY_SUSPECTED, others, cause))
+        return out
+
+    def next_wakeup(self) -> int | None:
+        """When a host takes tasks again; what is to be judged or answered is due at once."""
+        times = [ask.at_ms for ask in list(self.asks.values())[:1]]
+        times += [self._hosts.table[host_id].avoided_ms for host_id in self._avoided]
+        times += [self._hosts.table[host_id].suspected_ms for host_id in self._suspected]
+        return min(times, default=None)
+
+    def _judged(self, host_id: str, until_ms: int) -> None:
+        row = self._hosts.avoid(host_id, until_ms)
+        row.suspected_ms, row.suspected_code, row.suspected_by = 0, "", None
+        row.avoided_by = self._input.cause if until_ms else None
+        self._suspected.pop(host_id, None)
+
+    def _answer(self, host_id: str, avoided: dict[str, None]) -> tuple[Code, str]:
+        if host_id not in self._hosts.table:
+            return Code.NOT_FOUND, "This cell knows no such host."
+        if host_id not in avoided:
+            return Code.NOT_AVOIDED, "The host isn't avoided."
+        return Code.DONE, ""
+
+    def _most(self) -> int:
+        """How many hosts are avoided at most."""
+        heard = int(np.count_nonzero(self._hosts.heard))
+        return max(1, heard * PERCENT_MAX // 100) if heard >= HOSTS_MIN else 0
+
+    def _trusted(self, host_id: str, code: Code, avoided: int, cause: Cause | None) -> HostTrusted:
+        return HostTrusted(host_id=host_id, code=code, avoided=avoided, most=self._most(), cause=cause)
