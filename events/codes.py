@@ -171,6 +171,8 @@ class Code(StrEnum):
     """The job has tasks that haven't ended; it is deleted with force only."""
     BEING_DELETED = "BEING_DELETED"
     """The job is to be forgotten as soon as its tasks have ended."""
+    VOLUME_IN_USE = "VOLUME_IN_USE"
+    """The task of a volume stays on its host, and is to find it there."""
     OVERRIDES_MISSING = "OVERRIDES_MISSING"
     """The job names overrides that weren't uploaded before it, or can't be read."""
     VERSION_CONFLICT = "VERSION_CONFLICT"

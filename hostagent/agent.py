@@ -39,6 +39,7 @@ from hostagent.messages import (
     LogLine,
     OrderKind,
     OrdersLine,
+    RemoveVolumesLine,
     ReportBatch,
     RunOrder,
     SessionRefused,
@@ -296,15 +297,18 @@ class Agent:
 
     async def _report(self, session: int) -> None:
         """Tells what is not acknowledged, at once when something changes, and that this agent lives."""
-        number = 0
+        number, told = 0, 0
         while True:
             number += 1
             self._changed.clear()
+            volumes, changes = self.runs.volumes, self.runs.volumes.changes
             batch = ReportBatch(session, number, self.runs.unreported()[:REPORTS_MAX])
+            batch.volumes = volumes.all() if changes != told else None
             response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
             self._check(response)
             if msgspec.json.decode(response.content, type=known(Acknowledged)).acknowledged >= number:
                 self.runs.acknowledged(batch.runs)
+                told = changes
             if len(batch.runs) < REPORTS_MAX:
                 # not wait_for: before Python 3.12 that may swallow a cancellation
                 with suppress(TimeoutError):
@@ -329,6 +333,10 @@ class Agent:
             await self._carry_out(reading.line, reading)
         elif isinstance(reading.line, LogLine):
             await self._answer(reading.line)
+        elif isinstance(reading.line, RemoveVolumesLine):
+            for volume in reading.line.volumes:
+                self.runs.volumes.remove(volume)
+            self._changed.set()
 
     async def _carry_out(self, orders: OrdersLine, reading: ParsedOrders = READ) -> None:
         """Does what orders ask, unless their position was reached before. What can't be read is refused for its run."""

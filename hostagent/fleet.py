@@ -29,6 +29,7 @@ from hostagent.messages import (
     LogPage,
     OrderKind,
     Orders,
+    RemoveVolumesLine,
     Reports,
     RunState,
     SessionRefused,
@@ -155,9 +156,10 @@ class Fleet:
         """See `Link`."""
         self._orders.append(orders)
 
-    def ask(self, host_id: str, line: LogLine) -> None:
-        """See `Link`: simulated runs write nothing."""
-        self._gateway.answer(line.request, LogPage(0, b"", 0, True))
+    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
+        """See `Link`: simulated runs write nothing, and have no volumes."""
+        if isinstance(line, LogLine):
+            self._gateway.answer(line.request, LogPage(0, b"", 0, True))
 
     def cut(self, host_id: str) -> None:
         """See `Link`: the host connects again, with a higher session."""

@@ -169,6 +169,8 @@ class ReportBatch(msgspec.Struct):
     session: Session
     number: Long
     runs: Annotated[list[RunState], msgspec.Meta(max_length=HOST_RUNS_MAX)] = []
+    volumes: list[VolumeState] | None = None
+    """All that the host has; None: they are as was reported in this session, or there never were any."""
 
 
 class Acknowledged(msgspec.Struct):
@@ -228,11 +230,17 @@ class LogLine(msgspec.Struct, tag="log", tag_field="kind"):
     limit: int
 
 
+class RemoveVolumesLine(msgspec.Struct, tag="remove_volumes", tag_field="kind"):
+    """Asks for the end of volumes. The agent then says which it has."""
+
+    volumes: list[VolumeState]
+
+
 class PingLine(msgspec.Struct, tag="ping", tag_field="kind"):
     """The gateway lives."""
 
 
-Line = OrdersLine | LogLine | PingLine
+Line = OrdersLine | LogLine | RemoveVolumesLine | PingLine
 
 
 class LogPage(NamedTuple):

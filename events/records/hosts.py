@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
+from events.records.parts import Volume
 
 
 class GatewayBeat(Event, frozen=True, kw_only=True):
@@ -138,6 +139,21 @@ class HostSilent(Event, frozen=True, kw_only=True):
     """Number of the connection of the agent of that host, growing."""
 
 
+class HostVolumes(Event, frozen=True, kw_only=True):
+    """All volumes of a host: said when its agent connects, and when one is created or removed."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+    volumes: tuple[Volume, ...]
+    """The volumes."""
+
+
 ALL: tuple[type[Event], ...] = (
     GatewayBeat,
     HostBack,
@@ -147,4 +163,5 @@ ALL: tuple[type[Event], ...] = (
     HostOffered,
     HostRemovalRequested,
     HostSilent,
+    HostVolumes,
 )

@@ -282,6 +282,33 @@ class OverridesUploaded(Event, frozen=True, kw_only=True):
     """
 
 
+class VolumeRemovalRequested(Event, frozen=True, kw_only=True):
+    """A user asks for the end of a volume, with all that is in it. Answered by CommandAnswered."""
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    job_id: str
+    """The job."""
+
+    command_id: str
+    """Made by the client; a repeat has the same."""
+
+    host_id: str
+    """The host that has it."""
+
+    instance: int
+    """The instance of the job that has it."""
+
+    name: str
+    """Its name in the job."""
+
+    created_ms: int
+    """When the agent created it, by the clock of the host; tells it from an earlier one of that name."""
+
+    reason: str = ""
+    """Why, in the words of the user."""
+
+
 ALL: tuple[type[Event], ...] = (
     JobActionRequested,
     JobPriorityRequested,
@@ -289,4 +316,5 @@ ALL: tuple[type[Event], ...] = (
     JobSubmitted,
     JobUpdateRequested,
     OverridesUploaded,
+    VolumeRemovalRequested,
 )

@@ -838,6 +838,30 @@ class UpdateStarted(Event, frozen=True, kw_only=True):
     """What led to it."""
 
 
+class VolumeRemovalOrdered(Event, frozen=True, kw_only=True):
+    """The agent of a host removes a volume, at once or when it connects."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    host_id: str
+    """The host."""
+
+    job_id: str
+    """The job."""
+
+    instance: int
+    """The instance of the job that has it."""
+
+    name: str
+    """Its name in the job."""
+
+    created_ms: int
+    """When the agent created it, by the clock of the host; tells it from an earlier one of that name."""
+
+    cause: Cause | None = None
+    """The command of a user, or the update, that changed it."""
+
+
 ALL: tuple[type[Event], ...] = (
     CommandAnswered,
     DisruptionAsked,
@@ -868,4 +892,5 @@ ALL: tuple[type[Event], ...] = (
     UpdateProgressed,
     UpdatePromoted,
     UpdateStarted,
+    VolumeRemovalOrdered,
 )

@@ -177,6 +177,22 @@ class ResourceKind(NestedRecord, frozen=True):
     """What the whole cell has of it, as of a licence; null: what hosts offer."""
 
 
+class Volume(NestedRecord, frozen=True):
+    """A folder that an agent keeps for a task between its runs."""
+
+    job_id: str
+    """The job."""
+
+    instance: int
+    """The instance of the job that has it."""
+
+    name: str
+    """Its name in the job."""
+
+    created_ms: int
+    """When the agent created it, by the clock of the host; tells it from an earlier one of that name."""
+
+
 class TaskShape(NestedRecord, frozen=True):
     """What one task asks of its pool and of the host that it runs on."""
 

@@ -8,21 +8,21 @@ reports of the old one, and no longer watches that host.
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 import msgspec
 import numpy as np
 
 from events.acceptance import Chain
-from events.bounds import HOST_RUNS_MAX, SESSION_MAX
+from events.bounds import HOST_RUNS_MAX
 from events.clock import Clock
 from events.codec import decode
 from events.columns import distinct
 from events.delivery import Inbox
 from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
-from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostOffered, HostSilent
+from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostOffered, HostSilent, HostVolumes
 from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
-from events.records.lifecycle import HostReconciled
+from events.records.lifecycle import HostReconciled, VolumeRemovalOrdered
 from events.records.placement import HostRemoved
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import Delivered
@@ -35,12 +35,12 @@ from hostagent.gateway.hosts import Hosts
 from hostagent.gateway.liveness import NEVER_MS, LivenessWatch
 from hostagent.gateway.metrics import Metrics
 from hostagent.gateway.output_requests import OutputRequests
-from hostagent.messages import LogPage, Reports, SessionRefused, Welcome
+from hostagent.gateway.volume_removals import VolumeRemovals
+from hostagent.messages import LogPage, Reports, Welcome
 
 LIFECYCLE = rounds_of("lifecycle")
 MACHINES = ("lifecycle", "placement")
 """The machines whose rounds it reads: what hosts shall run, and which hosts are no more."""
-LAST_SESSION = "the last session that there can be was said for this host: `paceline host remove` lets it begin anew"
 RECORDS_MAX = 500
 """Most records folded in one step."""
 CHECKPOINT_MS = 30_000
@@ -78,6 +78,7 @@ class Gateway:
         self._watch = LivenessWatch(name, clock.monotonic_ms() if watches else NEVER_MS)
         self._desired_runs = DesiredRuns()
         self._hosts = Hosts(name, self._desired_runs.host)
+        self._removals = VolumeRemovals(self._hosts.link)
         self._chains = {machine: Chain() for machine in MACHINES}
         positions = dict.fromkeys((JOBS.name, HOSTS.name, *map(rounds_of, MACHINES)), 0)
         self._inbox = Inbox(positions, {}, self._chains, log.cell)
@@ -181,6 +182,7 @@ class Gateway:
                 "wanted": self._desired_runs.dump(),
                 "peers": self._watch.peers.dump(),
                 "hosts": self._hosts.dump(),
+                "volume_removals": self._removals.dump(),
             },
         )
 
@@ -200,6 +202,7 @@ class Gateway:
         self._desired_runs.load(kept["wanted"])
         self._watch.peers.load(kept["peers"])
         self._hosts.load(kept["hosts"])
+        self._removals.load(kept["volume_removals"])
 
     def _take_posts(self, now: int) -> bool:
         """Takes what was posted, until a fact's worth of reports is together. Takes nothing while facts wait."""
@@ -227,16 +230,15 @@ class Gateway:
         if self._held is not None:
             held, self._held = self._held, None
             return held
-        try:
-            return self._posts.get_nowait()
-        except Empty:
-            return None
+        return None if self._posts.empty() else self._posts.get_nowait()  # nobody else takes any
 
     def _take_report(self, report: Report, now: int) -> bool:
         hosts = self._hosts.speaking(report.reports.host_ids, report.sessions)
         current = hosts is not None and not any(host.silent and now - host.heard_ms >= RECONNECT_MS for host in hosts)
         for host in hosts if hosts and current else ():
             host.heard_ms = now
+        if current and report.volumes is not None:
+            self._records.append(facts.volumes_of(report.reports.host_ids[0], report.sessions[0], report.volumes))
         self._after.append(lambda: report.done(current))
         return current
 
@@ -254,12 +256,7 @@ class Gateway:
 
     def _connect(self, post: Connect, now: int) -> None:
         host = self._hosts[post.host_id]
-        if reason := host.conflict(post.host_id, post.hello.machine, self._desired_runs.runs):
-            conflict = SessionRefused(host.session, reason)
-            self._after.append(lambda: post.done(conflict))
-            return
-        if post.hello.session <= host.session:
-            refused = SessionRefused(host.session, *([LAST_SESSION] if host.session >= SESSION_MAX else []))
+        if (refused := host.refusal(post.host_id, post.hello, self._desired_runs.runs)) is not None:
             self._after.append(lambda: post.done(refused))
             return
         host.cut(post.host_id)
@@ -320,21 +317,21 @@ class Gateway:
                 self._desired_runs.asked(delivered.record.offset, event)
             case HostOffered():
                 self._desired_runs.offered(event)
-            case HostConnected():
-                self._watch.peers.alive(event.gateway)
-                self._hosts.connected(event)
+            case HostConnected() | HostSilent() | HostBack():
+                self._hosts.heard(event)
+                if isinstance(event, HostConnected):
+                    self._watch.peers.alive(event.gateway)
+            case HostVolumes():
+                self._removals.reported(event, delivered.record.at_ms)
             case GatewayBeat():
                 self._watch.peers.beat(event.gateway, delivered.record.at_ms)
-            case HostSilent():
-                self._hosts.silent(event)
-            case HostBack():
-                self._hosts.back(event)
             case EpochStarted(machine="lifecycle"):
                 self.log_id = self.log_id or identity(delivered.record)
             case RoundCommitted(machine="placement"):
                 for decision in map(decode, event.decisions):
                     if isinstance(decision, HostRemoved) and self._hosts.removed(decision):
                         self._desired_runs.removed(decision.host_id)
+                        self._removals.removed(decision.host_id)
             case RoundCommitted():
                 self._take_round(event, position)
 
@@ -342,8 +339,9 @@ class Gateway:
         pieces = []
         for decision in map(decode, committed.decisions):
             if isinstance(decision, HostReconciled):
-                host = self._hosts[decision.host_id]
-                host.reconciled = max(host.reconciled, decision.session)
+                self._hosts.reconciled(decision)
+            elif isinstance(decision, VolumeRemovalOrdered):
+                self._removals.ordered(decision, committed.now)
             elif piece := self._desired_runs.take(decision):
                 pieces.append(piece)
         self._deliver(position, pieces)
@@ -375,6 +373,7 @@ class Gateway:
                 due.append(host.number)
         if due:
             self._send(position, True, due, self._desired_runs.all_orders(due))
+            self._removals.connected(self._desired_runs.host_ids[number] for number in due)
 
     def _send(self, position: int, whole: bool, hosts: Iterable[int], pieces: list[HostOrders]) -> None:
         orders = self._desired_runs.orders(position, whole, hosts, pieces)

@@ -1,13 +1,23 @@
 """What stands between the gateway and those who speak for hosts: what they may post, and how they are answered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from events.columns import I32, I64
-from hostagent.messages import Hello, LogLine, LogPage, Orders, Reports, SessionRefused, Welcome
+from hostagent.messages import (
+    Hello,
+    LogLine,
+    LogPage,
+    Orders,
+    RemoveVolumesLine,
+    Reports,
+    SessionRefused,
+    VolumeState,
+    Welcome,
+)
 
 
 class LogMissing(LookupError):
@@ -30,8 +40,8 @@ class Link(Protocol):
         """Takes orders for some of its hosts."""
         ...
 
-    def ask(self, host_id: str, line: LogLine) -> None:
-        """Passes on a request for output, answered by `Gateway.answer`."""
+    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
+        """Passes on a request: for output, answered by `Gateway.answer`, or for the end of volumes."""
         ...
 
     def cut(self, host_id: str) -> None:
@@ -62,12 +72,13 @@ class Detach(NamedTuple):
 
 class Report(NamedTuple):
     """Reports of runs, with the session of each of `reports.host_ids`. `done(True)` is called when they are durable,
-    `done(False)` where a session is not the current one.
+    `done(False)` where a session is not the current one. `volumes`: all of the only host, None: as they were.
     """
 
     sessions: tuple[int, ...]
     reports: Reports
     done: Callable[[bool], None]
+    volumes: Sequence[VolumeState] | None = None
 
 
 class AskLog(NamedTuple):

@@ -8,9 +8,10 @@ from events.codec import encode
 from events.columns import Names, pack_ints, pack_longs
 from events.log.port import NewRecord
 from events.records.base import Event
-from events.records.hosts import HostConnected, HostOffered
+from events.records.hosts import HostConnected, HostOffered, HostVolumes
+from events.records.parts import Volume
 from events.records.tasks import HostInventory, RunsReported
-from hostagent.messages import NO_DETAILS, Hello, Reports, RunState
+from hostagent.messages import NO_DETAILS, Hello, Reports, RunState, VolumeState
 from hostagent.task_columns import Column
 
 RUN_BYTES = 52
@@ -58,6 +59,12 @@ def offered(host_id: str, hello: Hello) -> HostOffered:
         port_last=hello.port_last,
         attributes=hello.attributes,
     )
+
+
+def volumes_of(host_id: str, session: int, volumes: Sequence[VolumeState]) -> NewRecord:
+    """The fact of all volumes of a host."""
+    parts = tuple(Volume(each.job_id, each.instance, each.name, each.created_ms) for each in volumes)
+    return fact(HostVolumes(host_id=host_id, session=session, volumes=parts), host_id)
 
 
 def columns_of(host_id: str, runs: Sequence[RunState]) -> Reports:

@@ -3,10 +3,14 @@
 from collections.abc import Callable, ItemsView, Mapping, Sequence, ValuesView
 from typing import Any
 
+from events.bounds import SESSION_MAX
 from events.records.hosts import HostBack, HostConnected, HostSilent
+from events.records.lifecycle import HostReconciled
 from events.records.placement import HostRemoved
 from hostagent.gateway.connections import Link
-from hostagent.messages import MachineIdentity
+from hostagent.messages import Hello, MachineIdentity, SessionRefused
+
+LAST_SESSION = "the last session that there can be was said for this host: `paceline host remove` lets it begin anew"
 
 
 class HostConnection:
@@ -58,7 +62,15 @@ class HostConnection:
         self.session, self.gateway, self.silent, self.must_reconnect = session, gateway, False, False
         self.machine = machine
 
-    def conflict(self, host_id: str, machine: MachineIdentity, runs: Callable[[int], int]) -> str:
+    def refusal(self, host_id: str, hello: Hello, runs: Callable[[int], int]) -> SessionRefused | None:
+        """Why an agent can't have a session now; None: it can. `runs`: see `_conflict`."""
+        if reason := self._conflict(host_id, hello.machine, runs):
+            return SessionRefused(self.session, reason)
+        if hello.session <= self.session:
+            return SessionRefused(self.session, *([LAST_SESSION] if self.session >= SESSION_MAX else []))
+        return None
+
+    def _conflict(self, host_id: str, machine: MachineIdentity, runs: Callable[[int], int]) -> str:
         """Why an agent on this machine can't speak for the host now, empty: it may. The one that has the session keeps
         it while it is heard; then its machine may come back after a restart; another has to wait until the runs are
         over, of which `runs` counts those of a number.
@@ -135,14 +147,24 @@ class Hosts:
             found.append(host)
         return found
 
-    def connected(self, event: HostConnected) -> None:
+    def heard(self, event: HostConnected | HostSilent | HostBack) -> None:
+        """What is said of a host."""
+        match event:
+            case HostConnected():
+                self._connected(event)
+            case HostSilent():
+                self._silent(event)
+            case HostBack():
+                self._back(event)
+
+    def _connected(self, event: HostConnected) -> None:
         """A session in the log: of this gateway's own past, or of another gateway that has the host now."""
         host = self[event.host_id]
         if event.session > host.session:
             host.cut(event.host_id)
             host.connected(event.session, event.gateway, MachineIdentity(event.machine, event.boot, event.machine_name))
 
-    def silent(self, event: HostSilent) -> None:
+    def _silent(self, event: HostSilent) -> None:
         """Of an own host this is no news, unless another gateway wrote it, to which this one was gone, or this one in
         an earlier life: by now the host may have been declared lost, so it must connect anew and say what it runs.
         """
@@ -154,11 +176,16 @@ class Hosts:
             host.cut(event.host_id)
             host.must_reconnect = True
 
-    def back(self, event: HostBack) -> None:
+    def _back(self, event: HostBack) -> None:
         """A host is heard again within its session: who doesn't connect anew then will be silent again."""
         host = self[event.host_id]
         if host.session == event.session:
             host.silent = False
+
+    def reconciled(self, event: HostReconciled) -> None:
+        """Lifecycle has settled what runs there in a session."""
+        host = self[event.host_id]
+        host.reconciled = max(host.reconciled, event.session)
 
     def removed(self, event: HostRemoved) -> bool:
         """Forgets a host that has left. False: it isn't known, or has connected since then, and stays."""

@@ -28,6 +28,7 @@ from hostagent.messages import (
     LogPage,
     Orders,
     PingLine,
+    RemoveVolumesLine,
     ReportBatch,
     SessionRefused,
     Welcome,
@@ -79,7 +80,7 @@ class StreamLink:
         """See `Link`."""
         self._enqueue(orders)
 
-    def ask(self, host_id: str, line: LogLine) -> None:
+    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
         """See `Link`."""
         self._enqueue(line)
 
@@ -155,7 +156,8 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
         async def answer() -> Response:
             batch = _decoded(await taken(request, host_id), ReportBatch)
             reports = columns_of(host_id, batch.runs)
-            current: bool = await _answered(lambda done: gateway.post(Report((batch.session,), reports, done)))
+            sessions, volumes = (batch.session,), batch.volumes
+            current: bool = await _answered(lambda done: gateway.post(Report(sessions, reports, done, volumes)))
             if not current:
                 raise Denied(409, "not the current session of this host")
             return _json(Acknowledged(batch.number))

@@ -17,6 +17,7 @@ COMMANDS = {
     "job": "Submit, follow, update and stop jobs.",
     "pool": "Define and inspect pools.",
     "host": "Inspect hosts; confirm a loss.",
+    "volume": "Inspect and remove the data that tasks keep on hosts.",
     "cell": "Check cell health.",
     "log": "Follow, verify, search and archive the log.",
     "snapshot": "Back up and restore state stores.",

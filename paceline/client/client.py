@@ -18,6 +18,7 @@ from paceline.client.models import (
     PoolTree,
     Queue,
     StreamEvent,
+    Volume,
 )
 
 STREAM_SILENCE_S = 60.0
@@ -81,6 +82,18 @@ class Client(JobRequests):
     def host_tasks(self, host_id: str) -> Iterator[dict[str, Any]]:
         """The tasks on a host."""
         return self._all(path_of("hosts", host_id, "tasks"), "tasks", {"page_size": PAGE})
+
+    def volumes(self, job_id: str = "", host_id: str = "") -> Iterator[Volume]:
+        """The volumes that hosts keep, of jobs that are deleted too; of one job or one host, where it is named."""
+        wanted = {name: value for name, value in (("job", job_id), ("host", host_id)) if value}
+        return self._all("/v1/volumes", "volumes", {"page_size": PAGE, **wanted})
+
+    def remove_volume(
+        self, host_id: str, job_id: str, instance: int, name: str, reason: str = "", wait: float = 0
+    ) -> Answer:
+        """Removes a volume with all that is in it; refused while its task is to find it there."""
+        body = {"command_id": new_id("removal"), "job_id": job_id, "instance": instance, "name": name, "reason": reason}
+        return cast(Answer, self._write("POST", path_of("hosts", host_id, "volume-removals"), body, wait))
 
     def confirm_loss(self, host_id: str, reason: str = "", wait: float = 0) -> Answer:
         """Says that a silent host is gone for good, so that its tasks run again elsewhere."""

@@ -341,6 +341,17 @@ class Host(TypedDict):
     cell: NotRequired[int]
 
 
+class Volume(TypedDict):
+    """A folder that a host keeps for a task between its runs."""
+
+    host_id: str
+    job_id: str
+    instance: int
+    name: str
+    created_at: str
+    cell: NotRequired[int]
+
+
 class Output(NamedTuple):
     """A piece of a run's output. It begins at `offset`, later than asked for where older output was dropped; go on at
     `next_offset`; `ended`: nothing more will come.

@@ -17,6 +17,7 @@ from events.records.jobs import (
     JobStopRequested,
     JobSubmitted,
     JobUpdateRequested,
+    VolumeRemovalRequested,
 )
 from events.records.lifecycle import (
     CommandAnswered,
@@ -43,12 +44,14 @@ from processors.lifecycle.rows import (
     StopRow,
     SubmittedRow,
     UpdateAskRow,
+    VolumeRow,
 )
 from processors.lifecycle.shapes import task_shapes
 from processors.lifecycle.stateful import STATEFUL
 from processors.lifecycle.updates.commands import Answer, UpdateCommands
 from processors.lifecycle.updates.creation import created, is_created, without_instances
 from processors.lifecycle.validation import priority_fault, refusal, resources_refusal
+from processors.lifecycle.volumes import Volumes
 from processors.state.record_rows import row_of
 from processors.state.table import Table
 
@@ -67,6 +70,7 @@ class LifecycleView(Protocol):
     ended: EndedJobs
     commands: UpdateCommands
     instance_commands: InstanceCommands
+    volumes: Volumes
     chunks: OverrideChunks
 
     @property
@@ -91,7 +95,14 @@ class LifecycleView(Protocol):
 
 
 CommandRow = StopRow | PriorityRow | UpdateAskRow | ActionRow
-JobFact = JobSubmitted | JobStopRequested | JobPriorityRequested | JobUpdateRequested | JobActionRequested
+JobFact = (
+    JobSubmitted
+    | JobStopRequested
+    | JobPriorityRequested
+    | JobUpdateRequested
+    | JobActionRequested
+    | VolumeRemovalRequested
+)
 
 
 def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:
@@ -105,6 +116,8 @@ def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:
             return AskRow(at_ms, row_of(PriorityRow, event))
         case JobActionRequested():
             return AskRow(at_ms, row_of(ActionRow, event))
+        case VolumeRemovalRequested():
+            return AskRow(at_ms, row_of(VolumeRow, event))
         case JobUpdateRequested():
             wanted, content = wanted_spec(event), wanted_content(event)
             spec = None if wanted is None else row_of(SubmittedRow, wanted)
@@ -151,6 +164,8 @@ class CommandAnswers:
         match ask.fact:
             case SubmittedRow() as job:
                 return self._submission(offset, ask, job)
+            case VolumeRow() as volume:
+                return self._decided(offset, volume, self._view.volumes.remove(offset, volume))
             case fact if fact.job_id in self._delayed:
                 return None
             case fact:
@@ -173,9 +188,13 @@ class CommandAnswers:
         else:
             answer = Answer(*refused) if refused else self._carried_out(offset, ask, fact)
         self._commanded.add(job_id)
+        return self._decided(offset, fact, answer)
+
+    def _decided(self, offset: int, fact: CommandRow | VolumeRow, answer: Answer) -> Event:
+        """An answer as a decision, after what is decided with it."""
         self._before = answer.decisions
         return CommandAnswered(
-            job_id=job_id,
+            job_id=fact.job_id,
             jobs_offset=offset,
             command_id=fact.command_id,
             code=answer.code,

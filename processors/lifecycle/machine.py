@@ -62,6 +62,7 @@ from processors.lifecycle.updates.commands import UpdateCommands
 from processors.lifecycle.updates.decisions import UpdateDecisions
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.verdicts import PresentRuns, Verdicts
+from processors.lifecycle.volumes import Volumes
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
@@ -108,6 +109,7 @@ class Lifecycle:
         verdicts = Verdicts(self.tasks, self._runs, allowed, deferred)
         self.goals = Goals(self.tasks, self._jobs)
         self.instance_commands = InstanceCommands(self._jobs, self.tasks)
+        self.volumes = Volumes(self.tasks, self._jobs, self.hosts)
         self._gates = Gates(self.tasks, self._jobs)
         self.failures = Failures(self.tasks, self._jobs, self.hosts.named, lambda: self.settings.restart_backoff_max_ms)
         self.suspects = Suspects(self.tasks, self._jobs, self.hosts)

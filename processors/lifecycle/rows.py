@@ -286,12 +286,23 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, tag="action"):
     expected_version: int
 
 
+class VolumeRow(msgspec.Struct, frozen=True, array_like=True, tag="volume"):
+    """A VolumeRemovalRequested."""
+
+    job_id: str
+    command_id: str
+    host_id: str
+    instance: int
+    name: str
+    created_ms: int
+
+
 class AskRow(msgspec.Struct, array_like=True):
     """A fact of the topic of jobs that waits for its answer, and the time of the log. Of a submission also the bytes of
     its value in the log, and what equal submissions have in common.
     """
 
     at_ms: int
-    fact: SubmittedRow | StopRow | PriorityRow | UpdateAskRow | ActionRow
+    fact: SubmittedRow | StopRow | PriorityRow | UpdateAskRow | ActionRow | VolumeRow
     size: int = 0
     spec_hash: bytes = b""

@@ -19,6 +19,7 @@ from projections.api.pool_views import PoolPlan, plan_json
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
 from projections.api.throttled import FIRST
+from projections.api.volumes import PLACE, VolumesQuery, VolumesRequest, place_of
 from projections.queries import entities, pool_tree
 from projections.queries.job_list import page_text
 from projections.queries.pages import RowsPage
@@ -147,6 +148,12 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
 
         return await read(look)  # type: ignore[no-any-return]
 
+    @router.get("/v1/volumes")
+    async def volumes(wanted: VolumesQuery, read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
+        """Volumes of all cells, by host and task."""
+        at = page_starts(page, PLACE, "volumes", *wanted)
+        return await read(lambda found: _volumes(found, page, wanted, at))  # type: ignore[no-any-return]
+
     @router.get("/v1/log/quarantine")
     async def quarantine(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
         """Records of all cells that were skipped, by topic and offset."""
@@ -171,6 +178,16 @@ def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:
     kinds = {cell: kinds_of(each.connection) for cell, each in found.items()}
     shown = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in taken]
     return {"hosts": shown, "next_page_token": token}
+
+
+def _volumes(found: Cells, page: Paging, wanted: VolumesRequest, at: dict[int, Any]) -> dict[str, Any]:
+    rows = {
+        cell: entities.volume_rows(each.connection, page.size, at.get(cell), *wanted) for cell, each in found.items()
+    }
+    taken = spliced(rows, page.size, place_of)
+    token = next_page_token(rows, taken, at, place_of, "volumes", *wanted)
+    shown = [{**entities.volume_json(row), "cell": cell} for cell, row in taken]
+    return {"volumes": shown, "next_page_token": token}
 
 
 def _throttled(found: Cells, page: Paging, at: dict[int, tuple[int, int]]) -> dict[str, Any]:

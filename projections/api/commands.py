@@ -47,14 +47,15 @@ async def carry_out(
     Raises a problem where `must_be` does, and where the answer is none of those that are `fine`.
     """
     command_id = command.command_id or uuid.uuid4().hex
-    event = fact(command_id)
 
-    def append() -> int:
+    def append() -> tuple[Event, int]:
         with context.views.read() as connection:
             must_be(connection)
-        return context.append(event, key)
+        event = fact(command_id)
+        return event, context.append(event, key)
 
-    return await answered(context, event, await run_in_threadpool(append), wait, 409, fine, follows)
+    event, offset = await run_in_threadpool(append)
+    return await answered(context, event, offset, wait, 409, fine, follows)
 
 
 async def answered(

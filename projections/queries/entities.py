@@ -15,7 +15,7 @@ from projections.queries.resources import kinds_of, offered_json
 from projections.queries.wake_ups import next_wake_up
 from projections.record_json import at
 from projections.views import tables
-from projections.views.rows import AnswerRow, HostRow, JobRow, amounts_in
+from projections.views.rows import AnswerRow, HostRow, JobRow, VolumeRow, amounts_in
 from projections.views.update_rows import UpdateRow
 
 
@@ -213,6 +213,39 @@ def round_offset(connection: Connection, machine: str, number: int) -> int | Non
     query = select(rounds.position).where(rounds.machine == machine, rounds.number == number)
     found: int | None = connection.execute(query).scalar()
     return found
+
+
+def volume_rows(
+    connection: Connection, size: int, after: Sequence[Any] | None, host_id: str, job_id: str
+) -> RowsPage[VolumeRow]:
+    """Volumes by host and task; `host_id`, `job_id`: of one of them only, where it isn't empty."""
+    volumes = tables.volumes.c
+    key = (volumes.host_id, volumes.job_id, volumes.instance, volumes.name)
+    query = select(tables.volumes).order_by(*key)
+    for column, wanted in ((volumes.host_id, host_id), (volumes.job_id, job_id)):
+        query = query.where(column == wanted) if wanted else query
+    if after is not None:
+        query = query.where(tuple_(*key) > tuple_(*after))
+    return some(connection, VolumeRow, query, size, lambda row: 0)
+
+
+def volume_row(connection: Connection, host_id: str, job_id: str, instance: int, name: str) -> VolumeRow | None:
+    """One volume."""
+    volumes = tables.volumes.c
+    of_task = (volumes.host_id == host_id) & (volumes.job_id == job_id) & (volumes.instance == instance)
+    query = select(tables.volumes).where(of_task & (volumes.name == name))
+    return next(iter(rows_of(connection, VolumeRow, query)), None)
+
+
+def volume_json(row: VolumeRow) -> Json:
+    """A volume as the API shows it."""
+    return {
+        "host_id": row.host_id,
+        "job_id": row.job_id,
+        "instance": row.instance,
+        "name": row.name,
+        "created_at": at(row.created_ms),
+    }
 
 
 def quarantine_rows(connection: Connection, size: int, after: Sequence[Any] | None) -> RowsPage[Json]:

@@ -167,6 +167,7 @@ class Cache:
         self.pool_facts = Rows(tables.pool_facts, rows.PoolFactRow)
         self.pool_use = Rows(tables.pool_use, rows.PoolUseRow)
         self.hosts = Rows(tables.hosts, rows.HostRow)
+        self.volumes = Rows(tables.volumes, rows.VolumeRow)
         self.host_names = Rows(tables.host_names, rows.HostNameRow)
         self.explanations = Rows(tables.explanations, rows.ExplanationRow)
         self.positions = Rows(tables.positions, rows.PositionRow)

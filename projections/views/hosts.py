@@ -2,13 +2,13 @@
 
 from events.host_offers import offer_fault
 from events.records.base import Event
-from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
+from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostVolumes
 from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTrusted
 from events.topics import HOSTS
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
-from projections.views.rows import HostRow, to_json
+from projections.views.rows import HostRow, VolumeRow, to_json
 
 CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault")
 OFFER = ("capacity", "sizes", "attributes", "port_first", "port_last")
@@ -22,7 +22,7 @@ class HostFold:
 
     def fact(self, moment: RecordContext, event: Event) -> None:
         """Folds a fact of the topic of hosts."""
-        if not isinstance(event, HostConnected | HostOffered | HostSilent | HostBack):
+        if not isinstance(event, HostConnected | HostOffered | HostSilent | HostBack | HostVolumes):
             return
         row = self._cache.hosts.change(event.host_id)
         if isinstance(event, HostConnected):
@@ -44,6 +44,8 @@ class HostFold:
                 row.silent_ms = moment.at_ms
             case HostBack():
                 row.silent_ms = 0
+            case HostVolumes():
+                self._has_volumes(event)
 
     def decision(self, moment: RecordContext, event: Event) -> None:
         """Folds a decision of placement."""
@@ -71,8 +73,16 @@ class HostFold:
                     event.command_id,
                 )
 
+    def _has_volumes(self, event: HostVolumes) -> None:
+        """A host has these volumes, and no others."""
+        self._cache.volumes.delete("host_id = ?", [(event.host_id,)])
+        for each in event.volumes:
+            row = VolumeRow(event.host_id, each.job_id, each.instance, each.name, each.created_ms, event.session)
+            self._cache.volumes.put(row)
+
     def _removed(self, event: HostRemoved) -> None:
         """Leaves of the row what is of later sessions, mostly nothing: the same whichever topic came first."""
+        self._cache.volumes.delete("host_id = ? AND session <= ?", [(event.host_id, event.session)])
         row = self._cache.hosts.get(event.host_id)
         if row is None:
             return

@@ -241,6 +241,17 @@ class HostRow(msgspec.Struct):
     """What those runs hold, amounts by name."""
 
 
+class VolumeRow(msgspec.Struct):
+    """A volume of a host, as its agent said in a session."""
+
+    host_id: str
+    job_id: str
+    instance: int
+    name: str
+    created_ms: int
+    session: int
+
+
 class HostNameRow(msgspec.Struct):
     """The host of a number in the task columns; it stays when the host is removed, since runs were there."""
 

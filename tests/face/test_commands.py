@@ -471,6 +471,38 @@ def test_a_suspected_host_is_shown_with_why_and_until_when(cli, cell, monkeypatc
     assert cell.asked[-1].body["reason"] == "new disk"
 
 
+def test_volumes(cli, cell):
+    volumes = [
+        {
+            "host_id": host_id,
+            "job_id": "db",
+            "instance": instance,
+            "name": name,
+            "created_at": "2026-08-21T10:41:07.000Z",
+        }
+        for host_id, instance, name in (("h1", 0, "data"), ("h1", 0, "wal"), ("h2", 1, "data"))
+    ]
+    cell.answer("GET", "/v1/volumes", {"volumes": volumes, "next_page_token": ""})
+    for host_id in ("h1", "h2"):
+        cell.answer("POST", f"/v1/hosts/{host_id}/volume-removals", {"code": "DONE", "message": "host removes it"})
+    assert cli("volume", "list", "--job", "db", "--columns", "host,task,name") == (0, """\
+HOST  TASK  NAME
+h1       0  data
+h1       0  wal
+h2       1  data
+""", "")  # fmt: skip
+    assert cell.asked[-1].query["job"] == "db"
+    code, out, _ = cli("volume", "remove", "db", "--name", "data", "--yes")
+    assert (code, out) == (0, "db/0 data on h1: host removes it\ndb/1 data on h2: host removes it\n")
+    named = [(each.body["job_id"], each.body["instance"], each.body["name"]) for each in cell.writes()]
+    assert named == [("db", 0, "data"), ("db", 1, "data")]
+    code, out, _ = cli("volume", "remove", "db", "--task", "1", "--yes", "-o", "json")
+    assert [each["host_id"] for each in [json.loads(out)]] == ["h2"]
+    assert cli("volume", "remove", "db", "--task", "7", "--yes")[0] == 4
+    code, _, err = cli("volume", "remove", "db")
+    assert (code, "the data in 3 volumes would be lost: say so with --yes" in err) == (2, True)
+
+
 def test_quarantine(cli, cell):
     record = {"topic": "paceline.jobs", "offset": 7, "at": "2026-08-21T10:41:07.000Z", "reason": "NOT_AVRO",
               "digest": "ab" * 32, "size": 5}  # fmt: skip

@@ -1,7 +1,7 @@
 """The gateway on its own: sessions, the whole set, silence, restarts, and what HTTP refuses."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx2
@@ -15,7 +15,18 @@ from events.records.jobs import JobSubmitted
 from hostagent.gateway import LogMissing
 from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
-from hostagent.messages import Hello, LogLine, OrderKind, Orders, RunState, SessionRefused, Welcome, line
+from hostagent.messages import (
+    Hello,
+    LogLine,
+    OrderKind,
+    Orders,
+    RemoveVolumesLine,
+    RunState,
+    SessionRefused,
+    VolumeState,
+    Welcome,
+    line,
+)
 from tests.hostagent.cell import TOKEN, Cell, Server, TestClock, ended, ordered, stopping
 
 Items = list[tuple[str, str, int, int]]
@@ -31,6 +42,7 @@ class Host:
         self.session = 0
         self.got: list[Orders] = []
         self.asked: list[LogLine] = []
+        self.removals: list[list[VolumeState]] = []
         self.closed = False
         self.answers: list[Welcome | SessionRefused] = []
         self.acknowledged: list[bool] = []
@@ -38,8 +50,11 @@ class Host:
     def deliver(self, orders: Orders) -> None:
         self.got.append(orders)
 
-    def ask(self, host_id: str, line: LogLine) -> None:
-        self.asked.append(line)
+    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
+        if isinstance(line, LogLine):
+            self.asked.append(line)
+        else:
+            self.removals.append(line.volumes)
 
     def cut(self, host_id: str) -> None:
         self.closed = True
@@ -52,9 +67,9 @@ class Host:
         self.cell.gateway.post(Attach({self.host_id: session}, self))
         self.cell.gateway.step()
 
-    def report(self, *runs: RunState) -> None:
+    def report(self, *runs: RunState, volumes: Sequence[VolumeState] | None = None) -> None:
         reports = columns_of(self.host_id, runs)
-        self.cell.gateway.post(Report((self.session,), reports, self.acknowledged.append))
+        self.cell.gateway.post(Report((self.session,), reports, self.acknowledged.append, volumes))
         self.cell.gateway.step()
 
     def items(self) -> list[tuple[int, bool, Items]]:

@@ -21,7 +21,18 @@ from events.records.rounds import RoundCommitted
 from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
-from hostagent.messages import HEARTBEAT_MS, Hello, LogLine, OrderKind, Orders, RunState, SessionRefused, Welcome, line
+from hostagent.messages import (
+    HEARTBEAT_MS,
+    Hello,
+    LogLine,
+    OrderKind,
+    Orders,
+    RemoveVolumesLine,
+    RunState,
+    SessionRefused,
+    Welcome,
+    line,
+)
 from tests.cell import world
 
 PATIENCE_MS = 15_000
@@ -157,8 +168,8 @@ class Stream:
         if self.agent.link is self:
             self.agent.obey(orders)
 
-    def ask(self, host_id: str, line: LogLine) -> None:
-        raise AssertionError("nobody asks for output")
+    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
+        raise AssertionError("nobody asks for anything")
 
     def cut(self, host_id: str) -> None:
         if self.agent.link is self:
