@@ -2,9 +2,10 @@
 
 from events.codes import RunReport
 from events.columns import ints, longs
+from events.job_versions import wanted_spec
 from events.records.base import Event
-from events.records.jobs import JobSubmitted
-from events.records.lifecycle import JobAccepted, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
+from events.records.jobs import JobSubmitted, JobUpdateRequested
+from events.records.lifecycle import JobAccepted, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping, UpdateStarted
 from events.records.tasks import HostInventory, RunsReported
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import Task, runs_of
@@ -19,12 +20,13 @@ class Health:
     """Follows what lifecycle hears of health checks, and decides by it."""
 
     def __init__(self) -> None:
-        self._submitted: dict[int, bool] = {}
-        self._checked: set[str] = set()
-        """Jobs that have a check."""
+        self._asked: dict[int, bool] = {}
+        """Of each specification in the topic of jobs, by its offset, whether it has a check."""
+        self._checked: dict[str, dict[int, bool]] = {}
+        """Which versions of jobs have one."""
         self._sessions: dict[str, int] = {}
         self._up: set[Named] = set()
-        """Runs of such jobs that were ordered and not told to stop."""
+        """Runs of such versions that were ordered and not told to stop."""
         self._healthy: set[Named] = set()
         self._unhealthy: dict[Named, int] = {}
         """In which round lifecycle heard of those that are up that their check fails."""
@@ -42,7 +44,10 @@ class Health:
     def _take(self, event: Event, offset: int, round_: Round) -> None:
         match event:
             case JobSubmitted():
-                self._submitted[offset] = event.health is not None
+                self._asked[offset] = event.health is not None
+            case JobUpdateRequested():
+                wanted = wanted_spec(event)
+                self._asked[offset] = wanted is not None and wanted.health is not None
             case RunsReported():
                 sessions = longs(event.host_session).tolist()
                 columns = zip(runs_of(event), ints(event.host).tolist(), ints(event.state).tolist(), strict=True)
@@ -63,14 +68,18 @@ class Health:
     def _decided(self, event: Event, round_: Round) -> None:
         match event:
             case JobAccepted():
-                self._checked.discard(event.job_id)
-                if self._submitted.get(event.jobs_offset):
-                    self._checked.add(event.job_id)
+                self._checked[event.job_id] = {1: self._asked[event.jobs_offset]}
+            case UpdateStarted():
+                of_job = self._checked[event.job_id]
+                of_job[event.version] = of_job[event.like] if event.like else self._asked[event.jobs_offset]
             case RunsOrdered():
-                self._up.update(run for run in runs_of(event) if run[0][0] in self._checked)
+                runs = runs_of(event)
+                versions = ints(event.version).tolist() or [1] * len(runs)
+                pairs = zip(runs, versions, strict=True)
+                self._up.update(run for run, version in pairs if self._checked[run[0][0]][version])
             case RunsAvailable():
                 for run in runs_of(event):
-                    if run[0][0] in self._checked and run not in self._healthy:
+                    if run in self._up and run not in self._healthy:
                         raise Violation(f"{round_} takes {run} for available, and its health check has not passed")
             case RunsStopping() | RunsEnded():
                 for run in runs_of(event):

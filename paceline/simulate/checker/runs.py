@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 from msgspec.structs import replace
 
-from events.codes import LIVE_REPORTS, RunReport
+from events.codes import LIVE_REPORTS, RunCause, RunReport
 from events.columns import ints
 from events.instance_changes import instance_change
 from events.records.base import Event
@@ -30,8 +30,6 @@ from paceline.simulate.checker.items import FINAL, Task, added, places_of, runs_
 
 SUCCEEDED = 1
 PREEMPTED = 4
-UPDATE = 10
-"""Why runs are stopped that are replaced by those of another version."""
 UNASKED = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
 LASTING = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
@@ -198,7 +196,7 @@ class Runs:
                 runs = runs_of(event)
                 whys = ints(event.why).tolist() or [0] * len(runs)
                 for (task, run), cause, why in zip(runs, ints(event.cause).tolist(), whys, strict=True):
-                    self._stop(task, run, cause == PREEMPTED or why == UPDATE, round_)
+                    self._stop(task, run, cause == PREEMPTED or why == RunCause.UPDATE, round_)
             case RunsEnded():
                 for (task, run), outcome in zip(runs_of(event), ints(event.outcome).tolist(), strict=True):
                     self._end(task, run, outcome, round_)

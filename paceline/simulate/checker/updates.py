@@ -4,6 +4,7 @@ instance was taken to.
 
 from dataclasses import dataclass, field
 
+from events.codes import RunCause
 from events.columns import ints
 from events.job_ends import is_over
 from events.records.base import Event
@@ -14,6 +15,7 @@ from events.records.lifecycle import (
     JobChanged,
     JobSlaChanged,
     RunsOrdered,
+    RunsStopping,
     UpdateEnded,
     UpdateProgressed,
     UpdateStarted,
@@ -66,6 +68,8 @@ class Updates:
                 self._moved(event, job, round_)
             case RunsOrdered():
                 self._ordered(event, round_)
+            case RunsStopping():
+                self._stopping(event, round_)
 
     def _started(self, event: UpdateStarted, round_: Round) -> None:
         job = self._jobs[event.job_id]
@@ -110,6 +114,14 @@ class Updates:
             job = self._jobs[job_id]
             if not job.taken.get(instance, 1) <= version <= job.version:
                 raise Violation(f"{round_} orders run {run} of {job_id} {instance} by version {version}: {job}")
+
+    def _stopping(self, event: RunsStopping, round_: Round) -> None:
+        """No more runs are stopped for updates than those of instances that were taken, and count as down."""
+        runs = runs_of(event)
+        whys, kills = (ints(column).tolist() or [0] * len(runs) for column in (event.why, event.kill))
+        for ((job_id, instance), run), why, kill in zip(runs, whys, kills, strict=True):
+            if why == RunCause.UPDATE and not kill and instance not in self._jobs[job_id].flight:
+                raise Violation(f"{round_} stops run {run} of {job_id} {instance}, which no update has taken")
 
 
 def _instances(event: InstancesTaken | InstancesReturned | UpdateProgressed) -> list[int]:

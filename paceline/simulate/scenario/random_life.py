@@ -97,4 +97,6 @@ def _next(draw: random.Random, job: dict[str, Any]) -> dict[str, Any]:
         new["ports"] = draw.choice([[], ["http"], ["http", "admin"]])
     if draw.random() < 0.4:
         new["sim"] = {"duration": "1s", "exit_code": 1}
+    if draw.random() < 0.2 and new.pop("health", None) is None:
+        new["health"] = {"command": ["check"]}
     return new
