@@ -741,7 +741,9 @@ class UpdateProgressed(Event, frozen=True, kw_only=True):
     """Instances of each range. Column of little-endian int32."""
 
     step: bytes
-    """Of each range: 1 pending, 2 being updated, 3 done, 4 failed. Column of little-endian int32."""
+    """Of each range: 2 being updated, 3 done, 4 failed; 0, or 1 for one that is still to be taken: it is up again that
+    an earlier update had brought down. Column of little-endian int32.
+    """
 
     pending: int
     """Instances that are still to be taken."""

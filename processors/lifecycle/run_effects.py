@@ -83,7 +83,6 @@ class RunEffects:
         self._tasks.arena.set("ready", slots, second(now))
         self._stateful.up_or_over(slots)
         self._tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.max_runtime_ms))
-        self._updates.available(slots)
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
         self._hosts.stopping(event)

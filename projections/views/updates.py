@@ -163,10 +163,14 @@ class UpdateFold:
             return
         job.position = moment.offset + 1
         update.moved_ms = moment.now
-        first, count = (ints(column).astype(np.int64) for column in (event.first, event.count))
+        own = steps > 0  # that an instance is up again which an earlier update brought down is no step of this one
+        first, count, steps = (
+            column[own] for column in (ints(event.first).astype(np.int64), ints(event.count).astype(np.int64), steps)
+        )
         self._tasks.set_steps(job, event.number, spread(first, count), np.repeat(steps, count))
-        ranges = pack_ints(np.concatenate([first, count, steps]))
-        self._cache.update_steps.add(event.job_id, event.number, moment.offset, moment.place, moment.now, ranges)
+        if len(steps):
+            ranges = pack_ints(np.concatenate([first, count, steps]))
+            self._cache.update_steps.add(event.job_id, event.number, moment.offset, moment.place, moment.now, ranges)
         if not isinstance(event, UpdateProgressed):
             moved = int(count.sum()) * (1 if isinstance(event, InstancesTaken) else -1)
             update.pending -= moved

@@ -54,7 +54,7 @@ def taken(number: int, instance: int) -> InstancesTaken:
     return InstancesTaken(job_id="a", number=number, first=pack_ints([instance]), count=pack_ints([1]))
 
 
-def progressed(number: int, instance: int, step: UpdateStep, **counts: Any) -> UpdateProgressed:
+def progressed(number: int, instance: int, step: int, **counts: Any) -> UpdateProgressed:
     fields = {"pending": 0, "flight": 0, "done": 0, "bad": 0, **counts}
     columns = {"first": pack_ints([instance]), "count": pack_ints([1]), "step": pack_ints([step])}
     return UpdateProgressed(job_id="a", number=number, **columns, **fields)
@@ -115,7 +115,8 @@ def test_an_update_is_followed_from_step_to_step(service):
     service.cell.decide("lifecycle", queued("a", (0,), 2), ordered(0, 2, 2))
     service.cell.ms += 1000
     done = progressed(1, 0, UpdateStep.DONE, pending=2, done=1)
-    service.cell.decide("lifecycle", RunsAvailable(**runs("a", (0,), 2)), done, taken(1, 1))
+    again = progressed(1, 2, 0, pending=2, done=1)  # up again, after an earlier update had brought it down
+    service.cell.decide("lifecycle", RunsAvailable(**runs("a", (0,), 2)), done, again, taken(1, 1))
     service.fold()
     update = service.get("/v1/jobs/a/updates/1")
     assert update["steps"] == {"pending": 1, "in_flight": 1, "done": 1, "failed": 0}

@@ -43,6 +43,11 @@ def failed_leave_the_window(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decisions, "room", room)
 
 
+def inherited_left_out(patch: pytest.MonkeyPatch) -> None:
+    """What an update before has brought down is forgotten by the next one."""
+    patch.setattr(updates, "INHERITED", 0)
+
+
 def updates_ask_nobody(patch: pytest.MonkeyPatch) -> None:
     """Runs that an update ends are stopped without a verdict of sla."""
     rules = tuple(rule._replace(sla=None) if rule.sla is False else rule for rule in task_rules.RULES)
@@ -200,6 +205,7 @@ class Planted(NamedTuple):
 
 PLANTED: dict[Plant, Planted] = {
     failed_leave_the_window: Planted("availability-against-failing-versions", "instances of .* updated at a time, not"),
+    inherited_left_out: Planted("availability-against-failing-versions", "job wide tasks RUNNING >= 5"),
     updates_ask_nobody: Planted("availability-against-failing-versions", "without a verdict of sla"),
     paused_goes_on: Planted("pause-while-failing", "updates FAILED"),
     canary_of_all: Planted("canaries", "version 2"),

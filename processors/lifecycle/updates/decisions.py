@@ -96,7 +96,8 @@ class UpdateDecisions:
 
     def _due_ms(self, job_id: str, update: UpdateRow) -> int | None:
         policy, times = update.policy, []
-        if policy.healthy_ms and update.flight + update.bad:
+        waits = update.pending and not (update.waits_ms or self._rests(job_id, update))
+        if policy.healthy_ms and (update.flight + update.bad or waits):
             up = self._coming_up(job_id)
             if len(up):
                 since = int(self._column(job_id, "ready")[up].min())
@@ -114,10 +115,14 @@ class UpdateDecisions:
         return update.paused or self._jobs.table[job_id].stopping
 
     def _coming_up(self, job_id: str) -> I64:
-        """Instances that run the new version and haven't done so for long enough yet."""
-        step, state = self._column(job_id, "step") & STEP, self._column(job_id, "state")
-        found = among(step, (Step.FLIGHT, Step.BAD)) & (state == TaskState.RUNNING)
-        return np.flatnonzero(found & (self._column(job_id, "version") == self._column(job_id, "target")))
+        """Instances that run the new version and haven't done so for long enough yet; and those that an earlier update
+        brought down, which are up for as long.
+        """
+        step = self._column(job_id, "step")
+        taken = among(step & STEP, (Step.FLIGHT, Step.BAD))
+        taken &= self._column(job_id, "version") == self._column(job_id, "target")
+        running = self._column(job_id, "state") == TaskState.RUNNING
+        return np.flatnonzero((taken | (step & INHERITED > 0)) & running)
 
     def _deferred(self, job_id: str) -> I64:
         """Instances that are taken and that sla doesn't let go."""
@@ -147,26 +152,27 @@ class UpdateDecisions:
             yield from self._next(job_id, update, version)
 
     def _stepped(self, job_id: str, update: UpdateRow, now: int, caught_up: bool) -> tuple[I64, I64]:
-        """The instances whose step is another one now, ascending, and that step."""
-        looked = [*self._updates.moved.get(job_id, [])]
-        if update.policy.healthy_ms:
-            looked.append(self._coming_up(job_id))
-        if not looked:
-            return NOBODY, NOBODY
+        """The instances whose step is another one now, or that an earlier update brought down and that are up again,
+        ascending, and that step.
+        """
+        looked = [*self._updates.moved.get(job_id, []), self._coming_up(job_id)]
         at = distinct(np.concatenate(looked))
         at = at[at < self._jobs.table[job_id].instances]  # some may have been removed since
         columns = ("step", "state", "goal", "version", "target", "failures", "ready")
         step, state, goal, version, target, failures, since = (self._column(job_id, each)[at] for each in columns)
-        step = step & STEP
-        up = (state == TaskState.RUNNING) & (version == target) & (goal == Goal.RUN)
+        again, step = step & INHERITED > 0, step & STEP
+        up = state == TaskState.RUNNING
         if update.policy.healthy_ms:
             up &= (milliseconds(since.astype(np.int64)) + update.policy.healthy_ms <= now) & caught_up
+        again &= up
+        up &= (version == target) & (goal == Goal.RUN)
         still = (goal != Goal.RUN) & among(state, (*ENDED_TASKS, TaskState.NONE))
         if self._jobs.table[job_id].kind == "batch":  # what is added to a batch job is done once it is queued
             still |= state != TaskState.NONE
         bad = (failures >= update.policy.max_attempts) | (state == TaskState.FAILED)
         after = np.where(up | still, Step.DONE, np.where(bad & (goal == Goal.RUN), Step.BAD, step))
-        differs = among(step, TAKEN) & (after != step)
+        after = np.where(among(step, TAKEN), after, step)
+        differs = again | (after != step)
         self._updates.moved[job_id] = [at[differs]] if differs.any() else []
         return at[differs], after[differs]
 

@@ -22,7 +22,9 @@ class Step(Number):
 STEP = 7
 """The bits of the column in which the step stands; the two flags stand above."""
 INHERITED = 8
-"""An update that has ended brought it down, and it isn't up again: it takes a place of those that may be down."""
+"""An update that has ended brought it down, and it hasn't been up since for as long as an update asks: it takes a place
+of those that may be down.
+"""
 RESHAPED = 16
 """Its next run asks something else of pool and host than the present one."""
 MORE = 32

@@ -190,12 +190,6 @@ class Updates:
         """Sla defers the disruption of these runs."""
         self._moved(slots)
 
-    def available(self, slots: I64) -> None:
-        """These runs are available: whoever brought them down, they are up."""
-        step = self._tasks.arena["step"][slots]
-        if step.any():
-            self._tasks.arena.set("step", slots, step & ~INHERITED)
-
     def queued(self, slots: I64) -> None:
         """These runs are queued: they are of the version that was meant to be next."""
         arena = self._tasks.arena
@@ -342,7 +336,7 @@ class Updates:
         instances = spread(ints(event.first), ints(event.count))
         slots, arena = row.base + instances, self._tasks.arena
         step = np.repeat(ints(event.step), ints(event.count))
-        arena.set("step", slots, (arena["step"][slots] & ~STEP) | step)
+        arena.set("step", slots, (arena["step"][slots] & ~(STEP | INHERITED)) | step)
         arena.set("failures", slots[step == Step.DONE], 0)
         update.pending, update.flight, update.done, update.bad = event.pending, event.flight, event.done, event.bad
         if event.waits != (update.waits_ms > 0):
@@ -363,15 +357,14 @@ class Updates:
         return update
 
     def _ended(self, event: UpdateEnded, now: int) -> None:
-        """Who was taken and not told to stop stays as it is; the rest goes on to its target, and is down by an update
-        until it is up.
+        """Who was taken and not told to stop stays as it is; the rest goes on to its target, and counts as down by an
+        update until it has been up for as long as the next one asks: what fails again and again is up now and then.
         """
         row, arena = self._jobs.table[event.job_id], self._tasks.arena
         slots = np.arange(row.base, row.base + row.instances)
         taken = slots[among(arena["step"][slots] & STEP, (Step.FLIGHT, Step.BAD))]
         staying = row.base + self._staying(event.job_id)
-        down = taken[(arena["state"][taken] != TaskState.RUNNING) & (arena["goal"][taken] == Goal.RUN)]
-        down = np.setdiff1d(down, staying)
+        down = np.setdiff1d(taken[arena["goal"][taken] == Goal.RUN], staying)
         self._stay(staying)
         arena.set("step", down, arena["step"][down] | INHERITED)
         stepped = slots[arena["step"][slots] & STEP > 0]

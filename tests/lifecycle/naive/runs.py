@@ -193,7 +193,6 @@ class Runs:
 
     def _available(self, one: Instance) -> None:
         one.state, one.due, one.report, one.ready = TaskState.RUNNING, None, 0, self.now
-        one.inherited = False
 
     def _stop(self, one: Instance) -> None:
         one.state, one.due = TaskState.STOPPING, self.now + STOP_DEADLINE_MS

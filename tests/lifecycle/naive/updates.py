@@ -86,7 +86,7 @@ class Updates(Runs):
         for one in self.all():
             if self._stays(one):
                 self._let_go(one)
-            elif one.step in (Step.FLIGHT, Step.BAD) and one.state != TaskState.RUNNING and one.goal is Goal.RUN:
+            elif one.step in (Step.FLIGHT, Step.BAD) and one.goal is Goal.RUN:
                 one.inherited = True
             one.step = Step.NONE
         self.update = None
@@ -106,7 +106,10 @@ class Updates(Runs):
         for one, step in steps:
             one.step = step
             one.failures = 0 if step is Step.DONE else one.failures
-        if steps:
+        again = [one for one in self.all() if one.inherited and self._is_up(one, update.policy)]
+        for one in again:
+            one.inherited = False
+        if steps or again:
             update.progressed = self.now
             update.waits = None
             return True
@@ -129,13 +132,15 @@ class Updates(Runs):
             return one.step
         if one.goal is not Goal.RUN:
             return Step.DONE if one.over or one.state == TaskState.NONE else one.step
-        if one.state == TaskState.RUNNING and one.version == one.target:
-            assert one.ready is not None
-            if one.ready + policy.healthy_ms <= self.now:
-                return Step.DONE
+        if one.version == one.target and self._is_up(one, policy):
+            return Step.DONE
         if self.kind == "batch":
             return Step.DONE
         return Step.BAD if one.failures >= policy.max_attempts else one.step
+
+    def _is_up(self, one: Instance, policy: Policy) -> bool:
+        """Whether it runs for as long as an update asks."""
+        return one.state == TaskState.RUNNING and one.ready is not None and one.ready + policy.healthy_ms <= self.now
 
     def _canary_is_done(self, update: Update) -> bool:
         canary = update.policy.canary and not update.promoted and self.pending
