@@ -362,6 +362,8 @@ class Agent:
             self.runs.forget(key)
         elif item.kind == OrderKind.STOP:
             self.runs.stop(key)
+        elif item.kind == OrderKind.KILL:
+            self.runs.kill(key)
         elif key not in self.runs:
             self._begun.set()
             try:

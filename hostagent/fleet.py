@@ -217,6 +217,7 @@ class Fleet:
         for kind, act in (
             (OrderKind.START, self._start),
             (OrderKind.STOP, self._stop),
+            (OrderKind.KILL, self._kill),
             (OrderKind.FORGET, self._forget),
         ):
             items = np.flatnonzero(mine & (orders.kind == kind))
@@ -302,7 +303,7 @@ class Fleet:
         for at, mine in zip(times.tolist(), np.split(by_due, firsts[1:]), strict=True):
             heapq.heappush(self._later, (at, next(self._ties), compact(taken(reports, mine))))
 
-    def _stop(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
+    def _stop(self, orders: Orders, items: Column, numbers: I32, now: int, code: int = STOPPED_CODE) -> None:
         columns = (orders.job[items], orders.instance[items], orders.run[items])
         slots, known = self._slots.find(orders.job_ids, *columns[:2])
         never = ~known | (columns[2] > self._slots["run"][slots])  # ordered while there was no contact
@@ -311,8 +312,14 @@ class Fleet:
         self._plan(reports_of(orders, items[deaf], RunReport.STOPPED, KILLED_CODE), now + grace[deaf].astype(np.int64))
         items, never = items[grace == 0], never[grace == 0]
         columns = (orders.job[items], orders.instance[items], orders.run[items])
-        stopped = self._finish(orders.job_ids, *columns, RunReport.STOPPED, STOPPED_CODE) | never
-        self._report(reports_of(orders, items[stopped], RunReport.STOPPED, STOPPED_CODE))
+        stopped = self._finish(orders.job_ids, *columns, RunReport.STOPPED, code) | never
+        self._report(reports_of(orders, items[stopped], RunReport.STOPPED, code))
+
+    def _kill(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
+        """Nothing resists that."""
+        slots, going = self._is_running(orders.job_ids, orders.job[items], orders.instance[items], orders.run[items])
+        self._slots["grace"][slots[going]] = 0
+        self._stop(orders, items, numbers, now, KILLED_CODE)
 
     def _forget(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
         job, run = orders.job[items], orders.run[items]

@@ -28,6 +28,8 @@ class OrderKind(Number):
     STOP = 1
     FORGET = 2
     """The run is over for the cell: end it if it still runs, then drop its record."""
+    KILL = 3
+    """A stop was not obeyed in time: end the run by force."""
 
 
 class Orders(NamedTuple):

@@ -17,7 +17,7 @@ from events.bounds import NAME
 from events.codes import RunReport
 from events.records.parts import HealthCheck
 from events.structs import known
-from hostagent import open_files, private_files
+from hostagent import open_files, private_files, shim
 from hostagent.folders import entries, shown
 
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -156,9 +156,38 @@ def has_shim(folder: Path) -> bool:
     return False
 
 
+def kill_processes(folder: Path) -> bool:
+    """Kills the processes of the run that was started there; False: there is none that goes on."""
+    process = read_json(folder / "process.json", Process)
+    if process is None or process.boot_id != shim.boot_id() or not _goes_on(process):
+        return False
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return True
+
+
+def _goes_on(process: Process) -> bool:
+    try:
+        text = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    fields = text.rpartition(")")[2].split()
+    return fields[0] != "Z" and int(fields[19]) == process.start_time
+
+
 def wake_shim(folder: Path) -> None:
-    """Lets the shim that lives there look for its stop file at once, if it can be told which process that is: what a
-    file names is signalled only where it has this lock open. The shim looks by itself too, some time later.
+    """Lets the shim that lives there look for its stop file at once. It looks by itself too, some time later."""
+    _signal_shim(folder, signal.SIGTERM)
+
+
+def kill_shim(folder: Path) -> None:
+    """Kills the shim that lives there."""
+    _signal_shim(folder, signal.SIGKILL)
+
+
+def _signal_shim(folder: Path, number: int) -> None:
+    """Signals a shim, if it can be told which process that is: what a file names is signalled only where it has this
+    lock open.
     """
     with suppress(OSError, ValueError, OverflowError):
         pid = int(private_files.read_file(folder / "shim.pid"))
@@ -166,7 +195,7 @@ def wake_shim(folder: Path) -> None:
         try:
             lock = os.lstat(folder / "lock")
             if has_shim(folder) and any(_is(f"/proc/{pid}/fd/{name}", lock) for name in os.listdir(f"/proc/{pid}/fd")):
-                signal.pidfd_send_signal(process, signal.SIGTERM)
+                signal.pidfd_send_signal(process, number)
         finally:
             os.close(process)
 

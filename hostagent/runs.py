@@ -39,6 +39,8 @@ from hostagent.run_record import (
     RunKey,
     find,
     has_shim,
+    kill_processes,
+    kill_shim,
     read_json,
     spawn,
     wake_shim,
@@ -163,6 +165,14 @@ class Runs:
         private_files.write(str(run.folder / "stop"), str(int(RunReport.STOPPED)))
         run.stopping = True
         wake_shim(run.folder)  # where it has written no pid yet, it looks for the file after that
+
+    def kill(self, key: RunKey) -> None:
+        """Ends by force a run that was told to stop long ago: kills its processes and, where these are over and its
+        shim doesn't say so, the shim. Raises `OSError` as `stop` does.
+        """
+        self.stop(key)
+        if self._runs[key].alive and not kill_processes(self._runs[key].folder):
+            kill_shim(self._runs[key].folder)
 
     def forget(self, key: RunKey) -> None:
         """The cell needs this run no more: ends it if it goes on, and keeps only its output, for a time."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from events.columns import I32, I64, distinct, ints
+from events.columns import I32, I64, distinct, ints, some
 from events.free_slots import room_to_grow, slots_kept
 from events.instance_changes import instance_change
 from events.job_ends import is_over
@@ -36,9 +36,11 @@ STARTING, STOPPING, ENDED = 1, 2, 3
 
 
 class HostOrders(NamedTuple):
-    """Items of one decision; columns of equal length. `job` indexes `job_ids`, `host` is the number of a host."""
+    """Items of one decision; columns of equal length. `kind` is an `OrderKind`, `job` indexes `job_ids`, `host` is the
+    number of a host.
+    """
 
-    kind: OrderKind
+    kind: Column
     job_ids: tuple[str, ...]
     host: Column
     job: Column
@@ -150,7 +152,7 @@ class DesiredRuns:
                 )
                 host, run, version = (self._slots[name][slots] for name in ("host", "run", "version"))
                 version = version if kind == OrderKind.START else np.zeros_like(version)
-                pieces.append(HostOrders(kind, job_ids, host, job, instance, run, version, ports))
+                pieces.append(HostOrders(_all(kind, slots), job_ids, host, job, instance, run, version, ports))
         return pieces
 
     def orders(self, position: int, whole: bool, hosts: Iterable[int], pieces: Sequence[HostOrders]) -> Orders:
@@ -175,7 +177,7 @@ class DesiredRuns:
             jobs=tuple(map(self._specs.get, entries)),
             gangs=tuple(self._gangs.members(each.job_id, self.host_ids) if each.version else "" for each in entries),
             host=place[column],
-            kind=_join([np.full(len(piece.job), piece.kind, np.int32) for piece in pieces]),
+            kind=_join([piece.kind for piece in pieces]),
             job=_join(jobs),
             instance=_join([piece.instance for piece in pieces]),
             run=_join([piece.run for piece in pieces]),
@@ -260,7 +262,7 @@ class DesiredRuns:
             return None
         host, run, version = (self._slots[name][slots] for name in ("host", "run", "version"))
         ports = self._ports_of(job_ids, job, instance)
-        return HostOrders(OrderKind.START, job_ids, host, job, instance, run, version, ports)
+        return HostOrders(_all(OrderKind.START, slots), job_ids, host, job, instance, run, version, ports)
 
     def _stopping(self, decision: RunsStopping) -> HostOrders:
         """Runs that nobody wants are stopped too, so the hosts are those that the decision names."""
@@ -268,7 +270,9 @@ class DesiredRuns:
         marked = slots[known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == STARTING)]
         self._slots["state"][marked] = STOPPING
         host = self._numbers(decision.host_ids)[ints(decision.host)]
-        return _ending(OrderKind.STOP, decision.job_ids, host, job, instance, run)
+        kill = some(decision.kill, len(job))
+        kind = np.where(kill > 0, OrderKind.KILL, OrderKind.STOP)
+        return _ending(kind, decision.job_ids, host, job, instance, run)
 
     def _ended(self, decision: RunsEnded) -> HostOrders | None:
         job, instance, run, slots, known = self._find(decision)
@@ -277,7 +281,8 @@ class DesiredRuns:
         job, instance, run, slots = job[ended], instance[ended], run[ended], slots[ended]
         self._slots["state"][slots] = ENDED
         host = self._slots["host"][slots]
-        return _ending(OrderKind.FORGET, decision.job_ids, host, job, instance, run) if len(job) else None
+        kind = _all(OrderKind.FORGET, job)
+        return _ending(kind, decision.job_ids, host, job, instance, run) if len(job) else None
 
     def _host_of(self, slots: I64) -> I64:
         hosts: I64 = np.where(self._slots["state"][slots] > 0, self._slots["host"][slots], -1)
@@ -322,8 +327,13 @@ class DesiredRuns:
         return out
 
 
+def _all(kind: OrderKind, items: Column) -> Column:
+    """One kind of order for all of some items."""
+    return np.full(len(items), kind, dtype=np.int32)
+
+
 def _ending(
-    kind: OrderKind, job_ids: tuple[str, ...], host: Column, job: Column, instance: Column, run: Column
+    kind: Column, job_ids: tuple[str, ...], host: Column, job: Column, instance: Column, run: Column
 ) -> HostOrders:
     """Runs that stop, or are over: neither versions nor ports matter."""
     none = np.zeros((0, 0), np.int32)
@@ -345,6 +355,7 @@ def only(piece: HostOrders, hosts: Sequence[int]) -> HostOrders:
     """The items of a piece that are for these hosts."""
     mine: Column = np.isin(piece.host, np.asarray(hosts, dtype=np.int32))
     return piece._replace(
+        kind=piece.kind[mine],
         host=piece.host[mine],
         job=piece.job[mine],
         instance=piece.instance[mine],

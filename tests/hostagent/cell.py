@@ -186,7 +186,8 @@ def ordered(
     )
 
 
-def stopping(tasks: Sequence[Task], hosts: Sequence[str]) -> RunsStopping:
+def stopping(tasks: Sequence[Task], hosts: Sequence[str], kill: Sequence[int] = ()) -> RunsStopping:
+    """`kill`: 1 for each run that has not obeyed, 0 for the others."""
     order = ordered(tasks, hosts)
     return RunsStopping(
         job_ids=order.job_ids,
@@ -196,6 +197,7 @@ def stopping(tasks: Sequence[Task], hosts: Sequence[str]) -> RunsStopping:
         host_ids=order.host_ids,
         host=order.host,
         cause=pack_ints([3] * len(tasks)),
+        kill=pack_ints(kill),
     )
 
 

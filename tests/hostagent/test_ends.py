@@ -1,5 +1,6 @@
 """How real processes end, and what is said of it: signals, limits, what they used, and why the kernel killed them."""
 
+import json
 import os
 import signal
 import sys
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from events.codes import RunReport
 from events.columns import ints, longs
 from events.records.tasks import RunsReported
 from hostagent import oom
@@ -60,6 +62,39 @@ def test_a_run_is_asked_to_end_by_the_signal_that_its_job_names(site: Site, name
     stop_when_ready(site, "j")
     site.says("j", 0, 1, "STOPPED", 7)
     assert site.output("j") == f"{name}\n"
+
+
+def test_a_run_that_did_not_obey_its_stop_is_killed_before_its_grace_is_over(site: Site) -> None:
+    site.run(shell("j", f'trap "" TERM; {READY}', stop_grace_ms=600_000))
+    stop_when_ready(site, "j")
+    site.cell.until(site.file("j", "stop").exists)
+    site.cell.decide(stopping([("j", 0, 1)], [HOST], [1]))
+    site.says("j", 0, 1, "STOPPED", 137)
+
+
+def test_a_run_that_is_to_be_killed_and_was_never_heard_of_does_not_start(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    runs.kill(RunKey("j", 0, 1))
+    assert [(each.state, each.reason) for each in runs.inventory()] == [
+        (RunReport.STOPPED, "stopped before it started")
+    ]
+
+
+def test_a_shim_that_hangs_keeps_no_run_that_is_to_be_killed(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    key = RunKey("j", 0, 1)
+    run = runs.start(key, Launch(("sleep", "600"), dict(os.environ), 1000))
+    until(lambda: runs.poll() and run.state)
+    shim, process = (json.loads((run.folder / name).read_text()) for name in ("shim.pid", "process.json"))
+    os.kill(shim, signal.SIGSTOP)
+    runs.stop(key)
+    runs.kill(key)
+    until(lambda: "Z" in Path(f"/proc/{process['pid']}/stat").read_text().rpartition(")")[2])
+    runs.poll()
+    assert run.alive
+    runs.kill(key)
+    until(lambda: runs.poll() or not run.alive)
+    assert (run.state, run.reason) == (RunReport.VANISHED, "shim vanished")
 
 
 def test_a_run_that_is_to_be_killed_has_no_grace(site: Site) -> None:

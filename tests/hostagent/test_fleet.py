@@ -104,6 +104,21 @@ def test_one_run_fails_where_the_job_says_which() -> None:
     assert exits == [(1, "EXITED", 0), (2, "EXITED", 1), (3, "EXITED", 0)]
 
 
+def test_a_run_that_resists_its_stop_is_killed_at_once() -> None:
+    cell = Fleeted(1)
+    stubborn = job("j", 2, Simulated(duration_ms=900_000, ignores_stop=True))
+    cell.submit(msgspec.structs.replace(stubborn, stop_grace_ms=600_000))
+    cell.decide(ordered([("j", 0, 1), ("j", 1, 1)], ["sim-1", "sim-1"]))
+    cell.rest()
+    cell.decide(stopping([("j", 0, 1), ("j", 1, 1)], ["sim-1", "sim-1"]))
+    cell.pass_ms(1000)
+    assert cell.fleet.running() == 2
+    cell.decide(stopping([("j", 1, 1)], ["sim-1"], [1]))
+    cell.rest()
+    assert [said for said in cell.said() if said[3] == "STOPPED"] == [("j", 1, 1, "STOPPED", 137)]
+    assert cell.fleet.running() == 1
+
+
 def test_a_stopped_run_ends_as_stopped_and_does_not_exit_later() -> None:
     cell = Fleeted(1)
     cell.submit(job("j", 2))

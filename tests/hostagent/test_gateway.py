@@ -99,6 +99,16 @@ def settle(cell: Cell) -> None:
         pass
 
 
+def test_only_what_has_not_obeyed_is_killed(cell: Cell) -> None:
+    host = Host(cell)
+    host.connect(1)
+    settle(cell)
+    cell.decide(ordered([("j", 0, 1), ("j", 1, 1)], ["h1", "h1"]))
+    position = cell.decide(stopping([("j", 0, 1), ("j", 1, 1)], ["h1", "h1"], [0, 1]))
+    settle(cell)
+    assert host.items()[2:] == [(position, False, [("STOP", "j", 0, 1), ("KILL", "j", 1, 1)])]
+
+
 def test_orders_reach_each_host_in_one_message_per_round(cell: Cell) -> None:
     hosts = [Host(cell, "h1"), Host(cell, "h2"), Host(cell, "h3")]
     for host in hosts:
