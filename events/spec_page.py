@@ -20,6 +20,40 @@ record. This page is made from the schema of the spec by `python -m events.spec_
 Times have a unit: `500ms`, `10s`, `5m`, `2h`. So have sizes: `64MiB`, `2GiB`. Other amounts are numbers (`0.5`) or
 thousandths (`500m`).
 """
+RUNS = """\
+## What a run finds
+
+The environment of a run is `env` of its job, and on top of it
+
+| variable | value |
+| --- | --- |
+| `PACELINE_JOB`, `PACELINE_TASK`, `PACELINE_RUN` | Id of the job, number of the task, number of the run. |
+| `PACELINE_HOST`, `PACELINE_POOL` | Id of the host, path of the pool. |
+| `PACELINE_PORT_NAME` | Number of the port `name`. |
+| `PACELINE_VOLUME_NAME` | Path of the volume `name`. |
+| `PACELINE_RANK`, `PACELINE_SIZE` | In a gang: number of the member, from 0, and how many there are. |
+| `PACELINE_MASTER_HOST`, `PACELINE_MASTER_PORT` | In a gang: the host of member 0, and the first of its ports. |
+| `PACELINE_ADDRESSES` | In a gang: host and first port of each member, by rank: `h1:31000,h2:31000`. |
+| `PACELINE_MEMBERS` | In a gang: path of a JSON file with task, host and all ports of each member. |
+
+Letters of names are upper case in variables, all other characters but digits are `_`. A run works in a folder of its
+own, which the agent removes some time after the run.
+
+## Volumes
+
+A volume is a folder that the agent keeps on its host between the runs of one task of a stateful job. It is created
+empty when a run of the task first starts there, and belongs to the user as whom tasks run. Stop, start, restart and
+update leave it as it is, and so does the end of the agent. There is no quota, and what it holds is not counted against
+the `disk` of the task.
+
+The task stays on that host. It runs elsewhere, with new volumes, only after the host was removed: by an operator
+(`paceline host remove`), or by the cell seven days after it was lost. A volume that an update no longer names is kept,
+since the job may be rolled back.
+
+A volume outlives its job. `paceline volume list` shows what hosts keep. `paceline volume remove JOB` removes it with
+all data in it; not while the task is to find it on that host. A later job of the same id that comes to the host finds
+what was not removed.
+"""
 LEFT_OUT = """\
 ## Not supported
 
@@ -41,7 +75,7 @@ def page(root: Path) -> str:
     found = [HEAD, *_examples(root), "## Fields\n", *_table(schema)]
     for name, part in parts.items():
         found += [f"### {name}\n", f"{part['description']}\n", *_table(part)]
-    return "\n".join([*found, LEFT_OUT])
+    return "\n".join([*found, RUNS, LEFT_OUT])
 
 
 def _examples(root: Path) -> Iterator[str]:
