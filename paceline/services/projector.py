@@ -18,7 +18,7 @@ from paceline.services.cell_log import with_archive
 from paceline.services.data_folder import CannotStart
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, begin, folder_of
-from projections.queries.pool_metrics import WATCHED
+from projections.queries.view_metrics import WATCHED
 from projections.views.projector import Projector
 
 PACE = {"fetch.min.bytes": 65536, "fetch.wait.max.ms": 50}

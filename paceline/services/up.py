@@ -37,7 +37,7 @@ from processors.cell_machines import machines
 from processors.runtime.fold import HistoryDiffers
 from processors.runtime.in_process import Component, Host, Ownership, Processor
 from processors.runtime.store import RocksStore, StoreFault
-from projections.queries import pool_metrics
+from projections.queries import view_metrics
 from projections.views.projector import Projector, ViewsFault
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Up:
             components += [self._join(settings.kafka), self._transactions()]
         self._processors = [self._processor(make, name, claimant) for name, make in machines(settings.cell).items()]
         self.projector = Projector(self.log, self._data)
-        pool_metrics.WATCHED.add(self.log.cell, self.projector.views)
+        view_metrics.WATCHED.add(self.log.cell, self.projector.views)
         self._agent: LocalAgent | None = None
         self._components = [*components, *self._processors, self._for_hosts()]
 

@@ -6,6 +6,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
+from processors.runtime import run_metrics
 
 LABELS = ("cell", "machine")
 ROUNDS = Counter("paceline_rounds_total", "Rounds accepted.", LABELS)
@@ -42,6 +43,8 @@ class Metrics:
         self._batch.observe(sum(segment.end - segment.start for segment in record.inputs))
         for kind, times in Count(type(decision).__name__ for decision in decisions).items():
             DECISIONS.labels(**self._labels, kind=kind).inc(times)
+        for decision in decisions:
+            run_metrics.count(self._labels["cell"], decision)
 
     def ignored(self, topic: str, cause: str) -> None:
         """See `Observer.ignored`."""

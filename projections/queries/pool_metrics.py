@@ -5,28 +5,21 @@ start of a process. How long something waits grows with the clock of this machin
 decided.
 """
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-
 import numpy as np
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import REGISTRY, Collector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from sqlalchemy import Connection, func, select
 
 from events.codes import ENDED_JOBS, JobState, TaskState
 from events.resources import Unit
+from projections.queries.metric_families import Family, Samples
 from projections.queries.pool_tree import pool_rows, pools_in_full, spec_of
 from projections.queries.resources import kinds_of
 from projections.views import tables
 from projections.views.blocks import BLOCK, unpack
 from projections.views.cache import TASK_COLUMNS
-from projections.views.reader import Views
 from projections.views.rows import amounts_in
 from projections.views.waiting import Standing
 
-KEPT_S = 5.0
-"""All metrics of one scrape are of one look at the views."""
 MIB = 1 << 20
 STAGES = ("admission", "place", "start")
 """What a task waits for: to be let in by its pool, to get a host, to run there."""
@@ -34,111 +27,40 @@ GOING = tuple(state for state in JobState if state not in ENDED_JOBS)
 NEVER = 1 << 40
 _AT = {name: at for at, name in enumerate(TASK_COLUMNS)}
 
-Sample = tuple[tuple[str, ...], float]
-Samples = dict[str, list[Sample]]
-
-
-class Watched:
-    """The views whose pools are told of."""
-
-    def __init__(self) -> None:
-        self._views: dict[str, Views] = {}
-        self._looks: dict[str, Samples] = {}
-        self._until = 0.0
-        self._lock = threading.Lock()
-
-    def add(self, cell: int, views: Views) -> Callable[[], None]:
-        """Tells of the pools of these views too, until the function is called that is returned."""
-        with self._lock:
-            self._views[str(cell)] = views
-            self._until = 0.0
-
-        def remove() -> None:
-            with self._lock:
-                if self._views.get(str(cell)) is views:
-                    del self._views[str(cell)]
-                    self._until = 0.0
-
-        return remove
-
-    def samples(self, name: str) -> Iterator[Sample]:
-        """Label values and value of each sample of a metric."""
-        with self._lock:
-            now = time.monotonic()
-            if now >= self._until:
-                self._looks = {cell: _look(cell, views) for cell, views in self._views.items()}
-                self._until = now + KEPT_S
-            looks = list(self._looks.values())
-        for look in looks:
-            yield from look.get(name, ())
-
-
-WATCHED = Watched()
-
-
 _G, _C = GaugeMetricFamily, CounterMetricFamily
 
-
-class PoolMetric(Collector):
-    """One metric of pools."""
-
-    def __init__(
-        self, kind: type[GaugeMetricFamily] | type[CounterMetricFamily], name: str, text: str, *more: str
-    ) -> None:
-        self._kind = kind
-        self._name = name
-        self._text = text
-        self._labelnames = ("cell", *more)
-
-    def describe(self) -> Iterator[Metric]:
-        """See `Collector.describe`."""
-        yield self._kind(self._name, self._text, labels=self._labelnames)
-
-    def collect(self) -> Iterator[Metric]:
-        """See `Collector.collect`."""
-        family = self._kind(self._name, self._text, labels=self._labelnames)
-        for labels, value in WATCHED.samples(self._name):
-            family.add_metric(labels, value)
-        yield family
-
-
-METRICS = (
-    PoolMetric(_G, "paceline_pool_reservation", "What a pool gets whenever it demands it.", "pool", "resource"),
-    PoolMetric(_G, "paceline_pool_entitlement", "What a pool may use now.", "pool", "resource"),
-    PoolMetric(_G, "paceline_pool_allocation", "What is admitted, with hosts or without.", "pool", "resource"),
-    PoolMetric(_G, "paceline_pool_placed", "The part of that which has hosts.", "pool", "resource"),
-    PoolMetric(_G, "paceline_pool_demand", "What waits and what runs in a pool.", "pool", "resource"),
-    PoolMetric(_G, "paceline_pool_queue_tasks", "Tasks that wait for admission.", "pool", "class"),
-    PoolMetric(_C, "paceline_pool_admitted_tasks", "Tasks admitted.", "pool"),
-    PoolMetric(_C, "paceline_pool_preempted_runs", "Runs ordered to leave.", "pool"),
-    PoolMetric(_C, "paceline_pool_over_entitlement_seconds", "How long it had more on hosts than it may use.", "pool"),
-    PoolMetric(
+FAMILIES = (
+    Family(_G, "paceline_pool_reservation", "What a pool gets whenever it demands it.", ("pool", "resource")),
+    Family(_G, "paceline_pool_entitlement", "What a pool may use now.", ("pool", "resource")),
+    Family(_G, "paceline_pool_allocation", "What is admitted, with hosts or without.", ("pool", "resource")),
+    Family(_G, "paceline_pool_placed", "The part of that which has hosts.", ("pool", "resource")),
+    Family(_G, "paceline_pool_demand", "What waits and what runs in a pool.", ("pool", "resource")),
+    Family(_G, "paceline_pool_queue_tasks", "Tasks that wait for admission.", ("pool", "class")),
+    Family(_C, "paceline_pool_admitted_tasks", "Tasks admitted.", ("pool",)),
+    Family(_C, "paceline_pool_preempted_runs", "Runs ordered to leave.", ("pool",)),
+    Family(_C, "paceline_pool_over_entitlement_seconds", "How long it had more on hosts than it may use.", ("pool",)),
+    Family(
         _G,
         "paceline_pool_under_entitlement_seconds",
         "How long admitted work has waited for hosts while the pool has less there than it may use.",
-        "pool",
+        ("pool",),
     ),
-    PoolMetric(_G, "paceline_pool_oldest_wait_seconds", "The longest wait for one of STAGES.", "pool", "stage"),
-    PoolMetric(_G, "paceline_preemption_oldest_seconds", "The longest time that an order to preempt is unanswered."),
+    Family(_G, "paceline_pool_oldest_wait_seconds", "The longest wait for one of STAGES.", ("pool", "stage")),
+    Family(_G, "paceline_preemption_oldest_seconds", "The longest time that an order to preempt is unanswered."),
 )
-for _metric in METRICS:
-    REGISTRY.register(_metric)
 
 
-def _look(cell: str, views: Views) -> Samples:
-    with views.read() as connection:
-        samples: Samples = {metric._name: [] for metric in METRICS}
-        now_ms = int(time.time() * 1000)
-        _amounts(connection, cell, samples)
-        _counts(connection, cell, now_ms, samples)
-        for (pool, stage), since_s in _oldest(connection).items():
-            wait = max(0.0, now_ms / 1000 - since_s)
-            samples["paceline_pool_oldest_wait_seconds"].append(((cell, pool, stage), wait))
-        orders = tables.orders.c
-        first = connection.execute(select(func.min(orders.at_ms)).where(orders.answer == "")).scalar()
-        age = max(0, now_ms - first) / 1000 if first else 0.0
-        samples["paceline_preemption_oldest_seconds"].append(((cell,), age))
-    return samples
+def look(connection: Connection, cell: str, now_ms: int, samples: Samples) -> None:
+    """Adds the samples of a cell."""
+    _amounts(connection, cell, samples)
+    _counts(connection, cell, now_ms, samples)
+    for (pool, stage), since_s in _oldest(connection).items():
+        wait = max(0.0, now_ms / 1000 - since_s)
+        samples["paceline_pool_oldest_wait_seconds"].append(((cell, pool, stage), wait))
+    orders = tables.orders.c
+    first = connection.execute(select(func.min(orders.at_ms)).where(orders.answer == "")).scalar()
+    age = max(0, now_ms - first) / 1000 if first else 0.0
+    samples["paceline_preemption_oldest_seconds"].append(((cell,), age))
 
 
 def _amounts(connection: Connection, cell: str, samples: Samples) -> None:

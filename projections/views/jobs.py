@@ -27,6 +27,7 @@ from projections.views.cache import Cache
 from projections.views.reasons import KINDS
 from projections.views.record_context import RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
+from projections.views.state_times import StateTimes
 from projections.views.tasks import TaskFold
 from projections.views.updates import Command, UpdateFold
 from projections.views.waiting import Waiting
@@ -38,9 +39,9 @@ REJECTED = "REJECTED"
 class JobFold:
     """See above. A second submission of an id changes the row only when lifecycle has answered it."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, times: StateTimes) -> None:
         self._cache = cache
-        self._tasks = TaskFold(cache)
+        self._tasks = TaskFold(cache, times)
         self._updates = UpdateFold(cache, self._tasks)
         self._waiting = Waiting(cache)
 

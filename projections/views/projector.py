@@ -40,6 +40,7 @@ from projections.views.record_context import RecordContext, of_fact
 from projections.views.retention import JobRetention
 from projections.views.rows import ChainRow, PositionRow, to_json
 from projections.views.run_reports import rows_of
+from projections.views.state_times import STATE_TIMES
 from projections.views.waiting import WaitingFold
 
 RECORDS = 1000
@@ -108,7 +109,7 @@ class Projector:
         self._engine = target if isinstance(target, Engine) else tables.open_engine(target / "views.sqlite")
         self.views = Views(self._engine)
         self._cache = Cache()
-        self._jobs = JobFold(self._cache)
+        self._jobs = JobFold(self._cache, STATE_TIMES.of(log.cell))
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
         self._reasons = ReasonFold(self._cache)

@@ -27,6 +27,7 @@ from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
 from projections.views.rows import HostNameRow, HostRow, JobRow, MetaRow, amounts_in, to_json
+from projections.views.state_times import StateTimes
 from projections.views.waiting import Standing, Waiting
 
 STATES = 9
@@ -61,8 +62,9 @@ class NamedTasks(NamedTuple):
 class TaskFold:
     """See above. Ports stand in a column of their own, for each task as many slots as its job has ports."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, times: StateTimes) -> None:
         self._cache = cache
+        self._times = times
         self._waiting = Waiting(cache)
         self._host_ids: list[str] = []
         self._ends = {"next_base": 0, "next_port_base": 0}
@@ -191,6 +193,7 @@ class TaskFold:
         state[places] = after
         news = places if kept is not None else places[before != after]
         tasks["since_s"][news] = moment.now // 1000
+        self._times.left(tasks, places[before != after], before[before != after], moment.now // 1000)
         tasks.touch(places)
         self._stand(named, before, kept)
         for at in np.flatnonzero(counted).tolist():

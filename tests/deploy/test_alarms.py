@@ -11,9 +11,10 @@ import events.log.kafka.transactions
 import hostagent.gateway.metrics
 import paceline.services.agent
 import processors.runtime.metrics
+import processors.runtime.run_metrics
 import projections.fanout.cells
 import projections.fanout.follower
-import projections.queries.pool_metrics
+import projections.queries.view_metrics
 import projections.views.projector
 from tests.deploy.files import DEPLOY, OPERATIONS, documents, of_procfile
 
@@ -23,9 +24,10 @@ SOURCES = (
     hostagent.gateway.metrics,
     paceline.services.agent,
     processors.runtime.metrics,
+    processors.runtime.run_metrics,
     projections.fanout.cells,
     projections.fanout.follower,
-    projections.queries.pool_metrics,
+    projections.queries.view_metrics,
     projections.views.projector,
 )
 """Whose import registers the metrics."""
