@@ -1,5 +1,6 @@
 """What must hold of what users want: instances that are stopped stay so, tasks of a job that is held don't go to the
-queue, and the instances of a stateful job start one after another.
+queue, no more than `max_running` of a job are queued or run, and the instances of a stateful job start one after
+another.
 """
 
 from events.columns import ints
@@ -16,6 +17,7 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
+    UpdateStarted,
 )
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import Task, ranges_of, runs_of
@@ -29,6 +31,10 @@ class Wanted:
         self._stopped: set[Task] = set()
         """Instances that shall not run."""
         self._held: set[str] = set()
+        self._most: dict[str, int] = {}
+        """How many tasks of a job may be queued or run at a time; of jobs that were never updated."""
+        self._busy: dict[str, set[int]] = {}
+        """Those of such jobs that are."""
         self._stateful: set[str] = set()
         self._begun: set[Task] = set()
         """Instances of stateful jobs that were available, or of which a run has ended."""
@@ -42,6 +48,8 @@ class Wanted:
         match event:
             case JobAccepted():
                 self._instances[event.job_id] = event.instances
+                if event.max_running:
+                    self._most[event.job_id], self._busy[event.job_id] = event.max_running, set()
                 if event.kind == "stateful":
                     self._stateful.add(event.job_id)
             case InstancesChanged():
@@ -53,17 +61,23 @@ class Wanted:
                 (self._stopped.difference_update if event.wanted else self._stopped.update)(self._named(event))
             case JobHeld():
                 (self._held.add if event.held else self._held.discard)(event.job_id)
+            case UpdateStarted():
+                self._most.pop(event.job_id, None)
             case JobChanged() if is_over(event):
                 self._forget(event.job_id)
             case GangsQueued():
                 for each in ranges_of(event):
                     for task in each.tasks():
                         self._may_run(task, each.run, round_)
+                        self._goes(task, round_)
             case RunsOrdered():
                 for task, run in runs_of(event):
                     self._may_run(task, run, round_)
                     self._may_begin(task, run, round_)
             case RunsAvailable() | RunsEnded():
+                if isinstance(event, RunsEnded):
+                    for (job_id, instance), _ in runs_of(event):
+                        self._busy.get(job_id, set()).discard(instance)
                 self._begun.update(task for task, _ in runs_of(event) if task[0] in self._stateful)
 
     def _named(self, event: InstancesWanted) -> set[Task]:
@@ -78,6 +92,15 @@ class Wanted:
         if task[0] in self._held:
             raise Violation(f"{round_} goes on with {task} run {run}, whose job is held")
 
+    def _goes(self, task: Task, round_: Round) -> None:
+        job_id, instance = task
+        if job_id in self._most:
+            self._busy[job_id].add(instance)
+            if len(self._busy[job_id]) > self._most[job_id]:
+                raise Violation(
+                    f"{round_} has {len(self._busy[job_id])} tasks of {job_id} go, not {self._most[job_id]}"
+                )
+
     def _may_begin(self, task: Task, run: int, round_: Round) -> None:
         job_id, instance = task
         before = job_id, instance - 1
@@ -88,6 +111,8 @@ class Wanted:
 
     def _forget(self, job_id: str) -> None:
         self._held.discard(job_id)
+        self._most.pop(job_id, None)
+        self._busy.pop(job_id, None)
         self._stateful.discard(job_id)
         self._stopped = {task for task in self._stopped if task[0] != job_id}
         self._begun = {task for task in self._begun if task[0] != job_id}

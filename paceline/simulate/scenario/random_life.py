@@ -97,6 +97,8 @@ def _next(draw: random.Random, job: dict[str, Any]) -> dict[str, Any]:
         new["ports"] = draw.choice([[], ["http"], ["http", "admin"]])
     if draw.random() < 0.4:
         new["sim"] = {"duration": "1s", "exit_code": 1}
-    if draw.random() < 0.2 and new.pop("health", None) is None:
-        new["health"] = {"command": ["check"]}
+    if draw.random() < 0.2:
+        checked = new.pop("health", None) is not None
+        new["sim"] = {name: value for name, value in new["sim"].items() if name != "health"}
+        new |= {} if checked else {"health": {"command": ["check"]}}
     return new
