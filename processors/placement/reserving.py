@@ -96,7 +96,9 @@ class Reserving:
             seen.view.weight,
         )
         parts = [shape.part(tasks) for shape, tasks in unplaced.parts]
-        places = drain(ground, parts, self._reservations.blocked(seen.now))
+        blocked = self._reservations.blocked(seen.now)
+        blocked[seen.holds.hosts] = True  # or an older unit would have what others leave for a younger one
+        places = drain(ground, parts, blocked)
         if places is None:
             return None
         need = np.zeros_like(physical)

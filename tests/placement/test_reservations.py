@@ -9,7 +9,7 @@ from events.codes import Code
 from events.columns import ints
 from events.records.lifecycle import JobChanged
 from events.records.parts import TaskShape
-from events.records.placement import GangsUnplaced, HostsReserved, TasksPlaced
+from events.records.placement import GangsUnplaced, HostsReserved, PreemptionAsked, TasksPlaced
 from tests.machines import mixed, of, one
 from tests.placement.harness import hosts_of
 from tests.placement.sharing import Giver, Shared, Taker, asks, places, victims
@@ -156,6 +156,19 @@ def test_a_plan_replaces_a_reservation_and_uses_what_was_drained(world: Shared) 
     assert places(ask) == {"h1": 1}
     assert victims(ask) == [("fill", 2, 1), ("fill", 3, 1)]
     assert one(said, HostsReserved).state == Code.WITHDRAWN
+
+
+def test_what_others_leave_for_a_unit_is_reserved_for_no_older_one() -> None:
+    world = Shared()
+    world.host("h", cpu=4000)
+    world.run("fill", 4)
+    world.run("older", cpu=2000)
+    world.run("younger", cpu=2000, pool="/a")
+    ask = one(world.right(Taker("younger", pool="/a"), Giver("/p")), PreemptionAsked)
+    assert not of(world.later(AFTER_MS + 1000), HostsReserved)
+    said = world.end(*victims(ask))
+    assert hosts_of(said) == {("younger", 0, 1): "h"}
+    assert reserved(said).job_id == "older"
 
 
 def test_a_host_that_is_lost_or_removed_is_reserved_no_more(world: Shared) -> None:
