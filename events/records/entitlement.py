@@ -102,7 +102,9 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
     """
 
     partial: bool = False
-    """Whether further pools follow right after: one round could not hold them all."""
+    """Whether there are further pools to be said: one round could not hold them all, or only these matter to orders
+    that are about to be given.
+    """
 
     causes: tuple[Cause, ...] = ()
     """The changes of pools and of the capacity since the last one, at most 8, the newest last; where there was none,

@@ -66,6 +66,11 @@ class Asks:
             return
         self.table.remove(first)
 
+    def pools(self) -> set[str]:
+        """The pools by whose numbers asks are answered: those of who asks, and of who is to leave."""
+        jobs = {job_id for row in self.table.values() if row.job for job_id in (row.job_id, *row.job_ids)}
+        return {self._queues.jobs[job_id].pool for job_id in jobs if job_id in self._queues.jobs}
+
     def answers(self, now: int, budget: int) -> list[Event]:
         """The answers to the first asks, as far as the budget goes; an ask costs its victims."""
         out: list[Event] = []

@@ -181,6 +181,7 @@ class Entitlement:
             lambda: self.turns.decide(now),
             lambda: self.passes.lend(now, budget),
             lambda: self.parking.decide(now, budget),
+            lambda: self.reports.of_pools(self.asks.pools()),  # so orders follow from what was said
             lambda: self.asks.answers(now, budget),
             lambda: self.limits.decide(now, budget),
             lambda: self.rights.decide(now, budget),

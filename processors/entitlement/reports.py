@@ -1,5 +1,6 @@
 """What the views are told of pools: what they may use, demand and hold, so often as the cell says while it changes."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from events.columns import longs, pack_longs
@@ -41,12 +42,13 @@ class Reports:
         """What is to be said, of so many pools at most."""
         found = {path: self._row(path, given) for path, given in self._shares.all().items()}
         paths = sorted(path for path, row in found.items() if self.reported.get(path) != row)
-        rows = [found[path] for path in paths[:most]]
-        columns: dict[str, Any] = {
-            meaning: pack_longs([amount for row in rows for amount in getattr(row, meaning)]) for meaning in MEANINGS
-        }
-        columns |= {"pools": tuple(paths[:most]), "resources": self._queues.kinds.names, "partial": len(paths) > most}
-        return EntitlementsSet(causes=self._cell["cell"].causes, **columns)
+        return self._said({path: found[path] for path in paths[:most]}, len(paths) > most)
+
+    def of_pools(self, paths: Iterable[str]) -> list[Event]:
+        """What some pools may use, where that isn't what was said last; the others follow when they are due."""
+        rows = {path: self.row(path) for path in sorted(paths)}
+        new = {path: row for path, row in rows.items() if self._was(path) != row.entitlement}
+        return [self._said(new, True)] if new else []
 
     def row(self, path: str) -> ReportedRow:
         """What is to be said of a pool."""
@@ -67,6 +69,18 @@ class Reports:
         """A pool was removed."""
         if path in self.reported:
             self.reported.remove(path)
+
+    def _was(self, path: str) -> Vector | None:
+        row = self.reported.get(path)
+        return None if row is None else row.entitlement
+
+    def _said(self, rows: dict[str, ReportedRow], partial: bool) -> Event:
+        columns: dict[str, Any] = {
+            meaning: pack_longs([amount for row in rows.values() for amount in getattr(row, meaning)])
+            for meaning in MEANINGS
+        }
+        columns |= {"pools": tuple(rows), "resources": self._queues.kinds.names, "partial": partial}
+        return EntitlementsSet(causes=self._cell["cell"].causes, **columns)
 
     def _row(self, path: str, entitlement: Vector) -> ReportedRow:
         holding = self._queues.holdings[path]

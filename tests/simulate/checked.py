@@ -109,6 +109,20 @@ def job(job_id: str, pool: str, cpu: int = 1000, instances: int = 8, **what: Any
     return JobAccepted(job_id=job_id, jobs_offset=0, pool=pool, **shape)
 
 
+def entitlements(**cpu: int) -> EntitlementsSet:
+    """What pools may use: part of the numbers, which prove nothing alone."""
+    column = pack_longs([*cpu.values()])
+    return EntitlementsSet(
+        pools=tuple(f"/{name}" for name in cpu),
+        resources=("cpu",),
+        entitlement=column,
+        demand=column,
+        allocation=column,
+        placed=column,
+        partial=True,
+    )
+
+
 class World:
     """The checker's folds of entitlement and placement, a clock, and what machines take in and decide."""
 
@@ -152,19 +166,8 @@ class World:
         return Round("it", 1, 0, [Taken("a topic", 0, event, self.now) for event in inputs], list(decisions), self.now)
 
     def entitled(self, **cpu: int) -> None:
-        """What the pools are told that they may use: part of the numbers, which prove nothing alone."""
-        paths = tuple(f"/{name}" for name in cpu)
-        column = pack_longs(list(cpu.values()))
-        said = EntitlementsSet(
-            pools=paths,
-            resources=("cpu",),
-            entitlement=column,
-            demand=column,
-            allocation=column,
-            placed=column,
-            partial=True,
-        )
-        self.entitlement([], [said])
+        """What the pools are told that they may use."""
+        self.entitlement([], [entitlements(**cpu)])
 
     def runs(self, job_: JobAccepted, count: int, entitled: int = 1, host: str = "h", gang: bool = False) -> None:
         """Its first tasks have a place."""

@@ -39,6 +39,7 @@ from tests.simulate.checked import (
     columns,
     contended,
     ended,
+    entitlements,
     job,
     ordered,
     placed,
@@ -99,6 +100,18 @@ def test_a_pool_gives_no_more_than_it_has_above_its_entitlement() -> None:
     world.entitled(a=4000, b=2000)
     world.later(2 * MINUTE)
     breaks(world, "nothing above its entitlement that is needed", [asked(3)], [ordered(3)])
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_order_follows_from_what_was_said_before_it(before: bool) -> None:
+    world = contended()
+    world.entitled(a=4000, b=2000)
+    world.later(2 * MINUTE)
+    decisions = [entitlements(a=2000, b=2000), ordered(3)]
+    if before:
+        world.entitlement([asked(3)], decisions)
+    else:
+        breaks(world, "nothing above its entitlement that is needed", [asked(3)], decisions[::-1])
 
 
 def test_a_pool_takes_no_more_than_its_entitlement() -> None:

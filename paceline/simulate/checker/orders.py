@@ -8,7 +8,12 @@ from typing import NamedTuple
 
 from events.columns import ints, longs
 from events.records.base import Event
-from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered, RightsSet
+from events.records.entitlement import (
+    AdmissionsRanked,
+    EntitlementsSet,
+    PreemptionRefused,
+    PreemptionsOrdered,
+)
 from events.records.placement import PreemptionAsked
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import Task, gangs_of, ranks_of, runs_of, upwards
@@ -31,13 +36,6 @@ class Unit(NamedTuple):
         return [(self.job_id, instance) for instance in range(self.first, self.first + self.size)]
 
 
-class Before(NamedTuple):
-    """What orders of a round are judged by: entitlements as they were before it, and as the round says them."""
-
-    before: dict[str, dict[str, int]]
-    after: dict[str, dict[str, int]]
-
-
 class Orders:
     """Follows asks, orders and refusals. `pools` has taken the round before."""
 
@@ -47,20 +45,15 @@ class Orders:
         self._asked: dict[Unit, set[tuple[Task, int]]] = {}
         """Asks that have no answer, and their victims."""
         self.entitled: dict[str, dict[str, int]] = {}
-        """What pools may use, as it was last said, by whatever record."""
+        """What pools may use, as it was last said."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of entitlement. Raises `Violation`."""
         for _, _, event, _ in round_.inputs:
             if isinstance(event, PreemptionAsked):
                 self._ask(event, round_)
-        before = dict(self.entitled)
-        self.entitled.update(self._pools.may_use)
         for event in round_.decisions:
-            if isinstance(event, RightsSet):
-                self._rights(event)
-        for event in round_.decisions:
-            self._decided(event, Before(before, self.entitled), round_)
+            self._decided(event, round_)
 
     def settled(self) -> None:
         """For a cell that has nothing left to do. Raises `Violation`."""
@@ -75,20 +68,14 @@ class Orders:
         tasks = zip(jobs, ints(event.instance).tolist(), strict=True)
         self._asked[unit] = {*zip(tasks, ints(event.victim_run).tolist(), strict=True)}
 
-    def _rights(self, event: RightsSet) -> None:
-        width = len(event.resources)
-        excess, of_givers, of_takers = (
-            longs(column).reshape(-1, max(1, width)).tolist()
-            for column in (event.excess, event.giver_entitlement, event.entitlement)
-        )
-        said = zip(event.givers, of_givers, excess, strict=True)
-        givers = [(path, row) for path, row, more in said if any(row) or any(more)]  # else it gives no more
-        takers = [event.pools[at] for at in ints(event.pool).tolist()]
-        for path, row in (*givers, *zip(takers, of_takers, strict=True)):
-            self.entitled[path] = dict(zip(event.resources, row, strict=True))
-
-    def _decided(self, event: Event, numbers: Before, round_: Round) -> None:
+    def _decided(self, event: Event, round_: Round) -> None:
         match event:
+            case EntitlementsSet():
+                rows = longs(event.entitlement).reshape(len(event.pools), len(event.resources)).tolist()
+                self.entitled |= {
+                    path: dict(zip(event.resources, row, strict=True))
+                    for path, row in zip(event.pools, rows, strict=True)
+                }
             case PreemptionRefused():
                 unit = Unit(event.job_id, event.first, event.count, event.run)
                 if self._asked.pop(unit, None) is None:
@@ -99,9 +86,9 @@ class Orders:
                     if rank == 1 and self._asked.get(unit) == set():
                         del self._asked[unit]
             case PreemptionsOrdered():
-                self._ordered(event, numbers, round_)
+                self._ordered(event, round_)
 
-    def _ordered(self, event: PreemptionsOrdered, numbers: Before, round_: Round) -> None:
+    def _ordered(self, event: PreemptionsOrdered, round_: Round) -> None:
         unit = Unit(event.for_job, event.for_first, event.for_count, event.for_run)
         ways = {*ints(event.way).tolist()}
         victims = runs_of(event)
@@ -128,9 +115,8 @@ class Orders:
         if asked != {*victims} - under_limits:
             raise Violation(f"{round_} orders {victims[:3]} to leave for {unit}, which hasn't asked for that")
         self._check_unit(event, unit, LIMIT in ways, round_)
-        failures = [_Order(self._pools, event, unit, entitled, round_).why_not() for entitled in numbers]
-        if all(failures):
-            raise Violation(f"{round_} orders {victims[0][0]} and others to leave for {unit}: {failures[-1]}")
+        if why := _Order(self._pools, event, unit, self.entitled, round_).why_not():
+            raise Violation(f"{round_} orders {victims[0][0]} and others to leave for {unit}: {why}")
 
     def _check_unit(self, event: PreemptionsOrdered, unit: Unit, by_limit: bool, round_: Round) -> None:
         settings, now = self._pools.settings, round_.now_ms
@@ -162,7 +148,7 @@ def asked_for(event: PreemptionsOrdered) -> bool:
 
 
 class _Order:
-    """One order, judged by given entitlements."""
+    """One order, judged by given entitlements: those said last before it."""
 
     def __init__(
         self, pools: Pools, event: PreemptionsOrdered, unit: Unit, entitled: dict[str, dict[str, int]], round_: Round

@@ -139,7 +139,10 @@ class Pools:
             rows = longs(column).reshape(len(event.pools), len(event.resources)).tolist()
             named = [dict(zip(event.resources, row, strict=True)) for row in rows]
             told.update(zip(event.pools, named, strict=True))
-        if event.partial or not self.defined.keys() <= self.may_use.keys():
+        if event.partial:
+            return
+        self._check_sums(round_)
+        if not self.defined.keys() <= self.may_use.keys():
             return
         leaves = self.defined.keys() - {_parent(path) for path in self.defined}
         pools = {
@@ -190,6 +193,8 @@ class Pools:
             held = sum(amounts.get(name, 0) for path, amounts in self.allocated.items() if _parent(path) == "/")
             if held > self.licences[name]:
                 raise Violation(f"{round_}: {held} of {name} are held, the cell has {self.licences[name]}")
+
+    def _check_sums(self, round_: Round) -> None:
         for path, has in self.may_use.items():
             below = [amount for child, amount in self.may_use.items() if _parent(child) == path]
             for name in dict.fromkeys(name for each in below for name in each):
