@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from events.codes import Outcome
 from events.columns import pack_ints
 from events.records.entitlement import (
+    AdmissionsRanked,
     GangsAdmitted,
     PreemptionRefused,
     PreemptionsOrdered,
@@ -44,6 +45,7 @@ from tests.simulate.checked import (
     ordered,
     placed,
     queued,
+    ranges,
     reserved,
 )
 
@@ -214,6 +216,20 @@ def test_each_ask_has_one_answer() -> None:
     world = contended()
     world.entitlement([asked(3)], [])
     with pytest.raises(Violation, match="asked for victims and have no answer"):
+        world.orders.settled()
+
+
+def test_a_parked_unit_that_has_room_answers_the_first_ask_alone() -> None:
+    ranked = AdmissionsRanked(**ranges("taker", 1), entitled=pack_ints([1]))
+    taker, other = (replace(asked(), job_id=job_id) for job_id in ("taker", "other"))
+    void, void_other = (
+        PreemptionRefused(job_id=job_id, first=0, count=1, run=1, code="VOID", victim_instance=0, victim_run=0)
+        for job_id in ("taker", "other")
+    )
+    for asks, decisions in (((taker, other), (ranked, void_other)), ((other, taker), (ranked, void_other, void))):
+        world = contended()
+        world.waits(job("other", "/b"))
+        world.entitlement(asks, decisions)
         world.orders.settled()
 
 

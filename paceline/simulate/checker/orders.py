@@ -80,11 +80,11 @@ class Orders:
                 unit = Unit(event.job_id, event.first, event.count, event.run)
                 if self._asked.pop(unit, None) is None:
                     raise Violation(f"{round_} refuses victims for {unit}, which hasn't asked")
-            case AdmissionsRanked():  # the answer to one that is parked and asks for nobody
-                for gangs, rank in ranks_of(event):
-                    unit = Unit(gangs.job_id, gangs.first, gangs.size, gangs.run)
-                    if rank == 1 and self._asked.get(unit) == set():
-                        del self._asked[unit]
+            case AdmissionsRanked():  # of the first ask it is the answer: its unit was parked, and has room
+                units = {Unit(*gangs[:-1]) for gangs, rank in ranks_of(event) if rank == 1}
+                first = next(iter(self._asked), None)
+                if first in units:
+                    del self._asked[first]
             case PreemptionsOrdered():
                 self._ordered(event, round_)
 
