@@ -5,7 +5,7 @@ from msgspec import structs
 
 from events.columns import pack_ints
 from events.records.entitlement import AdmissionsRanked, GangsHeld
-from events.records.lifecycle import PreemptionAnswered
+from events.records.lifecycle import JobAccepted, PreemptionAnswered
 from events.records.parts import Cause
 from events.records.placement import GangsParked
 from events.records.pools import PoolDefined
@@ -15,6 +15,7 @@ from paceline.simulate.checker.idle import IDLE_MS, Idle
 from paceline.simulate.checker.rest import REST_MS
 from tests.simulate.checked import (
     MINUTE,
+    RESERVED,
     A,
     B,
     World,
@@ -101,14 +102,32 @@ def test_a_claim_gets_what_others_must_give() -> None:
     assert "has a right since long, and others on h needn't leave" in violation(looks, world, 4 + SOON_MS // MINUTE)
 
 
+def ranked(job_id: str, rank: int) -> AdmissionsRanked:
+    return AdmissionsRanked(**ranges(job_id, 1), entitled=pack_ints([rank]))
+
+
+def parked(world: World, taker: JobAccepted) -> World:
+    """A claim is parked."""
+    world.waits(taker)
+    world.entitlement([], [ranked(taker.job_id, 2)])
+    world.entitlement([GangsParked(**ranges(taker.job_id, 1))])
+    return world
+
+
+def test_a_parked_claim_keeps_its_part_of_a_reservation_and_comes_back_though_that_was_lowered() -> None:
+    firm = job("firm", "/b", preemptible=False)
+    world = parked(World(A, RESERVED), firm)
+    world.pools.defined["/b"] = structs.replace(RESERVED, reservation={"cpu": 500})
+    world.entitlement([], [ranked("firm", 1)])
+    world = parked(World(A, structs.replace(RESERVED, reservation={"cpu": 1000})), firm)
+    more = [job("more", "/b", preemptible=False), queued("more")]
+    breaks(world, "2000 cpu of /b aren't preemptible, it reserves 1000", more, [admitted("more")])
+
+
 @pytest.mark.parametrize("limit", [1000, 999])
 def test_a_parked_claim_waits_for_room_within_the_limit(limit: int) -> None:
-    world = World(A, B)
+    world = parked(World(A, B), job("taker", "/b"))
     world.entitled(a=2000, b=2000)
-    world.entitlement([job("taker", "/b"), queued("taker")], [admitted("taker")])
-    world.entitlement([], [AdmissionsRanked(**ranges("taker", 1), entitled=pack_ints([2]))])
-    world.entitlement([GangsParked(**ranges("taker", 1))])
-    world.placement([job("taker", "/b"), admitted("taker")])
     world.pools.defined["/b"] = structs.replace(B, limit={"cpu": limit})
     looks = Claims(world.hosts, world.plans, world.pools, world.orders)
     assert bool(violation(looks, world, 4 + SOON_MS // MINUTE)) == (limit == 1000)

@@ -98,7 +98,7 @@ class Claims:
             return ""
         if self._hosts.waits_for_home(task):
             return ""
-        if task in units.parked and not self._pools.may_hold(job, shape.resources):
+        if task in units.parked and not self._pools.within_limits(job, shape.resources):
             return ""
         for host_id, host in self._hosts.hosts.items():
             offer = host.offer

@@ -78,21 +78,25 @@ class Pools:
     def has_room(self, job_id: str) -> bool:
         """Whether a gang of a job, the largest that it may have, fits into what its pool and those above may hold."""
         job = self.units.jobs[job_id]
-        return self.may_hold(job, _largest(job))
+        largest = _largest(job)
+        if not self.is_firm(job):
+            return self.within_limits(job, largest)
+        return self.within_limits(job, largest) and all(
+            held.get(name, 0) + asked <= self.defined[path].reservation.get(name, 0)
+            for path, held in ((path, self._non_preemptible.get(path, {})) for path in upwards(job.pool))
+            for name, asked in largest.items()
+            if path in self.defined
+        )
 
-    def may_hold(self, job: JobAccepted, amounts: Mapping[str, int]) -> bool:
-        """Whether so much more of a job fits into what its pool and those above may hold."""
-        for path in upwards(job.pool):
-            pool = self.defined.get(path)
-            if pool is None:
-                continue
-            held, non_preemptible = self.allocated.get(path, {}), self._non_preemptible.get(path, {})
-            for name, asked in amounts.items():
-                if name in pool.limit and pool.limit[name] < held.get(name, 0) + asked:
-                    return False
-                if self.is_firm(job) and pool.reservation.get(name, 0) < non_preemptible.get(name, 0) + asked:
-                    return False
-        return True
+    def within_limits(self, job: JobAccepted, amounts: Mapping[str, int]) -> bool:
+        """Whether so much more of a job fits into the limits of its pool and those above."""
+        return all(
+            self.allocated.get(path, {}).get(name, 0) + asked <= self.defined[path].limit[name]
+            for path in upwards(job.pool)
+            if path in self.defined
+            for name, asked in amounts.items()
+            if name in self.defined[path].limit
+        )
 
     def is_closed(self, path: str) -> bool:
         """Whether a pool, or one above it, admits nothing."""
@@ -108,11 +112,13 @@ class Pools:
         """Whether a job stays within the reservation of its pool."""
         return not job.preemptible and job.kind != "daemon"
 
-    def _count(self, task: Task, sign: int) -> None:
+    def _count(self, task: Task, sign: int, limits: bool, reservations: bool) -> None:
         job = self.units.jobs[task[0]]
+        held = [(self.allocated, self._grown)] if limits else []
+        if reservations and self.is_firm(job):
+            held.append((self._non_preemptible, self._non_preemptible_grown))
         for path in upwards(job.pool):
-            held = ((self.allocated, self._grown), (self._non_preemptible, self._non_preemptible_grown))
-            for counted, grown in held if self.is_firm(job) else held[:1]:
+            for counted, grown in held:
                 amounts = counted.setdefault(path, {})
                 for name, need in self.units.need(task).items():
                     amounts[name] = amounts.get(name, 0) + sign * need

@@ -54,9 +54,13 @@ class Held(NamedTuple):
 
 
 class Units:
-    """Follows what entitlement takes in and decides of tasks. `count` is told what pools hold more (1) or less (-1)."""
+    """Follows what entitlement takes in and decides of tasks.
 
-    def __init__(self, count: Callable[[Task, int], None]) -> None:
+    `count` is told what pools hold more (1) or less (-1), and whether that counts for their limits and for their
+    reservations: a parked task holds nothing under limits.
+    """
+
+    def __init__(self, count: Callable[[Task, int, bool, bool], None]) -> None:
         self.jobs: dict[str, JobAccepted] = {}
         self.priority: dict[str, int] = {}
         self.ended: dict[Task, int] = {}
@@ -165,12 +169,12 @@ class Units:
         """What tasks hold that ask something else from now on is counted anew."""
         asked = dict(self.jobs)
         changed = reshaped(asked, event)
-        held = [task for each in changed for task in each.tasks() if task in self.held and task not in self.parked]
+        held = [task for each in changed for task in each.tasks() if task in self.held]
         for task in held:
-            self._count(task, -1)
+            self._count(task, -1, task not in self.parked, True)
         self.jobs |= asked
         for task in held:
-            self._count(task, 1)
+            self._count(task, 1, task not in self.parked, True)
 
     def _queue(self, gangs: Range, kept: int, now: int) -> None:
         for task in gangs.tasks():
@@ -196,7 +200,7 @@ class Units:
         for task in gangs.tasks():
             if self.parking.get(task) == gangs.run:
                 self.parked[task] = self.parking.pop(task)
-                self._count(task, -1)
+                self._count(task, -1, True, False)
 
     def _end(self, task: Task, run: int, outcome: int, kept: int, now: int) -> None:
         self.ended[task] = max(run, self.ended.get(task, 0))
@@ -247,7 +251,7 @@ class Units:
                     run = self.held[task].run
                     raise Violation(f"{round_} admits {task} run {gangs.run}, of which run {run} is admitted")
                 self.held[task] = Held(gangs.run, entitled, round_.now_ms if entitled else 0)
-                self._count(task, 1)
+                self._count(task, 1, True, True)
                 tasks.add(task)
         return tasks
 
@@ -272,7 +276,7 @@ class Units:
             return
         self.parking.pop(task, None)
         if self.parked.pop(task, None) is not None:
-            self._count(task, 1)
+            self._count(task, 1, True, False)
 
     def order(self, event: PreemptionsOrdered, now: int) -> None:
         """Takes an order: its runs are leaving."""
@@ -285,8 +289,7 @@ class Units:
         del self.held[task]
         self.leaving.pop(task, None)
         self.parking.pop(task, None)
-        if self.parked.pop(task, None) is None:
-            self._count(task, -1)
+        self._count(task, -1, self.parked.pop(task, None) is None, True)
 
 
 def _by_slice(order: PreemptionsOrdered, task: Task) -> int:
