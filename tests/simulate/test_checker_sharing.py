@@ -343,6 +343,16 @@ def test_what_a_victims_next_run_keeps_is_not_missed() -> None:
             world.placement([], [placed("quick", 0)])
 
 
+def test_nothing_is_kept_for_a_plan_whose_unit_is_over_before_others_ask() -> None:
+    for ends in (True, False):
+        world = contended()
+        world.waits(job("second", "/b"))
+        world.placement([], [asked(3)])
+        inputs = [ended("taker", 0)] if ends else []
+        with nullcontext() if ends else pytest.raises(Violation, match="h would lack"):
+            world.placement(inputs, [replace(asked(3), job_id="second")])
+
+
 @pytest.mark.parametrize("due", [10 * MINUTE, 10 * MINUTE - 1])
 def test_nothing_is_kept_for_a_plan_whose_time_is_over_before_others_ask(due: int) -> None:
     world = contended()

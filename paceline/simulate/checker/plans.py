@@ -54,9 +54,10 @@ class Plans:
         for _, _, event, now in round_.inputs:
             self._take(event, now)
         self._late(round_.now_ms)
+        self._forget(0)
         for event in round_.decisions:
             self._decided(event, round_)
-        self._forget(round_)
+        self._forget(round_.now_ms)
         for plan in self.plans.values():
             self._check_held(plan, round_)
 
@@ -140,11 +141,11 @@ class Plans:
         for unit in [unit for unit in self.plans if tasks & {*unit.tasks()}]:
             self._end(unit)
 
-    def _forget(self, round_: Round) -> None:
+    def _forget(self, now: int) -> None:
         """Plans end with their units, and with their time."""
         for unit, plan in list(self.plans.items()):
             waits = [task for task in unit.tasks() if self._hosts.waits(task) == unit.run]
-            if not waits or plan.until_ms <= round_.now_ms:
+            if not waits or plan.until_ms <= now:
                 self._end(unit)
         self._relied &= self.plans.keys()
 
