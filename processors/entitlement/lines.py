@@ -164,8 +164,9 @@ class Lines:
         standing = self._standing.get(part)
         if standing is None:
             return
-        reported = row.parts[part[1]].reported
-        waits = standing.waits or standing.refused or row.parts[part[1]].returned != ""
+        what = row.parts[part[1]]
+        reported = what.reported
+        waits = standing.waits or standing.refused or (what.returned != "" and what.queued > 0)
         untold = waits and not reported
         told = standing.waits and reported != "" and not reported.startswith(Code.BEHIND_IN_QUEUE)
         self._tell(part, row, standing, told, untold)

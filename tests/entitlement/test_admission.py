@@ -244,6 +244,18 @@ def test_a_job_that_no_host_can_hold_waits_for_a_change_of_hosts() -> None:
     assert admitted(world.capacity(cpu(10), hosts=2)) == [("a", 0, 1)]
 
 
+def test_of_what_was_given_back_and_has_ended_nothing_is_said() -> None:
+    """Another task of the job is admitted still, so the job stands in the queues of its pool."""
+    world = World(cpu(10), budget=10)
+    world.define("/p")
+    world.submit("a", instances=2)
+    world.busy = True
+    world.give_back("a", 0, 1, 1, Code.NEVER_FITS)
+    world.busy = False
+    world.end(("a", 0, 1))
+    assert of(world.said, GangsHeld) == []
+
+
 def test_an_end_that_comes_first_makes_what_it_ends_void() -> None:
     world = World(cpu(10))
     world.define("/p")
