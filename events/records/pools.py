@@ -88,7 +88,7 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     """How long entitled work is without a place before hosts are cleared for it."""
 
     report_every_ms: int | None = None
-    """How often EntitlementsSet is written at most."""
+    """How often the entitlements of all pools are written, at most."""
 
     forget_after_ms: int | None = None
     """How long after its end a job is known: repeats are recognised, and the views show it."""
