@@ -139,16 +139,18 @@ class Assignment:
 
     def _bound(self, known: Range, row: JobRow, rank: int, slots: I64) -> None:
         """Puts tasks on the view that are bound to hosts, as far as the budget goes."""
-        if len(slots) > self._budget.left:
-            self._budget.cut = True
-            slots = slots[: max(0, self._budget.left)]
         for shape, part in self._by_shape(row, slots, bound=False):
             hosts = self.hosts_of(part)
-            found = bound_tasks.placed(self.view, shape, hosts)
-            if found.any():
+            fit = bound_tasks.placed(self.view, shape, hosts)
+            found = np.flatnonzero(fit)
+            if len(found) > self._budget.left:
+                self._budget.cut, found = True, found[: max(0, self._budget.left)]
+            if len(found):
                 self.view.put(shape, hosts[found])
                 self._put(known.job_id, part[found], hosts[found], shape)
-            left, why = part[~found], bound_tasks.codes(self.view, shape, hosts[~found])
+            if self._budget.cut:
+                break
+            left, why = part[~fit], bound_tasks.codes(self.view, shape, hosts[~fit])
             for at, code in enumerate(BOUND_CODES):
                 if len(some := left[why == at]):
                     self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), some, False, code=code))

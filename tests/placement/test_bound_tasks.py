@@ -22,3 +22,17 @@ def test_what_is_bound_goes_before_others_of_its_rank_alone(bound: int, other: i
     world.peer("lifecycle", replace(queued([one]), host_ids=("h",), pin=pack_ints([0])))
     assert hosts_of(world.admit(one, entitled=bound)) == {}
     assert hosts_of(world.end(("before", 0, 1))) == {(first, 0, 1): "h"}
+
+
+def test_many_that_find_no_room_on_their_hosts_do_not_keep_others_waiting() -> None:
+    """More than one decision may place."""
+    world = World()
+    world.host("full", cpu=1000)
+    world.run("before")
+    world.host("h", cpu=1000)
+    world.budget = 2
+    world.accept("bound", 3)
+    tasks = ("bound", 0, 3, 1, 0)
+    world.peer("lifecycle", replace(queued([tasks]), host_ids=("full",), pin=pack_ints([0])))
+    world.admit(tasks)
+    assert hosts_of(world.run("other")) == {("other", 0, 1): "h"}
