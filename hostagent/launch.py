@@ -23,6 +23,7 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -
         stop_after_ms=job.stop_after_ms,
         ports=tuple(port for port in item.ports if port),
         volumes=job.volumes,
+        alone=job.alone,
         health=job.health,
         members=listing(job.job_id, gang) if gang else "",
         health_port=ports.get(job.health.port, 0) if job.health is not None else 0,

@@ -190,6 +190,8 @@ class JobOrder(msgspec.Struct):
     env: dict[str, str] = {}
     ports: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
+    alone: bool = False
+    """A run starts when no earlier one of its task goes on."""
     stop_signal: str = "TERM"
     open_files: int = 0
     """So many the run may have open; 0: as many as the agent was started with."""
@@ -301,6 +303,7 @@ def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:
         env=spec.env,
         ports=spec.ports,
         volumes=spec.volumes,
+        alone=spec.kind == "stateful",
         stop_signal=spec.stop_signal,
         open_files=spec.open_files,
         stop_grace_ms=spec.stop_grace_ms,

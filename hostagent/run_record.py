@@ -34,7 +34,8 @@ T = TypeVar("T")
 class Launch(NamedTuple):
     """What a run is started with. `open_files`: how many it may have, 0: as many as this process was given;
     `stop_after_ms`: it is stopped after so long without contact to the cell, 0: never; `health_port`: the number of the
-    port that the health check asks; `members`: the file that tells where the members of its gang are, empty: none.
+    port that the health check asks; `members`: the file that tells where the members of its gang are, empty: none;
+    `volumes`: their names; `alone`: whether it waits until no earlier run of its task goes on.
     """
 
     command: tuple[str, ...]
@@ -48,6 +49,7 @@ class Launch(NamedTuple):
     health_port: int = 0
     members: str = ""
     volumes: tuple[str, ...] = ()
+    alone: bool = False
 
 
 class RunKey(NamedTuple):

@@ -133,6 +133,7 @@ class Runs:
             order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
             order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
             order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
+            order |= {"alone": launch.alone}
             if launch.health is not None:
                 run.check = Check(launch.health, launch.health_port, work, env, user)
                 order["check"] = msgspec.to_builtins(run.check)

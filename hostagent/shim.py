@@ -11,6 +11,7 @@ whatever becomes of agent and installation. In FOLDER, where no task works, it f
 The lock LOCK_FD, taken by the agent before the start, is held as long as the shim lives. A file `stop` asks for the
 end of the run; its text is the state to report. SIGTERM does the same, at once. FILES: how many the run may have open.
 
+A run of a stateful job begins when no other run of its task goes on; it holds the folder of its task until it ends.
 A run with ports begins when no other run of this machine has one of them and nobody listens there; it holds them (see
 `lock_bytes`) until it has ended.
 
@@ -38,9 +39,9 @@ POLL_S = 1.0
 """So often the shim looks for a stop file and for silence, if nothing wakes it."""
 DRAIN_S = 1.0
 """How long after the end of the process its pipes are read, in case a stranger to its group holds them open."""
-PORTS_S = 15.0
-"""So long a run waits for its ports, which one that is being stopped may still have."""
-PORTS_POLL_S = 0.1
+TURN_S = 15.0
+"""So long a run waits for its ports, which one that is being stopped may still have, and for such a run of its task."""
+TURN_POLL_S = 0.1
 RUN_PORTS = 65_536
 """In the file of ports the byte RUN_PORTS + N stands for port N in the hands of a run."""
 EXITED, STOPPED, NOT_STARTED, SILENCED = 2, 3, 4, 5
@@ -120,6 +121,8 @@ class Shim:
         self.pid = 0
         self.ports = -1
         """The file on which its ports are locked."""
+        self.task = -1
+        """The folder of its task, locked where no other run of it may go on."""
         self.outputs: list[Output] = []
         self.started = False
         """Whether the agent can see that the process runs."""
@@ -136,7 +139,7 @@ class Shim:
         signal.signal(signal.SIGTERM, self._terminated)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._insist("shim.pid", str(os.getpid()), write)
-        fault = self._await_ports()
+        fault = self._await_turn()
         if self._asked_to_stop():
             return self._end(self.stop_state, 128 + signal.SIGTERM, "stopped before it started")
         fault = fault or self._start()
@@ -148,14 +151,27 @@ class Shim:
         details = {"signal": max(0, -code), "cpu_ms": cpu_ms, "memory_kib": used.ru_maxrss}
         return self._end(self.stop_state or EXITED, 128 - code if code < 0 else code, "", details)
 
-    def _await_ports(self) -> str:
-        """Takes its ports. Returns why it can't have them; nothing too where it is asked to stop meanwhile."""
-        until = time.monotonic() + PORTS_S
+    def _await_turn(self) -> str:
+        """Takes what runs have one after another. Returns why it can't; nothing too where it is asked to stop."""
+        until = time.monotonic() + TURN_S
         while True:
-            fault = self._take_ports()
+            fault = self._take_task() or self._take_ports()
             if not fault or time.monotonic() >= until or self._asked_to_stop():
                 return fault
-            self._carry({}, PORTS_POLL_S)
+            self._carry({}, TURN_POLL_S)
+
+    def _take_task(self) -> str:
+        """Makes sure that no earlier run of its task goes on, where none may. Returns why it can't."""
+        if not self.order["alone"] or self.task >= 0:
+            return ""
+        folder = os.open(os.path.dirname(self.folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(folder)
+            return "an earlier run of this task goes on"
+        self.task = folder
+        return ""
 
     def _take_ports(self) -> str:
         """Takes all of its ports, or none and returns why."""
@@ -301,8 +317,9 @@ class Shim:
         self.terminated = True
 
     def _end(self, state: int, code: int, reason: str, details: "dict[str, int] | None" = None) -> None:
-        if self.ports >= 0:  # before anybody hears of the end: the next run may have them
-            os.close(self.ports)
+        for held in (self.ports, self.task):
+            if held >= 0:  # before anybody hears of the end: the next run may have them
+                os.close(held)
         ending = {"state": state, "exit_code": code, "reason": reason, **(details or {})}
         self._insist("exit.json", json.dumps(ending))
 

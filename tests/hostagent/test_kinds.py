@@ -110,12 +110,16 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def stateful(word: str = "one", **fields: Any) -> JobSubmitted:
-    defaults: dict[str, Any] = {"volumes": ("data",), "on_silence": "stop_after", "stop_after_ms": 30_000}
-    defaults["update"] = UpdatePolicy(batch=1, healthy_ms=0)
-    return JobSubmitted(
-        job_id="j", pool="/p", kind="stateful", command=("sh", "-c", APPEND), env={"WORD": word},
-        resources={"cpu": 10, "memory": 1}, **defaults | fields,
-    )  # fmt: skip
+    defaults: dict[str, Any] = {
+        "command": ("sh", "-c", APPEND),
+        "env": {"WORD": word},
+        "resources": {"cpu": 10, "memory": 1},
+        "volumes": ("data",),
+        "on_silence": "stop_after",
+        "stop_after_ms": 30_000,
+        "update": UpdatePolicy(batch=1, healthy_ms=0),
+    }
+    return JobSubmitted(job_id="j", pool="/p", kind="stateful", **defaults | fields)
 
 
 def test_the_volume_of_a_stateful_task_outlives_stop_restart_and_update(site: Site) -> None:
@@ -172,6 +176,21 @@ def test_a_stateful_task_moves_when_its_host_is_removed_and_not_before(site: Sit
     assert site.hosts() == {"h2"}
     site.until(lambda: site.runs("h2"))
     assert (site.runs("h1"), site.runs("h2")) == (["1 one"], ["2 one"])
+
+
+def test_a_stateful_task_that_was_given_up_too_early_still_never_runs_twice(site: Site) -> None:
+    note = '>> "$PACELINE_VOLUME_DATA"/runs'
+    script = f"trap 'sleep 0.5; echo end $PACELINE_RUN {note}; exit' TERM; echo begin $PACELINE_RUN {note}; "
+    site.start_agent("h1")
+    site.cell.append(stateful(command=("sh", "-c", script + "while :; do sleep 0.05; done")))
+    site.until(lambda: site.runs() == ["begin 1"])
+    site.stop_agent("h1")
+    site.cell.run(20_000, step=1000)
+    site.command(HostLossConfirmed, host_id="h1")
+    site.until(lambda: site.states() == ["QUEUED"])
+    site.start_agent("h1")
+    site.until(lambda: len(site.runs()) == 3)
+    assert site.runs() == ["begin 1", "end 1", "begin 2"]
 
 
 def test_a_volume_is_kept_after_its_job_until_a_user_removes_it(site: Site) -> None:

@@ -117,9 +117,9 @@ def test_a_run_that_does_not_get_its_port_is_refused_with_the_reason(
     tmp_path: Path, locks: Path, listener: socket.socket
 ) -> None:
     port = listener.getsockname()[1]
-    order = {"command": ["true"], "env": {}, "contact": "", "ports": [port], "port_locks": str(locks)}
+    order = {"command": ["true"], "env": {}, "contact": "", "ports": [port], "port_locks": str(locks), "alone": False}
     (tmp_path / "order.json").write_text(json.dumps(order | {"stop_grace_ms": 0, "stop_after_ms": 0}))
-    code = "import sys; from hostagent import shim; shim.PORTS_S = 0.0; shim.Shim(sys.argv[1]).run()"
+    code = "import sys; from hostagent import shim; shim.TURN_S = 0.0; shim.Shim(sys.argv[1]).run()"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=20)
     said = json.loads((tmp_path / "exit.json").read_text())
     assert said == {"state": 4, "exit_code": 127, "reason": f"a stranger listens on port {port}"}

@@ -126,6 +126,22 @@ def test_a_run_is_told_where_its_volumes_are(tmp_path: Path) -> None:
     assert page.data == b"1\n2\n"
 
 
+def test_a_run_that_must_be_alone_waits_for_the_one_before_it_and_not_for_other_tasks(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    alone = Launch(("sleep", "600"), dict(os.environ), 1000, alone=True)
+    first, second, other = (runs.start(RunKey("j", *key), alone) for key in ((0, 1), (0, 2), (1, 1)))
+    until(lambda: (runs.poll(), other.state and (first.state or second.state))[1])
+    went = first if first.state else second
+    waits = second if went is first else first
+    assert not waits.state
+    runs.stop(went.key)
+    until(lambda: (runs.poll(), waits.state == module.RunReport.STARTED)[1])
+    assert not went.alive
+    for run in (waits, other):
+        runs.stop(run.key)
+    until(lambda: (runs.poll(), not runs.alive())[1])
+
+
 def test_a_volume_that_cannot_be_made_is_why_the_run_did_not_start(tmp_path: Path) -> None:
     (tmp_path / "volumes").write_text("")
     runs = Runs(tmp_path)
