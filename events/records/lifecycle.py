@@ -206,6 +206,9 @@ class InstancesChanged(Event, frozen=True, kw_only=True):
     """Whether the instances that are added wait for their first run until the job has room for them (max_running).
     """
 
+    cause: Cause | None = None
+    """What led to it."""
+
 
 class InstancesReturned(Event, frozen=True, kw_only=True):
     """Instances that an update had taken and gives back: they go on as they are until it takes them again."""
@@ -224,6 +227,9 @@ class InstancesReturned(Event, frozen=True, kw_only=True):
     count: bytes
     """Instances of each range. Column of little-endian int32."""
 
+    cause: Cause | None = None
+    """What led to it."""
+
 
 class InstancesTaken(Event, frozen=True, kw_only=True):
     """Instances that an update takes: their next run is of its version."""
@@ -241,6 +247,9 @@ class InstancesTaken(Event, frozen=True, kw_only=True):
 
     count: bytes
     """Instances of each range. Column of little-endian int32."""
+
+    cause: Cause | None = None
+    """What led to it."""
 
 
 class InstancesWanted(Event, frozen=True, kw_only=True):
@@ -759,6 +768,9 @@ class UpdateProgressed(Event, frozen=True, kw_only=True):
 
     waits: bool = False
     """Whether the canary is done and waits to be promoted."""
+
+    cause: Cause | None = None
+    """What led to it."""
 
 
 class UpdatePromoted(Event, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from events.acceptance import Chain
 from events.codec import decode
 from events.codes import LIVE_REPORTS, Outcome, RunCause, RunReport
 from events.columns import ints, some
+from events.instance_changes import instance_change
 from events.log.port import Log
 from events.records.base import Event
 from events.records.entitlement import (
@@ -25,6 +26,7 @@ from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
     GangsQueued,
+    InstancesChanged,
     InstancesTaken,
     InstancesWanted,
     JobAccepted,
@@ -140,6 +142,14 @@ def _ends_the_gang_before(log: "Causes", location: Location, run: Run) -> bool:
     return _ends_its_gang(log, location, (run[0], run[1], run[2] - 1))
 
 
+def _adds_it(log: "Causes", location: Location, run: Run) -> bool:
+    """Whether it adds the instance, and this is its first run."""
+    event = log.at(location)
+    if not isinstance(event, InstancesChanged) or event.first_run != run[2]:
+        return False
+    return run[1] in instance_change(event).added
+
+
 def _takes_it(log: "Causes", location: Location, run: Run) -> bool:
     """Whether an update takes or gives back the instance."""
     event: Any = log.at(location)
@@ -165,6 +175,7 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
     GangsQueued: (
         Tie((RunsEnded,), _names_the_run_before),
         Tie((RunsEnded,), _ends_the_gang_before),
+        Tie((InstancesChanged,), _adds_it),
         Tie((JobAccepted,), _accepts_it),
         TAKEN,
     ),

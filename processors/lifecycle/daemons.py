@@ -15,12 +15,14 @@ from events.records.lifecycle import GangsQueued, InstancesChanged
 from events.records.placement import HostRemoved, MatchingHostsChanged
 from processors.lifecycle.causes import Goal
 from processors.lifecycle.host_reports import Hosts
+from processors.lifecycle.instance_ranges import stretches
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.task_table import TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.updates.versions import task_shape
+from processors.state.causes import CauseRow, recorded
 from processors.state.table import Table, struct_table
 
 DAEMON = "daemon"
@@ -37,6 +39,8 @@ class DaemonHostRow(msgspec.Struct, array_like=True):
     """Whether the job has the instance."""
     known: bool = True
     """Whether the cell knows the host."""
+    matched_by: CauseRow | None = None
+    """Since when it matches, if it does."""
 
 
 class Daemons:
@@ -123,7 +127,7 @@ class Daemons:
         """An instance for each of these hosts: the number that it had, or the lowest that is free. While the job is
         held it waits for its first run.
         """
-        job, numbers = self._jobs.table[job_id], []
+        job, host_of = self._jobs.table[job_id], dict[int, str]()
         taken = {self.table[job_id, host_id].instance for host_id in self._of_job[job_id]}
         lowest = 0
         for host_id in host_ids:
@@ -131,32 +135,37 @@ class Daemons:
             while instance < 0:
                 instance = lowest if lowest not in taken else -1
                 lowest += 1
-            numbers.append(instance)
-        first, count, zeros = pack_ints(numbers), pack_ints([1] * len(numbers)), pack_ints([0] * len(numbers))
+            host_of[instance] = host_id
+        added = np.array(sorted(host_of))
+        first, count = stretches(added)
+        ones, zeros = np.ones_like(added), np.zeros_like(added)
+        named = tuple(host_of[instance] for instance in added.tolist())
+        matched_by = [row for host_id in host_ids if (row := self.table[job_id, host_id].matched_by)]
         changed = InstancesChanged(
             job_id=job_id,
-            first=first,
-            count=count,
-            wanted=count,
-            shape=zeros,
+            first=pack_ints(added[first]),
+            count=pack_ints(count),
+            wanted=pack_ints(ones[first]),
+            shape=pack_ints(zeros[first]),
             shapes=(task_shape(self._updates.version(job_id).asks[0]),),
-            instances=max(job.instances, *(number + 1 for number in numbers)),
+            instances=max(job.instances, int(added[-1]) + 1),
             first_run=job.run_floor + 1,
-            host_ids=tuple(host_ids),
+            host_ids=named,
+            cause=recorded(max(matched_by, key=lambda row: (row.at, row.index), default=None)),
             waits=job.held,
         )
         if job.held:
             return [changed]
         queued = GangsQueued(
             job_ids=(job_id,),
-            job=zeros,
-            first=first,
-            count=count,
-            run=pack_ints([job.run_floor + 1] * len(numbers)),
-            gang=zeros,
-            admitted=zeros,
-            host_ids=tuple(host_ids),
-            pin=pack_ints(range(len(numbers))),
+            job=pack_ints(zeros),
+            first=pack_ints(added),
+            count=pack_ints(ones),
+            run=pack_ints(ones * (job.run_floor + 1)),
+            gang=pack_ints(zeros),
+            admitted=pack_ints(zeros),
+            host_ids=named,
+            pin=pack_ints(range(len(added))),
         )
         return [changed, queued]
 
@@ -167,6 +176,7 @@ class Daemons:
         self._of_job.setdefault(pair[0], {})[pair[1]] = None
         row = self.table.change(pair) if pair in self.table else self.table.put(pair, DaemonHostRow())
         row.matches = row.known = True
+        row.matched_by = self._tasks.input.cause
         self._review(pair)
 
     def _leave(self, pair: Pair, known: bool) -> None:
@@ -178,7 +188,7 @@ class Daemons:
             over = among(self._tasks.arena["state"][slot], ENDED_TASKS)
             noted = self._tasks.record_event(TaskEvent.REMOVE, slot[~over])
             self._tasks.arena.set("goal", np.append(noted, slot[over]), Goal.REMOVE)
-            self._updates.leaving[pair[0]] = None
+            self._updates.leave(pair[0])
         self._review(pair)
 
     def _review(self, pair: Pair) -> None:

@@ -64,6 +64,8 @@ class JobRow(msgspec.Struct, array_like=True):
     version: int = 1
     updates: int = 0
     """How many updates it has had: the number of the last one."""
+    leaving_by: CauseRow | None = None
+    """Why instances leave it, the last that do."""
 
     @property
     def gated(self) -> bool:

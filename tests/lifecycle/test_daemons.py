@@ -5,6 +5,7 @@ from events.columns import ints
 from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, InstancesChanged, RunsEnded, RunsStopping
+from events.records.parts import Cause
 from events.records.placement import HostLost
 from tests.lifecycle.harness import World
 from tests.machines import of, one
@@ -41,6 +42,7 @@ def test_each_host_that_matches_gets_an_instance_that_is_bound_to_it() -> None:
     said = world.match("d", "h2", "h1")
     assert changes(said) == [("h1", 0, 1), ("h2", 1, 1)]
     assert queued(said) == [("h1", 0, 1), ("h2", 1, 1)]
+    assert one(said, InstancesChanged).cause == Cause(machine="placement", round=1)
     assert changes(world.match("d", "h3")) == [("h3", 2, 1)]
 
 

@@ -15,6 +15,7 @@ from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
     GangsQueued,
+    InstancesChanged,
     InstancesReturned,
     InstancesTaken,
     InstancesWanted,
@@ -28,6 +29,7 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.records.parts import Constraint, HealthCheck, UpdatePolicy
+from processors.machine import Decided, Input
 from tests.lifecycle.harness import World, allowed, deferred
 from tests.machines import Run, of, one, ranges_of, runs_of
 
@@ -45,6 +47,8 @@ class Cell(World):
     """Hosts place, start and stop at once what lifecycle orders; versions in `fails` exit as soon as they start."""
 
     def __init__(self, **spec: Any) -> None:
+        self.at: dict[tuple[int, int], Event] = {}
+        """Its decisions by round and index."""
         super().__init__()
         self.spec = SERVICE | spec
         self.fails: set[int] = set()
@@ -56,6 +60,16 @@ class Cell(World):
         self.versions: dict[Run, int] = {}
         """Of each run that was ordered the version."""
         self.settle(self.submit("web", **self.spec))
+
+    def apply(self, record: Input) -> None:
+        if isinstance(record, Decided):
+            self.at[record.round, record.index_in_round] = record.event
+        super().apply(record)
+
+    def led_to(self, event: Any) -> type[Event]:
+        """The decision of lifecycle that is the cause of another one."""
+        assert event.cause.machine == "lifecycle"
+        return type(self.at[event.cause.round, event.cause.index])
 
     def update(self, expected_version: int = 0, command_id: str = "", **changes: Any) -> CommandAnswered:
         self.spec |= changes
@@ -678,3 +692,32 @@ def test_an_update_of_stopped_instances_ends_when_they_are_started() -> None:
     assert cell.ends() == [], "it rests while the whole service is stopped"
     cell.act("start")
     assert (cell.running(), cell.ends()) == ([2] * 4, [(1, "SUCCEEDED", "")])
+
+
+def test_each_step_of_an_update_says_what_led_to_it() -> None:
+    cell = Cell(instances=2, update=policy(batch=1, healthy_ms=HEALTHY_MS))
+
+    begin = cell.now
+    cell.update(command=("two",))
+    cell.wait(2 * HEALTHY_MS)
+    progressed = of(cell.said, UpdateProgressed)
+    assert [each.cause.due_ms > begin for each in progressed if each.cause] == [True, True]
+    assert [cell.led_to(each) for each in of(cell.said, InstancesTaken)] == [UpdateStarted, UpdateProgressed]
+    assert cell.led_to(one(cell.said, UpdateEnded)) is UpdateProgressed
+
+
+def test_a_failed_instance_is_followed_back_to_the_end_of_its_run() -> None:
+    cell = Cell(update=policy(batch=1, max_failures=1, max_attempts=1))
+
+    cell.fails = {2}
+    cell.update(command=("two",))
+    assert cell.led_to(of(cell.said, UpdateProgressed)[-1]) is RunsEnded
+
+
+def test_instances_that_are_added_or_leave_say_why() -> None:
+    cell = Cell()
+
+    cell.update(instances=6)
+    cell.update(instances=2)
+    added, removed = of(cell.said, InstancesChanged)
+    assert (cell.led_to(added), cell.led_to(removed)) == (UpdateStarted, InstancesTaken)

@@ -36,6 +36,7 @@ from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, STEP, Step
 from processors.lifecycle.updates.updates import TAKEN, Updates
 from processors.lifecycle.updates.window import UP, next_instances, room, width
+from processors.state.causes import recorded
 from processors.state.seconds import milliseconds
 
 ROLL_BACK = "roll_back"
@@ -43,10 +44,11 @@ NOBODY: I64 = np.zeros(0, dtype=np.int64)
 
 
 class Failure(NamedTuple):
-    """Why an update fails."""
+    """Why an update fails, and the deadline that led to it, 0 where there is none."""
 
     code: Code
     message: str
+    due_ms: int = 0
 
 
 class UpdateDecisions:
@@ -193,7 +195,16 @@ class UpdateDecisions:
             done=update.done + counts[Step.DONE],
             bad=update.bad + counts[Step.BAD],
             waits=self._canary_is_done(update) and not len(instances),
+            cause=self._progress_cause(job_id, update, instances, step),
         )
+
+    def _progress_cause(self, job_id: str, update: UpdateRow, instances: I64, step: I64) -> Cause:
+        """What led to other steps: the time for which instances have been available, if nothing else."""
+        up = self._column(job_id, "state")[instances] == TaskState.RUNNING
+        healthy_ms = update.policy.healthy_ms
+        if not (len(instances) and healthy_ms and (up & (step == Step.DONE)).all()):
+            return update.changed_by.record
+        return Cause(due_ms=milliseconds(int(self._column(job_id, "ready")[instances].max())) + healthy_ms)
 
     def _canary_is_done(self, update: UpdateRow) -> bool:
         """Whether as many instances as the canary has are done, and others are still to come."""
@@ -231,6 +242,7 @@ class UpdateDecisions:
                     Code.BLOCKED,
                     f"sla has let none of {plural(waiting, 'instance')} go for {policy.blocked_after_ms} ms: too many "
                     "others are unavailable",
+                    update.progressed_ms + policy.blocked_after_ms,
                 )
             return None
         if update.bad and not update.pending and not policy.max_failures:
@@ -256,13 +268,14 @@ class UpdateDecisions:
 
     def _failed(self, job_id: str, update: UpdateRow, failure: Failure) -> Iterator[Event]:
         back = self._updates.versions[job_id].get(update.from_version)
+        cause = Cause(due_ms=failure.due_ms) if failure.due_ms else update.changed_by.record
         if not update.policy.roll_back or back is None or update.kind == ROLL_BACK:
-            yield self._end(job_id, update, "FAILED", *failure)
+            yield self.end(job_id, update, "FAILED", failure.code, failure.message, cause)
             return
         message = f"{failure.message}; update {update.number + 1} goes back to version {update.from_version}"
-        yield self._end(job_id, update, "ROLLED_BACK", failure.code, message)
+        yield self.end(job_id, update, "ROLLED_BACK", failure.code, message, cause)
         back = msgspec.structs.replace(back, policy=back_policy(update.policy))
-        yield from self.start(job_id, ROLL_BACK, back, update.changed_by.record, like=update.from_version)
+        yield from self.start(job_id, ROLL_BACK, back, cause, like=update.from_version)
 
     def _end(self, job_id: str, update: UpdateRow, state: str, code: str, message: str) -> UpdateEnded:
         return self.end(job_id, update, state, code, message, update.changed_by.record)
@@ -282,22 +295,22 @@ class UpdateDecisions:
         if not update.pending:
             return
         step, state = self._column(job_id, "step"), self._column(job_id, "state")
+        cause = update.changed_by.record
         free = room(update, version, int(np.count_nonzero(step & INHERITED)))
         if not free.all:
             waiting = self._deferred(job_id)
             if len(waiting) == update.flight and self._down(job_id).any():
-                yield InstancesReturned(job_id=job_id, number=update.number, **ranges(waiting))
+                yield InstancesReturned(job_id=job_id, number=update.number, **ranges(waiting), cause=cause)
             return
         missing = self._updates.missing(job_id, version.instances)
         found = next_instances(step, state, missing, version.instances, free)
         row = self._jobs.table[job_id]
         if len(found.added):
-            yield addition(job_id, row, version, found.added)
+            yield addition(job_id, row, version, found.added, cause)
         taken = np.sort(np.concatenate(found))
         if len(taken):
-            yield InstancesTaken(job_id=job_id, number=update.number, **ranges(taken))
+            yield InstancesTaken(job_id=job_id, number=update.number, **ranges(taken), cause=cause)
         if len(found.removed) and version.max_unavailable is not None:
-            cause = update.changed_by.record
             yield InstancesWanted(job_id=job_id, wanted=False, **ranges(found.removed), cause=cause)
         if len(found.added) and not row.gated:
             yield first_queued(job_id, row, found.added)
@@ -311,7 +324,9 @@ class UpdateDecisions:
             gone &= self._column(job_id, "step") & STEP != Step.FLIGHT
             if gone.any():
                 left = np.flatnonzero(~gone & (state != TaskState.NONE))
-                out.append(removal(job_id, np.flatnonzero(gone), int(left[-1]) + 1 if len(left) else 0))
+                instances = int(left[-1]) + 1 if len(left) else 0
+                leaving_by = recorded(self._jobs.table[job_id].leaving_by)
+                out.append(removal(job_id, np.flatnonzero(gone), instances, leaving_by))
         return out
 
     def start(

@@ -4,13 +4,14 @@ import numpy as np
 
 from events.columns import I64, pack_ints
 from events.records.lifecycle import GangsQueued, InstancesChanged
+from events.records.parts import Cause
 from processors.lifecycle.instance_ranges import stretches
 from processors.lifecycle.rows import JobRow
 from processors.lifecycle.updates.rows import VersionRow
 from processors.lifecycle.updates.versions import asks_of, task_shape
 
 
-def addition(job_id: str, row: JobRow, version: VersionRow, added: I64) -> InstancesChanged:
+def addition(job_id: str, row: JobRow, version: VersionRow, added: I64, cause: Cause) -> InstancesChanged:
     """A job gets instances of its newest version."""
     shape = asks_of(version, version.instances)[added]
     first, count = stretches(added, shape)
@@ -24,6 +25,7 @@ def addition(job_id: str, row: JobRow, version: VersionRow, added: I64) -> Insta
         instances=max(row.instances, int(added[-1]) + 1),
         first_run=row.run_floor + 1,
         waits=row.gated,
+        cause=cause,
     )
 
 
@@ -42,7 +44,7 @@ def first_queued(job_id: str, row: JobRow, added: I64) -> GangsQueued:
     )
 
 
-def removal(job_id: str, gone: I64, left: int) -> InstancesChanged:
+def removal(job_id: str, gone: I64, left: int, cause: Cause | None) -> InstancesChanged:
     """Instances leave a job, which has those below `left` then."""
     first, count = stretches(gone)
     zeros = pack_ints(np.zeros(len(first), dtype=np.int64))
@@ -53,4 +55,5 @@ def removal(job_id: str, gone: I64, left: int) -> InstancesChanged:
         wanted=zeros,
         shape=zeros,
         instances=left,
+        cause=cause,
     )

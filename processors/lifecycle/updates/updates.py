@@ -261,13 +261,18 @@ class Updates:
         leave = instances >= self.version(event.job_id).instances
         self._aim(event.job_id, slots[~leave], update.version)
         if leave.any():
-            self.leaving[event.job_id] = None
+            self.leave(event.job_id)
             self._tasks.record_event(TaskEvent.REMOVE, slots[leave])
             arena.set("goal", slots[leave], Goal.REMOVE)
         arena.set("step", slots, (arena["step"][slots] & ~(STEP | INHERITED)) | Step.FLIGHT)
         update.pending -= len(slots)
         update.flight += len(slots)
         self.moved.setdefault(event.job_id, []).append(instances)
+
+    def leave(self, job_id: str) -> None:
+        """Instances are to leave a job as soon as their runs are over."""
+        self._jobs.table.change(job_id).leaving_by = self._tasks.input.cause
+        self.leaving[job_id] = None
 
     def _aim(self, job_id: str, slots: I64, number: int) -> None:
         """Gives instances the version of their next run. A run that waits may be of it at once, if that asks the same
