@@ -54,4 +54,4 @@ def traits(row: JobRow, gang: bool) -> int:
     found |= Trait.PREEMPT_FAILS if row.preempt_fails else Trait(0)
     found |= Trait.GATED if row.gated else Trait(0)
     found |= Trait.HEALTH if row.health else Trait(0)
-    return int(found) | min(row.retries_max, 1 << 22) << RETRIES_SHIFT
+    return int(found) | min(row.retries_max, 1 << 21) << RETRIES_SHIFT

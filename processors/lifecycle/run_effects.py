@@ -17,7 +17,7 @@ from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.stateful import Stateful
 from processors.lifecycle.suspects import Suspects
 from processors.lifecycle.task_ports import TaskPorts
-from processors.lifecycle.task_rules import moves
+from processors.lifecycle.task_rules import Trait, moves
 from processors.lifecycle.task_table import TaskEvent
 from processors.lifecycle.tasks import Ends, Tasks
 from processors.lifecycle.updates.updates import Updates
@@ -73,8 +73,16 @@ class RunEffects:
 
     def _ordered(self, event: RunsOrdered, now: int) -> None:
         slots = self._move(event)
+        self._begin(slots)
         self._stateful.ordered(slots)
         self._tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.start_deadline_ms))
+
+    def _begin(self, slots: I64) -> None:
+        """Runs are ordered, of some tasks of batch jobs the first one."""
+        traits = self._tasks.arena["traits"][slots]
+        fresh = traits & (Trait.STATELESS | Trait.BEGUN) == 0
+        if fresh.any():
+            self._tasks.arena.set("traits", slots[fresh], traits[fresh] | int(Trait.BEGUN))
 
     def _available(self, event: RunsAvailable, now: int) -> None:
         slots = self._move(event)

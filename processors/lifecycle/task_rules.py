@@ -48,9 +48,11 @@ class Trait(IntFlag):
     CONTROLLER = 32
     HEALTH = 64
     GATED = 128
+    BEGUN = 256
+    """Of a batch job: a run of it was ordered. An update no longer changes what it is made from."""
 
 
-RETRIES_SHIFT = 8
+RETRIES_SHIFT = 9
 OWN_ENDS = (RunReport.EXITED, RunReport.NOT_STARTED, RunReport.VANISHED)
 """What is reported of runs that no stop reached."""
 _FLAGS = (False, True)

@@ -56,12 +56,12 @@ class UpdateCommands:
         version, before = self._updates.made(ask.spec, spec_hash), self._updates.version(ask.job_id)
         if name := fixed_change(before, version, row.kind):
             return Answer(Code.NOT_UPDATABLE, f"{name} of a {row.kind} job can't be changed; submit another job for it")
-        if row.kind == "batch" and version.instances < before.instances:
-            return Answer(Code.NOT_UPDATABLE, f"instances of a batch job can be added to its {before.instances} only")
-        changed = self._updates.changed(ask.job_id, version)
+        changed = self._updates.differences.changed(ask.job_id, version)
+        if row.kind == "batch" and (why := self._updates.differences.batch_fault(ask.job_id, version, changed)):
+            return Answer(Code.NOT_UPDATABLE, why)
         if spec_hash == before.spec_hash and (
             ask.job_id in self._updates.table
-            or not (changed.any() or self._updates.lacking(ask.job_id, version.instances))
+            or not (changed.any() or self._updates.differences.lacking(ask.job_id, version.instances))
         ):
             return Answer(Code.REPEATED, f"the job has this specification already, as version {row.version}")
         if version.max_unavailable == 0 and changed[: version.instances].any():
@@ -90,7 +90,7 @@ class UpdateCommands:
         if (open_ := self._updates.table.get(job_id)) is not None:
             message = f"update {number} takes its place"
             override = (self._decisions.end(job_id, open_, "ABORTED", Code.OVERRIDDEN, message, _cause(offset)),)
-        count = int(np.count_nonzero(changed)) + self._updates.lacking(job_id, version.instances)
+        count = int(np.count_nonzero(changed)) + self._updates.differences.lacking(job_id, version.instances)
         most = min(version.policy.batch or count, version.max_unavailable or count)
         batch = f", at most {most} at a time" if most < count else ""
         start = "; it waits for resume" if version.policy.start_paused else ""
@@ -111,7 +111,7 @@ class UpdateCommands:
         policy = msgspec.structs.replace(back_policy(version.policy), batch=max(0, ask.batch))
         version = msgspec.structs.replace(version, policy=policy_for(row.kind, policy))
         started = self._decisions.start(job_id, RESTART, version, _cause(offset), like=row.version, restarted=instances)
-        changed = self._updates.changed(job_id, version, instances)
+        changed = self._updates.differences.changed(job_id, version, instances)
         return self._begun(job_id, row, changed, version, tuple(started), offset)
 
     def _roll_back(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
@@ -121,7 +121,9 @@ class UpdateCommands:
             kept = ", ".join(str(each) for each in sorted(versions) if each != row.version) or "none"
             return Answer(Code.NO_SUCH_VERSION, f"the job can't go back to version {number}; it can to {kept}")
         version = msgspec.structs.replace(versions[number], policy=back_policy(self._updates.version(job_id).policy))
-        changed = self._updates.changed(job_id, version)
+        changed = self._updates.differences.changed(job_id, version)
+        if row.kind == "batch" and (why := self._updates.differences.batch_fault(job_id, version, changed)):
+            return Answer(Code.NOT_UPDATABLE, why)
         if version.max_unavailable == 0 and changed[: version.instances].any():
             return Answer(
                 Code.NOT_UPDATABLE, "max_unavailable is 0 there, so no instance may be stopped for it; update it first"

@@ -248,7 +248,7 @@ class UpdateDecisions:
         if update.bad and not update.pending and not policy.max_failures:
             return Failure(Code.STALLED, f"{failed} failed {attempts}, and no other is left")
         stuck, most = update.bad + self._failing(job_id, update), width(update, version)
-        free = self._down(job_id).any() or len(self._updates.missing(job_id, version.instances))
+        free = self._down(job_id).any() or len(self._updates.differences.missing(job_id, version.instances))
         if update.pending and stuck >= most and (update.bad >= most or not free):
             failed = plural(stuck, "instance")
             return Failure(Code.STALLED, f"{failed} failed {attempts}; {most} may be updated at a time")
@@ -302,7 +302,7 @@ class UpdateDecisions:
             if len(waiting) == update.flight and self._down(job_id).any():
                 yield InstancesReturned(job_id=job_id, number=update.number, **ranges(waiting), cause=cause)
             return
-        missing = self._updates.missing(job_id, version.instances)
+        missing = self._updates.differences.missing(job_id, version.instances)
         found = next_instances(step, state, missing, version.instances, free)
         row = self._jobs.table[job_id]
         if len(found.added):
@@ -342,8 +342,8 @@ class UpdateDecisions:
         """A new version and the update to it. The version before may be in the middle of its own, which ends first."""
         row = self._jobs.table[job_id]
         policy = version.policy
-        changed = self._updates.changed(job_id, version, restarted)
-        there = self._updates.there(job_id)
+        changed = self._updates.differences.changed(job_id, version, restarted)
+        there = self._updates.differences.there(job_id)
         removed = int(np.count_nonzero(changed[version.instances :]))
         yield UpdateStarted(
             job_id=job_id,
@@ -356,9 +356,9 @@ class UpdateDecisions:
             spec_hash=version.spec_hash,
             policy=UpdatePolicy(**msgspec.structs.asdict(policy)),
             **(ranges(restarted) if restarted is not None else {}),
-            forgotten=pack_ints(self._updates.forgettable(job_id)),
+            forgotten=pack_ints(self._updates.differences.forgettable(job_id)),
             paused=policy.start_paused,
-            added=self._updates.lacking(job_id, version.instances),
+            added=self._updates.differences.lacking(job_id, version.instances),
             updated=int(np.count_nonzero(changed)) - removed,
             removed=removed,
             unchanged=int(np.count_nonzero(there & ~changed)),

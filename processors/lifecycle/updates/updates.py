@@ -19,17 +19,18 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.records.parts import TaskShape
-from processors.lifecycle.causes import EndCause, Goal
+from processors.lifecycle.causes import Goal
 from processors.lifecycle.jobs import Jobs
-from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import AskRow, SubmittedRow, UpdateAskRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import PLACED, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
 from processors.lifecycle.updates.creation import CREATE
+from processors.lifecycle.updates.differences import Differences
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, MORE, RESHAPED, STEP, Step
-from processors.lifecycle.updates.versions import KEPT, asks_more, asks_of, contents, task_shape, version_row
+from processors.lifecycle.updates.versions import asks_more, asks_of, task_shape, version_row
 from processors.lifecycle.updates.window import UP
 from processors.state.record_rows import row_of
 from processors.state.table import Table, struct_table
@@ -49,6 +50,7 @@ class Updates:
     ) -> None:
         self.versions: Table[str, dict[int, VersionRow]] = struct_table("versions", dict[int, VersionRow])
         self.table: Table[str, UpdateRow] = struct_table("updates", UpdateRow)
+        self.differences = Differences(jobs.table, self.versions, self.column)
         self.touched: dict[str, None] = {}
         self.moved: dict[str, list[I64]] = {}
         """Of each job instances that an update has taken and whose state has changed."""
@@ -111,60 +113,6 @@ class Updates:
         self.versions.remove(job_id)
         self.leaving.pop(job_id, None)
 
-    # What a new version changes.
-
-    def changed(self, job_id: str, version: VersionRow, restarted: I64 | None = None) -> Mask:
-        """Which instances of a job must be taken to come to a version, or to be restarted."""
-        there: Mask = self.there(job_id)
-        target, known, wanted = self._targets(job_id), self.versions[job_id], contents(version, len(there))
-        found = np.ones(len(there), dtype=np.bool_)
-        for number in distinct(target).tolist():
-            if number in known:
-                mine = target == number
-                found[mine] = contents(known[number], len(there))[mine] != wanted[mine]
-        if restarted is not None:
-            found[restarted] = self.column(job_id, "goal")[restarted] == Goal.RUN
-        found |= np.arange(len(there)) >= version.instances
-        return found & there
-
-    def _targets(self, job_id: str) -> I64:
-        """The versions that instances would come to if the update in progress ended now."""
-        staying = self._staying(job_id)
-        target: I64 = self.column(job_id, "target").astype(np.int64)
-        target[staying] = self.column(job_id, "version")[staying]
-        return target
-
-    def _staying(self, job_id: str) -> I64:
-        """Instances that an update has taken and that were not told to stop: with it they would stay as they are."""
-        step, state = self.column(job_id, "step") & STEP, self.column(job_id, "state")
-        causes = self.column(job_id, "causes") & EndCause.UPDATE
-        return np.flatnonzero(among(step, (Step.FLIGHT, Step.BAD)) & among(state, UP) & (causes > 0))
-
-    def forgettable(self, job_id: str) -> list[int]:
-        """Versions that leave when there is one more: neither among the newest, nor is any run of them or to be."""
-        versions = sorted(self.versions[job_id])
-        used = {*np.unique(self.column(job_id, "version")).tolist(), *np.unique(self.column(job_id, "target")).tolist()}
-        return [each for each in versions[: 1 - KEPT] if each not in used]
-
-    def there(self, job_id: str) -> Mask:
-        """Which instances a job has that aren't being removed."""
-        there: Mask = (self.column(job_id, "state") != TaskState.NONE) & (self.column(job_id, "goal") != Goal.REMOVE)
-        return there
-
-    def lacking(self, job_id: str, instances: int) -> int:
-        """How many instances a job is to get to have so many; a daemon gets its own by hosts."""
-        if self._jobs.table[job_id].kind == "daemon":
-            return 0
-        return instances - int(np.count_nonzero(self.there(job_id)[:instances]))
-
-    def missing(self, job_id: str, instances: int) -> I64:
-        """Which of so many instances a job hasn't, not even such as are about to go; a daemon lacks none here."""
-        if self._jobs.table[job_id].kind == "daemon":
-            return np.zeros(0, dtype=np.int64)
-        state = self.column(job_id, "state")[:instances]
-        holes = np.flatnonzero((state == TaskState.NONE) & (self.column(job_id, "goal")[:instances] != Goal.REMOVE))
-        return np.concatenate((holes, np.arange(len(state), instances)))
-
     # What happens to instances.
 
     def _moved(self, slots: I64) -> None:
@@ -213,8 +161,10 @@ class Updates:
         job_id, row = event.job_id, self._jobs.table.change(event.job_id)
         versions = self.versions.change(job_id)
         version = self._new_version(event, versions)
-        changed = self.changed(job_id, version, named(event, row.instances) if event.kind == RESTART else None)
-        lacking = self.lacking(job_id, version.instances)
+        changed = self.differences.changed(
+            job_id, version, named(event, row.instances) if event.kind == RESTART else None
+        )
+        lacking = self.differences.lacking(job_id, version.instances)
         for number in ints(event.forgotten).tolist():
             del versions[number]
         versions[event.version] = version
@@ -259,7 +209,8 @@ class Updates:
         instances = named(event, row.instances)
         slots, arena = row.base + instances, self._tasks.arena
         leave = instances >= self.version(event.job_id).instances
-        self._aim(event.job_id, slots[~leave], update.version)
+        begun = arena["traits"][slots] & Trait.BEGUN > 0  # some may have since they were to be changed
+        self._aim(event.job_id, slots[~leave & ~begun], update.version)
         if leave.any():
             self.leave(event.job_id)
             self._tasks.record_event(TaskEvent.REMOVE, slots[leave])
@@ -368,7 +319,7 @@ class Updates:
         row, arena = self._jobs.table[event.job_id], self._tasks.arena
         slots = np.arange(row.base, row.base + row.instances)
         taken = slots[among(arena["step"][slots] & STEP, (Step.FLIGHT, Step.BAD))]
-        staying = row.base + self._staying(event.job_id)
+        staying = row.base + self.differences.staying(event.job_id)
         down = np.setdiff1d(taken[arena["goal"][taken] == Goal.RUN], staying)
         self._stay(staying)
         arena.set("step", down, arena["step"][down] | INHERITED)

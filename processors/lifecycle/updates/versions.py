@@ -24,8 +24,12 @@ FIXED = ("pool", "kind", "preemptible", "controller", "on_preempt", "gang_min")
 """Fields that no update changes."""
 OF_DAEMON = ("constraints",)
 """Nor of a daemon: placement keeps who matches it."""
-OF_BATCH = ("instances", "priority", "max_runtime_ms", "update", "description", "labels", "owner")
-"""Fields that an update of a batch job may change."""
+OVERRIDES = ("overrides", "override_first", "override_count", "override")
+OF_BATCH = (
+    *("instances", "priority", "max_runtime_ms", "max_running", "update", "description", "labels", "owner"),
+    *OVERRIDES,
+)
+"""Fields that an update of a batch job may change; overrides only of instances that haven't begun."""
 FIELDS = tuple(each.name for each in msgspec.structs.fields(SubmittedRow))
 CONTENT = frozenset(FIELDS) - JOB_FIELDS
 """Fields for which a run must be started anew."""

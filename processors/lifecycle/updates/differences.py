@@ -1,0 +1,99 @@
+"""What a new version changes: which instances, how many are lacking, and which versions are needed no more."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from events.codes import TaskState
+from events.columns import I64, distinct
+from processors.lifecycle.causes import EndCause, Goal
+from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.rows import JobRow
+from processors.lifecycle.task_rules import Trait
+from processors.lifecycle.updates.rows import VersionRow
+from processors.lifecycle.updates.steps import STEP, Step
+from processors.lifecycle.updates.versions import KEPT, contents
+from processors.lifecycle.updates.window import UP
+from processors.state.table import Table
+
+
+class Differences:
+    """Looks at jobs, their versions and the columns of their tasks; changes nothing."""
+
+    def __init__(
+        self,
+        jobs: Table[str, JobRow],
+        versions: Table[str, dict[int, VersionRow]],
+        column: Callable[[str, str], Any],
+    ) -> None:
+        self._jobs = jobs
+        self._versions = versions
+        self._column = column
+
+    def changed(self, job_id: str, version: VersionRow, restarted: I64 | None = None) -> Mask:
+        """Which instances of a job must be taken to come to a version, or to be restarted."""
+        there: Mask = self.there(job_id)
+        target, known, wanted = self._targets(job_id), self._versions[job_id], contents(version, len(there))
+        found = np.ones(len(there), dtype=np.bool_)
+        for number in distinct(target).tolist():
+            if number in known:
+                mine = target == number
+                found[mine] = contents(known[number], len(there))[mine] != wanted[mine]
+        if restarted is not None:
+            found[restarted] = self._column(job_id, "goal")[restarted] == Goal.RUN
+        found |= np.arange(len(there)) >= version.instances
+        return found & there
+
+    def batch_fault(self, job_id: str, version: VersionRow, changed: Mask) -> str:
+        """Why a batch job can't come to a version, if it can't: it would lose instances, or some would change that have
+        begun, or that are a gang, which is planned as one.
+        """
+        if version.instances < (have := self._jobs[job_id].instances):
+            return f"instances of a batch job can be added to its {have} only"
+        begun = np.flatnonzero(changed & (self._column(job_id, "traits") & Trait.BEGUN > 0))
+        if len(begun):
+            return f"{len(begun)} instances would change that have begun already, the first is {begun[0]}"
+        members = self._jobs[job_id].gang_min
+        return f"the {members} instances of the gang can't be changed" if changed[:members].any() else ""
+
+    def _targets(self, job_id: str) -> I64:
+        """The versions that instances would come to if the update in progress ended now."""
+        staying = self.staying(job_id)
+        target: I64 = self._column(job_id, "target").astype(np.int64)
+        target[staying] = self._column(job_id, "version")[staying]
+        return target
+
+    def staying(self, job_id: str) -> I64:
+        """Instances that an update has taken and that were not told to stop: with it they would stay as they are."""
+        step, state = self._column(job_id, "step") & STEP, self._column(job_id, "state")
+        causes = self._column(job_id, "causes") & EndCause.UPDATE
+        return np.flatnonzero(among(step, (Step.FLIGHT, Step.BAD)) & among(state, UP) & (causes > 0))
+
+    def forgettable(self, job_id: str) -> list[int]:
+        """Versions that leave when there is one more: neither among the newest, nor is any run of them or to be."""
+        versions = sorted(self._versions[job_id])
+        used = {
+            *np.unique(self._column(job_id, "version")).tolist(),
+            *np.unique(self._column(job_id, "target")).tolist(),
+        }
+        return [each for each in versions[: 1 - KEPT] if each not in used]
+
+    def there(self, job_id: str) -> Mask:
+        """Which instances a job has that aren't being removed."""
+        there: Mask = (self._column(job_id, "state") != TaskState.NONE) & (self._column(job_id, "goal") != Goal.REMOVE)
+        return there
+
+    def lacking(self, job_id: str, instances: int) -> int:
+        """How many instances a job is to get to have so many; a daemon gets its own by hosts."""
+        if self._jobs[job_id].kind == "daemon":
+            return 0
+        return instances - int(np.count_nonzero(self.there(job_id)[:instances]))
+
+    def missing(self, job_id: str, instances: int) -> I64:
+        """Which of so many instances a job hasn't, not even such as are about to go; a daemon lacks none here."""
+        if self._jobs[job_id].kind == "daemon":
+            return np.zeros(0, dtype=np.int64)
+        state = self._column(job_id, "state")[:instances]
+        holes = np.flatnonzero((state == TaskState.NONE) & (self._column(job_id, "goal")[:instances] != Goal.REMOVE))
+        return np.concatenate((holes, np.arange(len(state), instances)))
