@@ -5,7 +5,7 @@ decides about many at once stands in `run_decisions.py`, answers to users in `co
 `host_reports.py`, orders to preempt in `preemption_orders.py`. Here inputs are told apart and decisions applied.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -240,17 +240,20 @@ class Lifecycle:
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         """See `Machine.decide`; a unit of work is a fact answered, a run, a job, or a host that was reconciled."""
         answers = CommandAnswers(self, now, caught_up)
-        out = list(answers.all(budget))
-        if any(isinstance(each, CommandAnswered) and each.code == Code.DONE for each in out):
-            return out  # a stop comes first: whether a run that is over keeps its admission depends on it
+        out = list(answers.all(max(1, budget // 2)))  # the rest is for runs: many commands don't delay reports
+        commanded = {each.job_id for each in out if isinstance(each, CommandAnswered) and each.code == Code.DONE}
         slots = self.tasks.attention()
         due, late = self._due(now) if caught_up else (slots[:0], slots[:0])
+        if commanded:  # they come first: whether a run that is over keeps its admission depends on a stop
+            slots, due = self._of_others(slots, commanded), self._of_others(due, commanded)
         if len(due):
             slots = np.union1d(slots, due)
         remaining = budget - answers.answered
         if len(slots) and remaining > 0:
             lookup = self._lookup._replace(now=now)
             out += run_decisions(self.tasks.arena, slots[:remaining], due, lookup)
+        if commanded:
+            return out
         remaining -= len(slots)
         if len(late) and remaining > 0:
             first = self.tasks.next_due_ms() or now
@@ -296,6 +299,12 @@ class Lifecycle:
         slots = self.tasks.due(now)
         waits = self.tasks.arena["state"][slots] == TaskState.BACKOFF
         return slots[waits], slots[~waits]
+
+    def _of_others(self, slots: I64, job_ids: Iterable[str]) -> I64:
+        """The slots of other jobs than these."""
+        mine = [self.jobs[job_id].base + 1 for job_id in job_ids if job_id in self.jobs]
+        others: I64 = slots[~np.isin(self.tasks.arena["owner"][slots], mine)]
+        return others
 
     # What inputs say.
 

@@ -251,3 +251,32 @@ def test_a_stopped_run_that_exits_by_itself_has_its_own_outcome_and_stays_stoppe
     assert (ints(ended.outcome).tolist(), ints(ended.next).tolist()) == ([Outcome.FAILED], [TaskState.FAILED])
     said = world.act("web", "start", (0, 1))
     assert ranges_of(one(said, GangsQueued)) == [("web", 0, 1, 2, 0)]
+
+
+def test_an_answer_shares_its_pass_with_the_ends_of_other_jobs() -> None:
+    world = World()
+    for job_id in ("a", "b"):
+        world.submit(job_id)
+        started(world, (job_id, 0, 1))
+    world.busy = True
+    world.stop("a")
+    world.report(RunReport.EXITED, ("a", 0, 1), ("b", 0, 1))
+    said = world.machine.decide(world.now, caught_up=True, budget=1000)
+    assert kinds(said) == ["InstancesWanted", "CommandAnswered", "RunsEnded"]
+    assert runs_of(one(said, RunsEnded)) == [("b", 0, 1)], "what a stop means for a run is decided after it"
+    world.busy = False
+    assert {run for ended in of(world.quiet(), RunsEnded) for run in runs_of(ended)} == {("a", 0, 1), ("b", 0, 1)}
+
+
+def test_half_of_the_work_of_a_round_is_left_for_runs_however_many_commands_there_are() -> None:
+    world = World()
+    world.submit("a", instances=2)
+    started(world, ("a", 0, 1), ("a", 1, 1))
+    world.busy = True
+    for number in range(9):
+        world.stop(f"nothing-{number}")
+    world.report(RunReport.EXITED, ("a", 0, 1), ("a", 1, 1))
+    said = world.machine.decide(world.now, caught_up=True, budget=6)
+    assert kinds(said) == ["CommandAnswered"] * 3 + ["RunsEnded"]
+    world.busy = False
+    world.quiet()
