@@ -12,6 +12,7 @@ from paceline.client.models import (
     JobAction,
     JobAnswer,
     Output,
+    Run,
     Said,
     Task,
     Update,
@@ -61,6 +62,11 @@ class JobRequests(Requests):
     def tasks(self, job_id: str, state: str | None = None) -> Iterator[Task]:
         """The tasks of a job, in the order of their instances."""
         return self._all(path_of("jobs", job_id, "tasks"), "tasks", {"state": state, "page_size": PAGE})
+
+    def runs(self, job_id: str, instance: int) -> list[Run]:
+        """The runs of a task that are kept, at most 100, the newest first."""
+        found = self._get(path_of("jobs", job_id, "tasks", str(instance), "runs"))
+        return cast(list[Run], found["runs"])
 
     def throttled(self) -> Iterator[Task]:
         """Tasks of all jobs that wait before they are run again, each with its `job_id`."""

@@ -91,6 +91,28 @@ class Task(TypedDict):
     pool: NotRequired[str]
 
 
+class Run(TypedDict):
+    """A run of a task that a host was told of. The fields that `Task` has too mean the same here."""
+
+    run: int
+    state: str
+    """ORDERED, RUNNING, STOPPING or ENDED."""
+    version: int
+    host_id: str | None
+    outcome: str | None
+    exit_code: int | None
+    reason: str | None
+    health: str | None
+    signal: str | None
+    out_of_memory: bool
+    cpu_ms: int | None
+    memory_kib: int | None
+    ordered_at: str | None
+    started_at: str | None
+    """When it became available; null: it never did."""
+    ended_at: str | None
+
+
 Amounts = dict[str, float | str]
 """By name of the resource: numbers of CPUs and devices, sizes as text: {"cpu": 1.5, "memory": "4GiB"}. What is left out
 is 0.

@@ -1,4 +1,4 @@
-"""Routes of the versions of a job and of its updates."""
+"""Routes of the versions of a job, of its updates, and of the runs of its tasks."""
 
 from typing import Annotated, Any
 
@@ -11,9 +11,11 @@ from projections.api.context import Pages, Place, Reading, next_token
 from projections.api.job_lookup import find_job
 from projections.api.problems import Problem, not_found
 from projections.queries import versions
+from projections.queries.runs import task_runs
 from projections.views.rows import JobRow
 from projections.views.update_rows import UpdateRow, VersionRow
 
+Instance = Annotated[int, Path(ge=0, le=INT_MAX)]
 Number = Annotated[int, Path(ge=1, le=INT_MAX)]
 Version = Annotated[int | None, Query(ge=1, le=INT_MAX)]
 
@@ -56,6 +58,19 @@ def add_routes(router: APIRouter) -> None:
             before = find_version(connection, job, from_version or max(1, after.version - 1))
             old, new = (versions.spec_of(connection, each.offset) for each in (before, after))
             return {"from": before.version, "to": after.version, "changes": list(versions.differences(old, new))}
+
+        return await read(look)
+
+    @router.get("/{job_id}/tasks/{instance}/runs")
+    async def list_runs(job_id: str, instance: Instance, read: Reading) -> Response:
+        """The runs of the task that are kept, the newest first: at most 100 that a host was told of."""
+
+        def look(connection: Connection) -> dict[str, Any]:
+            job = find_job(connection, job_id)
+            found = task_runs(connection, job, instance)
+            if not found and instance >= job.instances:
+                raise not_found("task", f"{instance} of job {job_id}")
+            return {"runs": found}
 
         return await read(look)
 

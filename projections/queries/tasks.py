@@ -21,7 +21,8 @@ from projections.views.waiting import Standing
 
 TASK_PLACES = {name: place for place, name in enumerate(TASK_COLUMNS)}
 """Where each column of tasks stands."""
-_EXITED = (Outcome.SUCCEEDED, Outcome.FAILED)
+EXITED = (Outcome.SUCCEEDED, Outcome.FAILED)
+"""Outcomes of runs whose processes ended by themselves."""
 
 
 def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size: int, first: int) -> Page:
@@ -132,11 +133,11 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     instances = [item["instance"] for item in items]
     details = run_details(connection, job, [(item["instance"], item["columns"][TASK_PLACES["run"]]) for item in items])
     numbers = {item["columns"][TASK_PLACES["host"]] for item in items}
-    names = _host_names(connection, numbers)
+    names = host_names(connection, numbers)
     ports = _ports(connection, job, instances)
     specs = own_specs(connection, job, {item["instance"]: item["columns"][TASK_PLACES["version"]] for item in items})
     preempted = any(item["columns"][TASK_PLACES["outcome"]] == Outcome.PREEMPTED for item in items)
-    winners = _winners(connection, job) if preempted else {}
+    won = winners(connection, job) if preempted else {}
     out = []
     for item in items:
         held = dict(zip(TASK_COLUMNS, item["columns"], strict=True))
@@ -152,9 +153,9 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "host_id": names.get(host) if on_host else None,
                 "ports": [port for port in ports.get(item["instance"], ()) if port] if on_host else [],
                 **task_details(job, state, said),
-                "exit_code": held["exit_code"] if outcome in _EXITED and held["exit_code"] >= 0 else None,
+                "exit_code": held["exit_code"] if outcome in EXITED and held["exit_code"] >= 0 else None,
                 "outcome": Outcome(outcome).name if outcome else None,
-                "reason": said.get("reason") or (winners.get(last) if outcome == Outcome.PREEMPTED else None),
+                "reason": said.get("reason") or (won.get(last) if outcome == Outcome.PREEMPTED else None),
                 "admission": Standing(held["standing"]).name if held["standing"] < 0 else None,
                 "since": at(held["since_s"] * 1000),
                 "failures": held["failures"],
@@ -167,7 +168,7 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     return out
 
 
-def _winners(connection: Connection, job: JobRow) -> dict[tuple[int, int], str]:
+def winners(connection: Connection, job: JobRow) -> dict[tuple[int, int], str]:
     """By instance and run, for whom runs of a job left."""
     victims, orders = tables.victims.c, tables.orders.c
     joined = tables.victims.join(tables.orders, victims.number == orders.number)
@@ -179,7 +180,8 @@ def _winners(connection: Connection, job: JobRow) -> dict[tuple[int, int], str]:
     return found
 
 
-def _host_names(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
+def host_names(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
+    """The hosts of numbers in the columns."""
     hosts = tables.host_names.c
     query = select(hosts.number, hosts.host_id).where(hosts.number.in_(list(numbers)))
     return dict(map(tuple, connection.execute(query)))

@@ -13,12 +13,13 @@ from projections.views.blocks import Blocks
 R = TypeVar("R", bound=msgspec.Struct)
 
 TASK_COLUMNS = ("state", "run", "host", "exit_code", "outcome", "failures", "standing", "since_s", "version",
-                "update", "step", "due_s", "state_s")  # fmt: skip
+                "update", "step", "due_s", "state_s", "ordered_s", "started_s", "ended_s")  # fmt: skip
 """`exit_code` and `outcome` are those of the last run that ended, 0 from the order of the next one on. `standing` is
 what entitlement says (`waiting.py`), `since_s` the second since when a task has its state or, while it waits, that.
 `version` is that of the last run that was ordered, `update` the last update that took the task, `step` how far it is.
 `due_s` is the second until which a task waits for its next run, 0: it doesn't wait for a time; `state_s` the
-second since when it has its state.
+second since when it has its state. `ordered_s`, `started_s` and `ended_s` are when the last run that was ordered was
+that, was available, and was over; 0: it wasn't yet.
 """
 WAITING_TASKS = (TaskState.QUEUED, TaskState.ORDERED)
 """Those that wait for admission, a place, or their start."""

@@ -7,6 +7,7 @@ Each rule depends on the log alone and not on how topics interleave, so that a r
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 from sqlalchemy import Connection, select
 
 from events.codec import decode
@@ -20,6 +21,7 @@ from projections.views.cache import KEYS_MAX, Cache
 from projections.views.jobs import REJECTED, row_of
 from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow
+from projections.views.tasks import RUNS_KEPT
 
 KEPT_MS = 7 * 24 * 3600 * 1000
 SWEEP_ROUNDS = 16
@@ -28,6 +30,8 @@ SWEPT_MAX = 1000
 """Rejected jobs that leave at once."""
 ANSWERED = {"lifecycle": JOBS.name, "entitlement": POOLS.name, "placement": HOSTS.name}
 
+Report = tuple[str, int, int, int]
+"""Job, instance and run that a reason is of, and the position before which it stands."""
 Unread = tuple[int, str, int, int]
 """Offset in the topic of tasks, job, instance and run; instance and run are 0 where it isn't about a reason."""
 
@@ -63,17 +67,29 @@ class JobRetention:
             return
         self._unread = [each for each in self._unread if each[0] >= position]
         self._cache.jobs.load(job_id for _, job_id, _, _ in due)
-        reasons, lines = [], []
+        reasons, lines, known = [], [], []
         for offset, job_id, instance, run in due:
             job = self._cache.jobs.get(job_id)
             if run and (job is None or job.base < 0 or run < job.first_run):
                 reasons.append((job_id, instance, run, position))
+            elif run and job is not None and instance < job.instances:
+                known.append((job.base + instance, (job_id, instance, run, position)))
             elif job is None or job.base < 0:
                 lines.append((job_id, RANK[TASKS.name], offset))
+        reasons += self._too_old(known)
         if reasons:
             self._delete("run_reports WHERE job_id = ? AND instance = ? AND run = ? AND offset < ?", reasons)
         if lines:
             self._delete("history WHERE job_id = ? AND topic = ? AND offset = ?", lines)
+
+    def _too_old(self, reports: Sequence[tuple[int, Report]]) -> list[Report]:
+        """Which reports, each with the slot of its task, are of runs that are kept no longer."""
+        if not reports:
+            return []
+        slots, runs = (np.array(column) for column in zip(*((slot, each[2]) for slot, each in reports), strict=True))
+        tasks = self._cache.tasks
+        old = tasks["run"][tasks.place(slots)] - runs > RUNS_KEPT
+        return [reports[at][1] for at in np.flatnonzero(old).tolist()]
 
     def forgotten(self, event: JobsForgotten, covered: Mapping[str, int]) -> None:
         """Lifecycle keeps nothing of these jobs any more; `covered`: what it had read."""

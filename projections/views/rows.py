@@ -150,8 +150,8 @@ class RunReportRow(msgspec.Struct):
 
 
 class PastRunRow(msgspec.Struct):
-    """A run that another one of its task came after: the number of the host that it was ordered on, its version, and
-    how it ended.
+    """A run that another one of its task came after: the number of the host that it was ordered on, its version, how
+    it ended, and when it was ordered, available, 0 for never, and over.
     """
 
     job_id: str
@@ -161,6 +161,8 @@ class PastRunRow(msgspec.Struct):
     version: int
     outcome: int
     exit_code: int
+    ordered_s: int
+    started_s: int
     ended_s: int
 
 

@@ -33,6 +33,8 @@ from projections.views.waiting import Standing, Waiting
 STATES = 9
 RUNS_KEPT = 100
 """Runs of a task that are kept, the present one too."""
+OF_RUN = ("host", "version", "outcome", "exit_code", "ordered_s", "started_s", "ended_s")
+"""What is kept of a past run, as in `PastRunRow`."""
 SPAN = 1 << 32
 """More than there are versions."""
 COUNTS = {
@@ -143,10 +145,7 @@ class TaskFold:
             case RunsOrdered():
                 self._ordered(moment, event)
             case RunsAvailable():
-                named = self._named(moment, event)
-                self._move(moment, named, TaskState.RUNNING)
-                for row in named.jobs:
-                    row.started_ms = row.started_ms or moment.now
+                self._available(moment, event)
             case RunsStopping():
                 self._stopping(moment, event)
             case RunsEnded():
@@ -234,17 +233,15 @@ class TaskFold:
 
     def _keep_runs(self, named: NamedTasks) -> None:
         """The runs that others come after: where they were, of which version, and how they ended."""
-        names = ("host", "run", "version", "outcome", "exit_code", "since_s")
-        host, run, version, outcome, exit_code, since_s = (self._cache.tasks[name][named.places] for name in names)
-        old = []
+        columns = [self._cache.tasks[name][named.places] for name in OF_RUN]
+        host, run, old = self._cache.tasks["host"][named.places], self._cache.tasks["run"][named.places], []
         for at in np.flatnonzero(host).tolist():
             job_id, instance, number = named.jobs[named.job[at]].job_id, int(named.instance[at]), int(run[at])
-            how = (int(each[at]) for each in (host, version, outcome, exit_code, since_s))
-            self._cache.past_runs.add(job_id, instance, number, *how)
+            self._cache.past_runs.add(job_id, instance, number, *(int(column[at]) for column in columns))
             if number >= RUNS_KEPT:
                 old.append((job_id, instance, number - RUNS_KEPT))
-        if old:
-            self._cache.past_runs.delete("job_id = ? AND instance = ? AND run <= ?", old)
+        for kept in (self._cache.past_runs, self._cache.run_reports) if old else ():
+            kept.delete("job_id = ? AND instance = ? AND run <= ?", old)
 
     def set_steps(self, row: JobRow, update: int, instances: I64, steps: I64) -> None:
         """How far an update is with instances of a job; those that are none are passed over."""
@@ -288,12 +285,20 @@ class TaskFold:
         tasks = self._cache.tasks
         tasks["run"][named.places] = ints(event.run)[named.at]
         tasks["host"][named.places] = np.array([host.number for host in hosts], dtype=np.int32)[index]
-        tasks["exit_code"][named.places] = 0
-        tasks["outcome"][named.places] = 0
+        for name in ("exit_code", "outcome", "started_s", "ended_s"):
+            tasks[name][named.places] = 0
+        tasks["ordered_s"][named.places] = moment.now // 1000
         tasks["version"][named.places] = ints(event.version)[named.at] if event.version else 1
         self._move(moment, named, TaskState.ORDERED)
         self._allocate(named, hosts, index, 1)
         self._note_ports(named, event)
+
+    def _available(self, moment: RecordContext, event: RunsAvailable) -> None:
+        named = self._named(moment, event)
+        self._cache.tasks["started_s"][named.places] = moment.now // 1000
+        self._move(moment, named, TaskState.RUNNING)
+        for row in named.jobs:
+            row.started_ms = row.started_ms or moment.now
 
     def _stopping(self, moment: RecordContext, event: RunsStopping) -> None:
         named = self._named(moment, event)
@@ -317,6 +322,7 @@ class TaskFold:
         tasks["run"][named.places] = ints(event.run)[named.at]
         tasks["exit_code"][named.places] = ints(event.exit_code)[named.at]
         tasks["outcome"][named.places] = outcome
+        tasks["ended_s"][named.places] = moment.now // 1000
         after, wait_ms = some(event.next, size, TaskState.BACKOFF)[named.at], some(event.wait_ms, size)[named.at]
         due_s = -(-(moment.now + wait_ms.astype(np.int64)) // 1000)
         tasks["due_s"][named.places] = np.where((after == TaskState.BACKOFF) & (wait_ms > 0), due_s, 0)

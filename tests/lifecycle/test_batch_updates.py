@@ -60,7 +60,7 @@ def test_what_a_queued_instance_of_a_batch_job_asks_changes_with_another_run() -
 
 
 def test_instances_of_a_batch_job_that_have_begun_stay_as_they_are() -> None:
-    cell, message = Waiting(), "1 instances would change that have begun already, the first is 0"
+    cell, message = Waiting(), "1 instance would change that began before, the first is 0"
 
     answer = one(cell.update((0, ENV), (3, ENV)), CommandAnswered)
     assert (answer.code, answer.message) == (Code.NOT_UPDATABLE, message)

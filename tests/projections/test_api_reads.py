@@ -461,3 +461,36 @@ def test_a_task_shows_how_its_process_ended_and_what_it_used(api):
     names = ("signal", "out_of_memory", "cpu_ms", "memory_kib", "health", "reason")
     assert [first[name] for name in names] == ["KILL", True, 1500, 1 << 33, None, None]
     assert [second[name] for name in names] == [None, False, 20, None, "UNHEALTHY", "the check failed"]
+
+
+def test_the_runs_of_a_task_are_listed_with_hosts_ends_uses_and_times(api):
+    api.cell.host()
+    api.cell.accept("a", kind="stateless")
+    api.cell.decide("lifecycle", ordered("a", (0,), 1, "h1"))
+    fields, one = runs("a", (0,)), pack_ints([1])
+    api.cell.ms += 2000
+    api.cell.decide("lifecycle", RunsAvailable(**fields))
+    api.cell.ms += 3000
+    api.cell.fact(RunsReported(gateway="g", host_ids=("h1",), **fields, host=pack_ints([0]), state=one,
+                               exit_code=pack_ints([137]), signal=pack_ints([9]), out_of_memory=one,
+                               cpu_ms=pack_longs([1500]), memory_kib=pack_longs([4096])))  # fmt: skip
+    api.cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, exit_code=137))
+    api.fold()
+    first = {
+        "run": 1, "state": "ENDED", "version": 1, "host_id": "h1", "outcome": "FAILED", "exit_code": 137,
+        "reason": None, "health": None, "signal": "KILL", "out_of_memory": True, "cpu_ms": 1500, "memory_kib": 4096,
+        "ordered_at": "2023-11-14T22:13:20.000Z", "started_at": "2023-11-14T22:13:22.000Z",
+        "ended_at": "2023-11-14T22:13:25.000Z",
+    }  # fmt: skip
+    assert api.get("/v1/jobs/a/tasks/0/runs")["runs"] == [first]
+    api.cell.ms += 1000
+    api.cell.decide("lifecycle", queued("a", (0,), 2))
+    api.fold()
+    assert api.get("/v1/jobs/a/tasks/0/runs")["runs"] == [first], "no host was told of the second one yet"
+    api.cell.decide("lifecycle", ordered("a", (0,), 2, "h1"))
+    api.fold()
+    second, *before = api.get("/v1/jobs/a/tasks/0/runs")["runs"]
+    assert before == [first]
+    shown = [second[name] for name in ("run", "state", "outcome", "ordered_at", "started_at", "ended_at")]
+    assert shown == [2, "ORDERED", None, "2023-11-14T22:13:26.000Z", None, None]
+    api.problem(api.client.get("/v1/jobs/a/tasks/1/runs"), 404, "NOT_FOUND")

@@ -172,3 +172,18 @@ def test_rows_that_leave_in_one_transaction_are_bounded(cell, tmp_path, monkeypa
         left.append(len(dump(live.views.engine)["jobs"]))
     assert left == [300, 200, 100, 0]
     live.close()
+
+
+def test_the_hundred_newest_runs_of_a_task_are_kept_with_what_hosts_said_of_them(cell, tmp_path):
+    cell.accept("a", kind="stateless")
+    for run in range(1, 121):
+        cell.run("a", run=run)
+        cell.fact(reported("a", run))
+        cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, run=run))
+        cell.decide("lifecycle", queued("a", (0,), run + 1))
+    cell.fact(reported("a", 7))
+    cell.fact(reported("a", 21))
+    cell.decide("lifecycle")
+    left = rows(cell, tmp_path)
+    assert [row[2] for row in left["past_runs"]] == [*range(21, 121)]
+    assert {row[2] for row in left["run_reports"]} == {*range(21, 121)}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from events.bounds import INSTANCES_MAX
 from paceline.cli.commands import job_commands, job_update
 from paceline.cli.commands.common import (
     DECIDED_S,
@@ -20,7 +21,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.commands.job_commands import ID, IDS, TIMEOUT
 from paceline.cli.commands.job_explain import explain
-from paceline.cli.commands.job_views import print_history, print_job, print_tasks, print_throttled
+from paceline.cli.commands.job_views import print_history, print_job, print_runs, print_tasks, print_throttled
 from paceline.cli.progress import wait_and_report
 from paceline.client.errors import PacelineError
 from paceline.client.models import GOALS
@@ -225,6 +226,20 @@ def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: Ta
     rows = list(client.tasks(job_id, state))
     body = {"tasks": rows, "next_page_token": ""}
     show(form, body, (f"{job_id}/{each['instance']}" for each in rows), lambda: print_tasks(rows, shape))
+
+
+@job.command(epilog=examples("paceline job runs web-1f0c 0", "paceline job runs web-1f0c 0 --sort=-run -o json"))
+@ID
+@click.argument("instance", type=click.IntRange(0, INSTANCES_MAX - 1))
+@zone_option
+@list_options
+@cell_option
+@with_client
+def runs(client: "Client", job_id: str, instance: int, zone: str, form: str, shape: TableOptions) -> None:
+    """List the runs of a task, the newest first: host, exit, resources used and times of each."""
+    rows = client.runs(job_id, instance)
+    names = (f"{job_id}/{instance}/{each['run']}" for each in rows)
+    show(form, {"runs": rows}, names, lambda: print_runs(rows, zone, shape))
 
 
 @job.command(epilog=examples("paceline job throttled", "paceline job throttled --sort=-failures"))

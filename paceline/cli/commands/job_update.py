@@ -126,6 +126,14 @@ def _begun(job_id: str, answer: "JobAnswer") -> dict[str, int]:
     return {job_id: begun["number"]} if begun is not None else {}
 
 
+def _answered(
+    client: "Client", job_id: str, answer: "JobAnswer", what: str, waits: bool, timeout: float | None, form: str
+) -> int:
+    """Shows the answer to a command that begins an update, and follows that."""
+    show(form, answer, [job_id], lambda: say(told(job_id, answer, what)))
+    return _followed(client, _begun(job_id, answer), waits, timeout, form)
+
+
 def _followed(client: "Client", begun: dict[str, int], waits: bool, timeout: float | None, form: str) -> int:
     """Waits for updates, or says how to follow them."""
     from paceline.cli.update_progress import wait_for_updates
@@ -151,8 +159,7 @@ def rollback(
 ) -> int:
     """Go back to an earlier version of a job: an update to a new version that is equal to it."""
     answer = client.roll_back_job(job_id, version or 0, DECIDED_S, **said)
-    show(form, answer, [job_id], lambda: say(told(job_id, answer, "is being rolled back")))
-    return _followed(client, _begun(job_id, answer), waits, timeout, form)
+    return _answered(client, job_id, answer, "is being rolled back", waits, timeout, form)
 
 
 @click.command(epilog=examples("paceline job restart web --batch 2 --wait", "paceline job restart web --instances 3"))
@@ -177,8 +184,7 @@ def restart(
 ) -> int:
     """Restart instances of a service: an update to an equal version, within its SLA."""
     answer = client.restart_job(job_id, DECIDED_S, instances, batch or 0, **said)
-    show(form, answer, [job_id], lambda: say(told(job_id, answer, "is being restarted")))
-    return _followed(client, _begun(job_id, answer), waits, timeout, form)
+    return _answered(client, job_id, answer, "is being restarted", waits, timeout, form)
 
 
 pause = action(

@@ -14,7 +14,7 @@ from paceline.output import Column, TableOptions, ahead, facts, note, say, table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from paceline.client.models import Amounts, Explanation, HistoryEntry, Job, Task, Update, Version, WaitReason
+    from paceline.client.models import Amounts, Explanation, HistoryEntry, Job, Run, Task, Update, Version, WaitReason
 
 VICTIMS_SHOWN = 5
 """Jobs that an explanation names of those preempted for another."""
@@ -73,6 +73,32 @@ def print_tasks(rows: "list[Task]", shape: TableOptions) -> None:
         ],
         shape,
     )
+
+
+def print_runs(rows: "list[Run]", zone: str, shape: TableOptions) -> None:
+    """The runs of a task as a table."""
+    table(
+        rows,
+        [
+            Column("RUN", lambda each: each["run"], right=True),
+            Column("STATE", lambda each: each["state"]),
+            Column("VERSION", lambda each: each["version"], right=True),
+            Column("HOST", lambda each: each["host_id"]),
+            Column("EXIT", lambda each: each["signal"] or each["exit_code"], right=True),
+            Column("OUTCOME", lambda each: each["outcome"]),
+            Column("CPU S", lambda each: _per_thousand(each["cpu_ms"]), right=True),
+            Column("MEMORY MIB", lambda each: each["memory_kib"] and each["memory_kib"] // 1024, right=True),
+            Column("ORDERED", lambda each: when(each["ordered_at"], zone), order=lambda each: each["ordered_at"]),
+            Column("STARTED", lambda each: when(each["started_at"], zone), order=lambda each: each["started_at"] or ""),
+            Column("ENDED", lambda each: when(each["ended_at"], zone), order=lambda each: each["ended_at"] or ""),
+            Column("REASON", lambda each: "out of memory" if each["out_of_memory"] else each["reason"]),
+        ],
+        shape,
+    )
+
+
+def _per_thousand(value: int | None) -> str | None:
+    return None if value is None else f"{value / 1000:.1f}"
 
 
 def print_throttled(rows: "list[Task]", zone: str, shape: TableOptions) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from events.codes import TaskState
 from events.columns import I64, distinct
+from events.words import plural
 from processors.lifecycle.causes import EndCause, Goal
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.rows import JobRow
@@ -53,7 +54,7 @@ class Differences:
             return f"instances of a batch job can be added to its {have} only"
         begun = np.flatnonzero(changed & (self._column(job_id, "traits") & Trait.BEGUN > 0))
         if len(begun):
-            return f"{len(begun)} instances would change that have begun already, the first is {begun[0]}"
+            return f"{plural(len(begun), 'instance')} would change that began before, the first is {begun[0]}"
         members = self._jobs[job_id].gang_min
         return f"the {members} instances of the gang can't be changed" if changed[:members].any() else ""
 

@@ -1,0 +1,63 @@
+"""The runs of a task as the API shows them."""
+
+import msgspec
+import numpy as np
+from sqlalchemy import Connection, select
+
+from events.codes import LIVE_TASKS, Outcome, TaskState
+from projections.queries.pages import Json, rows_of
+from projections.queries.run_details import run_details, task_details
+from projections.queries.tasks import EXITED, TASK_PLACES, columns_of, host_names, winners
+from projections.record_json import at
+from projections.views import tables
+from projections.views.rows import JobRow, PastRunRow
+
+ENDED = "ENDED"
+"""The state of a run that is over."""
+
+
+def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Json]:
+    """The runs of a task that are kept, the newest first: those that a host was told of."""
+    held = tables.past_runs
+    query = select(held).where(held.c.job_id == job.job_id, held.c.instance == instance).order_by(held.c.run.desc())
+    found: list[PastRunRow] = rows_of(connection, PastRunRow, query)
+    state, present = _present(connection, job, instance)
+    found = [*present, *found]
+    details = run_details(connection, job, [(instance, row.run) for row in found])
+    names = host_names(connection, {row.host for row in found})
+    preempted = any(row.outcome == Outcome.PREEMPTED for row in found)
+    won = winners(connection, job) if preempted else {}
+    out = []
+    for row in found:
+        winner = won.get((instance, row.run)) if row.outcome == Outcome.PREEMPTED else None
+        said, live = details.get((instance, row.run), {}), bool(present) and row is present[0] and state in LIVE_TASKS
+        shown = state if live else TaskState.NONE
+        out.append(
+            {
+                "run": row.run,
+                "state": TaskState(state).name if live else ENDED,
+                "version": row.version,
+                "host_id": names.get(row.host),
+                "outcome": Outcome(row.outcome).name if row.outcome else None,
+                "exit_code": row.exit_code if row.outcome in EXITED and row.exit_code >= 0 else None,
+                "reason": said.get("reason") or winner,
+                **task_details(job, shown, said),
+                "ordered_at": at(row.ordered_s * 1000),
+                "started_at": at(row.started_s * 1000),
+                "ended_at": at(row.ended_s * 1000),
+            }
+        )
+    return out
+
+
+def _present(connection: Connection, job: JobRow, instance: int) -> tuple[int, list[PastRunRow]]:
+    """The state of a task, and its last run if it is the one that the columns are about: a run that waits for a host
+    has none yet.
+    """
+    if job.base < 0 or instance >= job.instances:
+        return TaskState.NONE, []
+    column = columns_of(connection, job, np.array([instance]))[:, 0].tolist()
+    held = {name: column[place] for name, place in TASK_PLACES.items()}
+    kept = [field.name for field in msgspec.structs.fields(PastRunRow)][2:]
+    row = PastRunRow(job.job_id, instance, *(held[name] for name in kept))
+    return held["state"], [row] if row.host else []
