@@ -1,6 +1,6 @@
 """Overrides that were uploaded: kept for a while, and put into the jobs that name them."""
 
-from itertools import islice
+from itertools import takewhile
 
 import msgspec
 import numpy as np
@@ -88,7 +88,8 @@ class OverrideChunks:
 
     def due(self, now: int, limit: int) -> list[Event]:
         """At most `limit` chunks that are kept no longer."""
-        names = list(islice((name for name, at_ms in self._by_time.items() if at_ms + KEPT_MS <= now), limit))
+        due = takewhile(lambda item: item[1] + KEPT_MS <= now, self._by_time.items())
+        names = [name for _, name in sorted((at_ms, name) for name, at_ms in due)[:limit]]
         if not names:
             return []
         digests = tuple(map(bytes.fromhex, names))

@@ -170,6 +170,30 @@ TASK  STATE      RUN  VERSION  HOST  PORTS         EXIT  OUTCOME    REASON
     assert [each.query.get("page_token") for each in cell.asked] == [None, "more"]
 
 
+def test_the_runs_of_a_task(cli, cell):
+    first = {
+        "run": 1, "state": "ENDED", "version": 1, "host_id": "h1", "outcome": "FAILED", "exit_code": 137,
+        "reason": None, "health": None, "signal": "KILL", "out_of_memory": True, "cpu_ms": 1520, "memory_kib": 4096,
+        "ordered_at": "2026-08-21T10:41:07.000Z", "started_at": "2026-08-21T10:41:08.000Z",
+        "ended_at": "2026-08-21T10:44:18.000Z",
+    }  # fmt: skip
+    second = {
+        **first,
+        "run": 2,
+        "state": "ORDERED",
+        **dict.fromkeys(("outcome", "exit_code", "signal", "cpu_ms", "memory_kib", "started_at", "ended_at")),
+        "out_of_memory": False,
+    }
+    cell.answer("GET", "/v1/jobs/a/tasks/0/runs", {"runs": [second, first]})
+    code, shown, _ = cli("job", "runs", "a", "0", "--utc")
+    assert code == 0
+    assert [line.split() for line in shown.splitlines()] == [line.split() for line in (
+        "RUN STATE VERSION HOST EXIT OUTCOME CPU S MEMORY MIB ORDERED STARTED ENDED REASON",
+        "2 ORDERED 1 h1 - - - - 2026-08-21T10:41:07Z - - -",
+        "1 ENDED 1 h1 KILL FAILED 1.5 4 2026-08-21T10:41:07Z 2026-08-21T10:41:08Z 2026-08-21T10:44:18Z out of memory",
+    )]  # fmt: skip
+
+
 def test_the_history_of_a_job(cli, cell):
     events = [
         {"position": "paceline.jobs:0", "at": "2026-08-21T10:41:07.000Z", "machine": None, "round": None,
