@@ -126,6 +126,23 @@ def parts_of(whole: Resolved, bytes_max: int) -> list[Resolved]:
     return parts
 
 
+def whole(job: JobSubmitted, chunk: Chunks) -> JobSubmitted:
+    """A job with all its overrides in its own record. Raises `KeyError` where a chunk is missing."""
+    parts = [job, *(chunk(part.digest) for part in job.chunks)]
+    if len(parts) == 1:
+        return job
+    starts = np.cumsum([0, *(len(part.overrides) for part in parts[:-1])]).tolist()
+    override = [ints(part.override).astype(np.int64) + start for part, start in zip(parts, starts, strict=True)]
+    return msgspec.structs.replace(
+        job,
+        chunks=(),
+        overrides=tuple(each for part in parts for each in part.overrides),
+        override_first=b"".join(part.override_first for part in parts),
+        override_count=b"".join(part.override_count for part in parts),
+        override=pack_ints(np.concatenate(override)),
+    )
+
+
 def ranges_of(job: JobSubmitted) -> tuple[I64, I64, I64]:
     """The ranges of instances with an override in the record of a job, ascending: first instance, how many, and index
     of the override. Those that can't be are left out.

@@ -55,9 +55,11 @@ class JobRequests(Requests):
         params = {"state": state, "pool": pool, "label": labels, "page_size": page_size, "page_token": page_token}
         return self._get("/v1/jobs", params)
 
-    def job(self, job_id: str) -> Job:
-        """One job."""
-        return cast(Job, self._get(path_of("jobs", job_id)))
+    def job(self, job_id: str, overrides: bool = False) -> Job:
+        """One job, its spec if asked for with all `overrides`: of many it tells by itself only which instances have
+        some (`overrides_of`).
+        """
+        return cast(Job, self._get(path_of("jobs", job_id), {"overrides": "true"} if overrides else None))
 
     def tasks(self, job_id: str, state: str | None = None) -> Iterator[Task]:
         """The tasks of a job, in the order of their instances."""
@@ -109,7 +111,9 @@ class JobRequests(Requests):
         return self._command(job_id, "updates", wait, said, spec=dict(spec))
 
     def check_update(self, job_id: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """How a specification differs from that of a job; nothing is written. Raises what updating it would raise."""
+        """How a specification differs from that of a job, and how many instances it would change; nothing is written.
+        Raises what updating it would raise.
+        """
         path, body = path_of("jobs", job_id, "updates"), {"spec": dict(spec)}
         return cast(dict[str, Any], self._send("POST", path, params={"dry_run": "true"}, **json_body(body)).json())
 

@@ -265,6 +265,8 @@ class Diff(TypedDict("Diff", {"from": int})):
 
     to: int
     changes: list[Change]
+    more: int
+    """So many changes more there are."""
 
 
 class QueueLine(TypedDict):

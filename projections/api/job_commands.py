@@ -20,6 +20,7 @@ from events.codec import encode
 from events.codes import Code
 from events.columns import pack_ints
 from events.instance_ranges import PATTERN, read_ranges
+from events.override_chunks import name_of, reader
 from events.records.base import Event
 from events.records.jobs import (
     JobActionRequested,
@@ -28,6 +29,7 @@ from events.records.jobs import (
     JobUpdateRequested,
 )
 from events.spec import from_event
+from events.task_overrides import whole
 from projections.api.commands import CHANGED, FINE, Command, carry_out
 from projections.api.context import Context, Wait
 from projections.api.job_lookup import find_job, read_views
@@ -35,6 +37,8 @@ from projections.api.job_specs import checked_spec
 from projections.api.problems import ANSWERED, Problem
 from projections.queries import versions
 from projections.queries.resources import kinds_of
+from projections.queries.stored_chunks import stored_chunks
+from projections.queries.update_counts import instance_counts
 from projections.views.rows import AnswerRow
 
 DATA_MAX = 4096
@@ -168,10 +172,19 @@ def _update(router: APIRouter, context: Context) -> None:
 
         def look(connection: Connection) -> dict[str, Any]:
             job = find_job(connection, job_id)
-            before = versions.spec_of(connection, job.offset)
-            after = from_event(event, kinds_of(connection).units)
-            changes = list(versions.differences(before, after))
-            return {"job_id": job_id, "version": job.version or None, "changes": changes}
+            uploads, stored = {name_of(each): each.content for each in spec.chunks}, stored_chunks(connection)
+            uploaded = reader(uploads)
+            chunk = lambda name: uploaded(name) if name in uploads else stored(name)  # noqa: E731
+            accepted, units = job.base >= 0, kinds_of(connection).units
+            read = versions.whole_spec if accepted else versions.spec_of
+            before = read(connection, job.offset)
+            after = from_event(whole(event, chunk), units)
+            return {
+                "job_id": job_id,
+                "version": job.version or None,
+                "instances": instance_counts(connection, job, event, chunk) if accepted else None,
+                **versions.changes_json(before, after),
+            }
 
         found: dict[str, Any] = await run_in_threadpool(read_views, context, look)
         return JSONResponse(found, 200)

@@ -32,6 +32,6 @@ def find_job(connection: Connection, job_id: str) -> JobRow:
     return row
 
 
-def job_shown(connection: Connection, job_id: str) -> dict[str, Any]:
-    """A job as the API shows it. Raises a problem where there is none."""
-    return entities.job_json(connection, find_job(connection, job_id))
+def job_shown(connection: Connection, job_id: str, overrides: bool = False) -> dict[str, Any]:
+    """A job as the API shows it, if asked for with all its overrides. Raises a problem where there is none."""
+    return entities.job_json(connection, find_job(connection, job_id), overrides)

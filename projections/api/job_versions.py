@@ -56,8 +56,8 @@ def add_routes(router: APIRouter) -> None:
             job = find_job(connection, job_id)
             after = find_version(connection, job, to_version or job.version)
             before = find_version(connection, job, from_version or max(1, after.version - 1))
-            old, new = (versions.spec_of(connection, each.offset) for each in (before, after))
-            return {"from": before.version, "to": after.version, "changes": list(versions.differences(old, new))}
+            old, new = (versions.whole_spec(connection, each.offset) for each in (before, after))
+            return {"from": before.version, "to": after.version, **versions.changes_json(old, new)}
 
         return await read(look)
 

@@ -167,9 +167,13 @@ def _reads(router: APIRouter) -> None:
         return await read(look)
 
     @router.get("/{job_id}")
-    async def job(job_id: str, read: Reading) -> Response:
+    async def job(
+        job_id: str,
+        read: Reading,
+        overrides: Annotated[bool, Query(description="With overrides that came in chunks, not only whose.")] = False,
+    ) -> Response:
         """One job."""
-        return await read(lambda connection: job_shown(connection, job_id))
+        return await read(lambda connection: job_shown(connection, job_id, overrides))
 
     @router.get("/{job_id}/explanation")
     async def explanation(job_id: str, read: Reading) -> Response:

@@ -43,14 +43,15 @@ def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
     ]
 
 
-def job_json(connection: Connection, row: JobRow) -> Json:
-    """A job as the API shows it, with its spec."""
+def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Json:
+    """A job as the API shows it, with its spec, and in it all `overrides` even where they came in chunks."""
+    spec_of = versions.whole_spec if overrides and row.base >= 0 else versions.spec_of
     headline = explanation(connection, row)["headline"]
     update = versions.newest_updates(connection, [row]).get(row.job_id)
     return {
         **_job_json(row, headline, update),
         "next_wake_up": next_wake_up(connection, row, update),
-        "spec": versions.spec_of(connection, row.offset),
+        "spec": spec_of(connection, row.offset),
     }
 
 

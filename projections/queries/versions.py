@@ -1,6 +1,7 @@
 """Versions and updates of a job as the API shows them, and how two versions differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -13,14 +14,17 @@ from events.columns import ints
 from events.quantities import write_ms
 from events.records.jobs import JobSubmitted
 from events.spec import from_event
+from events.task_overrides import whole
 from projections.queries.pages import Json, Page, rows_of, some
 from projections.queries.resources import kinds_of
+from projections.queries.stored_chunks import stored_chunks
 from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import JobRow
 from projections.views.update_rows import UpdateRow, UpdateStepRow, VersionRow
 from projections.views.updates import first_version
 
+CHANGES_MAX = 1000
 POLICY_TIMES = ("healthy_ms", "promote_after_ms", "blocked_after_ms")
 
 
@@ -57,8 +61,29 @@ def submission(connection: Connection, offset: int) -> JobSubmitted:
 
 
 def spec_of(connection: Connection, offset: int) -> Json:
-    """The specification that was written at an offset, as users write it."""
+    """The specification that was written at an offset, as users write it; of overrides that were uploaded in chunks it
+    says only of which instances they are.
+    """
     return from_event(submission(connection, offset), kinds_of(connection).units)
+
+
+def whole_spec(connection: Connection, offset: int) -> Json:
+    """The same with all its overrides."""
+    return from_event(whole(submission(connection, offset), stored_chunks(connection)), kinds_of(connection).units)
+
+
+def changes_json(before: Json, after: Json) -> Json:
+    """The first changes between two whole specifications, and how many more there are."""
+    found = differences(_by_instances(before), _by_instances(after))
+    return {"changes": list(islice(found, CHANGES_MAX)), "more": sum(1 for _ in found)}
+
+
+def _by_instances(spec: Json) -> Json:
+    """A specification with its overrides by their instances, each of which has one: so they can be compared."""
+    if "overrides" not in spec:
+        return spec
+    parts = [dict(each) for each in spec["overrides"]]
+    return {**spec, "overrides": {part.pop("instances"): part for part in parts}}
 
 
 def differences(before: Any, after: Any, pointer: str = "") -> Iterator[Json]:

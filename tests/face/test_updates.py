@@ -104,11 +104,12 @@ def test_a_dry_run_shows_what_would_change(cli, cell, tmp_path):
         {"pointer": "/command", "from": ["ls"], "to": ["ls", "-l"]},
         {"pointer": "/owner", "from": "", "to": "x"},
     ]
-    cell.answer("POST", "/v1/jobs/web/updates?dry_run", {"job_id": "web", "version": 1, "changes": changes})
+    told = {"job_id": "web", "version": 1, "more": 0, "instances": {"added": 2, "updated": 3, "removed": 0}}
+    cell.answer("POST", "/v1/jobs/web/updates?dry_run", {**told, "changes": changes})
     code, out, _ = cli("job", "update", file(tmp_path), "--dry-run")
     assert (code, cell.writes()) == (0, [])
     assert [line.split() for line in out.splitlines()] == [
-        ["job", "web:", "2", "fields", "would", "change"],
+        "job web: 2 fields would change; instances: 2 added, 3 updated".split(),
         ["FIELD", "FROM", "TO"],
         ["/command", '["ls"]', '["ls",', '"-l"]'],
         ["/owner", "-", "x"],
@@ -179,9 +180,8 @@ def test_a_list_of_versions(cli, cell):
 
 
 def test_a_diff_of_versions_ends_with_3_where_they_differ(cli, cell):
-    cell.answer(
-        "GET", "/v1/jobs/a/diff", {"from": 1, "to": 2, "changes": [{"pointer": "/priority", "from": 0, "to": 5}]}
-    )
+    changes = [{"pointer": "/priority", "from": 0, "to": 5}]
+    cell.answer("GET", "/v1/jobs/a/diff", {"from": 1, "to": 2, "changes": changes, "more": 0})
     code, out, err = cli("job", "diff", "a", "--from", "1")
     assert (code, out.split(), err) == (3, ["FIELD", "FROM", "TO", "/priority", "0", "5"], "from version 1 to 2\n")
     assert cell.asked[-1].query == {"from": "1"}

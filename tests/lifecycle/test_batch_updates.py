@@ -41,7 +41,7 @@ def test_instances_of_a_batch_job_that_have_not_begun_get_other_overrides() -> N
     cell = Waiting()
 
     said = cell.update((1, ENV), (3, ENV))
-    assert one(said, CommandAnswered).message == "update 1 takes 2 instances to version 2"
+    assert one(said, CommandAnswered).message == "update 1 takes 2 instances to version 2: 2 updated, 2 unchanged"
     assert not of(said, RunsEnded)
     assert cell.column("version") == [1, 2, 1, 1]
     assert cell.column("target") == [2, 2, 2, 2]

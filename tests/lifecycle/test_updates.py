@@ -565,7 +565,7 @@ def test_queued_instances_take_another_shape_by_a_new_run_and_other_content_with
 def test_a_restart_is_an_update_of_equal_content() -> None:
     cell = Cell(update=policy(batch=4))
     answer = cell.act("restart", 1, 3, batch=1)
-    assert answer.message == "update 1 takes 2 instances to version 2, at most 1 at a time"
+    assert answer.message == "update 1 takes 2 instances to version 2, at most 1 at a time: 2 updated, 2 unchanged"
     assert cell.taken() == [[1], [3]]
     assert cell.running() == [1, 2, 1, 2]
     assert one(cell.said, UpdateStarted).kind == "restart"

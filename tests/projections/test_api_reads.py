@@ -150,6 +150,15 @@ def test_overrides_in_chunks_are_shown_and_leave_with_their_job(api):
                                              f"{chunk.first}" for chunk in spec.to_event("a").chunks)  # fmt: skip
     specs = [task["spec"] for task in api.get("/v1/jobs/a/tasks")["tasks"]]
     assert [each and each["env"] for each in specs] == [{"SHARD": f"{at}"} for at in range(6)] + [None]
+    assert api.get("/v1/jobs/a?overrides=true")["spec"]["overrides"] == overrides
+    other = {
+        **spec.model_dump(mode="json", exclude_defaults=True),
+        "overrides": [*overrides[:-1], {"instances": "5", "env": {"SHARD": "x"}}],
+    }
+    with patch.object(spec_overrides, "CHUNK_BYTES", 300):
+        told = api.client.post("/v1/jobs/a/updates?dry_run=true", json={"spec": other}).json()
+    assert told["changes"] == [{"pointer": "/overrides/5/env/SHARD", "from": "5", "to": "x"}]
+    assert told["instances"] == {"added": 0, "updated": 1, "removed": 0, "unchanged": 6}
     assert held() == {spec_overrides.name_of(chunk).hex() for chunk in uploads}
     api.cell.decide("lifecycle", OverridesDropped(digests=tuple(map(spec_overrides.name_of, uploads))))
     api.fold()

@@ -234,6 +234,7 @@ def test_a_wrong_specification_is_refused_with_all_that_is_wrong(service):
 def test_a_dry_run_of_an_update_shows_the_difference(service):
     told = service.client.post("/v1/jobs/a/updates?dry_run=true", json={"spec": NEW}).json()
     assert [each["pointer"] for each in told["changes"]] == ["/command", "/resources/cpu"]
+    assert told["instances"] == {"added": 0, "updated": 3, "removed": 0, "unchanged": 0}
     assert service.cell.log.bounds("paceline.jobs")[1] == 1
 
 
@@ -401,3 +402,29 @@ def test_a_task_that_is_updated_and_finds_no_room_is_the_first_reason(service):
     service.cell.decide("entitlement", admitted("a", (0,), 2))
     service.cell.decide("placement", unplaced("a"))
     assert [code for code, _ in explained(service)] == ["NO_HOST_FITS", "UPDATING"]
+
+
+def counts_of(service: Api, **changes: Any) -> dict[str, int]:
+    spec = {"pool": "/p", "command": ["true"], "resources": {"cpu": 1, "memory": "512MiB"}, **SERVICE, **changes}
+    told = service.client.post("/v1/jobs/a/updates?dry_run=true", json={"spec": spec}).json()
+    found: dict[str, int] = {name: count for name, count in told["instances"].items() if count}
+    return found
+
+
+def test_a_dry_run_counts_the_instances_that_would_be_added_updated_and_removed(service):
+    assert counts_of(service) == {"unchanged": 3}
+    assert counts_of(service, labels={"a": "b"}, priority=4) == {"unchanged": 3}
+    assert counts_of(service, instances=5, overrides=[{"instances": "0,4", "env": {"A": "1"}}]) == {
+        "added": 2,
+        "updated": 1,
+        "unchanged": 2,
+    }
+    assert counts_of(service, instances=1, command=["other"]) == {"updated": 1, "removed": 2}
+
+
+def test_a_dry_run_compares_with_what_each_instance_has(service):
+    service.cell.decide("lifecycle", started(1, asked(service, command=["true", "2"])), taken(1, 0))
+    service.cell.decide("lifecycle", progressed(1, 0, UpdateStep.DONE, pending=2, done=1))
+    service.fold()
+    assert counts_of(service, command=["true", "2"]) == {"updated": 2, "unchanged": 1}
+    assert counts_of(service) == {"updated": 1, "unchanged": 2}

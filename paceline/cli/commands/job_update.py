@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from events.bounds import INSTANCES_MAX, INT_MAX
+from events.words import plural
 from paceline.cli.commands.common import (
     DECIDED_S,
     cell_option,
@@ -88,9 +89,12 @@ def update(
         with answers(form, len(specs)) as report:
             for job_id, spec in specs.items():
                 checked = client.check_update(job_id, spec)
-                count = len(checked["changes"])
-                text = f"{count} field{'s' * (count != 1)} would change" if count else "nothing would change"
-                report(checked, job_id, f"job {job_id}: {text}")
+                count = len(checked["changes"]) + checked["more"]
+                text = f"{plural(count, 'field')} would change" if count else "nothing would change"
+                named = ", ".join(f"{many} {name}" for name, many in (checked["instances"] or {}).items() if many)
+                report(
+                    checked, job_id, f"job {job_id}: {text}; instances: {named}" if named else f"job {job_id}: {text}"
+                )
                 if form == "table":
                     print_changes(checked["changes"], TableOptions())
         return 0
@@ -109,7 +113,7 @@ def _specs(client: "Client", name: str) -> dict[str, dict[str, Any]]:
     from paceline.job_files import STDIN, SUFFIXES, read_jobs
 
     if name != STDIN and Path(name).suffix not in SUFFIXES and not Path(name).exists():
-        spec = dict(client.job(name)["spec"])
+        spec = dict(client.job(name, overrides=True)["spec"])
         if policy := spec.get("update"):
             spec["update"] = {**policy, "start_paused": False}  # that was said of one update
         return {name: spec}
@@ -238,7 +242,8 @@ def diff(client: "Client", job_id: str, before: int | None, after: int | None, f
     body = client.diff(job_id, before, after)
     changes = body["changes"]
     show(form, body, (each["pointer"] for each in changes), lambda: print_changes(changes, shape))
-    note(f"from version {body['from']} to {body['to']}")
+    more = f"; {plural(body['more'], 'field')} more differ" if body["more"] else ""
+    note(f"from version {body['from']} to {body['to']}{more}")
     return 3 if changes else 0
 
 

@@ -8,16 +8,18 @@ import numpy as np
 from events.codes import Code
 from events.columns import I64, ints, spread
 from events.records.base import Event
-from events.records.lifecycle import UpdatePaused, UpdatePromoted
+from events.records.lifecycle import UpdatePaused, UpdatePromoted, UpdateStarted
 from events.records.parts import Cause
 from events.topics import JOBS
 from events.words import plural
-from processors.lifecycle.lookups import Mask
 from processors.lifecycle.rows import ActionRow, JobRow, StopRow, UpdateAskRow
 from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
 from processors.lifecycle.updates.rows import VersionRow
 from processors.lifecycle.updates.updates import RESTART, Updates
 from processors.lifecycle.updates.versions import fixed_change, policy_for
+
+COUNTS = ("added", "updated", "removed", "unchanged")
+"""Of instances, in UpdateStarted."""
 
 
 class Answer(NamedTuple):
@@ -69,7 +71,7 @@ class UpdateCommands:
                 Code.NOT_UPDATABLE, "max_unavailable is 0, so no instance may be stopped for an update; raise it"
             )
         started = self._decisions.start(ask.job_id, "update", version, _cause(offset), jobs_offset=offset)
-        return self._begun(ask.job_id, row, changed, version, tuple(started), offset)
+        return self._begun(ask.job_id, row, version, tuple(started), offset)
 
     def act(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         """A job, or its update, is to do something."""
@@ -79,7 +81,6 @@ class UpdateCommands:
         self,
         job_id: str,
         row: JobRow,
-        changed: Mask,
         version: VersionRow,
         started: tuple[Event, ...],
         offset: int,
@@ -90,11 +91,14 @@ class UpdateCommands:
         if (open_ := self._updates.table.get(job_id)) is not None:
             message = f"update {number} takes its place"
             override = (self._decisions.end(job_id, open_, "ABORTED", Code.OVERRIDDEN, message, _cause(offset)),)
-        count = int(np.count_nonzero(changed)) + self._updates.differences.lacking(job_id, version.instances)
+        begun = next(each for each in started if isinstance(each, UpdateStarted))
+        count = begun.added + begun.updated + begun.removed
         most = min(version.policy.batch or count, version.max_unavailable or count)
         batch = f", at most {most} at a time" if most < count else ""
         start = "; it waits for resume" if version.policy.start_paused else ""
-        message = f"update {number} takes {plural(count, 'instance')} to version {wanted}{batch}{start}"
+        kinds = [f"{each} {name}" for name in COUNTS if (each := getattr(begun, name))]
+        counts = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
+        message = f"update {number} takes {plural(count, 'instance')} to version {wanted}{batch}{counts}{start}"
         return Answer(Code.DONE, message, (*override, *started), wanted, number)
 
     def _restart(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
@@ -111,8 +115,7 @@ class UpdateCommands:
         policy = msgspec.structs.replace(back_policy(version.policy), batch=max(0, ask.batch))
         version = msgspec.structs.replace(version, policy=policy_for(row.kind, policy))
         started = self._decisions.start(job_id, RESTART, version, _cause(offset), like=row.version, restarted=instances)
-        changed = self._updates.differences.changed(job_id, version, instances)
-        return self._begun(job_id, row, changed, version, tuple(started), offset)
+        return self._begun(job_id, row, version, tuple(started), offset)
 
     def _roll_back(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         job_id, versions = ask.job_id, self._updates.versions[ask.job_id]
@@ -129,7 +132,7 @@ class UpdateCommands:
                 Code.NOT_UPDATABLE, "max_unavailable is 0 there, so no instance may be stopped for it; update it first"
             )
         started = self._decisions.start(job_id, ROLL_BACK, version, _cause(offset), like=number)
-        return self._begun(job_id, row, changed, version, tuple(started), offset)
+        return self._begun(job_id, row, version, tuple(started), offset)
 
     def _before(self, job_id: str, row: JobRow) -> int:
         """The version before the present one."""
