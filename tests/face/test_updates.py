@@ -109,7 +109,7 @@ def test_a_dry_run_shows_what_would_change(cli, cell, tmp_path):
     code, out, _ = cli("job", "update", file(tmp_path), "--dry-run")
     assert (code, cell.writes()) == (0, [])
     assert [line.split() for line in out.splitlines()] == [
-        "job web: 2 fields would change; instances: 2 added, 3 updated".split(),
+        ["job", "web:", "2", "fields", "would", "change;", "instances:", "2", "added,", "3", "updated"],
         ["FIELD", "FROM", "TO"],
         ["/command", '["ls"]', '["ls",', '"-l"]'],
         ["/owner", "-", "x"],
