@@ -30,7 +30,7 @@ POLICY_TIMES = ("healthy_ms", "promote_after_ms", "blocked_after_ms")
 
 def versions(connection: Connection, job: JobRow) -> list[VersionRow]:
     """The versions of a job that are kept, the newest first; of one that isn't accepted there is none."""
-    if job.version < 2:
+    if not job.update:
         return [first_version(job)] if job.version else []
     held = tables.versions
     query = select(held).where(held.c.job_id == job.job_id).order_by(held.c.version.desc())

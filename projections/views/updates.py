@@ -77,7 +77,7 @@ class UpdateFold:
         row = self._cache.jobs.change(event.job_id)
         if row is None or row.base < 0:
             return
-        if row.version == 1 and event.version > 1:
+        if not row.update and event.from_version:
             self._cache.versions.put(first_version(row))
         offset, at, reason, data = self._command(moment, event)
         self._cache.versions.put(

@@ -428,3 +428,21 @@ def test_a_dry_run_compares_with_what_each_instance_has(service):
     service.fold()
     assert counts_of(service, command=["true", "2"]) == {"updated": 2, "unchanged": 1}
     assert counts_of(service) == {"updated": 1, "unchanged": 2}
+
+
+def test_a_job_that_its_first_update_creates_shows_that(service):
+    service.cell.accept("b", kind="stateless")
+    spec = service.cell.log.bounds("paceline.jobs")[1] - 1
+    created = {"job_id": "b", "kind": "create", "policy": UpdatePolicy(batch=1), "added": 3}
+    service.cell.decide("lifecycle", UpdateStarted(number=1, from_version=0, version=1, jobs_offset=spec, **created))
+    service.fold()
+    assert [(each["kind"], each["update"]) for each in service.get("/v1/jobs/b/versions")["versions"]] == [
+        ("create", 1)
+    ]
+    assert service.get("/v1/jobs/b")["update"]["instances"]["added"] == 3
+    at = asked(service, "b", command=["true", "2"])
+    second = started(1, at, "update")
+    service.cell.decide("lifecycle", msgspec.structs.replace(second, job_id="b", number=2))
+    service.fold()
+    kinds = [(each["version"], each["kind"]) for each in service.get("/v1/jobs/b/versions")["versions"]]
+    assert kinds == [(2, "update"), (1, "create")]
