@@ -2,6 +2,7 @@
 
 import pytest
 
+from events.spec import JobSpec
 from paceline.simulate.faults.injection import Faults
 from paceline.simulate.faults.trial import Trial
 from paceline.simulate.scenario.random_life import OF_JOBS, OF_UPDATES
@@ -13,6 +14,18 @@ ACTS = 40
 @pytest.mark.parametrize("seed", [*range(12), 50, 56])
 def test_updates_under_faults_break_no_promise(seed: int) -> None:
     Trial(draw_scenario(seed, ACTS), Faults(seed)).run()
+
+
+@pytest.mark.parametrize("seed", [1, 4, 7])
+def test_services_that_their_first_update_creates_break_no_promise(seed: int) -> None:
+    scenario = draw_scenario(seed, ACTS)
+    jobs = [_created(job) if job.kind in ("stateless", "stateful") else job for job in scenario.jobs]
+    assert jobs != scenario.jobs
+    Trial(scenario.model_copy(update={"jobs": jobs}), Faults(seed)).run()
+
+
+def _created(job: JobSpec) -> JobSpec:
+    return job.model_copy(update={"update": job.update.model_copy(update={"creation": True})})
 
 
 def test_enough_is_drawn() -> None:
