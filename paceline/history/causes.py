@@ -52,9 +52,8 @@ from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
 from events.rounds import accept
 from events.topics import MACHINES, rounds_of
+from paceline.history.named_runs import Run, runs_of
 
-Run = tuple[str, int, int]
-"""Job, instance, run."""
 Location = tuple[str, int, int]
 """Topic, offset, index in the round."""
 FACT = -1
@@ -67,8 +66,6 @@ FACTS = {
     "paceline.tasks": (RunsReported, HostInventory),
 }
 """The facts that name jobs or runs."""
-OF_A_GANG = (HostsReserved, PreemptionAsked, PreemptionRefused, TurnSet)
-"""Decisions that name the runs of one gang, or one run."""
 
 
 class Link(NamedTuple):
@@ -144,10 +141,8 @@ def _ends_the_gang_before(log: "Causes", location: Location, run: Run) -> bool:
 
 def _adds_it(log: "Causes", location: Location, run: Run) -> bool:
     """Whether it adds the instance, and this is its first run."""
-    event = log.at(location)
-    if not isinstance(event, InstancesChanged) or event.first_run != run[2]:
-        return False
-    return run[1] in instance_change(event).added
+    event: Any = log.at(location)
+    return event.first_run == run[2] and run[1] in instance_change(event).added
 
 
 def _takes_it(log: "Causes", location: Location, run: Run) -> bool:
@@ -346,24 +341,6 @@ class Causes:
         if location[0] == rounds_of(place.machine):
             return location[1:] < (round_.offset, place.index)
         return location[1] < round_.ends.get(location[0], 0)
-
-
-def runs_of(event: Event) -> list[Run]:
-    """The runs that a record names."""
-    each: Any = event
-    if isinstance(event, GangsUnplaced):
-        return [(each.job_id, each.instance, each.run)]
-    if isinstance(event, OF_A_GANG):
-        return [(each.job_id, instance, each.run) for instance in range(each.first, each.first + each.count)]
-    if not hasattr(event, "job_ids") or not hasattr(event, "run"):
-        return []
-    job, run = ints(each.job).tolist(), ints(each.run).tolist()
-    if hasattr(event, "first"):
-        first, count = ints(each.first).tolist(), ints(each.count).tolist()
-        rows = zip(job, first, count, run, strict=True)
-        return [(each.job_ids[at], start + more, r) for at, start, many, r in rows for more in range(many)]
-    rows_ = zip(job, ints(each.instance).tolist(), run, strict=True)
-    return [(each.job_ids[at], instance, number) for at, instance, number in rows_ if 0 <= at < len(each.job_ids)]
 
 
 def _ties(event: Event) -> Iterator[tuple[Run, tuple[Tie, ...]]]:

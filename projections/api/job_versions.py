@@ -22,6 +22,7 @@ Version = Annotated[int | None, Query(ge=1, le=INT_MAX)]
 
 def add_routes(router: APIRouter) -> None:
     """Adds them to the routes of jobs."""
+    _runs(router)
 
     @router.get("/{job_id}/versions")
     async def list_versions(job_id: str, read: Reading) -> Response:
@@ -61,19 +62,6 @@ def add_routes(router: APIRouter) -> None:
 
         return await read(look)
 
-    @router.get("/{job_id}/tasks/{instance}/runs")
-    async def list_runs(job_id: str, instance: Instance, read: Reading) -> Response:
-        """The runs of the task that are kept, the newest first: at most 100 that a host was told of."""
-
-        def look(connection: Connection) -> dict[str, Any]:
-            job = find_job(connection, job_id)
-            found = task_runs(connection, job, instance)
-            if not found and instance >= job.instances:
-                raise not_found("task", f"{instance} of job {job_id}")
-            return {"runs": found}
-
-        return await read(look)
-
     @router.get("/{job_id}/updates")
     async def list_updates(job_id: str, read: Reading) -> Response:
         """The updates of the job that are kept, the newest first."""
@@ -98,6 +86,21 @@ def add_routes(router: APIRouter) -> None:
             _find_update(connection, job_id, number)
             found = versions.update_steps(connection, job_id, number, page.size, after)
             return {"steps": found.items, "next_page_token": next_token(found.next, "steps", job_id, number)}
+
+        return await read(look)
+
+
+def _runs(router: APIRouter) -> None:
+    @router.get("/{job_id}/tasks/{instance}/runs")
+    async def list_runs(job_id: str, instance: Instance, read: Reading) -> Response:
+        """The runs of the task that are kept, the newest first: at most 100 that a host was told of."""
+
+        def look(connection: Connection) -> dict[str, Any]:
+            job = find_job(connection, job_id)
+            found = task_runs(connection, job, instance)
+            if not found and instance >= job.instances:
+                raise not_found("task", f"{instance} of job {job_id}")
+            return {"runs": found}
 
         return await read(look)
 

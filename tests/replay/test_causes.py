@@ -14,7 +14,8 @@ from events.records.rounds import RoundCommitted
 from events.topics import MACHINES, rounds_of
 from hostagent.fleet import Fleet
 from hostagent.gateway.component import Gateway
-from paceline.history.causes import Causes, Run, runs_of
+from paceline.history.causes import Causes
+from paceline.history.named_runs import Run, runs_of
 from tests.cell.world import Cell
 from tests.replay.past import past
 
