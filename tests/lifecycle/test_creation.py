@@ -86,6 +86,15 @@ def test_a_stop_of_the_whole_job_holds_its_creation_until_it_is_started() -> Non
     assert cell.ends() == [(1, "SUCCEEDED", "")]
 
 
+def test_instances_of_a_stateful_job_are_created_one_after_another() -> None:
+    cell = Cell(kind="stateful", update=creation(healthy_ms=HEALTHY_MS), on_silence="stop_after", stop_after_ms=10_000)
+
+    assert one(cell.said, UpdateStarted).policy.batch == 1
+    assert cell.running() == [1]
+    cell.wait(3 * HEALTHY_MS)
+    assert cell.taken() == [[0], [1], [2], [3]]
+
+
 def test_an_id_that_is_used_again_goes_on_with_higher_runs() -> None:
     cell = Cell()
     cell.act("delete", force=True)

@@ -6,6 +6,7 @@ from events.records.lifecycle import JobAccepted, UpdateStarted
 from events.records.parts import Cause, UpdatePolicy
 from events.topics import JOBS
 from processors.lifecycle.rows import SubmittedRow
+from processors.lifecycle.updates.versions import policy_for
 
 CREATE = "create"
 NUMBER = VERSION = 1
@@ -25,6 +26,7 @@ def without_instances(accepted: JobAccepted) -> JobAccepted:
 def created(offset: int, job: SubmittedRow, spec_hash: bytes) -> UpdateStarted:
     """The update that creates a job."""
     assert job.update is not None
+    policy = policy_for(job.kind, job.update)
     return UpdateStarted(
         job_id=job.job_id,
         number=NUMBER,
@@ -33,8 +35,8 @@ def created(offset: int, job: SubmittedRow, spec_hash: bytes) -> UpdateStarted:
         version=VERSION,
         jobs_offset=offset,
         spec_hash=spec_hash,
-        policy=UpdatePolicy(**msgspec.structs.asdict(job.update)),
-        paused=job.update.start_paused,
+        policy=UpdatePolicy(**msgspec.structs.asdict(policy)),
+        paused=policy.start_paused,
         added=job.instances,
         cause=Cause(topic=JOBS.name, offset=offset),
     )
