@@ -236,10 +236,9 @@ class TaskFold:
         columns = [self._cache.tasks[name][named.places] for name in OF_RUN]
         host, run, old = self._cache.tasks["host"][named.places], self._cache.tasks["run"][named.places], []
         for at in np.flatnonzero(host).tolist():
-            job_id, instance, number = named.jobs[named.job[at]].job_id, int(named.instance[at]), int(run[at])
-            self._cache.past_runs.add(job_id, instance, number, *(int(column[at]) for column in columns))
-            if number >= RUNS_KEPT:
-                old.append((job_id, instance, number - RUNS_KEPT))
+            task, number = (named.jobs[named.job[at]].job_id, int(named.instance[at])), int(run[at])
+            self._cache.past_runs.add(*task, number, *(int(column[at]) for column in columns))
+            old += [(*task, number - RUNS_KEPT)] if number >= RUNS_KEPT else []
         for kept in (self._cache.past_runs, self._cache.run_reports) if old else ():
             kept.delete("job_id = ? AND instance = ? AND run <= ?", old)
 
