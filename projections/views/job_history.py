@@ -30,7 +30,7 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.records.parts import Cause
-from events.records.placement import PreemptionAsked
+from events.records.placement import MatchingHostsChanged, PreemptionAsked
 from events.topics import JOBS, RANK
 from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
@@ -99,6 +99,8 @@ def _details(event: Event) -> Details:
     if isinstance(event, InstancesChanged):
         change = instance_change(event)
         return [(event.job_id, {"added": len(change.added), "removed": len(change.removed)})]
+    if isinstance(event, MatchingHostsChanged):
+        return _of_matching(event)
     if hasattr(event, "job_ids"):
         return _of_many(event)
     if hasattr(event, "job_id"):
@@ -108,6 +110,18 @@ def _details(event: Event) -> Details:
             detail["cause"] = _cause_text(cause)
         return [(event.job_id, detail)]
     return []
+
+
+def _of_matching(event: MatchingHostsChanged) -> Details:
+    """For each daemon how many hosts match it from now on, how many no longer, and some of them."""
+    job, host, matches = ints(event.job), ints(event.host), ints(event.matches)
+    out: Details = []
+    for index, job_id in enumerate(event.job_ids):
+        mine = job == index
+        some = [event.host_ids[number] for number in host[mine][:HOSTS_SHOWN].tolist()]
+        counts = {"match": int(matches[mine].sum()), "no_longer": int((matches[mine] == 0).sum())}
+        out.append((job_id, {**counts, "hosts": some}))
+    return out
 
 
 def _of_command(event: Command) -> dict[str, Any]:

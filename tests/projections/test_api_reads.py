@@ -9,7 +9,7 @@ from events.codes import Outcome, RunReport
 from events.columns import pack_ints, pack_longs
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.lifecycle import HostReconciled, JobRejected, OverridesDropped, RunsAvailable
-from events.records.placement import HostAvoided, HostLost, HostTrusted
+from events.records.placement import HostAvoided, HostLost, HostTrusted, MatchingHostsChanged
 from events.records.tasks import RunsReported
 from events.spec import JobSpec
 from events.topics import ALL
@@ -254,6 +254,22 @@ def test_a_suspected_host_is_shown_with_why_and_until_when(api):
     api.fold()
     host = api.get("/v1/hosts/h1")
     assert (host["state"], host["suspected"]) == ("UP", None)
+
+
+def test_the_history_of_a_daemon_says_which_hosts_match(api):
+    api.cell.accept("d")
+    changed = MatchingHostsChanged(
+        job_ids=("d",),
+        host_ids=("h1", "h2", "h3"),
+        host_session=pack_longs([1, 1, 1]),
+        job=pack_ints([0, 0, 0]),
+        host=pack_ints([2, 0, 1]),
+        matches=pack_ints([1, 0, 1]),
+    )
+    api.cell.decide("placement", changed)
+    api.fold()
+    [event] = [each for each in api.get("/v1/jobs/d/history")["events"] if each["event"] == "MatchingHostsChanged"]
+    assert event["detail"] == {"match": 2, "no_longer": 1, "hosts": ["h3", "h1", "h2"]}
 
 
 def test_what_runs_on_a_host(api):
