@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import processors.lifecycle.host_reports as host_reports
+import processors.lifecycle.suspects as suspects
 import processors.lifecycle.task_rules as task_rules
 import processors.lifecycle.updates.decisions as decisions
 import processors.lifecycle.updates.updates as updates
@@ -30,6 +31,10 @@ from processors.lifecycle.updates.decisions import UpdateDecisions
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.updates.window import Room, width
+from processors.placement import avoidance
+from processors.placement.avoidance import Avoidance
+from processors.placement.hosts import Hosts as PlacementHosts
+from processors.placement.hosts import Phase
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -196,6 +201,23 @@ def deleted_though_it_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InstanceCommands, "_delete", forced)
 
 
+def suspected_hosts_used(patch: pytest.MonkeyPatch) -> None:
+    """What a host is suspected of is written down, and tasks are put there all the same."""
+    up = property(lambda self: np.isin(self.phase, (Phase.UP, Phase.SUSPECTED)))
+    patch.setattr(PlacementHosts, "up", up)
+
+
+def one_job_is_enough(patch: pytest.MonkeyPatch) -> None:
+    """All failures of a job count for a host."""
+    patch.setattr(suspects, "OF_A_JOB", suspects.FAILURES)
+
+
+def suspected_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """A host that is suspected is never trusted again."""
+    patch.setattr(Avoidance, "next_wakeup", lambda self: None)
+    patch.setattr(avoidance, "AVOIDED_MS", 1 << 40)
+
+
 class Planted(NamedTuple):
     """The scenario in which a bug is found, and what is said then, in part."""
 
@@ -226,5 +248,8 @@ PLANTED: dict[Plant, Planted] = {
     held_jobs_go_on: Planted("held-jobs", "whose job is held"),
     stopped_ones_run_again: Planted("stop-and-start-by-ranges", "which a user has stopped"),
     lost_runs_count: Planted("retries-exhausted", "by itself, which no host has said"),
+    suspected_hosts_used: Planted("suspected-host", "which is avoided"),
+    one_job_is_enough: Planted("suspected-host", "host good-1 is SUSPECTED"),
+    suspected_for_ever: Planted("suspected-host", "host bad-1 is SUSPECTED"),
     deleted_though_it_runs: Planted("deleted-jobs", "job runs tasks RUNNING 0"),
 }

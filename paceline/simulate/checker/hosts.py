@@ -11,7 +11,7 @@ from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import GangsQueued, HostReconciled, InstancesChanged, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Constraint, TaskShape
-from events.records.placement import GangsReturned, HostLost, HostRemoved, TasksPlaced
+from events.records.placement import GangsReturned, HostAvoided, HostLost, HostRemoved, HostTrusted, TasksPlaced
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
@@ -42,6 +42,8 @@ class Host:
     reconciled: int = 0
     silent: bool = False
     lost: bool = False
+    avoided: bool = False
+    """Whether only tasks that belong to it are put there."""
     offer: HostOffered | None = None
     used: Counter[str] = field(default_factory=Counter)
     ports: set[int] = field(default_factory=set)
@@ -125,12 +127,12 @@ class Hosts:
         return [task for task, (_, at, _) in self._held.items() if at == host_id]
 
     def is_up(self, host_id: str) -> bool:
-        """Whether a host may take something."""
+        """Whether a host may take something, of whatever job."""
         host = self.hosts.get(host_id)
         return (
             host is not None
             and host.offer is not None
-            and not (host.lost or host.silent)
+            and not (host.lost or host.silent or host.avoided)
             and host.reconciled == host.session
         )
 
@@ -148,6 +150,8 @@ class Hosts:
             elif isinstance(event, HostLost):
                 self._host(event.host_id).lost = True
                 self._homes.given_up(event.host_id)
+            elif isinstance(event, HostAvoided | HostTrusted):
+                self._host(event.host_id).avoided = isinstance(event, HostAvoided)
             elif isinstance(event, HostRemoved):
                 self._homes.removed(event.host_id)
                 self._remove(event.host_id, round_)
