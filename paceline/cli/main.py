@@ -81,7 +81,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 def cli() -> None:
-    """Paceline schedules batch and stateless jobs on one cluster and keeps every decision as an event."""
+    """Paceline schedules batch jobs, services and daemons on one cluster and keeps every decision as an event."""
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

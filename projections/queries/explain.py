@@ -171,6 +171,9 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
         yield _said(disruption, _SENTENCES[disruption.code].format(**counted(disruption.tasks)))
     if situation.update is not None:
         yield from _of_update(situation.update, disruption)
+    if job.kind == "daemon" and job.state == "PENDING" and not job.tasks:
+        text = "no host meets the constraints of the daemon, which has a task on each that does"
+        yield reason(Code.CONSTRAINT_MISMATCH, text, job.submitted_ms, "placement") | {"of": 0}
     if job.state == "SUBMITTED":
         yield _unknown(job.tasks, job.submitted_ms)
 

@@ -22,6 +22,8 @@ PAGES = (
     "CONTRIBUTING.md",
     "docs/reasons.md",
     "docs/sharing.md",
+    "docs/updates.md",
+    "docs/jobs.md",
     "docs/architecture.md",
     "docs/simulate.md",
     "docs/replay.md",

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from events.codes import Code, Outcome, TaskState
 from events.columns import pack_ints, pack_longs
@@ -22,7 +23,20 @@ from events.records.placement import GangsReturned, HostsReserved
 from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.queries.explain import tier_of
-from tests.projections.cell import CORE, admitted, dump, ended, held, preempted, queued, ranges, runs, unplaced
+from tests.projections.cell import (
+    CORE,
+    accepted,
+    admitted,
+    dump,
+    ended,
+    held,
+    job,
+    preempted,
+    queued,
+    ranges,
+    runs,
+    unplaced,
+)
 
 CPU = {"cpu": 1000}
 NEAR = (NearMiss(host_id="h17", lacks={"cpu": 500, "memory": 2048}),)
@@ -495,3 +509,12 @@ def test_every_code_has_a_tier():
     assert {tier_of(code) for code in Code} == {"job", "pool", "shape", "now", "hosts", "cell"}
     assert tier_of(Code.NOT_YET_EVALUATED) == "cell"
     assert tier_of("A_CODE_OF_LATER") == "cell"
+
+
+def test_a_daemon_that_no_host_matches_says_so(api):
+    api.cell.host()
+    at = api.cell.submit("a", kind="daemon")
+    api.cell.decide("lifecycle", replace(accepted(job("a", kind="daemon"), at)[0], instances=0))
+    code, actor, message = told(api)
+    assert (code, actor) == ("CONSTRAINT_MISMATCH", "you")
+    assert message.startswith("no host meets the constraints of the daemon")
