@@ -71,7 +71,7 @@ class InstanceCommands:
     def _hold(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         held = ask.action == "hold"
         if row.held == held:
-            return Answer(Code.REPEATED, f"the job is {'held' if held else 'not held'}")
+            return Answer(Code.REPEATED, f"the job is {'held already' if held else 'not held'}")
         waiting = row.counts[TaskState.QUEUED] + row.counts[TaskState.BACKOFF]
         tasks = plural(waiting, "waiting task")
         message = f"holding {tasks} until the job is released" if held else f"queueing {tasks}"
