@@ -8,12 +8,12 @@ from events.codes import TaskState
 from events.columns import I64
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.rows import JobRow
-from processors.lifecycle.task_table import PLACED
+from processors.lifecycle.task_table import GANG_WAIT, PLACED
 from processors.lifecycle.tasks import Tasks
 from processors.state.seconds import elapsed, milliseconds
 
-IN_USE = (TaskState.QUEUED, PLACED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
-"""The states of tasks that count against `max_running`."""
+IN_USE = (GANG_WAIT, TaskState.QUEUED, PLACED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
+"""The states of tasks that count against `max_running`: a gang that is to go again keeps its places."""
 
 
 class Gates:

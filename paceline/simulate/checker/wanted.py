@@ -69,7 +69,7 @@ class Wanted:
                 for each in ranges_of(event):
                     for task in each.tasks():
                         self._may_run(task, each.run, round_)
-                        self._goes(task, round_)
+                        self._goes(task, each.gang, round_)
             case RunsOrdered():
                 for task, run in runs_of(event):
                     self._may_run(task, run, round_)
@@ -92,11 +92,12 @@ class Wanted:
         if task[0] in self._held:
             raise Violation(f"{round_} goes on with {task} run {run}, whose job is held")
 
-    def _goes(self, task: Task, round_: Round) -> None:
+    def _goes(self, task: Task, gang: bool, round_: Round) -> None:
+        """A task goes to the queue; those of a gang do so together, whoever else is on the way."""
         job_id, instance = task
         if job_id in self._most:
             self._busy[job_id].add(instance)
-            if len(self._busy[job_id]) > self._most[job_id]:
+            if not gang and len(self._busy[job_id]) > self._most[job_id]:
                 raise Violation(
                     f"{round_} has {len(self._busy[job_id])} tasks of {job_id} go, not {self._most[job_id]}"
                 )
