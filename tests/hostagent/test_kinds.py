@@ -213,6 +213,30 @@ def test_a_volume_is_kept_after_its_job_until_a_user_removes_it(site: Site) -> N
     assert not list((site.folder / "h1" / "volumes").iterdir())
 
 
+def test_a_service_is_updated_in_place_on_all_its_hosts(site: Site) -> None:
+    for host_id in ("h1", "h2"):
+        site.start_agent(host_id)
+
+    def service(word: str) -> JobSubmitted:
+        command = ("sh", "-c", f'echo {word} $PACELINE_TASK $PACELINE_HOST >> "{site.folder}/said"; exec sleep 600')
+        return JobSubmitted(
+            job_id="j", pool="/p", kind="stateless", instances=4, command=command, strategy="spread",
+            resources={"cpu": 1000, "memory": 1}, max_unavailable=2, update=UpdatePolicy(batch=2, healthy_ms=0),
+        )  # fmt: skip
+
+    def said(word: str) -> set[str]:
+        lines = (site.folder / "said").read_text().splitlines() if (site.folder / "said").exists() else []
+        return {line.partition(" ")[2] for line in lines if line.startswith(word)}
+
+    site.until(lambda: site.known("h1") and site.known("h2"))
+    site.cell.append(service("one"))
+    site.until(lambda: site.states() == ["RUNNING"] * 4 and len(said("one")) == 4)
+    site.command(JobUpdateRequested, job_id="j", spec=encode(service("two")))
+    site.until(lambda: len(said("two")) == 4)
+    assert said("two") == said("one")
+    assert {line.split()[1] for line in said("two")} == {"h1", "h2"}
+
+
 def test_a_daemon_follows_hosts_that_come_and_go(site: Site) -> None:
     for host_id in ("h1", "h2"):
         site.start_agent(host_id, role="web")

@@ -10,7 +10,9 @@ from starlette.testclient import TestClient
 from events.codec import decode
 from events.log.memory import MemoryLog
 from events.records.entitlement import PoolAnswered
+from events.records.hosts import HostVolumes
 from events.records.lifecycle import JobRejected
+from events.records.parts import Volume
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined, PoolRemoved
 from projections.api.cell_router import create_cells_app
@@ -233,6 +235,19 @@ def test_hosts_pools_and_skipped_records_of_all_cells(two):
     assert [(pool["path"], pool["cell"]) for pool in two.get("/v1/pools")["pools"]] == [("/p0", 0), ("/p1", 1)]
     skipped = all_pages(two, "/v1/log/quarantine?page_size=3", "records", "offset")
     assert skipped == [[(0, 0), (0, 1), (1, 0)], [(1, 1)]]
+
+
+def test_volumes_of_all_cells(two):
+    for number, host in ((1, "a"), (0, "b")):
+        two.cells[number].cell.host(host)
+        volumes = tuple(Volume("db", 0, name, 5) for name in ("data", "wal"))
+        two.cells[number].cell.fact(HostVolumes(host_id=host, session=1, volumes=volumes))
+        two.cells[number].fold()
+    pages = [[("data", 1), ("wal", 1), ("data", 0)], [("wal", 0)]]
+    assert all_pages(two, "/v1/volumes?page_size=3", "volumes", "name") == pages
+    assert all_pages(two, "/v1/volumes?host=b", "volumes", "name") == [[("data", 0), ("wal", 0)]]
+    body = {"job_id": "db", "instance": 0, "name": "data"}
+    assert two.client.post("/v1/hosts/a/volume-removals", json=body).headers["log-cell"] == "1"
 
 
 def test_a_page_over_cells_that_is_cut_short_loses_nothing(two, monkeypatch):

@@ -161,7 +161,10 @@ release = action("release", "releases", "Release jobs that are held.", "is relea
 @cell_option
 @with_client
 def delete(client: "Client", ids: tuple[str, ...], force: bool, said: "Said", form: str) -> None:
-    """Delete jobs: the cell forgets them at once, the log keeps their history."""
+    """Delete jobs: the cell forgets them at once, the log keeps their history.
+
+    Volumes of their tasks stay on the hosts until they are removed by `paceline volume remove`.
+    """
     otherwise = "is being deleted" if force else "is deleted"
     _act(client, ids, form, otherwise, lambda each: client.delete_job(each, force, DECIDED_S, **said))
 
