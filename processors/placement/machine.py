@@ -199,8 +199,8 @@ class Placement:
         """
         units = Budget(budget)
         out = self._operate(now, units) if caught_up else []
-        if units.left <= 0:
-            return out
+        if units.left <= 0 or any(isinstance(event, HostAvoided) for event in out):
+            return out  # nothing is placed on a host before it is known to be avoided
         changed = self.hosts.capacity_changed()
         if changed:
             out.append(changed)

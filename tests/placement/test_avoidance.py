@@ -27,6 +27,17 @@ def test_nothing_new_is_put_on_a_suspected_host_until_ten_minutes_have_passed() 
     assert (one(said, HostTrusted).code, hosts_of(said)) == (Code.TIME_PASSED, {("b", 0, 1): "h0"})
 
 
+def test_what_fails_on_a_host_and_makes_it_suspected_does_not_go_there_again() -> None:
+    """Its next run waits in the same round."""
+    world = cell()
+    world.run("a", 6)
+    world.busy = True
+    world.end(("a", 0, 1), kept=1)
+    world.requeue(("a", 0, 1, 2, 0))
+    world.busy = False
+    assert hosts_of(world.suspect("h0")) == {}
+
+
 def test_what_runs_on_a_suspected_host_goes_on() -> None:
     world = cell()
     world.run("a", 6)
