@@ -60,6 +60,7 @@ LEFT_OUT = """\
 Peloton had these; Paceline leaves them out on purpose.
 
 * Executors of one's own, init containers and groups of containers in one task.
+* Groups of a directory (LDAP) that own a job: `owner` is a name, and access is by the token of the cell.
 * A listing of the files of a task. Its output is kept and shown (`paceline job logs`).
 * Container images and secrets: tasks are processes of the host so far.
 * Jobs that depend on others, or start at a time: whatever submits jobs can wait (`paceline job wait`).
