@@ -28,6 +28,7 @@ from processors.lifecycle.task_table import LOST, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
 from processors.lifecycle.updates.commands import Answer
 from processors.lifecycle.updates.decisions import UpdateDecisions
+from processors.lifecycle.updates.differences import Differences
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.updates.window import Room, width
@@ -72,12 +73,12 @@ def canary_of_all(patch: pytest.MonkeyPatch) -> None:
 
 def all_are_changed(patch: pytest.MonkeyPatch) -> None:
     """An update takes instances of which nothing changes."""
-    changed = Updates.changed
+    changed = Differences.changed
 
-    def each(self: Updates, job_id: str, version: VersionRow, restarted: I64 | None = None) -> Mask:
+    def each(self: Differences, job_id: str, version: VersionRow, restarted: I64 | None = None) -> Mask:
         return np.ones_like(changed(self, job_id, version, restarted))
 
-    patch.setattr(Updates, "changed", each)
+    patch.setattr(Differences, "changed", each)
 
 
 def overrides_left_out(patch: pytest.MonkeyPatch) -> None:
@@ -244,7 +245,7 @@ PLANTED: dict[Plant, Planted] = {
     started_is_healthy: Planted("health-checks", "its health check has not passed"),
     runs_without_limit: Planted("run-limits", "job long is RUNNING"),
     others_outlive_the_controller: Planted("controllers", "job ends is RUNNING"),
-    one_more_runs: Planted("run-limits", "job few tasks RUNNING 3"),
+    one_more_runs: Planted("run-limits", "has 3 tasks of few go, not 2"),
     held_jobs_go_on: Planted("held-jobs", "whose job is held"),
     stopped_ones_run_again: Planted("stop-and-start-by-ranges", "which a user has stopped"),
     lost_runs_count: Planted("retries-exhausted", "by itself, which no host has said"),
