@@ -63,7 +63,7 @@ _SENTENCES: dict[str, str] = {
     Code.WAITING_FOR_PREEMPTION: "{tasks} wait{s} for others that are asked to leave",
     Code.NO_HOST_FITS: "{tasks} find{s} no room on any host now",
     Code.HELD_FOR_OTHERS: "{tasks} wait{s}: what is free on hosts is kept for others",
-    Code.HOSTS_SUSPECTED: "{tasks} would fit on hosts only that are suspected and avoided for a time",
+    Code.HOSTS_SUSPECTED: "{tasks} find{s} room only on suspected hosts, which are avoided for a time",
     Code.NO_HOSTS: "{tasks} wait{s} because the cell has no host that takes tasks",
     Code.BACKOFF: "{tasks} wait{s} before {it} {is} tried again",
     Code.SLA_BUDGET_SPENT: "{tasks} shall leave, but the SLA of the job allows no more unavailable instances now",

@@ -36,7 +36,7 @@ JOB_COMMANDS = ("stop", "priority", "update", *JOB_ACTIONS)
 """Events about a job that was submitted."""
 EVENTS = (
     *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell"),
-    *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "lose", "heal"),
+    *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "lose", "heal"),
 )
 JobCommand = Job | SomeInstances | Restart | Deletion | PriorityChange | ScenarioJob
 """What a command is about: a job, and what it says of it."""
@@ -83,6 +83,7 @@ class TimedAction(ScenarioPart):
     leaves: Host | None = Field(default=None, description="For good.")
     confirm_loss: Host | None = Field(default=None, description="An operator says that a silent host is lost.")
     remove: Host | None = Field(default=None, description="An operator removes a host that has left.")
+    clear: Host | None = Field(default=None, description="An operator clears a suspected host.")
     lose: Annotated[str, Field(description=f"The process of one of {', '.join(PARTS)} is gone.")] | None = None
     heal: Annotated[str, Field(description="A new process takes its place.")] | None = None
 
@@ -113,7 +114,7 @@ class TimedAction(ScenarioPart):
 
     def host(self) -> str | None:
         """The host or group that it names."""
-        names = (self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove)
+        names = (self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove, self.clear)
         return next((name for name in names if name is not None), None)
 
 

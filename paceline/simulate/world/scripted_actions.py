@@ -7,7 +7,7 @@ from typing import NamedTuple
 from events.codec import encode
 from events.columns import pack_ints
 from events.instance_ranges import read_ranges
-from events.records.hosts import HostLossConfirmed, HostRemovalRequested
+from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
 from events.records.pools import PoolRemoved
 from paceline.simulate.scenario.job_commands import Deletion, PriorityChange, Restart, SomeInstances
@@ -24,6 +24,10 @@ class Action(NamedTuple):
 
     at_ms: int
     do: Callable[[], object]
+
+
+OfHost = type[HostLossConfirmed | HostRemovalRequested | HostClearRequested]
+"""What an operator says of a host."""
 
 
 def actions(scenario: Scenario, cell: SimulatedCell) -> Iterator[Action]:
@@ -79,6 +83,8 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             return partial(_say_of, cell, hosts, name, command_id, HostLossConfirmed)
         case TimedAction(remove=name) if name is not None:
             return partial(_say_of, cell, hosts, name, command_id, HostRemovalRequested)
+        case TimedAction(clear=name) if name is not None:
+            return partial(_say_of, cell, hosts, name, command_id, HostClearRequested)
     return partial(hosts.fail, event.fails or event.leaves or "")
 
 
@@ -105,8 +111,6 @@ def _job_command(action: str, about: JobCommand, command_id: str, seed: int) -> 
     )
 
 
-def _say_of(
-    cell: SimulatedCell, hosts: Hosts, name: str, command_id: str, fact: type[HostLossConfirmed | HostRemovalRequested]
-) -> None:
+def _say_of(cell: SimulatedCell, hosts: Hosts, name: str, command_id: str, fact: OfHost) -> None:
     for host_id in hosts.host_ids(name):
         cell.append(fact(host_id=host_id, command_id=f"{command_id}-{host_id}"), host_id.encode())
