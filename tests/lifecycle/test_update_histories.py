@@ -30,6 +30,7 @@ from tests.lifecycle.naive.updates import TAKEN
 from tests.lifecycle.watch import Watch
 from tests.machines import columns, of
 
+KINDS = ("stateless", "stateless", "batch", "stateful")
 HOSTS = ("h1", "h2", "h3")
 NUMBERS = st.integers(0, 1000)
 POLICIES = st.builds(
@@ -43,6 +44,7 @@ POLICIES = st.builds(
     promote_after_ms=st.sampled_from([0, 3_000]),
     start_paused=st.sampled_from([False, False, False, True]),
     blocked_after_ms=st.sampled_from([0, 0, 10_000]),
+    creation=st.sampled_from([False, False, True]),
 )
 
 
@@ -63,6 +65,7 @@ def specs(draw: st.DrawFn) -> Spec:
 
 
 INSTANCES = st.one_of(st.none(), st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True))
+OFTEN, SELDOM = st.sampled_from([True, True, False]), st.sampled_from([False, False, False, True])
 OLD = st.sampled_from([0, 0, 0, 1])
 """How much older than the present one a run or a session is."""
 REPORTS = (RunReport.STARTED, RunReport.STARTED, RunReport.HEALTHY, RunReport.EXITED)
@@ -83,6 +86,7 @@ def submitted(kind: str, spec: Spec, retries: int) -> JobSubmitted:
         resources={"cpu": spec.cpu},
         priority=spec.priority,
         max_unavailable=spec.max_unavailable,
+        **({"on_silence": "stop_after", "stop_after_ms": 20_000} if kind == "stateful" else {}),
         retries_max=retries,
         health=HealthCheck("command", ("true",)) if spec.health else None,
         update=UpdatePolicy(**asdict(spec.policy)),
@@ -99,21 +103,32 @@ class Histories(RuleBasedStateMachine):
         self.sessions = dict.fromkeys(HOSTS, 1)
         self.job: Job
         self.watch: Watch
+        self.kind, self.health = "", False
         self.spec: Spec
         self.seen = 0
         """How many decisions were looked at."""
         self.last: tuple[str, Any, tuple[Any, ...]] | None = None
         """The last command."""
 
-    @initialize(spec=specs(), kind=st.just("stateless"), health=st.booleans())
-    def submit(self, spec: Spec, kind: str, health: bool) -> None:
-        """A job, without an update policy for its beginning."""
-        self.spec = Spec(instances=spec.instances, max_unavailable=spec.max_unavailable, health=health)
-        self.job = Job(kind, self.spec, self.world.now)
+    @initialize(spec=specs(), kind=st.sampled_from(KINDS), health=st.booleans(), retries=st.integers(0, 2), up=OFTEN)
+    def submit(self, spec: Spec, kind: str, health: bool, retries: int, up: bool) -> None:
+        """A job, whose instances run already or are still to be placed."""
+        self.kind, self.health = kind, health
+        self.spec = self.fitting(replace(spec, priority=0))
+        self.job = Job(kind, self.spec, self.world.now, retries)
         self.watch = Watch()
         self.seen = len(self.world.said)
-        self.world.fact("paceline.jobs", submitted(kind, self.spec, 0))
+        self.world.fact("paceline.jobs", submitted(kind, self.spec, retries))
         self.go()
+        if up:
+            self.everybody_answers("h1", False)
+
+    def fitting(self, spec: Spec) -> Spec:
+        """What the job can be; of what runs are made from only services change, and creation is theirs."""
+        if self.kind == "batch":
+            policy = replace(spec.policy, creation=False)
+            return replace(spec, max_unavailable=None, special=0, policy=policy, health=self.health)
+        return replace(spec, health=self.health)
 
     def go(self) -> None:
         """Both decide, unless inputs pile up, and are compared."""
@@ -148,30 +163,39 @@ class Histories(RuleBasedStateMachine):
             assert counts == (job.pending, *(job.count(step) for step in TAKEN))
             assert (update.paused, update.promoted) == (job.update.paused, job.update.promoted)
 
-    def rows(self) -> list[tuple[int, ...]]:
+    def rows(self) -> list[tuple[Any, ...]]:
         """Of each instance that there is what the machine holds of it."""
-        names = ("state", "run", "goal", "version", "target", "step", "verdict", "causes", "failures")
+        names = (
+            "state",
+            "run",
+            "goal",
+            "version",
+            "target",
+            "step",
+            "verdict",
+            "causes",
+            "failures",
+            "host_failures",
+            "pin",
+        )
         found = zip(*(self.world.machine.updates.column("a", name).tolist() for name in names), strict=True)
         rows = []
-        for at, (state, run, goal, version, target, step, verdict, causes, failures) in enumerate(found):
+        for at, (state, run, goal, version, target, step, verdict, causes, *rest) in enumerate(found):
             waits = causes & EndCause.IN_ORDER and not causes & EndCause.PREEMPT
             said = (step & STEP, step & INHERITED > 0, verdict, causes & ~EndCause.IN_ORDER, waits > 0)
             if (state, goal) != (TaskState.NONE, Goal.RUN):
-                rows.append((at, state, run, goal, version, target, *said, 0 if state in ENDED_TASKS else failures))
+                failures, host_failures, pin = rest
+                home = self.world.machine.hosts.named(pin)[0] if pin else ""
+                counted = (failures, host_failures) if state not in ENDED_TASKS else ()
+                rows.append((at, state, run, goal, version, target, *said, home, *counted))
         return rows
 
     @staticmethod
-    def row(one: Instance) -> tuple[int, ...]:
+    def row(one: Instance) -> tuple[Any, ...]:
         """The same of one of the naive job."""
-        said = (
-            one.step,
-            one.inherited,
-            one.verdict,
-            sum(one.causes),
-            one.ordered_away,
-            0 if one.over else one.failures,
-        )
-        return (one.at, one.state, one.run, one.goal, one.version, one.target, *said)
+        said = (one.step, one.inherited, one.verdict, sum(one.causes), one.ordered_away, one.home)
+        counted = () if one.over else (one.failures, one.host_failures)
+        return (one.at, one.state, one.run, one.goal, one.version, one.target, *said, *counted)
 
     def pick(self, number: int, *states: int) -> Instance | None:
         """An instance in one of some states, or any; None: there is none."""
@@ -197,14 +221,6 @@ class Histories(RuleBasedStateMachine):
         ranges = columns_of([(at, 1) for at in instances or ()])
         self.command(name, JobActionRequested(action=action, **self.fields(expected), **ranges, **more), *said)
 
-    @precondition(lambda self: self.last is not None)
-    @rule()
-    def say_it_again(self) -> None:
-        """The last command comes once more."""
-        assert self.last is not None
-        name, fact, said = self.last
-        self.command(name, fact, *said)
-
     @rule(instances=INSTANCES, expected=st.sampled_from([0, 0, 0, 1]))
     def stop(self, instances: list[int] | None, expected: int) -> None:
         ranges = columns_of([(at, 1) for at in instances or ()])
@@ -214,24 +230,23 @@ class Histories(RuleBasedStateMachine):
     def start(self, instances: list[int] | None, expected: int) -> None:
         self.act("start", "start", instances, expected=expected, instances=instances)
 
-    @rule(held=st.booleans())
-    def hold(self, held: bool) -> None:
-        self.act("hold" if held else "release", "hold", held)
-
-    @rule(force=st.booleans(), really=st.sampled_from([False, False, False, True]))
-    def delete(self, force: bool, really: bool) -> None:
-        if not force or really:
-            self.act("delete", "delete", force, force=force)
-
-    @rule(priority=st.integers(0, 2))
-    def prioritise(self, priority: int) -> None:
-        fact = JobPriorityRequested(**self.fields(), priority=priority)
-        self.command("prioritise", fact, priority)
+    @rule(what=st.sampled_from(["hold", "release", "release", "again", "priority", "delete"]), sure=SELDOM)
+    def command_the_job(self, what: str, sure: bool) -> None:
+        """Hold, release, another priority, the last command once more; seldom the job is deleted."""
+        if what in ("hold", "release"):
+            self.act(what, "hold", what == "hold")
+        elif what == "priority":
+            self.command("prioritise", JobPriorityRequested(**self.fields(), priority=int(sure)), int(sure))
+        elif what == "delete" and (sure or not self.world.busy):
+            self.act("delete", "delete", sure, force=sure)
+        elif what == "again" and self.last is not None:
+            name, fact, said = self.last
+            self.command(name, fact, *said)
 
     @rule(spec=specs(), again=st.sampled_from([False, False, True]), expected=st.sampled_from([0, 0, 0, 1]))
     def update(self, spec: Spec, again: bool, expected: int) -> None:
         """Another specification, or the same again."""
-        self.spec = self.spec if again else replace(spec, health=self.spec.health)
+        self.spec = self.spec if again else self.fitting(spec)
         said = encode(submitted(self.job.kind, self.spec, self.job.retries))
         self.command("change", JobUpdateRequested(**self.fields(expected), spec=said), self.spec)
 
@@ -243,13 +258,13 @@ class Histories(RuleBasedStateMachine):
     def roll_back(self, version: int) -> None:
         self.act("roll_back", "roll_back", version, version=version)
 
-    @rule(paused=st.booleans())
-    def pause(self, paused: bool) -> None:
-        self.act("pause" if paused else "resume", "pause", paused)
-
-    @rule(action=st.sampled_from(["promote", "abort"]))
-    def promote_or_abort(self, action: str) -> None:
-        self.act(action, action)
+    @rule(action=st.sampled_from(["pause", "resume", "resume", "promote", "abort"]))
+    def command_the_update(self, action: str) -> None:
+        """Pause, resume, promote or abort."""
+        if action in ("pause", "resume"):
+            self.act(action, "pause", action == "pause")
+        else:
+            self.act(action, action)
 
     # Placement, hosts, sla.
 
@@ -334,18 +349,36 @@ class Histories(RuleBasedStateMachine):
 
     @rule(number=NUMBERS, old=OLD)
     def preempt(self, number: int, old: int) -> None:
-        """Entitlement wants the room of a run."""
-        if one := self.pick(number):
+        """Entitlement wants the room of a run; what waits for the instance before it has none."""
+        one = self.pick(number)
+        if one is not None and not one.behind:
             self.job.preempted(one.at, one.run - old)
             self.world.preempt(("a", one.at, one.run - old))
             self.go()
 
-    @rule(host=st.sampled_from(HOSTS), fails=st.sampled_from([False, False, False, True]))
+    @rule(host=st.sampled_from(HOSTS), fails=SELDOM, seconds=st.sampled_from([0, 0, 5, 20]))
+    def goes_on(self, host: str, fails: bool, seconds: int) -> None:
+        """Whatever waits for somebody goes on, for a time."""
+        self.everybody_answers(host, fails)
+        for _ in range(seconds // 5):
+            self.wait(5)
+            self.everybody_answers(host, fails)
+
+    @rule(seconds=st.sampled_from([5, 20]))
+    def crashes(self, seconds: int) -> None:
+        """What runs the newest version exits as soon as it starts, and again after its back-off."""
+        for _ in range(seconds // 5):
+            for one in self.job.all():
+                if one.state in LIVE_TASKS and one.version == self.job.number and not self.job.gone:
+                    self.reported(one, one.run, RunReport.EXITED, 1, one.host, self.sessions[one.host])
+            self.everybody_answers("h1", False)
+            self.wait(5)
+
     def everybody_answers(self, host: str, fails: bool) -> None:
-        """Whatever waits for somebody goes on, until nothing does or it has failed."""
-        for _ in range(12):
+        """Placement, hosts and sla answer until nothing waits for them, or for long enough."""
+        for _ in range(8):
             waiting = [one for one in self.job.all() if self.waits(one)]
-            if self.job.gone or not waiting:
+            if self.job.gone or self.world.busy or not waiting:
                 return
             for one in waiting:
                 self.answer(one, host, fails)

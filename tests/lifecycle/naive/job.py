@@ -5,7 +5,7 @@ from typing import Any
 
 from events.codes import Code, TaskState
 from processors.lifecycle.causes import EndCause, Goal
-from tests.lifecycle.naive.parts import Instance, Spec, Version, back_policy
+from tests.lifecycle.naive.parts import Instance, Policy, Spec, Version, back_policy
 from tests.lifecycle.naive.updates import Updates
 
 KNOWN_COMMANDS = 8
@@ -67,7 +67,8 @@ class Job(Updates):
         for one in found:
             one.goal = Goal.RUN
             if one.over:
-                one.run, one.state, one.failures, one.admitted = one.run + 1, TaskState.BACKOFF, 0, False
+                one.run, one.state, one.admitted = one.run + 1, TaskState.BACKOFF, False
+                one.failures = one.host_failures = 0
             elif one.state != TaskState.STOPPING:
                 one.causes.discard(EndCause.STOP)
         return Code.DONE
@@ -113,7 +114,7 @@ class Job(Updates):
 
     def change(self, spec: Spec) -> Code:
         """The job gets another specification."""
-        before, version = self.version.spec, Version(spec, spec.policy)
+        before, version = self.version.spec, Version(spec, self._policy(spec.policy))
         if self.kind == "batch" and (spec.instances < before.instances or self._other_content(spec)):
             return Code.NOT_UPDATABLE
         changed = self.changed(version)
@@ -133,13 +134,18 @@ class Job(Updates):
         self.start_update(kind, version, restarted)
         return Code.DONE
 
+    def _policy(self, policy: Policy) -> Policy:
+        """Instances of a stateful job are updated one after another."""
+        return replace(policy, batch=1) if self.kind == "stateful" else policy
+
     def restart(self, instances: list[int] | None, batch: int) -> Code:
         """Instances, or all, get a new run of the same content."""
         if self.kind == "batch" or self.sla == 0:
             return Code.NOT_UPDATABLE
         if self._named(instances) is None:
             return Code.INVALID_SPEC
-        version = Version(self.version.spec, replace(back_policy(self.version.policy), batch=batch))
+        policy = self._policy(replace(back_policy(self.version.policy), batch=batch))
+        version = Version(self.version.spec, policy)
         self.start_update("restart", version, list(range(self.highest)) if instances is None else instances)
         return Code.DONE
 

@@ -22,6 +22,7 @@ class Policy:
     promote_after_ms: int = 0
     start_paused: bool = False
     blocked_after_ms: int = 0
+    creation: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,16 @@ class Instance:
     ordered_away: bool = False
     """It is in an order to preempt it that may not go yet."""
     failures: int = 0
+    host_failures: int = 0
+    unstarted: set[str] = field(default_factory=set)
+    """The hosts that couldn't start it, one after another."""
     due: int | None = None
     ready: int | None = None
     host: str = ""
+    home: str = ""
+    """The host that it is bound to."""
+    behind: bool = False
+    """It waits for the instance before it."""
     admitted: bool = False
     step: Step = Step.NONE
     inherited: bool = False

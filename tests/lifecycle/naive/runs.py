@@ -1,6 +1,7 @@
 """The runs of a job."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from events.codes import ENDED_TASKS, LIVE_TASKS, Code, JobState, RunReport, TaskState
 from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
@@ -13,6 +14,8 @@ START_DEADLINE_MS, STOP_DEADLINE_MS = 600_000, 70_000
 UNPLANNED = {EndCause.REMOVE, EndCause.STOP, EndCause.HEALTH, EndCause.START_LATE, EndCause.HOLD}
 PLANNED = {EndCause.PREEMPT, EndCause.UPDATE}
 TAKES_ADMISSION = {EndCause.REMOVE, EndCause.STOP, EndCause.HOLD, EndCause.PREEMPT}
+RETRIES_SYSTEM = 10
+HOSTS_MAX = 3
 WAITING = (TaskState.BACKOFF, TaskState.QUEUED, PLACED)
 OWN_ENDS = (RunReport.EXITED, RunReport.NOT_STARTED, RunReport.VANISHED)
 
@@ -26,20 +29,24 @@ class Runs:
         self.now = now
         self.number = 1
         """The number of its newest version."""
-        self.versions = {1: Version(spec, spec.policy)}
-        self.instances = {at: Instance(at, 1, 1, 1) for at in range(spec.instances)}
-        self.highest = spec.instances
+        policy = replace(spec.policy, batch=1) if kind == "stateful" else spec.policy
+        self.versions = {1: Version(spec, policy)}
+        created = spec.policy.creation
+        self.instances = {} if created else {at: Instance(at, 1, 1, 1) for at in range(spec.instances)}
+        self.highest = len(self.instances)
         """Its highest instance plus 1, as ranges of commands may name it."""
         self.run_floor = 0
         self.state = JobState.PENDING
         self.priority = spec.priority
         self.stopping = self.held = self.deleting = self.gone = self.forgotten = False
         self.done_commands: list[str] = []
-        self.updates = 0
-        self.update: Update | None = None
+        self.updates = int(created)
+        self.update = Update(1, "create", 0, policy, now, spec.policy.start_paused) if created else None
         self.ended_updates: list[tuple[int, str, str]] = []
         self.answers: list[Code] = []
         self.commands: list[Callable[[], Code]] = []
+        for one in self.all()[1:] if kind == "stateful" else ():
+            one.state, one.behind = TaskState.BACKOFF, True
 
     @property
     def version(self) -> Version:
@@ -166,7 +173,8 @@ class Runs:
         ends = one.causes & (UNPLANNED | PLANNED)
         if one.report > RunReport.STARTED or (one.state in WAITING and ends):
             return self._end
-        if one.state == TaskState.BACKOFF and not self.held and (one.due is None or self._is_due(one)):
+        waits = self.held or one.behind or not (one.due is None or self._is_due(one))
+        if one.state == TaskState.BACKOFF and not waits:
             return self._queue
         if one.state == PLACED:
             return self._order
@@ -190,9 +198,18 @@ class Runs:
 
     def _order(self, one: Instance) -> None:
         one.state, one.due = TaskState.ORDERED, self.now + START_DEADLINE_MS
+        if self.kind == "stateful":
+            one.home = one.host
 
     def _available(self, one: Instance) -> None:
         one.state, one.due, one.report, one.ready = TaskState.RUNNING, None, 0, self.now
+        self._up_or_over(one)
+
+    def _up_or_over(self, one: Instance) -> None:
+        """The instance behind it may start."""
+        behind = self.instances.get(one.at + 1)
+        if behind is not None:
+            behind.behind = False
 
     def _stop(self, one: Instance) -> None:
         one.state, one.due = TaskState.STOPPING, self.now + STOP_DEADLINE_MS
@@ -215,44 +232,59 @@ class Runs:
         own = one.report in OWN_ENDS
         fine = one.report == RunReport.EXITED and one.exit_code == 0
         lost = one.report in (RunReport.SILENCED, LOST)
-        unwell = not own and not lost and self._fails_by_cause(one)
-        failed = (own and not fine) or unwell
+        cause = None if own or lost else min(one.causes, default=None)
+        failed = (own and not fine) or cause in (EndCause.HEALTH, EndCause.START_LATE)
+        faulty = failed and self._is_hosts_fault(one, cause)
         if one.goal is Goal.REMOVE:
             following: int = TaskState.NONE
-        elif self.kind == "batch" and fine:
+        elif fine and (self.kind == "batch" or one.goal is Goal.STOP):
             following = TaskState.SUCCEEDED
-        elif one.goal is Goal.STOP and own:
-            following = TaskState.SUCCEEDED if fine else TaskState.FAILED
         elif one.goal is Goal.STOP:
-            following = TaskState.FAILED if unwell else TaskState.KILLED
-        elif self.kind == "batch" and failed and one.failures >= self.retries:
+            following = TaskState.FAILED if failed else TaskState.KILLED
+        elif failed and not self._has_retries(one, faulty):
             following = TaskState.FAILED
         else:
             following = TaskState.BACKOFF
-        self._next_run(one, following, counts=failed or (fine and self.kind != "batch"), lost=lost)
-
-    @staticmethod
-    def _fails_by_cause(one: Instance) -> bool:
-        """Whether the strongest cause is a failure of its run."""
-        return min(one.causes, default=EndCause.HOLD) in (EndCause.HEALTH, EndCause.START_LATE)
-
-    def _next_run(self, one: Instance, following: int, counts: bool, lost: bool) -> None:
-        recovered = self.kind != "batch" and one.ready is not None and one.ready <= self.now - BACKOFF_MAX_MS
-        moves_on = one.step is Step.FLIGHT and one.version != one.target
-        failures = (0 if recovered else one.failures) + 1
-        own = one.report in OWN_ENDS
-        replaced = not own and not lost and min(one.causes, default=None) is EndCause.UPDATE
-        one.admitted = following == TaskState.BACKOFF and one.state != TaskState.QUEUED and not self.held
-        one.admitted &= (counts or replaced) and not one.causes & TAKES_ADMISSION and not self._asks_more(one)
-        one.due = None
-        if counts and not moves_on and following != TaskState.NONE:
-            one.failures = failures
-            if following == TaskState.BACKOFF and self.kind != "batch":
-                one.due = self.now + min(BACKOFF_MS << (failures - 1), BACKOFF_MAX_MS)
-        one.state = following
-        one.run += following == TaskState.BACKOFF
+        again = following == TaskState.BACKOFF
+        counts = again and (failed or fine)
+        one.admitted = one.state != TaskState.QUEUED and not self.held and not self._asks_more(one)
+        one.admitted &= (counts or (again and cause is EndCause.UPDATE)) and not one.causes & TAKES_ADMISSION
+        one.due, one.behind = None, False
+        if counts and not (one.step is Step.FLIGHT and one.version != one.target):
+            self._count(one, faulty)
+        if one.report == RunReport.NOT_STARTED and again:
+            one.unstarted.add(one.host)
+        else:
+            one.unstarted.clear()
+        one.state, one.run = following, one.run + again
         one.causes, one.report, one.verdict, one.ordered_away = set(), 0, SlaVerdict.NONE, False
         one.ready, one.host = None, ""
+        if one.over:
+            self._up_or_over(one)
+
+    def _is_hosts_fault(self, one: Instance, cause: EndCause | None) -> bool:
+        """Whether a failure of a batch job is its host's. What three hosts can't start is at fault itself."""
+        if self.kind != "batch":
+            return False
+        if one.report == RunReport.NOT_STARTED:
+            return len({*one.unstarted, one.host}) < HOSTS_MAX
+        return one.report == RunReport.VANISHED or cause is EndCause.START_LATE
+
+    def _has_retries(self, one: Instance, faulty: bool) -> bool:
+        if self.kind != "batch":
+            return True
+        return one.host_failures < RETRIES_SYSTEM if faulty else one.failures < self.retries
+
+    def _count(self, one: Instance, faulty: bool) -> None:
+        """A failure counts, and the next run waits: of a batch job where the host is at fault."""
+        recovered = self.kind != "batch" and one.ready is not None and one.ready <= self.now - BACKOFF_MAX_MS
+        failures = 0 if recovered else one.host_failures if faulty else one.failures
+        if faulty:
+            one.host_failures = failures + 1
+        else:
+            one.failures = failures + 1
+        if faulty or self.kind != "batch":
+            one.due = self.now + min(BACKOFF_MS << failures, BACKOFF_MAX_MS)
 
     def _asks_more(self, one: Instance) -> bool:
         return self._cpu(one.target) > self._cpu(one.version)

@@ -130,11 +130,11 @@ class Updates(Runs):
     def _step(self, one: Instance, policy: Policy) -> Step:
         if one.step not in TAKEN:
             return one.step
+        if self.kind == "batch":
+            return Step.DONE
         if one.goal is not Goal.RUN:
             return Step.DONE if one.over or one.state == TaskState.NONE else one.step
         if one.version == one.target and self._is_up(one, policy):
-            return Step.DONE
-        if self.kind == "batch":
             return Step.DONE
         return Step.BAD if one.failures >= policy.max_attempts else one.step
 
@@ -186,7 +186,7 @@ class Updates(Runs):
     def _width(self, update: Update) -> int:
         everything = self.pending + sum(self.count(step) for step in TAKEN)
         most = update.policy.batch or everything
-        return min(most, self.sla) if self.sla else most
+        return min(most, self.sla) if self.sla and update.kind != "create" else most
 
     def _deferred(self) -> list[Instance]:
         """Instances that are taken and that sla doesn't let go."""
@@ -262,7 +262,7 @@ class Updates(Runs):
         if one.state in (TaskState.QUEUED, PLACED) and not other:
             one.version = one.target
         elif one.state == TaskState.BACKOFF:
-            one.due = None
+            one.due = None  # what is behind another one still waits for that
             if one.admitted and self._asks_more(one):
                 one.note(EndCause.UPDATE)
         elif one.state in (TaskState.QUEUED, PLACED) or one.up:
