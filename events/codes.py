@@ -183,6 +183,8 @@ class Code(StrEnum):
     """A field is to change that stays as it is for as long as the job lives."""
     NO_UPDATE = "NO_UPDATE"
     """No update of the job is in progress."""
+    NO_CANARY = "NO_CANARY"
+    """The update of the job has no canary to be promoted."""
     MAX_FAILURES = "MAX_FAILURES"
     """So many instances failed on the new version that the update failed."""
     STALLED = "STALLED"

@@ -396,7 +396,7 @@ class Histories(RuleBasedStateMachine):
         elif one.state in LIVE_TASKS:
             ready = RunReport.HEALTHY if self.spec.health else RunReport.STARTED
             ends = RunReport.EXITED if fails else ready
-            report = RunReport.STOPPED if one.state == TaskState.STOPPING else ends
+            report = RunReport.STOPPED if one.state == TaskState.STOPPING and not fails else ends
             self.reported(one, one.run, report, 1, one.host, self.sessions[one.host])
 
     # Time.

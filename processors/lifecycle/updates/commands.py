@@ -154,9 +154,10 @@ class UpdateCommands:
         update = self._updates.table.get(ask.job_id)
         if update is None:
             return _no_update(ask.job_id)
-        if not update.policy.canary or update.promoted:
-            why = "was promoted already" if update.promoted else "has no canary"
-            return Answer(Code.REPEATED, f"update {update.number} {why}", update=update.number)
+        if not update.policy.canary:
+            return Answer(Code.NO_CANARY, f"update {update.number} has no canary", update=update.number)
+        if update.promoted:
+            return Answer(Code.REPEATED, f"update {update.number} was promoted already", update=update.number)
         decided = UpdatePromoted(job_id=ask.job_id, number=update.number, cause=_cause(offset))
         message = f"{plural(update.pending, 'instance')} to follow the canary of {update.policy.canary}"
         return Answer(Code.DONE, message, (decided,), update=update.number)

@@ -171,7 +171,9 @@ class Job(Updates):
         """The others follow the canary."""
         if self.update is None:
             return Code.NO_UPDATE
-        if not self.update.policy.canary or self.update.promoted:
+        if not self.update.policy.canary:
+            return Code.NO_CANARY
+        if self.update.promoted:
             return Code.REPEATED
         self.update.promoted, self.update.waits, self.update.progressed = True, None, self.now
         return Code.DONE
