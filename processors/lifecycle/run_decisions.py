@@ -228,9 +228,15 @@ OVERDUE: Mapping[int, Overdue] = {
 _WHAT = table(OVERDUE.get(state, 0) for state in range(STATES))
 
 
+def deadline_of(state: Any) -> I64:
+    """What the deadlines of runs in these states are of; 0: they have none."""
+    found: I64 = _WHAT.take(state)
+    return found
+
+
 def overdue(arena: Arena, slots: I64, due_ms: int, lookup: RunLookup) -> RunsOverdue:
     """That runs have taken longer than they may; `due_ms`: the first of their deadlines."""
-    what = _WHAT.take(arena["state"][slots])
+    what = deadline_of(arena["state"][slots])
     return RunsOverdue(**packed(run_columns(arena, slots, lookup)), what=pack_ints(what), cause=Cause(due_ms=due_ms))
 
 

@@ -14,6 +14,7 @@ from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.preemption_orders import PreemptionOrders
+from processors.lifecycle.run_decisions import deadline_of
 from processors.lifecycle.stateful import Stateful
 from processors.lifecycle.suspects import Suspects
 from processors.lifecycle.task_ports import TaskPorts
@@ -99,14 +100,15 @@ class RunEffects:
         self._orders.stopping(slots)
 
     def _overdue(self, event: RunsOverdue, now: int) -> None:
+        """Runs that went on by another decision of the same round have another deadline since."""
         slots, present = self._runs.named(event)
-        what = ints(event.what)[present]
-        self._tasks.arena.set("due", slots[present], 0)
-        limit = self._jobs.gangs.with_members(slots[present][what == Overdue.RUN_LIMIT])
+        slots, what = slots[present], ints(event.what)[present]
+        late = deadline_of(self._tasks.arena["state"][slots]) == what
+        self._tasks.note("due", slots[late], 0)
+        limit = self._jobs.gangs.with_members(slots[what == Overdue.RUN_LIMIT])
         self._tasks.record_event(TaskEvent.RUN_LIMIT, limit)
-        self._tasks.record_event(TaskEvent.START_LATE, slots[present][what == Overdue.START])
-        self._suspects.disobeyed(slots[present][what == Overdue.STOP])
-        self._tasks.touch(slots[present])
+        self._tasks.record_event(TaskEvent.START_LATE, slots[late & (what == Overdue.START)])
+        self._suspects.disobeyed(slots[what == Overdue.STOP])
 
     def _move(self, event: RunsOrdered | RunsAvailable) -> I64:
         """Takes the tasks that a decision names to its next state, as the table has it."""

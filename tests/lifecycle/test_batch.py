@@ -250,3 +250,19 @@ def test_a_gang_goes_first_under_max_running() -> None:
 def test_a_controller_under_max_running_is_a_range_of_its_own() -> None:
     said = World().submit("a", instances=4, controller=True, max_running=3)
     assert ranges_of(one(said, GangsQueued)) == [("a", 0, 1, 1, 0), ("a", 1, 2, 1, 0)]
+
+
+def test_a_run_that_goes_on_as_its_deadline_passes_has_the_deadline_of_what_follows() -> None:
+    """A process that was down decides on both at once."""
+    world = World()
+    world.submit("a", instances=2, max_runtime_ms=5_000)
+    world.place(("a", 0, 1), ("a", 1, 1))
+    world.busy = True
+    world.stop_some("a", (0, 1))
+    world.report(RunReport.STARTED, ("a", 1, 1))
+    world.now += 700_000
+    world.busy = False
+    said = world.quiet()
+    assert [ints(each.kill).tolist() for each in of(said, RunsStopping)] == [[]], "it has its grace"
+    said = world.later(5_000)
+    assert runs_of(one(said, RunsStopping)) == [("a", 1, 1)], "the other one has had its time"

@@ -70,6 +70,6 @@ def test_from_then_on_sla_is_asked_or_is_not() -> None:
     assert changed is not None
     world.decided(changed)
     assert runs_of(one(world.preempt(("a", 0, 1)), DisruptionAsked)) == [("a", 0, 1)]
-    world.decided(JobSlaChanged(job_id="a", max_unavailable=None))
-    said = world.peer("sla", allowed(("a", 0, 1)))
-    assert runs_of(one(said, RunsStopping)) == [("a", 0, 1)], "sla lets go whom nobody protects any more"
+    said = world.decided(JobSlaChanged(job_id="a", max_unavailable=None))
+    assert runs_of(one(said, RunsStopping)) == [("a", 0, 1)], "nobody protects it any more"
+    assert world.peer("sla", allowed(("a", 0, 1))) == []

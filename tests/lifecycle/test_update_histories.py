@@ -22,7 +22,9 @@ from events.records.parts import HealthCheck, TaskOverride, UpdatePolicy
 from events.records.placement import HostLost
 from events.records.tasks import HostInventory, RunsReported
 from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
+from processors.lifecycle.tasks import HELD
 from processors.lifecycle.updates.steps import INHERITED, STEP
+from processors.state.seconds import second
 from tests.lifecycle.harness import World, allowed, columns_of, deferred
 from tests.lifecycle.naive.job import Job
 from tests.lifecycle.naive.parts import Instance, Policy, Spec
@@ -32,6 +34,11 @@ from tests.machines import columns, of
 
 KINDS = ("stateless", "stateless", "batch", "stateful")
 HOSTS = ("h1", "h2", "h3")
+COMPARED = (
+    *("state", "run", "goal", "version", "target", "step", "verdict", "causes", "pin"),
+    *("failures", "host_failures", "due", "admitted"),
+)
+"""Columns of the machine."""
 NUMBERS = st.integers(0, 1000)
 POLICIES = st.builds(
     Policy,
@@ -39,7 +46,7 @@ POLICIES = st.builds(
     max_failures=st.sampled_from([0, 1, 2, 3]),
     max_attempts=st.sampled_from([1, 1, 2]),
     roll_back=st.booleans(),
-    healthy_ms=st.sampled_from([0, 0, 5_000]),
+    healthy_ms=st.sampled_from([0, 5_000]),
     canary=st.sampled_from([0, 0, 0, 1, 2]),
     promote_after_ms=st.sampled_from([0, 3_000]),
     start_paused=st.sampled_from([False, False, False, True]),
@@ -64,8 +71,10 @@ def specs(draw: st.DrawFn) -> Spec:
     )
 
 
-INSTANCES = st.one_of(st.none(), st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True))
+INSTANCES = st.one_of(st.none(), st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True))
 OFTEN, SELDOM = st.sampled_from([True, True, False]), st.sampled_from([False, False, False, True])
+SECONDS = st.sampled_from([0, 5, 20, 20])
+EXPECTED = st.sampled_from([0, 0, 0, 0, 1, 2])
 OLD = st.sampled_from([0, 0, 0, 1])
 """How much older than the present one a run or a session is."""
 REPORTS = (RunReport.STARTED, RunReport.STARTED, RunReport.HEALTHY, RunReport.EXITED)
@@ -105,6 +114,8 @@ class Histories(RuleBasedStateMachine):
         self.watch: Watch
         self.kind, self.health = "", False
         self.spec: Spec
+        self.broken: set[int] = set()
+        """Versions that exit as soon as they are started."""
         self.seen = 0
         """How many decisions were looked at."""
         self.last: tuple[str, Any, tuple[Any, ...]] | None = None
@@ -165,37 +176,24 @@ class Histories(RuleBasedStateMachine):
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Of each instance that there is what the machine holds of it."""
-        names = (
-            "state",
-            "run",
-            "goal",
-            "version",
-            "target",
-            "step",
-            "verdict",
-            "causes",
-            "failures",
-            "host_failures",
-            "pin",
-        )
-        found = zip(*(self.world.machine.updates.column("a", name).tolist() for name in names), strict=True)
+        found = zip(*(self.world.machine.updates.column("a", name).tolist() for name in COMPARED), strict=True)
         rows = []
-        for at, (state, run, goal, version, target, step, verdict, causes, *rest) in enumerate(found):
+        for at, (state, run, goal, version, target, step, verdict, causes, pin, *rest) in enumerate(found):
             waits = causes & EndCause.IN_ORDER and not causes & EndCause.PREEMPT
             said = (step & STEP, step & INHERITED > 0, verdict, causes & ~EndCause.IN_ORDER, waits > 0)
+            home = self.world.machine.hosts.named(pin)[0] if pin else ""
             if (state, goal) != (TaskState.NONE, Goal.RUN):
-                failures, host_failures, pin = rest
-                home = self.world.machine.hosts.named(pin)[0] if pin else ""
-                counted = (failures, host_failures) if state not in ENDED_TASKS else ()
-                rows.append((at, state, run, goal, version, target, *said, home, *counted))
+                rest = rest if state not in ENDED_TASKS else []
+                rows.append((at, state, run, goal, version, target, *said, home, *rest))
         return rows
 
     @staticmethod
     def row(one: Instance) -> tuple[Any, ...]:
         """The same of one of the naive job."""
         said = (one.step, one.inherited, one.verdict, sum(one.causes), one.ordered_away, one.home)
-        counted = () if one.over else (one.failures, one.host_failures)
-        return (one.at, one.state, one.run, one.goal, one.version, one.target, *said, *counted)
+        due = HELD if one.behind else 0 if one.due is None else second(one.due)
+        rest = () if one.over else (one.failures, one.host_failures, due, int(one.admitted))
+        return (one.at, one.state, one.run, one.goal, one.version, one.target, *said, *rest)
 
     def pick(self, number: int, *states: int) -> Instance | None:
         """An instance in one of some states, or any; None: there is none."""
@@ -221,12 +219,12 @@ class Histories(RuleBasedStateMachine):
         ranges = columns_of([(at, 1) for at in instances or ()])
         self.command(name, JobActionRequested(action=action, **self.fields(expected), **ranges, **more), *said)
 
-    @rule(instances=INSTANCES, expected=st.sampled_from([0, 0, 0, 1]))
+    @rule(instances=INSTANCES, expected=EXPECTED)
     def stop(self, instances: list[int] | None, expected: int) -> None:
         ranges = columns_of([(at, 1) for at in instances or ()])
         self.command("stop", JobStopRequested(**self.fields(expected), **ranges), instances)
 
-    @rule(instances=INSTANCES, expected=st.sampled_from([0, 0, 0, 2]))
+    @rule(instances=INSTANCES, expected=EXPECTED)
     def start(self, instances: list[int] | None, expected: int) -> None:
         self.act("start", "start", instances, expected=expected, instances=instances)
 
@@ -243,16 +241,21 @@ class Histories(RuleBasedStateMachine):
             name, fact, said = self.last
             self.command(name, fact, *said)
 
-    @rule(spec=specs(), again=st.sampled_from([False, False, True]), expected=st.sampled_from([0, 0, 0, 1]))
-    def update(self, spec: Spec, again: bool, expected: int) -> None:
-        """Another specification, or the same again."""
-        self.spec = self.spec if again else self.fitting(spec)
-        said = encode(submitted(self.job.kind, self.spec, self.job.retries))
+    @rule(spec=specs(), again=SELDOM, expected=EXPECTED, works=st.booleans(), seconds=SECONDS)
+    def update(self, spec: Spec, again: bool, expected: int, works: bool, seconds: int) -> None:
+        """Another specification, or the same again; one that doesn't work exits as soon as it is started."""
+        if not again:
+            self.spec = self.fitting(spec)
+        if not works:
+            self.broken.add(self.job.number + 1)
+        said = encode(submitted(self.kind, self.spec, self.job.retries))
         self.command("change", JobUpdateRequested(**self.fields(expected), spec=said), self.spec)
+        self.goes_on("h1", False, seconds)
 
-    @rule(instances=INSTANCES, batch=st.integers(0, 2))
-    def restart(self, instances: list[int] | None, batch: int) -> None:
+    @rule(instances=INSTANCES, batch=st.integers(0, 2), seconds=SECONDS)
+    def restart(self, instances: list[int] | None, batch: int, seconds: int) -> None:
         self.act("restart", "restart", instances, batch, instances=instances, batch=batch)
+        self.goes_on("h2", False, seconds)
 
     @rule(version=st.sampled_from([0, 0, 1, 2, 3]))
     def roll_back(self, version: int) -> None:
@@ -356,23 +359,13 @@ class Histories(RuleBasedStateMachine):
             self.world.preempt(("a", one.at, one.run - old))
             self.go()
 
-    @rule(host=st.sampled_from(HOSTS), fails=SELDOM, seconds=st.sampled_from([0, 0, 5, 20]))
+    @rule(host=st.sampled_from(HOSTS), fails=SELDOM, seconds=SECONDS)
     def goes_on(self, host: str, fails: bool, seconds: int) -> None:
         """Whatever waits for somebody goes on, for a time."""
         self.everybody_answers(host, fails)
         for _ in range(seconds // 5):
             self.wait(5)
             self.everybody_answers(host, fails)
-
-    @rule(seconds=st.sampled_from([5, 20]))
-    def crashes(self, seconds: int) -> None:
-        """What runs the newest version exits as soon as it starts, and again after its back-off."""
-        for _ in range(seconds // 5):
-            for one in self.job.all():
-                if one.state in LIVE_TASKS and one.version == self.job.number and not self.job.gone:
-                    self.reported(one, one.run, RunReport.EXITED, 1, one.host, self.sessions[one.host])
-            self.everybody_answers("h1", False)
-            self.wait(5)
 
     def everybody_answers(self, host: str, fails: bool) -> None:
         """Placement, hosts and sla answer until nothing waits for them, or for long enough."""
@@ -395,8 +388,10 @@ class Histories(RuleBasedStateMachine):
             self.placed(one, one.run, host)
         elif one.state in LIVE_TASKS:
             ready = RunReport.HEALTHY if self.spec.health else RunReport.STARTED
-            ends = RunReport.EXITED if fails else ready
-            report = RunReport.STOPPED if one.state == TaskState.STOPPING and not fails else ends
+            fails |= one.version in self.broken
+            report = RunReport.EXITED if fails else ready
+            if one.state == TaskState.STOPPING and not fails:
+                report = RunReport.STOPPED
             self.reported(one, one.run, report, 1, one.host, self.sessions[one.host])
 
     # Time.

@@ -21,6 +21,7 @@ from events.records.lifecycle import (
     InstancesWanted,
     JobPriorityChanged,
     JobSlaChanged,
+    PreemptionAnswered,
     RunsEnded,
     RunsOrdered,
     RunsStopping,
@@ -721,3 +722,15 @@ def test_instances_that_are_added_or_leave_say_why() -> None:
     cell.update(instances=2)
     added, removed = of(cell.said, InstancesChanged)
     assert (cell.led_to(added), cell.led_to(removed)) == (UpdateStarted, InstancesTaken)
+
+
+def test_a_run_that_is_to_be_preempted_leaves_when_its_job_has_no_sla_any_more() -> None:
+    cell = Cell(max_unavailable=1)
+    cell.busy = True
+    cell.preempt(("web", 0, 1))
+    wanted = JobSubmitted(job_id="web", **SERVICE)
+    cell.fact("paceline.jobs", JobUpdateRequested(job_id="web", command_id="none", spec=encode(wanted)))
+    cell.busy = False
+    said = cell.settle(cell.quiet())
+    assert one(said, PreemptionAnswered).code == Code.LEFT
+    assert of(said, DisruptionAsked) == []

@@ -72,6 +72,8 @@ class Updates(Runs):
         before, self.number, self.updates = self.number, self.number + 1, self.updates + 1
         self.versions[self.number] = version
         for one in self.all():
+            if one.ordered_away and self.sla is None:
+                self._goes(one)
             if one in changed:
                 one.step = Step.PENDING
             else:
