@@ -425,4 +425,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=100, stateful_step_count=40)
+TestHistories.settings = settings(max_examples=80, stateful_step_count=30)
