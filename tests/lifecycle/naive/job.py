@@ -115,7 +115,7 @@ class Job(Updates):
     def change(self, spec: Spec) -> Code:
         """The job gets another specification."""
         before, version = self.version.spec, Version(spec, self._policy(spec.policy))
-        if self.kind == "batch" and (spec.instances < before.instances or self._other_content(spec)):
+        if self.kind == "batch" and (spec.instances < self.highest or self._other_content(spec)):
             return Code.NOT_UPDATABLE
         changed = self.changed(version)
         lacks = spec.instances != sum(one.at < spec.instances for one in self.there())
@@ -156,6 +156,8 @@ class Job(Updates):
         if number == self.number or number not in self.versions:
             return Code.NO_SUCH_VERSION
         version = Version(self.versions[number].spec, back_policy(self.version.policy))
+        if self.kind == "batch" and version.spec.instances < self.highest:
+            return Code.NOT_UPDATABLE
         return self._begin("roll_back", version, self.changed(version))
 
     def pause(self, paused: bool) -> Code:
