@@ -30,6 +30,7 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.records.parts import Constraint, HealthCheck, UpdatePolicy
+from processors.lifecycle.updates.steps import INHERITED
 from processors.machine import Decided, Input
 from tests.lifecycle.harness import World, allowed, deferred
 from tests.machines import Run, of, one, ranges_of, runs_of
@@ -734,3 +735,13 @@ def test_a_run_that_is_to_be_preempted_leaves_when_its_job_has_no_sla_any_more()
     said = cell.settle(cell.quiet())
     assert one(said, PreemptionAnswered).code == Code.LEFT
     assert of(said, DisruptionAsked) == []
+
+
+def test_what_an_earlier_update_left_down_counts_as_up_again_while_the_next_one_is_paused() -> None:
+    cell = Cell(update=policy(batch=2, healthy_ms=HEALTHY_MS))
+    cell.update(command=("two",))
+    cell.act("abort")
+    cell.update(command=("three",), update=policy(batch=2, healthy_ms=HEALTHY_MS, start_paused=True))
+    assert [step & INHERITED for step in cell.column("step")] == [INHERITED, INHERITED, 0, 0]
+    cell.wait(2 * HEALTHY_MS)
+    assert [step & INHERITED for step in cell.column("step")] == [0, 0, 0, 0]

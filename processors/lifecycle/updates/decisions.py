@@ -98,8 +98,7 @@ class UpdateDecisions:
 
     def _due_ms(self, job_id: str, update: UpdateRow) -> int | None:
         policy, times = update.policy, []
-        waits = update.pending and not (update.waits_ms or self._rests(job_id, update))
-        if policy.healthy_ms and (update.flight + update.bad or waits):
+        if policy.healthy_ms:
             up = self._coming_up(job_id)
             if len(up):
                 since = int(self._column(job_id, "ready")[up].min())
