@@ -3,7 +3,7 @@
 import numpy as np
 
 from events.codes import TaskState
-from events.columns import pack_ints
+from events.columns import I64, pack_ints
 from events.records.lifecycle import JobSlaChanged
 from events.records.parts import Cause
 from processors.lifecycle.causes import Goal
@@ -40,10 +40,13 @@ def sla_change(
     )
 
 
-def sla_changed(jobs: Table[str, JobRow], tasks: Tasks, event: JobSlaChanged) -> None:
-    """From now on sla is asked before its tasks are disrupted, or nobody is."""
+def sla_changed(jobs: Table[str, JobRow], tasks: Tasks, event: JobSlaChanged) -> I64:
+    """From now on sla is asked before its tasks are disrupted, or nobody is; returns those that may wait for sla no
+    longer.
+    """
     row = jobs.change(event.job_id)
     row.max_unavailable = event.max_unavailable
     slots = np.arange(row.base, row.base + row.instances)
     traits = tasks.arena["traits"][slots] & ~int(Trait.SLA)
     tasks.note("traits", slots, traits if event.max_unavailable is None else traits | int(Trait.SLA))
+    return slots if event.max_unavailable is None else slots[:0]

@@ -157,7 +157,7 @@ class Lifecycle:
             JobHeld: self.goals.held,
             InstancesWanted: self._wanted,
             JobPriorityChanged: self._jobs.priority_changed,
-            JobSlaChanged: self._sla_changed,
+            JobSlaChanged: lambda event, now: self.orders.allowed(sla_changed(self.jobs, self.tasks, event)),
             InstancesChanged: self._instances_changed,
             JobsForgotten: self._jobs.forgotten,
             OverridesDropped: self.chunks.dropped,
@@ -380,11 +380,6 @@ class Lifecycle:
     def _wanted(self, event: InstancesWanted, now: int) -> None:
         self.goals.wanted(event, now)
         self.updates.touch(event.job_id)  # it rests while the whole job is being stopped
-
-    def _sla_changed(self, event: JobSlaChanged, now: int) -> None:
-        sla_changed(self.jobs, self.tasks, event)
-        row = self.jobs[event.job_id]
-        self.orders.allowed(np.arange(row.base, row.base + row.instances))  # they may wait for sla no longer
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         base = self.jobs[event.job_id].base
