@@ -139,12 +139,11 @@ class Jobs:
         """A job may have another gate now, or none."""
         row, arena = self.table[job_id], self._tasks.arena
         slots = np.arange(row.base, row.base + row.instances)
-        traits = arena["traits"][slots]
         gated = int(Trait.GATED) if row.gated else 0
-        if not len(slots) or int(traits[0]) & Trait.GATED != gated:
-            arena.set("traits", slots, traits & ~int(Trait.GATED) | gated)
-            self._tasks.wait(slots, arena["due"][slots])
-            self._tasks.touch(slots)
+        slots = slots[arena["traits"][slots] & Trait.GATED != gated]
+        arena.set("traits", slots, arena["traits"][slots] & ~int(Trait.GATED) | gated)
+        self._tasks.wait(slots, arena["due"][slots])
+        self._tasks.touch(slots)
         self.gates[job_id] = None
 
     def changed_gates(self) -> list[str]:

@@ -8,7 +8,7 @@ from events.records.lifecycle import GangsQueued, InstancesChanged, RunsEnded, R
 from events.records.parts import Cause
 from events.records.placement import HostLost
 from tests.lifecycle.harness import World
-from tests.machines import of, one
+from tests.machines import of, one, ranges_of
 
 
 def daemon() -> World:
@@ -84,6 +84,17 @@ def test_with_a_host_that_is_forgotten_its_instance_goes_and_its_number_is_free(
     world.match("d", "h1", "h2")
     assert changes(world.remove("h1")) == [("", 0, 0)]
     assert queued(world.match("d", "h3")) == [("h3", 0, 2)]
+
+
+def test_a_daemon_that_was_held_as_its_first_instance_left_is_queued_by_itself_when_it_is_released() -> None:
+    world = daemon()
+    world.match("d", "h0", "h1")
+    world.place(("d", 1, 1))
+    world.act("d", "hold")
+    world.remove("h0")
+    world.act("d", "release")
+    said = world.report(RunReport.EXITED, ("d", 1, 1)) + world.later(10_000)
+    assert ranges_of(one(said, GangsQueued)) == [("d", 1, 1, 2, 0)]
 
 
 def test_a_daemon_that_is_stopped_ends_and_one_without_hosts_at_once() -> None:
