@@ -15,9 +15,12 @@ from processors.lifecycle.causes import FINAL, Goal
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import JobRow
 from processors.lifecycle.task_rules import Trait
-from processors.lifecycle.task_table import GANG_WAIT, TaskEvent
+from processors.lifecycle.task_table import GANG_WAIT, PLACED, TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.state.table import Table
+
+IN_USE = (GANG_WAIT, TaskState.QUEUED, PLACED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
+"""The states of tasks that count against `max_running`."""
 
 
 class GangEnd(NamedTuple):
@@ -115,8 +118,19 @@ class Gangs:
         return min((due for _, due in self._due()), default=None)
 
     def _due(self) -> Iterator[tuple[str, int]]:
-        over = (job_id for job_id in self._restarting if not self._table[job_id].held and self._is_over(job_id))
+        over = (job_id for job_id in self._restarting if self._may_go(self._table[job_id]) and self._is_over(job_id))
         return ((job_id, self._table[job_id].gang_due_ms) for job_id in over)
+
+    def _may_go(self, row: JobRow) -> bool:
+        return not row.held and (not row.max_running or self.in_use(row) <= row.max_running)
+
+    def in_use(self, row: JobRow) -> int:
+        """How many tasks of a job count against `max_running`: of a gang that waits also those that have succeeded."""
+        in_use = sum(row.counts[state] for state in IN_USE)
+        if row.counts[GANG_WAIT]:
+            members = self._tasks.arena["state"][row.base : row.base + row.gang_min]
+            in_use += int(np.count_nonzero(members == TaskState.SUCCEEDED))
+        return in_use
 
     def queued(self, job_id: str) -> None:
         """A gang is queued again, as one."""

@@ -8,12 +8,8 @@ from events.codes import TaskState
 from events.columns import I64
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.rows import JobRow
-from processors.lifecycle.task_table import GANG_WAIT, PLACED
 from processors.lifecycle.tasks import Tasks
 from processors.state.seconds import elapsed, milliseconds
-
-IN_USE = (GANG_WAIT, TaskState.QUEUED, PLACED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
-"""The states of tasks that count against `max_running`: a gang that is to go again keeps its places."""
 
 
 class Gates:
@@ -62,7 +58,7 @@ class Gates:
     def _room(self, row: JobRow) -> int:
         if row.held:
             return 0
-        return row.max_running - sum(row.counts[state] for state in IN_USE)
+        return row.max_running - self._jobs.gangs.in_use(row)
 
     def _waiting(self, row: JobRow) -> I64:
         """The tasks that wait, ascending. Those that shall end do so first."""

@@ -247,6 +247,21 @@ def test_a_gang_goes_first_under_max_running() -> None:
     ]
 
 
+def test_a_gang_that_is_started_again_waits_for_room_under_max_running_and_nothing_goes_before_it() -> None:
+    world = World()
+    world.submit("a", instances=5, gang_min=2, max_running=2)
+    started(world, A0, A1)
+    world.report(RunReport.EXITED, A0, A1)
+    started(world, ("a", 2, 1), ("a", 3, 1))
+    assert of(world.act("a", "start", (0, 1)), GangsQueued) == []
+    assert of(world.report(RunReport.EXITED, ("a", 2, 1)), GangsQueued) == []
+    said = world.report(RunReport.EXITED, ("a", 3, 1))
+    assert ranges_of(one(said, GangsQueued)) == [("a", 0, 2, 2, 1)]
+    started(world, ("a", 0, 2), ("a", 1, 2))
+    said = world.report(RunReport.EXITED, ("a", 0, 2), ("a", 1, 2))
+    assert ranges_of(one(said, GangsQueued)) == [("a", 4, 1, 1, 0)]
+
+
 def test_a_controller_under_max_running_is_a_range_of_its_own() -> None:
     said = World().submit("a", instances=4, controller=True, max_running=3)
     assert ranges_of(one(said, GangsQueued)) == [("a", 0, 1, 1, 0), ("a", 1, 2, 1, 0)]
