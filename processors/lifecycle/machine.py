@@ -379,7 +379,7 @@ class Lifecycle:
 
     def _wanted(self, event: InstancesWanted, now: int) -> None:
         self.goals.wanted(event, now)
-        self.updates.touch(event.job_id)  # it rests while the whole job is being stopped
+        self.updates.touch(event.job_id)  # what is stopped holds it up no longer
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         base = self.jobs[event.job_id].base

@@ -595,16 +595,59 @@ def test_an_update_ends_with_its_job() -> None:
     assert (len(cell.machine.updates.table), len(cell.machine.updates.versions)) == (0, 0)
 
 
-def test_an_update_of_a_service_that_is_stopped_as_a_whole_goes_on_when_it_is_started() -> None:
+def test_a_service_that_is_stopped_during_its_update_starts_with_the_new_version() -> None:
     cell = Cell(update=policy(batch=1, healthy_ms=HEALTHY_MS))
     cell.update(command=("two",))
     cell.settle(cell.stop("web"))
-    cell.settle(cell.later(4 * HEALTHY_MS))
-    assert (cell.machine.state_of("web"), cell.ends()) == ("KILLED", [])
+    assert (cell.machine.state_of("web"), cell.ends()) == ("KILLED", [(1, "SUCCEEDED", "")])
     cell.act("start")
-    for _ in range(8):
-        cell.settle(cell.later(HEALTHY_MS))
-    assert (cell.running(), cell.ends()) == ([2, 2, 2, 2], [(1, "SUCCEEDED", "")])
+    assert cell.running() == [2, 2, 2, 2]
+
+
+def test_a_stopped_service_is_updated_at_once_and_never_starts_the_version_before() -> None:
+    cell = Cell(update=policy(batch=1, canary=1))
+    cell.settle(cell.stop("web"))
+    cell.update(command=("two",), resources={"cpu": 2})
+    assert (cell.ends(), cell.taken()) == ([(1, "SUCCEEDED", "")], []), "nothing runs that a canary could be"
+    cell.act("start")
+    assert {cell.versions[run] for run in cell.versions if run[2] > 1} == {2}
+    assert cell.running() == [2, 2, 2, 2]
+
+
+def test_starting_one_instance_of_a_stopped_service_that_got_more_starts_no_other() -> None:
+    cell = Cell(instances=3)
+    cell.settle(cell.stop("web"))
+    cell.update(instances=5)
+    assert cell.ends() == [(1, "SUCCEEDED", "")]
+    cell.act("start", 0)
+    assert [version > 0 for version in cell.running()] == [True, False, False, False, False]
+
+
+def test_stopped_instances_are_no_canary() -> None:
+    cell = Cell(update=policy(canary=1, promote_after_ms=1_000, max_attempts=1))
+    cell.settle(cell.stop_some("web", (2, 2)))
+    cell.fails = {2}
+    cell.update(command=("two",))
+    assert cell.taken() == [[0]]
+    assert (cell.ends(), cell.running()[1]) == ([(1, "FAILED", Code.MAX_FAILURES)], 1)
+
+
+def test_a_canary_that_is_stopped_has_shown_nothing() -> None:
+    cell = Cell(update=policy(canary=1, healthy_ms=HEALTHY_MS))
+    cell.update(command=("two",))
+    cell.settle(cell.stop_some("web", (0, 1)))
+    assert cell.taken() == [[0], [1]]
+    assert not cell.machine.updates.table["web"].waits_ms
+
+
+def test_what_an_earlier_update_left_down_and_a_user_stops_takes_no_place_of_the_next_one() -> None:
+    cell = Cell(update=policy(batch=1, healthy_ms=HEALTHY_MS))
+    cell.update(command=("two",))
+    cell.act("abort")
+    cell.settle(cell.stop_some("web", (0, 1)))
+    cell.update(description="the others follow")
+    cell.wait(4 * HEALTHY_MS)
+    assert (cell.running(), cell.ends()[-1]) == ([0, 3, 3, 3], (2, "SUCCEEDED", ""))
 
 
 def test_the_ten_newest_versions_are_kept_and_those_that_runs_are_of() -> None:
@@ -662,6 +705,14 @@ def test_nothing_is_promoted_while_the_whole_job_stops() -> None:
     assert len(cell.taken()) == 1
 
 
+def test_a_job_that_has_lost_instances_is_looked_at_no_more_when_they_are_gone() -> None:
+    cell = Cell()
+    cell.update(instances=3)
+    cell.settle(cell.later(1000))
+    assert cell.column("state") == [TaskState.RUNNING] * 3
+    assert not cell.machine.updates.leaving
+
+
 def test_a_number_whose_instance_has_left_is_not_stopped_with_the_others() -> None:
     cell = Cell(instances=3)
     cell.stops = False
@@ -687,13 +738,13 @@ def test_an_instance_that_still_leaves_comes_back_when_its_run_is_over() -> None
     assert cell.ends()[-1] == (2, "SUCCEEDED", "")
 
 
-def test_an_update_of_stopped_instances_ends_when_they_are_started() -> None:
+def test_a_restart_of_a_stopped_service_ends_at_once() -> None:
     cell = Cell()
     cell.settle(cell.stop("web"))
     assert cell.act("restart").message == "update 1 takes 0 instances to version 2"
-    assert cell.ends() == [], "it rests while the whole service is stopped"
+    assert cell.ends() == [(1, "SUCCEEDED", "")]
     cell.act("start")
-    assert (cell.running(), cell.ends()) == ([2] * 4, [(1, "SUCCEEDED", "")])
+    assert cell.running() == [2] * 4
 
 
 def test_each_step_of_an_update_says_what_led_to_it() -> None:

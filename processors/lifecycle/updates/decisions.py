@@ -3,6 +3,7 @@ the update is over, then who is taken next.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,11 +32,12 @@ from processors.lifecycle.job_sla import sla_change
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.instances import addition, first_queued, removal
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, STEP, Step
 from processors.lifecycle.updates.updates import TAKEN, Updates
-from processors.lifecycle.updates.window import UP, next_instances, room, width
+from processors.lifecycle.updates.window import UP, Pending, next_instances, pending, room, width
 from processors.state.causes import recorded
 from processors.state.seconds import milliseconds
 
@@ -112,8 +114,12 @@ class UpdateDecisions:
         return min(times, default=None)
 
     def _rests(self, job_id: str, update: UpdateRow) -> bool:
-        """Whether nothing is taken or concluded: it is paused, or the whole job is being stopped."""
-        return update.paused or self._jobs.table[job_id].stopping
+        """Whether nothing is taken or concluded: it is paused, or all is being stopped: an update ends with a job that
+        is then over, and what isn't created yet waits until the job is started.
+        """
+        row = self._jobs.table[job_id]
+        waits = row.deleting or row.kind == "batch" or update.kind == CREATE
+        return update.paused or (row.stopping and waits)
 
     def _coming_up(self, job_id: str) -> I64:
         """Instances that run the new version and haven't done so for long enough yet; and those that an earlier update
@@ -138,7 +144,7 @@ class UpdateDecisions:
     def _of(self, job_id: str, now: int, caught_up: bool) -> Iterator[Event]:
         update, version = self._updates.table[job_id], self._updates.version(job_id)
         stepped = self._stepped(job_id, update, now, caught_up)
-        waits = self._canary_is_done(update)
+        waits = self._canary_is_done(job_id, update)
         if len(stepped[0]) or waits != (update.waits_ms > 0):
             yield self._progress(job_id, update, *stepped)
             return
@@ -154,11 +160,13 @@ class UpdateDecisions:
 
     def _stepped(self, job_id: str, update: UpdateRow, now: int, caught_up: bool) -> tuple[I64, I64]:
         """The instances whose step is another one now, or that an earlier update brought down and that are up again,
-        ascending, and that step.
+        ascending, and that step. One that is stopped is done without being taken, and what leaves with its host leaves
+        the update.
         """
         looked = [*self._updates.moved.get(job_id, []), self._coming_up(job_id)]
         at = distinct(np.concatenate(looked))
-        at = at[at < self._jobs.table[job_id].instances]  # some may have been removed since
+        row, version_ = self._jobs.table[job_id], self._updates.version(job_id)
+        at = at[at < row.instances]  # some may have been removed since
         columns = ("step", "state", "goal", "version", "target", "failures", "ready")
         step, state, goal, version, target, failures, since = (self._column(job_id, each)[at] for each in columns)
         again, step = step & INHERITED > 0, step & STEP
@@ -167,21 +175,23 @@ class UpdateDecisions:
             up &= (milliseconds(since.astype(np.int64)) + update.policy.healthy_ms <= now) & caught_up
         again &= up
         up &= (version == target) & (goal == Goal.RUN)
-        still = (goal != Goal.RUN) & among(state, (*ENDED_TASKS, TaskState.NONE))
-        if self._jobs.table[job_id].kind == "batch":  # what is added to a batch job is done once it is queued
+        over = among(state, (*ENDED_TASKS, TaskState.NONE))
+        still = (goal != Goal.RUN) & over
+        if row.kind == "batch":  # what is added to a batch job is done once it is queued
             still |= state != TaskState.NONE
         bad = (failures >= update.policy.max_attempts) | (state == TaskState.FAILED)
         after = np.where(up | still, Step.DONE, np.where(bad & (goal == Goal.RUN), Step.BAD, step))
         after = np.where(among(step, TAKEN), after, step)
+        stays = over & (at < version_.instances)
+        after = np.where(stays & (goal == Goal.STOP) & (step == Step.PENDING), Step.DONE, after)
+        after = np.where(stays & (goal == Goal.REMOVE) & (step != Step.DONE), Step.NONE, after)
         differs = again | (after != step)
         self._updates.moved[job_id] = [at[differs]] if differs.any() else []
         return at[differs], after[differs]
 
     def _progress(self, job_id: str, update: UpdateRow, instances: I64, step: I64) -> UpdateProgressed:
         before = self._column(job_id, "step")[instances] & STEP
-        counts = dict.fromkeys(TAKEN, 0)
-        for each in TAKEN:
-            counts[each] = int(np.count_nonzero(step == each)) - int(np.count_nonzero(before == each))
+        counts = {each: int(np.count_nonzero(step == each)) - int(np.count_nonzero(before == each)) for each in Step}
         first, count = stretches(instances, step)
         return UpdateProgressed(
             job_id=job_id,
@@ -189,11 +199,11 @@ class UpdateDecisions:
             first=pack_ints(instances[first]),
             count=pack_ints(count),
             step=pack_ints(step[first]),
-            pending=update.pending,
+            pending=update.pending + counts[Step.PENDING],
             flight=update.flight + counts[Step.FLIGHT],
             done=update.done + counts[Step.DONE],
             bad=update.bad + counts[Step.BAD],
-            waits=self._canary_is_done(update) and not len(instances),
+            waits=self._canary_is_done(job_id, update) and not len(instances),
             cause=self._progress_cause(job_id, update, instances, step),
         )
 
@@ -205,11 +215,17 @@ class UpdateDecisions:
             return update.changed_by.record
         return Cause(due_ms=milliseconds(int(self._column(job_id, "ready")[instances].max())) + healthy_ms)
 
-    def _canary_is_done(self, update: UpdateRow) -> bool:
+    def _canary_is_done(self, job_id: str, update: UpdateRow) -> bool:
         """Whether as many instances as the canary has are done, and others are still to come."""
         if not update.policy.canary or update.promoted or not update.pending:
             return False
-        return not update.flight and not update.bad and update.done >= update.policy.canary
+        tried = update.done - self._stopped(job_id)
+        return not update.flight and not update.bad and tried >= update.policy.canary
+
+    def _stopped(self, job_id: str) -> int:
+        """How many instances are done that are stopped, which says nothing of the new version."""
+        done = self._column(job_id, "step") & STEP == Step.DONE
+        return int(np.count_nonzero(done & (self._column(job_id, "goal") == Goal.STOP)))
 
     def _over(
         self, job_id: str, update: UpdateRow, version: VersionRow, now: int, caught_up: bool
@@ -247,7 +263,7 @@ class UpdateDecisions:
         if update.bad and not update.pending and not policy.max_failures:
             return Failure(Code.STALLED, f"{failed} failed {attempts}, and no other is left")
         stuck, most = update.bad + self._failing(job_id, update), width(update, version)
-        free = self._down(job_id).any() or len(self._updates.differences.missing(job_id, version.instances))
+        free = self._down(job_id, version) or len(self._updates.differences.missing(job_id, version.instances))
         if update.pending and stuck >= most and (update.bad >= most or not free):
             failed = plural(stuck, "instance")
             return Failure(Code.STALLED, f"{failed} failed {attempts}; {most} may be updated at a time")
@@ -255,15 +271,21 @@ class UpdateDecisions:
 
     def _failing(self, job_id: str, update: UpdateRow) -> int:
         """How many instances that an earlier update brought down, and this one needn't take, keep failing."""
-        step = self._column(job_id, "step")
-        inherited = (step & INHERITED > 0) & (step & STEP == Step.NONE)
+        inherited = self._inherited(job_id) & (self._column(job_id, "step") & STEP == Step.NONE)
         return int(np.count_nonzero(self._column(job_id, "failures")[inherited] >= update.policy.max_attempts))
 
-    def _down(self, job_id: str) -> Mask:
-        """Which instances are still to be taken and down."""
-        pending = self._column(job_id, "step") & STEP == Step.PENDING
-        found: Mask = pending & ~among(self._column(job_id, "state"), UP)
+    def _inherited(self, job_id: str) -> Mask:
+        """Which instances an earlier update brought down that are to run and aren't up again."""
+        found: Mask = (self._column(job_id, "step") & INHERITED > 0) & (self._column(job_id, "goal") == Goal.RUN)
         return found
+
+    def _pending(self, job_id: str, version: VersionRow) -> Pending:
+        return pending(partial(self._column, job_id), version.instances)
+
+    def _down(self, job_id: str, version: VersionRow) -> bool:
+        """Whether an instance is still to be taken that it costs nothing to take."""
+        found = self._pending(job_id, version)
+        return len(found.down) > 0 or not among(self._column(job_id, "state")[found.goes], UP).all()
 
     def _failed(self, job_id: str, update: UpdateRow, failure: Failure) -> Iterator[Event]:
         back = self._updates.versions[job_id].get(update.from_version)
@@ -293,16 +315,15 @@ class UpdateDecisions:
         """Instances that are taken now; or that are given back, where sla lets none of them go and others are down."""
         if not update.pending:
             return
-        step, state = self._column(job_id, "step"), self._column(job_id, "state")
         cause = update.changed_by.record
-        free = room(update, version, int(np.count_nonzero(step & INHERITED)))
+        free = room(update, version, int(np.count_nonzero(self._inherited(job_id))), self._stopped(job_id))
         if not free.all:
             waiting = self._deferred(job_id)
-            if len(waiting) == update.flight and self._down(job_id).any():
+            if len(waiting) == update.flight and self._down(job_id, version):
                 yield InstancesReturned(job_id=job_id, number=update.number, **ranges(waiting), cause=cause)
             return
         missing = self._updates.differences.missing(job_id, version.instances)
-        found = next_instances(step, state, missing, version.instances, free)
+        found = next_instances(self._pending(job_id, version), self._column(job_id, "state"), missing, free)
         row = self._jobs.table[job_id]
         if len(found.added):
             yield addition(job_id, row, version, found.added, cause)
@@ -318,9 +339,11 @@ class UpdateDecisions:
         """Instances that are removed and whose runs are over leave at most `limit` jobs."""
         out: list[Event] = []
         for job_id in sorted(self._updates.leaving, key=lambda job_id: self._jobs.table[job_id].number)[:limit]:
-            goal, state = self._column(job_id, "goal"), self._column(job_id, "state")
-            gone = (goal == Goal.REMOVE) & among(state, (TaskState.NONE, *ENDED_TASKS))
-            gone &= self._column(job_id, "step") & STEP != Step.FLIGHT
+            goes, state = self._column(job_id, "goal") == Goal.REMOVE, self._column(job_id, "state")
+            gone = goes & among(state, (TaskState.NONE, *ENDED_TASKS))
+            gone &= among(self._column(job_id, "step") & STEP, (Step.NONE, Step.DONE))
+            if not goes.any():
+                del self._updates.leaving[job_id]
             if gone.any():
                 left = np.flatnonzero(~gone & (state != TaskState.NONE))
                 instances = int(left[-1]) + 1 if len(left) else 0

@@ -53,7 +53,7 @@ class Updates:
         self.differences = Differences(jobs.table, self.versions, self.column)
         self.touched: dict[str, None] = {}
         self.moved: dict[str, list[I64]] = {}
-        """Of each job instances that an update has taken and whose state has changed."""
+        """Of each job instances that its update concerns and whose state has changed."""
         self.leaving: dict[str, None] = {}
         """Jobs with instances that are being removed."""
         self._tasks = tasks
@@ -83,8 +83,7 @@ class Updates:
         removed = np.flatnonzero(self._tasks.arena["goal"] == Goal.REMOVE)
         self.leaving = {self._jobs.at[base]: None for base in distinct(self._owners(removed)).tolist()}
         for job_id in self.table:
-            step = self.column(job_id, "step") & STEP
-            self.moved[job_id] = [np.flatnonzero(among(step, TAKEN))]
+            self.moved[job_id] = [np.flatnonzero(self.column(job_id, "step") & STEP)]
 
     def _owners(self, slots: I64) -> I64:
         """The bases of the jobs of slots."""
@@ -190,7 +189,7 @@ class Updates:
                 paused=event.paused,
             ),
         )
-        self.moved[job_id] = []
+        self.moved[job_id] = [np.flatnonzero(changed)]
         self.touched[job_id] = None
 
     def _new_version(self, event: UpdateStarted, versions: dict[int, VersionRow]) -> VersionRow:
@@ -209,8 +208,7 @@ class Updates:
         instances = named(event, row.instances)
         slots, arena = row.base + instances, self._tasks.arena
         leave = instances >= self.version(event.job_id).instances
-        begun = arena["traits"][slots] & Trait.BEGUN > 0  # some may have since they were to be changed
-        self._aim(event.job_id, slots[~leave & ~begun], update.version)
+        self._aim(event.job_id, slots[~leave], update.version)
         if leave.any():
             self.leave(event.job_id)
             self._tasks.record_event(TaskEvent.REMOVE, slots[leave])
@@ -230,6 +228,7 @@ class Updates:
         of pool and host; one that was ordered, or is to ask something else, ends for it.
         """
         arena = self._tasks.arena
+        slots = slots[arena["traits"][slots] & Trait.BEGUN == 0]  # some may have begun since they were to be changed
         state, backoff = arena["state"][slots], arena["state"][slots] == TaskState.BACKOFF
         reshaped = self._reshaped(job_id, slots, number)
         arena.put(slots, target=number, failures=0, step=(arena["step"][slots] & ~(RESHAPED | MORE)) | reshaped)
@@ -292,6 +291,8 @@ class Updates:
         instances = spread(ints(event.first), ints(event.count))
         slots, arena = row.base + instances, self._tasks.arena
         step = np.repeat(ints(event.step), ints(event.count))
+        stopped = (arena["step"][slots] & STEP == Step.PENDING) & (step == Step.DONE)
+        self._aim(event.job_id, slots[stopped], update.version)
         arena.set("step", slots, (arena["step"][slots] & ~(STEP | INHERITED)) | step)
         arena.set("failures", slots[step == Step.DONE], 0)
         update.pending, update.flight, update.done, update.bad = event.pending, event.flight, event.done, event.bad

@@ -1,12 +1,15 @@
 """Whom an update takes next: as many instances as its batch and the SLA of the job leave room for."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from events.codes import TaskState
-from events.columns import I32, I64
+from events.columns import I64
+from processors.lifecycle.causes import Goal
 from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.tasks import HELD
 from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import STEP, Step
@@ -36,29 +39,46 @@ def width(update: UpdateRow, version: VersionRow) -> int:
     return min(most, version.max_unavailable) if version.max_unavailable and update.kind != CREATE else most
 
 
-def room(update: UpdateRow, version: VersionRow, inherited: int) -> Room:
+def room(update: UpdateRow, version: VersionRow, inherited: int, stopped: int) -> Room:
     """What is free of it. Those that an earlier update left down count against what is up; those that failed keep
-    their place. Until it is promoted a canary takes no more than its number.
+    their place. Until it is promoted a canary takes no more than its number, `stopped` ones not counted.
     """
     free = width(update, version) - update.flight - update.bad
     if update.policy.canary and not update.promoted:
-        free = min(free, update.policy.canary - update.flight - update.done - update.bad)
+        free = min(free, update.policy.canary - update.flight - (update.done - stopped) - update.bad)
     return Room(max(0, free), max(0, free - inherited))
 
 
-def next_instances(step: I32, state: I32, missing: I64, instances: int, free: Room) -> Next:
-    """Of the instances that are still to be taken: first those that are down, which costs nothing, then such as are to
-    be added, then those that are up, at last such as are to be removed. `step` and `state` are columns of the job,
-    `missing` the instances that it is to have and hasn't, `instances` how many it is to have.
+class Pending(NamedTuple):
+    """The instances that are still to be taken, ascending: those that are down, which it costs nothing to take; those
+    that are up, and such of a stateful job as wait for one before them; those that are to be removed.
     """
-    pending = np.flatnonzero(step & STEP == Step.PENDING)
-    goes: Mask = pending >= instances
-    up = among(state[pending], UP)
-    down = pending[~up & ~goes][: free.all]
+
+    down: I64
+    up: I64
+    goes: I64
+
+
+def pending(column: Callable[[str], Any], instances: int) -> Pending:
+    """By the columns of a job that is to have so many instances. Such as are being stopped are done when they are."""
+    goal, state = column("goal"), column("state")
+    to_take = np.flatnonzero(column("step") & STEP == Step.PENDING)
+    goes: Mask = to_take >= instances
+    stays = to_take[~goes & (goal[to_take] == Goal.RUN)]
+    waits = (state[stays] == TaskState.BACKOFF) & (column("due")[stays] == HELD)
+    up = among(state[stays], UP) | waits
+    return Pending(stays[~up], stays[up], to_take[goes])
+
+
+def next_instances(found: Pending, state: Any, missing: I64, free: Room) -> Next:
+    """First those that are down, then such as are to be added, then those that are up, at last such as are to be
+    removed. `state` is a column of the job, `missing` the instances that it is to have and hasn't.
+    """
+    down = found.down[: free.all]
     added = missing[: free.all - len(down)]
     left = free.all - len(down) - len(added)
-    moved = pending[up & ~goes][: min(left, free.up)]
-    removed = pending[goes][: left - len(moved)]
+    moved = found.up[: min(left, free.up)]
+    removed = found.goes[: left - len(moved)]
     costly = min(len(removed), max(0, free.up - len(moved)))
     removed = _but(removed, among(state[removed], UP), costly)
     return Next(np.sort(np.concatenate((down, moved))), added, removed)

@@ -106,6 +106,8 @@ class Updates(Runs):
             return False
         steps = [(one, step) for one in self.all() if (step := self._step(one, update.policy)) is not one.step]
         for one, step in steps:
+            if one.step is Step.PENDING:
+                self._aim(one)
             one.step = step
             one.failures = 0 if step is Step.DONE else one.failures
         again = [one for one in self.all() if one.inherited and self._is_up(one, update.policy)]
@@ -119,7 +121,7 @@ class Updates(Runs):
         if waits != (update.waits is not None):
             update.waits, update.progressed = self.now if waits else None, self.now
             return True
-        if update.paused or self.stopping:
+        if update.paused or (self.stopping and (self.deleting or self.kind == "batch" or update.kind == "create")):
             return False
         if failure := self._failure(update):
             self._fail(update, failure)
@@ -130,6 +132,8 @@ class Updates(Runs):
         return self._promote(update) if waits else self._take(update)
 
     def _step(self, one: Instance, policy: Policy) -> Step:
+        if one.step is Step.PENDING and one.goal is Goal.STOP and one.over and one.at < self.version.spec.instances:
+            return Step.DONE
         if one.step not in TAKEN:
             return one.step
         if self.kind == "batch":
@@ -150,8 +154,12 @@ class Updates(Runs):
             canary
             and not self.count(Step.FLIGHT)
             and not self.count(Step.BAD)
-            and self.count(Step.DONE) >= update.policy.canary
+            and self.count(Step.DONE) - self._stopped() >= update.policy.canary
         )
+
+    def _stopped(self) -> int:
+        """How many instances are done because they are stopped: no canary."""
+        return sum(one.step is Step.DONE and one.goal is Goal.STOP for one in self.all())
 
     def _promote(self, update: Update) -> bool:
         after = update.policy.promote_after_ms
@@ -170,7 +178,7 @@ class Updates(Runs):
             return Code.BLOCKED if late and self._deferred() else ""
         if bad and not self.pending and not policy.max_failures:
             return Code.STALLED
-        failing = [one for one in self.all() if one.inherited and one.step is Step.NONE]
+        failing = [one for one in self._inherited() if one.step is Step.NONE]
         stuck = bad + sum(one.failures >= policy.max_attempts for one in failing)
         width, free = self._width(update), bool(self._down() or self._addable())
         if self.pending and stuck >= width and (bad >= width or not free):
@@ -197,7 +205,20 @@ class Updates(Runs):
 
     def _down(self) -> list[Instance]:
         """Instances that are still to be taken and that it costs nothing to take."""
-        return [one for one in self.all() if one.step is Step.PENDING and not one.up]
+        return [one for one in self._to_take() if not self._costs(one)]
+
+    def _to_take(self) -> list[Instance]:
+        """Instances that are still to be taken; such as are being stopped are done by themselves."""
+        pending = [one for one in self.all() if one.step is Step.PENDING]
+        return [one for one in pending if one.goal is Goal.RUN or one.at >= self.version.spec.instances]
+
+    def _costs(self, one: Instance) -> bool:
+        """Whether it is taken after those that are down: it is up, or another one must come up before it."""
+        return one.up or (one.state == TaskState.BACKOFF and one.behind and one.at < self.version.spec.instances)
+
+    def _inherited(self) -> list[Instance]:
+        """Instances that an earlier update brought down and that aren't up again."""
+        return [one for one in self.all() if one.inherited and one.goal is Goal.RUN]
 
     def _addable(self) -> list[int]:
         """Numbers of instances that may be added now: a run of one that goes is over first."""
@@ -209,11 +230,11 @@ class Updates(Runs):
         if all_ <= 0:
             return self._give_back()
         wanted = self.version.spec.instances
-        pending = [one for one in self.all() if one.step is Step.PENDING]
+        pending = self._to_take()
         stays, goes = [one for one in pending if one.at < wanted], [one for one in pending if one.at >= wanted]
-        taken = [one for one in stays if not one.up][:all_]
+        taken = [one for one in stays if not self._costs(one)][:all_]
         added = self._addable()[: all_ - len(taken)]
-        up = [one for one in stays if one.up][: max(0, min(all_ - len(taken) - len(added), costly))]
+        up = [one for one in stays if self._costs(one)][: max(0, min(all_ - len(taken) - len(added), costly))]
         costly -= len(up)
         for one in goes[: all_ - len(taken) - len(added) - len(up)]:
             if not one.up or costly > 0:
@@ -233,8 +254,8 @@ class Updates(Runs):
         flight, done, bad = (self.count(step) for step in TAKEN)
         free = self._width(update) - flight - bad
         if update.policy.canary and not update.promoted:
-            free = min(free, update.policy.canary - flight - done - bad)
-        return free, free - sum(one.inherited for one in self.all())
+            free = min(free, update.policy.canary - flight - (done - self._stopped()) - bad)
+        return free, free - len(self._inherited())
 
     def _give_back(self) -> bool:
         """Where sla lets none of those go that were taken, another that is down is taken in their place."""
@@ -249,7 +270,10 @@ class Updates(Runs):
     def _add(self, at: int) -> None:
         run = self.run_floor + 1
         state = TaskState.BACKOFF if self.held else TaskState.QUEUED
-        self.instances[at] = Instance(at, run, self.number, self.number, state, step=Step.FLIGHT)
+        one = self.instances[at] = Instance(at, run, self.number, self.number, state, step=Step.FLIGHT)
+        if self.stopping:
+            one.goal = Goal.STOP
+            one.note(EndCause.STOP)
         self.highest = max(self.highest, at + 1)
 
     def _aim(self, one: Instance) -> None:
