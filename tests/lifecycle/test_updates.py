@@ -567,12 +567,25 @@ def test_queued_instances_take_another_shape_by_a_new_run_and_other_content_with
 def test_a_restart_is_an_update_of_equal_content() -> None:
     cell = Cell(update=policy(batch=4))
     answer = cell.act("restart", 1, 3, batch=1)
-    assert answer.message == "update 1 takes 2 instances to version 2, at most 1 at a time: 2 updated, 2 unchanged"
+    assert answer.message == "update 1 restarts 2 instances, at most 1 at a time: 2 updated, 2 unchanged"
     assert cell.taken() == [[1], [3]]
     assert cell.running() == [1, 2, 1, 2]
     assert one(cell.said, UpdateStarted).kind == "restart"
     cell.act("restart")
     assert cell.running() == [3, 3, 3, 3]
+
+
+def test_a_restart_leaves_each_instance_with_the_version_that_it_runs() -> None:
+    cell = Cell(update=policy(batch=1, healthy_ms=HEALTHY_MS))
+    cell.update(command=("two",), instances=6)
+    cell.act("abort")
+    assert cell.running() == [1, 1, 1, 1, 2]
+    answer = cell.act("restart", 0, 4, batch=1)
+    assert answer.message == "update 2 restarts 2 instances, at most 1 at a time: 2 updated, 3 unchanged"
+    cell.wait(4 * HEALTHY_MS)
+    assert cell.ends()[-1] == (2, "SUCCEEDED", "")
+    assert cell.running() == [1, 1, 1, 1, 3], "the last one runs the newest version, as before"
+    assert cell.column("run") == [2, 1, 1, 1, 2]
 
 
 def test_a_batch_job_gets_more_instances_and_another_priority_and_nothing_else() -> None:
@@ -741,7 +754,7 @@ def test_an_instance_that_still_leaves_comes_back_when_its_run_is_over() -> None
 def test_a_restart_of_a_stopped_service_ends_at_once() -> None:
     cell = Cell()
     cell.settle(cell.stop("web"))
-    assert cell.act("restart").message == "update 1 takes 0 instances to version 2"
+    assert cell.act("restart").message == "update 1 restarts 0 instances"
     assert cell.ends() == [(1, "SUCCEEDED", "")]
     cell.act("start")
     assert cell.running() == [2] * 4

@@ -33,6 +33,8 @@ class _Job:
     batch: int = 0
     creates: bool = False
     """It is being created, so nothing of it becomes unavailable."""
+    restarts: bool = False
+    """Its instances keep their versions."""
     flight: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)
     taken: dict[int, int] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Updates:
         if job.number or event.version != job.version + (event.kind != "create"):
             raise Violation(f"{round_} starts update {event.number} of {event.job_id} at version {job.version}")
         job.version, job.number, job.batch = event.version, event.number, event.policy.batch
-        job.creates = event.kind == "create"
+        job.creates, job.restarts = event.kind == "create", event.kind == "restart"
         job.flight, job.bad = set(), set()
 
     def _moved(
@@ -85,7 +87,8 @@ class Updates:
         match event:
             case InstancesTaken():
                 job.flight.update(_instances(event))
-                job.taken |= dict.fromkeys(_instances(event), job.version)
+                if not job.restarts:
+                    job.taken |= dict.fromkeys(_instances(event), job.version)
                 down = len(job.flight) + len(job.bad)
                 most = min(
                     (each for each in (job.batch, not job.creates and job.max_unavailable) if each), default=down

@@ -98,7 +98,9 @@ class UpdateCommands:
         start = "; it waits for resume" if version.policy.start_paused else ""
         kinds = [f"{each} {name}" for name in COUNTS if (each := getattr(begun, name))]
         counts = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
-        message = f"update {number} takes {plural(count, 'instance')} to version {wanted}{batch}{counts}{start}"
+        taken = plural(count, "instance")
+        what = f"restarts {taken}" if begun.kind == RESTART else f"takes {taken} to version {wanted}"
+        message = f"update {number} {what}{batch}{counts}{start}"
         return Answer(Code.DONE, message, (*override, *started), wanted, number)
 
     def _restart(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:

@@ -35,7 +35,7 @@ from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.instances import addition, first_queued, removal
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
-from processors.lifecycle.updates.steps import INHERITED, STEP, Step
+from processors.lifecycle.updates.steps import INHERITED, STEP, Step, has_come
 from processors.lifecycle.updates.updates import TAKEN, Updates
 from processors.lifecycle.updates.window import UP, Pending, next_instances, pending, room, width
 from processors.state.causes import recorded
@@ -126,8 +126,9 @@ class UpdateDecisions:
         brought down, which are up for as long.
         """
         step = self._column(job_id, "step")
+        row = self._jobs.table[job_id]
         taken = among(step & STEP, (Step.FLIGHT, Step.BAD))
-        taken &= self._column(job_id, "version") == self._column(job_id, "target")
+        taken &= has_come(self._tasks.arena, np.arange(row.base, row.base + row.instances))
         running = self._column(job_id, "state") == TaskState.RUNNING
         return np.flatnonzero((taken | (step & INHERITED > 0)) & running)
 
@@ -165,16 +166,16 @@ class UpdateDecisions:
         """
         looked = [*self._updates.moved.get(job_id, []), self._coming_up(job_id)]
         at = distinct(np.concatenate(looked))
-        row, version_ = self._jobs.table[job_id], self._updates.version(job_id)
+        row = self._jobs.table[job_id]
         at = at[at < row.instances]  # some may have been removed since
-        columns = ("step", "state", "goal", "version", "target", "failures", "ready")
-        step, state, goal, version, target, failures, since = (self._column(job_id, each)[at] for each in columns)
+        columns = ("step", "state", "goal", "failures", "ready")
+        step, state, goal, failures, since = (self._column(job_id, each)[at] for each in columns)
         again, step = step & INHERITED > 0, step & STEP
         up = state == TaskState.RUNNING
         if update.policy.healthy_ms:
             up &= (milliseconds(since.astype(np.int64)) + update.policy.healthy_ms <= now) & caught_up
         again &= up
-        up &= (version == target) & (goal == Goal.RUN)
+        up &= has_come(self._tasks.arena, row.base + at) & (goal == Goal.RUN)
         over = among(state, (*ENDED_TASKS, TaskState.NONE))
         still = (goal != Goal.RUN) & over
         if row.kind == "batch":  # what is added to a batch job is done once it is queued
@@ -182,7 +183,7 @@ class UpdateDecisions:
         bad = (failures >= update.policy.max_attempts) | (state == TaskState.FAILED)
         after = np.where(up | still, Step.DONE, np.where(bad & (goal == Goal.RUN), Step.BAD, step))
         after = np.where(among(step, TAKEN), after, step)
-        stays = over & (at < version_.instances)
+        stays = over & (at < self._updates.bound(job_id))
         after = np.where(stays & (goal == Goal.STOP) & (step == Step.PENDING), Step.DONE, after)
         after = np.where(stays & (goal == Goal.REMOVE) & (step != Step.DONE), Step.NONE, after)
         differs = again | (after != step)
@@ -263,7 +264,7 @@ class UpdateDecisions:
         if update.bad and not update.pending and not policy.max_failures:
             return Failure(Code.STALLED, f"{failed} failed {attempts}, and no other is left")
         stuck, most = update.bad + self._failing(job_id, update), width(update, version)
-        free = self._down(job_id, version) or len(self._updates.differences.missing(job_id, version.instances))
+        free = self._down(job_id) or len(self._updates.missing(job_id))
         if update.pending and stuck >= most and (update.bad >= most or not free):
             failed = plural(stuck, "instance")
             return Failure(Code.STALLED, f"{failed} failed {attempts}; {most} may be updated at a time")
@@ -279,12 +280,12 @@ class UpdateDecisions:
         found: Mask = (self._column(job_id, "step") & INHERITED > 0) & (self._column(job_id, "goal") == Goal.RUN)
         return found
 
-    def _pending(self, job_id: str, version: VersionRow) -> Pending:
-        return pending(partial(self._column, job_id), version.instances)
+    def _pending(self, job_id: str) -> Pending:
+        return pending(partial(self._column, job_id), self._updates.bound(job_id))
 
-    def _down(self, job_id: str, version: VersionRow) -> bool:
+    def _down(self, job_id: str) -> bool:
         """Whether an instance is still to be taken that it costs nothing to take."""
-        found = self._pending(job_id, version)
+        found = self._pending(job_id)
         return len(found.down) > 0 or not among(self._column(job_id, "state")[found.goes], UP).all()
 
     def _failed(self, job_id: str, update: UpdateRow, failure: Failure) -> Iterator[Event]:
@@ -319,11 +320,11 @@ class UpdateDecisions:
         free = room(update, version, int(np.count_nonzero(self._inherited(job_id))), self._stopped(job_id))
         if not free.all:
             waiting = self._deferred(job_id)
-            if len(waiting) == update.flight and self._down(job_id, version):
+            if len(waiting) == update.flight and self._down(job_id):
                 yield InstancesReturned(job_id=job_id, number=update.number, **ranges(waiting), cause=cause)
             return
-        missing = self._updates.differences.missing(job_id, version.instances)
-        found = next_instances(self._pending(job_id, version), self._column(job_id, "state"), missing, free)
+        missing, state = self._updates.missing(job_id), self._column(job_id, "state")
+        found = next_instances(self._pending(job_id), state, missing, free)
         row = self._jobs.table[job_id]
         if len(found.added):
             yield addition(job_id, row, version, found.added, cause)
@@ -366,7 +367,8 @@ class UpdateDecisions:
         policy = version.policy
         changed = self._updates.differences.changed(job_id, version, restarted)
         there = self._updates.differences.there(job_id)
-        removed = int(np.count_nonzero(changed[version.instances :]))
+        removed = int(np.count_nonzero(changed[version.instances :])) if restarted is None else 0
+        added = self._updates.differences.lacking(job_id, version.instances) if restarted is None else 0
         yield UpdateStarted(
             job_id=job_id,
             number=row.updates + 1,
@@ -380,7 +382,7 @@ class UpdateDecisions:
             **(ranges(restarted) if restarted is not None else {}),
             forgotten=pack_ints(self._updates.differences.forgettable(job_id)),
             paused=policy.start_paused,
-            added=self._updates.differences.lacking(job_id, version.instances),
+            added=added,
             updated=int(np.count_nonzero(changed)) - removed,
             removed=removed,
             unchanged=int(np.count_nonzero(there & ~changed)),

@@ -33,16 +33,19 @@ class Differences:
         self._column = column
 
     def changed(self, job_id: str, version: VersionRow, restarted: I64 | None = None) -> Mask:
-        """Which instances of a job must be taken to come to a version, or to be restarted."""
+        """Which instances of a job must be taken to come to a version, or of those that are named to be restarted."""
         there: Mask = self.there(job_id)
+        if restarted is not None:
+            named = np.zeros(len(there), dtype=np.bool_)
+            named[restarted] = True
+            named &= there & (self._column(job_id, "goal") == Goal.RUN)
+            return named
         target, known, wanted = self._targets(job_id), self._versions[job_id], contents(version, len(there))
         found = np.ones(len(there), dtype=np.bool_)
         for number in distinct(target).tolist():
             if number in known:
                 mine = target == number
                 found[mine] = contents(known[number], len(there))[mine] != wanted[mine]
-        if restarted is not None:
-            found[restarted] = self._column(job_id, "goal")[restarted] == Goal.RUN
         found |= np.arange(len(there)) >= version.instances
         return found & there
 

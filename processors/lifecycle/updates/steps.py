@@ -2,6 +2,7 @@
 
 from events.codes import Number
 from events.columns import I64
+from processors.lifecycle.causes import EndCause
 from processors.lifecycle.lookups import Mask
 from processors.state.arena import Arena
 
@@ -32,9 +33,14 @@ MORE = 32
 
 
 def is_left(arena: Arena, slots: I64) -> Mask:
-    """Which tasks are on the way to another version while their present run is of the one before: how that ends says
+    """Which tasks are on the way to another run while their present run is of the one before: how that ends says
     nothing of the new one.
     """
-    step, version, target = (arena[name][slots] for name in ("step", "version", "target"))
-    left: Mask = (step & STEP == Step.FLIGHT) & (version != target)
+    left: Mask = (arena["step"][slots] & STEP == Step.FLIGHT) & ~has_come(arena, slots)
     return left
+
+
+def has_come(arena: Arena, slots: I64) -> Mask:
+    """Which tasks have the run that they are to have: of their target, and not to be restarted."""
+    come: Mask = (arena["version"][slots] == arena["target"][slots]) & (arena["causes"][slots] & EndCause.UPDATE == 0)
+    return come

@@ -160,10 +160,10 @@ class Updates:
         job_id, row = event.job_id, self._jobs.table.change(event.job_id)
         versions = self.versions.change(job_id)
         version = self._new_version(event, versions)
-        changed = self.differences.changed(
-            job_id, version, named(event, row.instances) if event.kind == RESTART else None
-        )
+        changed = differs = self.differences.changed(job_id, version)
         lacking = self.differences.lacking(job_id, version.instances)
+        if event.kind == RESTART:
+            changed, lacking = self.differences.changed(job_id, version, named(event, row.instances)), 0
         for number in ints(event.forgotten).tolist():
             del versions[number]
         versions[event.version] = version
@@ -173,7 +173,7 @@ class Updates:
             setattr(row, name, value)
         self._jobs.gate_changed(job_id)
         arena, slots = self._tasks.arena, np.arange(row.base, row.base + row.instances)
-        arena.set("target", slots[~changed], event.version)
+        arena.set("target", slots[~changed & ~differs], event.version)
         arena.set("step", slots[changed], (arena["step"][slots[changed]] & ~STEP) | Step.PENDING)
         self.table.put(
             job_id,
@@ -207,8 +207,8 @@ class Updates:
         row, update = self._jobs.table[event.job_id], self._change(event, now)
         instances = named(event, row.instances)
         slots, arena = row.base + instances, self._tasks.arena
-        leave = instances >= self.version(event.job_id).instances
-        self._aim(event.job_id, slots[~leave], update.version)
+        leave = instances >= self.bound(event.job_id)
+        self._aim(event.job_id, slots[~leave])
         if leave.any():
             self.leave(event.job_id)
             self._tasks.record_event(TaskEvent.REMOVE, slots[leave])
@@ -223,9 +223,32 @@ class Updates:
         self._jobs.table.change(job_id).leaving_by = self._tasks.input.cause
         self.leaving[job_id] = None
 
-    def _aim(self, job_id: str, slots: I64, number: int) -> None:
-        """Gives instances the version of their next run. A run that waits may be of it at once, if that asks the same
-        of pool and host; one that was ordered, or is to ask something else, ends for it.
+    def bound(self, job_id: str) -> int:
+        """How many instances an update is to leave a job with: a restart removes none."""
+        is_restart = self.table[job_id].kind == RESTART
+        return self._jobs.table[job_id].instances if is_restart else self.version(job_id).instances
+
+    def missing(self, job_id: str) -> I64:
+        """The instances that an update is still to add: a restart adds none."""
+        if self.table[job_id].kind == RESTART:
+            return np.zeros(0, dtype=np.int64)
+        return self.differences.missing(job_id, self.version(job_id).instances)
+
+    def _aim(self, job_id: str, slots: I64) -> None:
+        """Gives instances the version of their next run: that of the update, or, where they run something else and are
+        only to be restarted, the one that they have.
+        """
+        update = self.table[job_id]
+        target = np.full(len(slots), update.version)
+        if update.kind == RESTART:
+            other = self.differences.changed(job_id, self.version(job_id))[slots - self._jobs.table[job_id].base]
+            target[other] = self._tasks.arena["target"][slots[other]]
+        for number in distinct(target).tolist():
+            self._aim_at(job_id, slots[target == number], number)
+
+    def _aim_at(self, job_id: str, slots: I64, number: int) -> None:
+        """The next runs of instances are of a version. A run that waits may be of it at once, if that asks the same of
+        pool and host; one that was ordered, or is to ask something else, ends for it.
         """
         arena = self._tasks.arena
         slots = slots[arena["traits"][slots] & Trait.BEGUN == 0]  # some may have begun since they were to be changed
@@ -292,7 +315,7 @@ class Updates:
         slots, arena = row.base + instances, self._tasks.arena
         step = np.repeat(ints(event.step), ints(event.count))
         stopped = (arena["step"][slots] & STEP == Step.PENDING) & (step == Step.DONE)
-        self._aim(event.job_id, slots[stopped], update.version)
+        self._aim(event.job_id, slots[stopped])
         arena.set("step", slots, (arena["step"][slots] & ~(STEP | INHERITED)) | step)
         arena.set("failures", slots[step == Step.DONE], 0)
         update.pending, update.flight, update.done, update.bad = event.pending, event.flight, event.done, event.bad

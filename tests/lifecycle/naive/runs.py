@@ -252,7 +252,8 @@ class Runs:
             one.ordered_away or one.causes & TAKES_ADMISSION
         )
         one.due, one.behind = None, False
-        if counts and not (one.step is Step.FLIGHT and one.version != one.target):
+        is_left = one.version != one.target or EndCause.UPDATE in one.causes
+        if counts and not (one.step is Step.FLIGHT and is_left):
             self._count(one, faulty)
         if one.report == RunReport.NOT_STARTED and again:
             one.unstarted.add(one.host)

@@ -25,7 +25,15 @@ class Updates(Runs):
     @property
     def pending(self) -> int:
         """How many instances are still to be taken, or to be added."""
-        return self.count(Step.PENDING) + self.lacking()
+        return self.count(Step.PENDING) + (0 if self._restarts() else self.lacking())
+
+    def _restarts(self) -> bool:
+        """Whether instances are only restarted: none is added or removed, and each stays with what it runs."""
+        return self.update is not None and self.update.kind == "restart"
+
+    def _bound(self) -> int:
+        """How many instances the update is to leave."""
+        return self.highest if self._restarts() else self.version.spec.instances
 
     def there(self) -> list[Instance]:
         """The instances that aren't being removed."""
@@ -40,14 +48,12 @@ class Updates(Runs):
 
     def changed(self, version: Version, restarted: list[int] | None = None) -> list[Instance]:
         """The instances that must be taken to come to a version."""
-        out = []
-        for one in self.there():
-            moves = self.versions[self._would_be(one)].spec.content(one.at) != version.spec.content(one.at)
-            if restarted is not None and one.at in restarted:
-                moves = one.goal is Goal.RUN
-            if moves or one.at >= version.spec.instances:
-                out.append(one)
-        return out
+        if restarted is not None:
+            return [one for one in self.there() if one.at in restarted and one.goal is Goal.RUN]
+        return [one for one in self.there() if self._differs(one, version) or one.at >= version.spec.instances]
+
+    def _differs(self, one: Instance, version: Version) -> bool:
+        return self.versions[self._would_be(one)].spec.content(one.at) != version.spec.content(one.at)
 
     def _would_be(self, one: Instance) -> int:
         """The version of its next run, if the update in progress ended now."""
@@ -62,7 +68,7 @@ class Updates(Runs):
         """A new version; the update in progress ends for it."""
         if self.update is not None:
             self.end_update("ABORTED", Code.OVERRIDDEN)
-        changed = self.changed(version, restarted)
+        changed, other = self.changed(version, restarted), self.changed(version)
         used = {number for one in self.all() for number in (one.version, one.target)}
         for number in sorted(self.versions)[: 1 - KEPT]:
             if number not in used:
@@ -76,7 +82,7 @@ class Updates(Runs):
                 self._goes(one)
             if one in changed:
                 one.step = Step.PENDING
-            else:
+            elif one not in other:
                 one.target = self.number
         paused = version.policy.start_paused
         self.update = Update(self.updates, kind, before, version.policy, self.now, paused)
@@ -132,7 +138,7 @@ class Updates(Runs):
         return self._promote(update) if waits else self._take(update)
 
     def _step(self, one: Instance, policy: Policy) -> Step:
-        if one.step is Step.PENDING and one.goal is Goal.STOP and one.over and one.at < self.version.spec.instances:
+        if one.step is Step.PENDING and one.goal is Goal.STOP and one.over and one.at < self._bound():
             return Step.DONE
         if one.step not in TAKEN:
             return one.step
@@ -140,7 +146,7 @@ class Updates(Runs):
             return Step.DONE
         if one.goal is not Goal.RUN:
             return Step.DONE if one.over or one.state == TaskState.NONE else one.step
-        if one.version == one.target and self._is_up(one, policy):
+        if one.version == one.target and EndCause.UPDATE not in one.causes and self._is_up(one, policy):
             return Step.DONE
         return Step.BAD if one.failures >= policy.max_attempts else one.step
 
@@ -210,11 +216,11 @@ class Updates(Runs):
     def _to_take(self) -> list[Instance]:
         """Instances that are still to be taken; such as are being stopped are done by themselves."""
         pending = [one for one in self.all() if one.step is Step.PENDING]
-        return [one for one in pending if one.goal is Goal.RUN or one.at >= self.version.spec.instances]
+        return [one for one in pending if one.goal is Goal.RUN or one.at >= self._bound()]
 
     def _costs(self, one: Instance) -> bool:
         """Whether it is taken after those that are down: it is up, or another one must come up before it."""
-        return one.up or (one.state == TaskState.BACKOFF and one.behind and one.at < self.version.spec.instances)
+        return one.up or (one.state == TaskState.BACKOFF and one.behind and one.at < self._bound())
 
     def _inherited(self) -> list[Instance]:
         """Instances that an earlier update brought down and that aren't up again."""
@@ -222,15 +228,15 @@ class Updates(Runs):
 
     def _addable(self) -> list[int]:
         """Numbers of instances that may be added now: a run of one that goes is over first."""
-        return [at for at in range(self.version.spec.instances) if at not in self.instances]
+        wanted = 0 if self._restarts() else self.version.spec.instances
+        return [at for at in range(wanted) if at not in self.instances]
 
     def _take(self, update: Update) -> bool:
         """Takes instances as long as there is room: who is down, who is added, who is up, who is removed."""
         all_, costly = self._room(update)
         if all_ <= 0:
             return self._give_back()
-        wanted = self.version.spec.instances
-        pending = self._to_take()
+        wanted, pending = self._bound(), self._to_take()
         stays, goes = [one for one in pending if one.at < wanted], [one for one in pending if one.at >= wanted]
         taken = [one for one in stays if not self._costs(one)][:all_]
         added = self._addable()[: all_ - len(taken)]
@@ -279,11 +285,12 @@ class Updates(Runs):
     def _aim(self, one: Instance) -> None:
         """Its next run is of the new version, or it has none. What wasn't ordered yet may be of it at once."""
         one.step, one.inherited = Step.FLIGHT, False
-        if one.at >= self.version.spec.instances:
+        if one.at >= self._bound():
             one.goal = Goal.REMOVE
             one.note(EndCause.REMOVE)
             return
-        one.target, one.failures = self.number, 0
+        stays = self._restarts() and one in self.changed(self.version)
+        one.target, one.failures = one.target if stays else self.number, 0
         other = self._cpu(one.version) != self._cpu(one.target)
         if one.state in (TaskState.QUEUED, PLACED) and not other:
             one.version = one.target
