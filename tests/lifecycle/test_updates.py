@@ -718,6 +718,21 @@ def test_nothing_is_promoted_while_the_whole_job_stops() -> None:
     assert len(cell.taken()) == 1
 
 
+def test_only_updates_that_wait_for_a_time_are_looked_at_when_it_passes() -> None:
+    cell = Cell(update=policy(healthy_ms=HEALTHY_MS))
+    cell.stops = False
+    cell.update(command=("two",))
+    updates = cell.machine.updates
+    assert (len(updates.table), updates.touched, updates.due_ms) == (1, {}, {}), "its runs are still to stop"
+    cell.settle(cell.report(RunReport.STOPPED, *[("web", at, 1) for at in range(4)]))
+    due_ms = cell.machine.next_wakeup()
+    assert updates.due_ms == {"web": due_ms}
+    updates.restored()
+    assert (updates.due_ms, cell.machine.next_wakeup()) == ({}, due_ms), "it is found again after a restart"
+    cell.wait(2 * HEALTHY_MS)
+    assert (cell.ends(), updates.due_ms) == ([(1, "SUCCEEDED", "")], {})
+
+
 def test_a_job_that_has_lost_instances_is_looked_at_no_more_when_they_are_gone() -> None:
     cell = Cell()
     cell.update(instances=3)

@@ -26,23 +26,22 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Cause, UpdatePolicy
 from events.words import plural
-from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
+from processors.lifecycle.causes import Goal
 from processors.lifecycle.instance_ranges import ranges, stretches
 from processors.lifecycle.job_sla import sla_change
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.tasks import Tasks
-from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.instances import addition, first_queued, removal
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, STEP, Step, has_come
 from processors.lifecycle.updates.updates import TAKEN, Updates
+from processors.lifecycle.updates.waits import Waits
 from processors.lifecycle.updates.window import UP, Pending, next_instances, pending, room, width
 from processors.state.causes import recorded
 from processors.state.seconds import milliseconds
 
 ROLL_BACK = "roll_back"
-NOBODY: I64 = np.zeros(0, dtype=np.int64)
 
 
 class Failure(NamedTuple):
@@ -60,26 +59,26 @@ class UpdateDecisions:
         self._updates = updates
         self._tasks = tasks
         self._jobs = jobs
+        self._waits = Waits(updates, tasks, jobs)
 
     def all(self, now: int, caught_up: bool, limit: int) -> list[Event]:
         """What is decided of at most `limit` updates."""
         out: list[Event] = []
         numbers = self._jobs.table
-        due = self._due(now) if caught_up else []
+        due = self._waits.due(now) if caught_up else []
         for job_id in sorted({*self._updates.touched, *due}, key=lambda job_id: numbers[job_id].number):
             if limit <= 0:
                 break
             found = list(self._of(job_id, now, caught_up))
             if not found:
-                self._updates.touched.pop(job_id, None)
+                self._waits.rest(job_id)
             out += found
             limit -= bool(found)
         return out or self._removals(limit)
 
     def next_due_ms(self) -> int | None:
         """When the next update goes on by time alone."""
-        times = (self._due_ms(job_id, update) for job_id, update in self._updates.table.items())
-        return min((time for time in times if time is not None), default=None)
+        return self._waits.next_due_ms()
 
     def with_jobs(self, changes: list[JobChanged]) -> list[Event]:
         """What is said of jobs, and before it the end of updates whose jobs have ended."""
@@ -92,56 +91,6 @@ class UpdateDecisions:
             out.append(each)
         return out
 
-    # Times.
-
-    def _due(self, now: int) -> list[str]:
-        times = ((job_id, self._due_ms(job_id, update)) for job_id, update in self._updates.table.items())
-        return [job_id for job_id, time in times if time is not None and time <= now]
-
-    def _due_ms(self, job_id: str, update: UpdateRow) -> int | None:
-        policy, times = update.policy, []
-        if policy.healthy_ms:
-            up = self._coming_up(job_id)
-            if len(up):
-                since = int(self._column(job_id, "ready")[up].min())
-                times.append(milliseconds(since) + policy.healthy_ms)
-        if self._rests(job_id, update):
-            return min(times, default=None)
-        if update.waits_ms and policy.promote_after_ms:
-            times.append(update.waits_ms + policy.promote_after_ms)
-        if policy.blocked_after_ms and len(self._deferred(job_id)):
-            times.append(update.progressed_ms + policy.blocked_after_ms)
-        return min(times, default=None)
-
-    def _rests(self, job_id: str, update: UpdateRow) -> bool:
-        """Whether nothing is taken or concluded: it is paused, or all is being stopped: an update ends with a job that
-        is then over, and what isn't created yet waits until the job is started.
-        """
-        row = self._jobs.table[job_id]
-        waits = row.deleting or row.kind == "batch" or update.kind == CREATE
-        return update.paused or (row.stopping and waits)
-
-    def _coming_up(self, job_id: str) -> I64:
-        """Instances that run the new version and haven't done so for long enough yet; and those that an earlier update
-        brought down, which are up for as long.
-        """
-        step = self._column(job_id, "step")
-        row = self._jobs.table[job_id]
-        taken = among(step & STEP, (Step.FLIGHT, Step.BAD))
-        taken &= has_come(self._tasks.arena, np.arange(row.base, row.base + row.instances))
-        running = self._column(job_id, "state") == TaskState.RUNNING
-        return np.flatnonzero((taken | (step & INHERITED > 0)) & running)
-
-    def _deferred(self, job_id: str) -> I64:
-        """Instances that are taken and that sla doesn't let go."""
-        if self._jobs.table[job_id].max_unavailable is None:
-            return NOBODY
-        step, verdict = self._column(job_id, "step") & STEP, self._column(job_id, "verdict")
-        causes = self._column(job_id, "causes") & EndCause.UPDATE
-        return np.flatnonzero((step == Step.FLIGHT) & (verdict == SlaVerdict.DEFERRED) & (causes > 0))
-
-    # What is next.
-
     def _of(self, job_id: str, now: int, caught_up: bool) -> Iterator[Event]:
         update, version = self._updates.table[job_id], self._updates.version(job_id)
         stepped = self._stepped(job_id, update, now, caught_up)
@@ -149,7 +98,7 @@ class UpdateDecisions:
         if len(stepped[0]) or waits != (update.waits_ms > 0):
             yield self._progress(job_id, update, *stepped)
             return
-        if self._rests(job_id, update):
+        if self._waits.rests(job_id, update):
             return
         over = self._over(job_id, update, version, now, caught_up)
         if over is not None:
@@ -164,7 +113,7 @@ class UpdateDecisions:
         ascending, and that step. One that is stopped is done without being taken, and what leaves with its host leaves
         the update.
         """
-        looked = [*self._updates.moved.get(job_id, []), self._coming_up(job_id)]
+        looked = [*self._updates.moved.get(job_id, []), self._waits.coming_up(job_id)]
         at = distinct(np.concatenate(looked))
         row = self._jobs.table[job_id]
         at = at[at < row.instances]  # some may have been removed since
@@ -253,7 +202,7 @@ class UpdateDecisions:
             return Failure(Code.MAX_FAILURES, f"{failed} {of}failed {attempts}; {bound}")
         if update.flight:
             due = policy.blocked_after_ms and caught_up and now >= update.progressed_ms + policy.blocked_after_ms
-            if due and (waiting := len(self._deferred(job_id))):
+            if due and (waiting := len(self._waits.deferred(job_id))):
                 return Failure(
                     Code.BLOCKED,
                     f"sla has let none of {plural(waiting, 'instance')} go for {policy.blocked_after_ms} ms: too many "
@@ -319,7 +268,7 @@ class UpdateDecisions:
         cause = update.changed_by.record
         free = room(update, version, int(np.count_nonzero(self._inherited(job_id))), self._stopped(job_id))
         if not free.all:
-            waiting = self._deferred(job_id)
+            waiting = self._waits.deferred(job_id)
             if len(waiting) == update.flight and self._down(job_id):
                 yield InstancesReturned(job_id=job_id, number=update.number, **ranges(waiting), cause=cause)
             return

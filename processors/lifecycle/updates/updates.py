@@ -54,6 +54,8 @@ class Updates:
         self.touched: dict[str, None] = {}
         self.moved: dict[str, list[I64]] = {}
         """Of each job instances that its update concerns and whose state has changed."""
+        self.due_ms: dict[str, int] = {}
+        """When updates go on by time alone, of those that aren't touched and that time matters to."""
         self.leaving: dict[str, None] = {}
         """Jobs with instances that are being removed."""
         self._tasks = tasks
@@ -80,6 +82,7 @@ class Updates:
         """Looks at all updates, and at all instances of theirs."""
         self.touched = dict.fromkeys(self.table)
         self.moved = {}
+        self.due_ms = {}
         removed = np.flatnonzero(self._tasks.arena["goal"] == Goal.REMOVE)
         self.leaving = {self._jobs.at[base]: None for base in distinct(self._owners(removed)).tolist()}
         for job_id in self.table:
@@ -355,6 +358,7 @@ class Updates:
         self.table.remove(job_id)
         self.touched.pop(job_id, None)
         self.moved.pop(job_id, None)
+        self.due_ms.pop(job_id, None)
 
 
 def _difference(before: AskedRow, after: AskedRow) -> int:
