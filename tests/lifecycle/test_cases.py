@@ -19,7 +19,7 @@ from processors.lifecycle.rows import JobRow
 from processors.lifecycle.task_table import STATES
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow
 from processors.lifecycle.updates.steps import Step
-from processors.lifecycle.updates.window import next_instances, room
+from processors.lifecycle.updates.window import next_instances, pending, room
 from processors.state.causes import CauseRow
 from tests.lifecycle.test_updates import HEALTHY_MS, Cell, policy
 from tests.machines import of, one
@@ -39,10 +39,11 @@ def test_an_update_fills_its_batch_with_what_is_added_then_updated_then_removed(
     """Instances that are removed have the highest numbers here, so those that are added stand before them."""
     wanted, gone = case["instances_to_add"], case["instances_to_remove"]
     number = dict(zip(wanted + gone, sorted(wanted + gone), strict=True))
-    pending = [*set(case["instances_to_update"]) - {*case["in_progress"], *case["done"], *case["failed"]}]
+    to_update = [*set(case["instances_to_update"]) - {*case["in_progress"], *case["done"], *case["failed"]}]
     instances = max(number[at] for at in wanted) + 1 if wanted else 10
-    step = np.zeros(12, dtype=np.int32)
-    step[pending + [number[at] for at in gone]] = Step.PENDING
+    columns = {name: np.zeros(12, dtype=np.int32) for name in ("step", "goal", "state", "due")}
+    columns["step"][to_update + [number[at] for at in gone]] = Step.PENDING
+    columns["state"][:] = TaskState.RUNNING
     update = UpdateRow(
         number=1,
         kind="update",
@@ -51,16 +52,14 @@ def test_an_update_fills_its_batch_with_what_is_added_then_updated_then_removed(
         policy=PolicyRow(batch=case["batch_size"]),
         changed_by=CauseRow("paceline.jobs", 0),
         progressed_ms=0,
-        pending=len(pending) + len(wanted) + len(gone),
+        pending=len(to_update) + len(wanted) + len(gone),
         flight=len(case["in_progress"]),
         done=len(case["done"]),
         bad=len(case["failed"]),
     )
     version = Cell().machine.updates.version("web")
-    up = np.full(12, TaskState.RUNNING, dtype=np.int32)
-    found = next_instances(
-        step, up, np.array([number[at] for at in wanted], dtype=np.int64), instances, room(update, version, 0)
-    )
+    missing, free = np.array([number[at] for at in wanted], dtype=np.int64), room(update, version, 0, 0)
+    found = next_instances(pending(columns.__getitem__, instances), columns["state"], missing, free)
     expected = case["expected_next"]
     assert found.updated.tolist() == expected["update"]
     assert found.added.tolist() == [number[at] for at in expected["add"]]

@@ -27,10 +27,10 @@ from processors.lifecycle.stateful import Stateful
 from processors.lifecycle.task_table import LOST, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
 from processors.lifecycle.updates.commands import Answer
-from processors.lifecycle.updates.decisions import UpdateDecisions
 from processors.lifecycle.updates.differences import Differences
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.updates import Updates
+from processors.lifecycle.updates.waits import Waits
 from processors.lifecycle.updates.window import Room, width
 from processors.placement import avoidance
 from processors.placement.avoidance import Avoidance
@@ -43,7 +43,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def failed_leave_the_window(patch: pytest.MonkeyPatch) -> None:
     """Instances that have failed take no place among those that an update may have down."""
 
-    def room(update: UpdateRow, version: VersionRow, inherited: int) -> Room:
+    def room(update: UpdateRow, version: VersionRow, inherited: int, stopped: int) -> Room:
         return Room(width(update, version) - update.flight, width(update, version) - update.flight)
 
     patch.setattr(decisions, "room", room)
@@ -63,12 +63,12 @@ def updates_ask_nobody(patch: pytest.MonkeyPatch) -> None:
 
 def paused_goes_on(patch: pytest.MonkeyPatch) -> None:
     """An update takes instances though it is paused."""
-    patch.setattr(UpdateDecisions, "_rests", lambda self, job_id, update: False)
+    patch.setattr(Waits, "rests", lambda self, job_id, update: False)
 
 
 def canary_of_all(patch: pytest.MonkeyPatch) -> None:
     """A canary is as many as the batch lets through."""
-    patch.setattr(decisions, "room", lambda update, version, inherited: Room(width(update, version), 99))
+    patch.setattr(decisions, "room", lambda update, version, inherited, stopped: Room(width(update, version), 99))
 
 
 def all_are_changed(patch: pytest.MonkeyPatch) -> None:
