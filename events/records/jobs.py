@@ -35,7 +35,7 @@ class JobActionRequested(Event, frozen=True, kw_only=True):
     """For restart: most instances at a time; 0: all."""
 
     version: int = 0
-    """For roll_back: the version to go back to; 0: the one before the present one."""
+    """For roll_back: the version to go back to; 0: the last before it that an update completed."""
 
     force: bool = False
     """For delete: whether a job that has not ended is stopped first."""

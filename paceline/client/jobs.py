@@ -132,7 +132,7 @@ class JobRequests(Requests):
         return self._command(job_id, "restarts", wait, said, instances=instances, batch=batch)
 
     def roll_back_job(self, job_id: str, version: int = 0, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
-        """Goes back to an earlier version; 0: the one before the present one."""
+        """Goes back to an earlier version; 0: the last before it that an update completed."""
         return self._command(job_id, "rollbacks", wait, said, version=version)
 
     def act_on_job(self, job_id: str, action: JobAction, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:

@@ -96,7 +96,7 @@ class RestartCommand(InstancesCommand):
 class RollBackCommand(JobCommand):
     """To which version."""
 
-    version: Annotated[int, Field(ge=0, le=INT_MAX, description="0: the one before the present one.")] = 0
+    version: Annotated[int, Field(ge=0, le=INT_MAX, description="0: the last before it that an update completed.")] = 0
 
 
 class PriorityCommand(JobCommand):

@@ -335,6 +335,38 @@ def test_a_failed_update_rolls_back_where_its_policy_says_so() -> None:
     assert cell.machine.updates.versions["web"][3].contents == cell.machine.updates.versions["web"][1].contents
 
 
+def test_a_roll_back_goes_to_the_newest_version_that_an_update_completed() -> None:
+    cell = Cell()
+    cell.update(command=("two",))
+    cell.act("restart")
+    cell.fails = {4, 5}
+    fails = policy(batch=1, max_failures=1, max_attempts=2, roll_back=True, healthy_ms=HEALTHY_MS)
+    cell.update(command=("bad",), update=fails)
+    assert cell.ends() == [(1, "SUCCEEDED", ""), (2, "SUCCEEDED", "")], "it has failed once"
+    cell.update(command=("worse",))
+    cell.wait(10_000)
+    back = of(cell.said, UpdateStarted)[-1]
+    assert (back.kind, back.like, back.from_version) == ("roll_back", 3, 5)
+    assert cell.ends()[2:] == [
+        (3, "ABORTED", Code.OVERRIDDEN),
+        (4, "ROLLED_BACK", Code.MAX_FAILURES),
+        (5, "SUCCEEDED", ""),
+    ]
+    assert cell.column("target") == [6] * 4
+
+
+def test_a_restart_of_what_failed_makes_it_no_version_to_go_back_to() -> None:
+    cell = Cell(update=policy(batch=1, max_failures=1, max_attempts=1, healthy_ms=HEALTHY_MS))
+    cell.fails = {2}
+    cell.update(command=("bad",))
+    assert cell.ends() == [(1, "FAILED", Code.MAX_FAILURES)]
+    cell.act("restart", 3, batch=2)
+    cell.wait(2 * HEALTHY_MS)
+    assert cell.ends()[-1] == (2, "SUCCEEDED", "")
+    cell.act("roll_back")
+    assert of(cell.said, UpdateStarted)[-1].like == 1
+
+
 def test_a_roll_back_that_fails_is_not_rolled_back() -> None:
     cell = Cell(update=policy(healthy_ms=HEALTHY_MS, max_failures=1, max_attempts=1, roll_back=True))
     cell.fails = {2, 3}

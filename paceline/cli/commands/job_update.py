@@ -151,7 +151,9 @@ def _followed(client: "Client", begun: dict[str, int], waits: bool, timeout: flo
 
 @click.command(epilog=examples('paceline job rollback web --reason "slow"', "paceline job rollback web --to 3 --wait"))
 @ID
-@click.option("--to", "version", type=click.IntRange(1, INT_MAX), help="Version. [default: the one before]")
+@click.option(
+    "--to", "version", type=click.IntRange(1, INT_MAX), help="Version. [default: the last that an update completed]"
+)
 @said_options
 @WAIT
 @TIMEOUT

@@ -121,7 +121,7 @@ class UpdateCommands:
 
     def _roll_back(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         job_id, versions = ask.job_id, self._updates.versions[ask.job_id]
-        number = ask.version or self._before(job_id, row)
+        number = ask.version or (row.completed if row.completed != row.version else row.version - 1)
         if number not in versions or number == row.version:
             kept = ", ".join(str(each) for each in sorted(versions) if each != row.version) or "none"
             return Answer(Code.NO_SUCH_VERSION, f"the job can't go back to version {number}; it can to {kept}")
@@ -135,11 +135,6 @@ class UpdateCommands:
             )
         started = self._decisions.start(job_id, ROLL_BACK, version, _cause(offset), like=number)
         return self._begun(job_id, row, version, tuple(started), offset)
-
-    def _before(self, job_id: str, row: JobRow) -> int:
-        """The version before the present one."""
-        update = self._updates.table.get(job_id)
-        return update.from_version if update is not None else row.version - 1
 
     def _pause(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         update, paused = self._updates.table.get(ask.job_id), ask.action == "pause"

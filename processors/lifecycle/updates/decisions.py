@@ -32,6 +32,7 @@ from processors.lifecycle.job_sla import sla_change
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.instances import addition, first_queued, removal
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, STEP, Step, has_come
@@ -238,15 +239,15 @@ class UpdateDecisions:
         return len(found.down) > 0 or not among(self._column(job_id, "state")[found.goes], UP).all()
 
     def _failed(self, job_id: str, update: UpdateRow, failure: Failure) -> Iterator[Event]:
-        back = self._updates.versions[job_id].get(update.from_version)
+        number = self._jobs.table[job_id].completed
         cause = Cause(due_ms=failure.due_ms) if failure.due_ms else update.changed_by.record
-        if not update.policy.roll_back or back is None or update.kind == ROLL_BACK:
+        if not update.policy.roll_back or update.kind in (CREATE, ROLL_BACK):
             yield self.end(job_id, update, "FAILED", failure.code, failure.message, cause)
             return
-        message = f"{failure.message}; update {update.number + 1} goes back to version {update.from_version}"
+        message = f"{failure.message}; update {update.number + 1} goes back to version {number}"
         yield self.end(job_id, update, "ROLLED_BACK", failure.code, message, cause)
-        back = msgspec.structs.replace(back, policy=back_policy(update.policy))
-        yield from self.start(job_id, ROLL_BACK, back, cause, like=update.from_version)
+        back = msgspec.structs.replace(self._updates.versions[job_id][number], policy=back_policy(update.policy))
+        yield from self.start(job_id, ROLL_BACK, back, cause, like=number)
 
     def _end(self, job_id: str, update: UpdateRow, state: str, code: str, message: str) -> UpdateEnded:
         return self.end(job_id, update, state, code, message, update.changed_by.record)

@@ -75,9 +75,12 @@ class Differences:
         return np.flatnonzero(among(step, (Step.FLIGHT, Step.BAD)) & among(state, UP) & (causes > 0))
 
     def forgettable(self, job_id: str) -> list[int]:
-        """Versions that leave when there is one more: neither among the newest, nor is any run of them or to be."""
+        """Versions that leave when there is one more: neither among the newest, nor is any run of them or to be, nor
+        would a roll-back go there.
+        """
         versions = sorted(self._versions[job_id])
         used = {
+            self._jobs[job_id].completed,
             *np.unique(self._column(job_id, "version")).tolist(),
             *np.unique(self._column(job_id, "target")).tolist(),
         }

@@ -344,7 +344,9 @@ class Updates:
         update until it has been up for as long as the next one asks: what fails again and again is up now and then.
         """
         row, arena = self._jobs.table[event.job_id], self._tasks.arena
-        slots = np.arange(row.base, row.base + row.instances)
+        update, slots = self.table[event.job_id], np.arange(row.base, row.base + row.instances)
+        if event.state == "SUCCEEDED" and (update.kind != RESTART or row.completed == update.from_version):
+            self._jobs.table.change(event.job_id).completed = update.version
         taken = slots[among(arena["step"][slots] & STEP, (Step.FLIGHT, Step.BAD))]
         staying = row.base + self.differences.staying(event.job_id)
         down = np.setdiff1d(taken[arena["goal"][taken] == Goal.RUN], staying)

@@ -151,8 +151,7 @@ class Job(Updates):
 
     def roll_back(self, number: int) -> Code:
         """The job goes back to a version; 0: to the one before."""
-        before = self.update.from_version if self.update is not None else self.number - 1
-        number = number or before
+        number = number or (self.completed if self.completed != self.number else self.number - 1)
         if number == self.number or number not in self.versions:
             return Code.NO_SUCH_VERSION
         version = Version(self.versions[number].spec, back_policy(self.version.policy))
