@@ -331,6 +331,20 @@ def no_pool(path: str) -> str:
     return f"there is no pool {path[:200]}; define it first, or choose another"
 
 
+def no_job(job_id: str) -> str:
+    """What a job that isn't there is answered with, wherever that is found."""
+    return (
+        f"there is no job {job_id[:140]} (it may be deleted); `paceline job list` lists jobs, the log keeps the "
+        "history of all: `paceline log tail --from-start`"
+    )
+
+
+def other_specification(job_id: str, over: bool) -> str:
+    """What the submission of a job is answered with that is there with another specification, and is over or not."""
+    way = f"`paceline job delete {job_id}` forgets it" if over else "`paceline job update FILE` changes it"
+    return f"job {job_id} has another specification; {way}, or choose another id"
+
+
 def over_reserved(over: Sequence[tuple[str, str]]) -> str:
     """That pools reserve more than there is; `over`: what is reserved, and what the cell has, of each resource of
     which it is so. Empty: of none.

@@ -7,7 +7,7 @@ from events.acceptance import digest
 from events.bounds import RUN_MAX, TASKS_MAX
 from events.cell_settings import Settings
 from events.codec import body
-from events.codes import Code, no_pool
+from events.codes import Code, no_job, no_pool, other_specification
 from events.columns import pack_ints
 from events.job_versions import wanted_content, wanted_spec
 from events.records.base import Event
@@ -222,14 +222,14 @@ class CommandAnswers:
         return Answer(Code.INVALID_SPEC, f"action is {fact.action[:40]!r}, it must be one of {known}")
 
     def _conflict(self, fact: CommandRow) -> tuple[Code, str] | None:
-        row = self._view.jobs[fact.job_id]
+        row, name = self._view.jobs[fact.job_id], f"job {fact.job_id}"
         if command_digest(fact.command_id) in row.commands:
             return Code.REPEATED, "this command was carried out before"
         if row.deleting:
-            return Code.BEING_DELETED, "the job is being deleted: it is forgotten as soon as its tasks have ended"
+            return Code.BEING_DELETED, f"{name} is being deleted: it is forgotten as soon as its tasks have ended"
         if fact.expected_version not in (0, row.version):
             return Code.VERSION_CONFLICT, (
-                f"the job has version {row.version}, the command expects {fact.expected_version}; look at what changed"
+                f"{name} has version {row.version}, the command expects {fact.expected_version}; look at what changed"
             )
         return None
 
@@ -252,7 +252,7 @@ class CommandAnswers:
                 return CommandAnswered(
                     job_id=job.job_id, jobs_offset=offset, command_id="", code=Code.REPEATED, message=message
                 )
-            message = f"another job was submitted under the id {job.job_id}; choose another id"
+            message = other_specification(job.job_id, self._view.ended.get(job.job_id) is not None)
             return JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
         first_run = self._view.ended.first_run(job.job_id)
         if first_run > RUN_MAX:
@@ -333,9 +333,9 @@ class CommandAnswers:
         """Why there is nothing to command."""
         row, ended = self._view.jobs.get(job_id), self._view.ended.get(job_id)
         if ended is not None:
-            return Code.ALREADY_ENDED, f"the job is {ended.state}"
+            return Code.ALREADY_ENDED, f"job {job_id} is {ended.state}"
         if row is None and job_id not in self._accepted:
-            return Code.NOT_FOUND, f"there is no job {job_id[:140]}, or it ended and is forgotten"
+            return Code.NOT_FOUND, no_job(job_id)
         return None
 
 

@@ -82,7 +82,8 @@ class InstanceCommands:
         if over and not ask.force:
             return Answer(
                 Code.NEEDS_FORCE,
-                f"the job is {row.state}, {over} of its tasks haven't ended; stop it first, or delete it with force",
+                f"job {ask.job_id} is {row.state}, {over} of its tasks haven't ended; "
+                f"`paceline job delete {ask.job_id} --force` stops it first",
             )
         wanted = InstancesWanted(job_id=ask.job_id, wanted=False, cause=_cause(offset))
         message = f"stopping {plural(over, 'task')}, then the job is forgotten" if over else "the job is forgotten"

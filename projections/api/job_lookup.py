@@ -5,16 +5,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from events.codes import Code
+from events.codes import Code, no_job
 from projections.api.context import Context
 from projections.api.problems import Problem
 from projections.queries import entities
 from projections.views.rows import JobRow
-
-FORGOTTEN = (
-    "ended jobs are forgotten after `forget_after`, and only the log has them then: paceline log tail --from-start "
-    "--no-follow, paceline job explain {} --at POSITION"
-)
 
 
 def read_views(context: Context, look: Callable[[Connection], Any]) -> Any:
@@ -27,8 +22,7 @@ def find_job(connection: Connection, job_id: str) -> JobRow:
     """The row of a job. Raises a problem where there is none."""
     row = entities.job_row(connection, job_id)
     if row is None:
-        name = job_id[:140]
-        raise Problem(404, Code.NOT_FOUND, f"there is no job {name}; {FORGOTTEN.format(name)}")
+        raise Problem(404, Code.NOT_FOUND, no_job(job_id))
     return row
 
 

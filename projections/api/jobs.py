@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.abilities import NEEDED, needed
 from events.bounds import INT_MAX, WORD_MAX
-from events.codes import Code, JobState, TaskState, no_pool
+from events.codes import Code, JobState, TaskState, no_pool, other_specification
 from events.records.jobs import JobSubmitted
 from events.topics import JOBS
 from projections.api import job_commands, job_versions
@@ -122,8 +122,7 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
         if row is not None and row.state != REJECTED:
             if submission(connection, row.offset).spec_hash == event.spec_hash:
                 return job_shown(connection, event.job_id)
-            detail = f"another job was submitted under the id {event.job_id}; choose another id"
-            raise Problem(409, Code.ID_TAKEN, detail)
+            raise Problem(409, Code.ID_TAKEN, other_specification(event.job_id, bool(row.ended_ms)))
         pool = next(iter(pool_tree.pools_json(connection, event.pool)), None)
     if pool is None:
         return Code.NO_SUCH_POOL

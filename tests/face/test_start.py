@@ -20,9 +20,9 @@ HEAVY = (
     "pydantic_settings", "rich", "rocksdict", "ruamel", "sqlalchemy", "uvicorn",
 )  # fmt: skip
 
-FORGOTTEN = (
-    "ended jobs are forgotten after `forget_after`, and only the log has them then: paceline log tail --from-start "
-    "--no-follow, paceline job explain x --at POSITION"
+NO_JOB = (
+    "there is no job x (it may be deleted); `paceline job list` lists jobs, the log keeps the history of all: "
+    "`paceline log tail --from-start`"
 )
 
 
@@ -74,14 +74,14 @@ def test_wrong_usage_is_2(cli, cell, args):
 
 
 def test_not_found_is_4(cli, cell):
-    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", f"there is no job x; {FORGOTTEN}")
-    assert cli("job", "get", "x") == (4, "", f"paceline: there is no job x; {FORGOTTEN} (NOT_FOUND)\n")
+    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", NO_JOB)
+    assert cli("job", "get", "x") == (4, "", f"paceline: {NO_JOB} (NOT_FOUND)\n")
 
 
 @pytest.mark.parametrize("status", [409, 422, 429])
 def test_refused_is_1(cli, cell, status):
     cell.problem("POST", "/v1/jobs/x/stops", status, "NO", "not now", errors=[{"pointer": "/a", "message": "b"}])
-    assert cli("job", "stop", "x") == (1, "", "paceline: not now (NO)\n  /a: b\n")
+    assert cli("job", "stop", "x") == (1, "", "paceline: job x: not now (NO)\n  /a: b\n")
 
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
@@ -141,7 +141,7 @@ def test_errors_of_the_log_and_bugs_are_sentences(error, code):
 
 
 def test_debug_shows_the_traceback(cell):
-    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", f"there is no job x; {FORGOTTEN}")
+    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", NO_JOB)
     result = subprocess.run(
         [sys.executable, "-m", "paceline", "--debug", "job", "get", "x"], cwd=ROOT, capture_output=True, text=True
     )

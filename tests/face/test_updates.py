@@ -119,7 +119,7 @@ def test_a_dry_run_shows_what_would_change(cli, cell, tmp_path):
 def test_another_version_than_expected_ends_with_5(cli, cell):
     cell.problem("POST", "/v1/jobs/a/pauses", 409, "VERSION_CONFLICT", "the job has version 3, expected was 2")
     code, _, err = cli("job", "pause", "a", "--expected-version", "2")
-    assert (code, err) == (5, "paceline: the job has version 3, expected was 2 (VERSION_CONFLICT)\n")
+    assert (code, err) == (5, "paceline: job a: the job has version 3, expected was 2 (VERSION_CONFLICT)\n")
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,30 @@ def test_a_job_is_deleted(cli, cell):
     assert (code, out) == (0, "job a is being deleted\n")
     [asked] = cell.writes()
     assert (asked.query["force"], asked.query["reason"], asked.body) == ("true", "old", None)
+
+
+def test_of_several_jobs_each_is_commanded_also_after_one_was_refused(cli, cell):
+    cell.answer("POST", "/v1/jobs/z/stops", {"code": "DONE", "message": "stopping 1 instance"})
+    cell.problem("POST", "/v1/jobs/x/stops", 404, "NOT_FOUND", "there is no job x")
+    cell.problem("POST", "/v1/jobs/y/stops", 409, "BEING_DELETED", "it will be forgotten")
+    cell.answer("POST", "/v1/jobs/web/stops", {"code": "DONE", "message": "stopping 3 instances"})
+    code, out, err = cli("job", "stop", "z", "x", "y", "web")
+    assert (code, out) == (4, "job z: stopping 1 instance\njob web: stopping 3 instances\n")
+    assert err == (
+        "paceline: there is no job x (NOT_FOUND)\n"
+        "paceline: job y: it will be forgotten (BEING_DELETED)\n"
+        "follow with: paceline job wait z web\n"
+    )
+
+
+def test_of_several_updates_each_is_begun_also_after_one_was_refused(cli, cell, tmp_path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text("---\n".join(f"job_id: {each}\npool: /maps\ncommand: [ls]\n" for each in ("a", "web")))
+    cell.problem("POST", "/v1/jobs/a/updates", 409, "VERSION_CONFLICT", "job a has version 3")
+    cell.answer("POST", "/v1/jobs/web/updates", ANSWER)
+    code, out, err = cli("job", "update", str(path))
+    assert (code, out) == (5, "job web: update 2 takes 3 instances to version 2\n")
+    assert err == "paceline: job a has version 3 (VERSION_CONFLICT)\nfollow with: paceline job updates web\n"
 
 
 @pytest.mark.parametrize("text", ["1-", "5-2", "all"])

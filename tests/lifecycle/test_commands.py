@@ -187,7 +187,10 @@ def test_an_ended_job_is_deleted_at_once_and_its_id_is_free() -> None:
 def test_a_running_job_is_deleted_with_force_only_then_stopped_then_forgotten() -> None:
     world = web()
     refused = one(world.act("web", "delete"), CommandAnswered)
-    assert (refused.code, "4 of its tasks" in refused.message) == (Code.NEEDS_FORCE, True)
+    assert (refused.code, refused.message) == (
+        Code.NEEDS_FORCE,
+        "job web is RUNNING, 4 of its tasks haven't ended; `paceline job delete web --force` stops it first",
+    )
     said = world.act("web", "delete", force=True)
     assert len(runs_of(one(said, RunsStopping))) == 4
     assert code(world.act("web", "start")) == Code.BEING_DELETED

@@ -60,9 +60,13 @@ def test_a_repeat_and_a_late_stop_of_an_ended_job_are_answered_as_before() -> No
     run(world, "a")
     world.restart()
     assert one(world.submit("a", retries_max=0), CommandAnswered).code == "REPEATED"
-    assert one(world.submit("a", instances=2), JobRejected).code == "ID_TAKEN"
+    taken = one(world.submit("a", instances=2), JobRejected)
+    assert (taken.code, taken.message) == (
+        "ID_TAKEN",
+        "job a has another specification; `paceline job delete a` forgets it, or choose another id",
+    )
     said = one(world.stop("a"), CommandAnswered)
-    assert (said.code, said.message) == ("ALREADY_ENDED", "the job is SUCCEEDED")
+    assert (said.code, said.message) == ("ALREADY_ENDED", "job a is SUCCEEDED")
 
 
 def test_a_host_that_comes_back_with_a_run_of_an_ended_job_is_told_to_stop_it() -> None:

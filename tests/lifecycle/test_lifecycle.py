@@ -139,7 +139,11 @@ def test_the_same_id_again_is_a_repeat_and_with_other_content_it_is_taken() -> N
     world = World()
     world.submit("a", instances=2)
     assert one(world.submit("a", instances=2), CommandAnswered).code == "REPEATED"
-    assert one(world.submit("a", instances=3), JobRejected).code == "ID_TAKEN"
+    taken = one(world.submit("a", instances=3), JobRejected)
+    assert (taken.code, taken.message) == (
+        "ID_TAKEN",
+        "job a has another specification; `paceline job update FILE` changes it, or choose another id",
+    )
 
 
 @pytest.mark.parametrize(

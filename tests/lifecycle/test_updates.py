@@ -233,7 +233,7 @@ def test_a_command_for_another_version_is_refused_with_both() -> None:
     cell.update(command=("two",))
     answer = cell.update(expected_version=1, command=("three",))
     assert answer.code == Code.VERSION_CONFLICT
-    assert answer.message == "the job has version 2, the command expects 1; look at what changed"
+    assert answer.message == "job web has version 2, the command expects 1; look at what changed"
     assert cell.update(expected_version=2).code == Code.DONE
     assert cell.act("restart", expected_version=1).code == Code.VERSION_CONFLICT
 

@@ -1,6 +1,6 @@
 """Commands of `paceline job` that act on jobs: stop, start, restart, hold, release, delete, change the priority."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +77,31 @@ def told(job_id: str, answer: "JobAnswer", otherwise: str) -> str:
     return f"job {job_id}: {message}" if message else f"job {job_id} {otherwise}"
 
 
-def _act(client: "Client", ids: tuple[str, ...], form: str, otherwise: str, call: Callable[[str], "JobAnswer"]) -> None:
-    """Gives the same command to several jobs and shows their answers."""
+def refused(job_id: str, error: Exception) -> str:
+    """What an error says of a job, which it names."""
+    return str(error) if f"job {job_id}" in str(error) else f"job {job_id}: {error}"
+
+
+def act_on_each(
+    ids: Collection[str], form: str, otherwise: str, call: Callable[[str], "JobAnswer"]
+) -> tuple[dict[str, "JobAnswer"], int]:
+    """Gives a command to each of several jobs, also after one has refused it, and shows what each says. Returns the
+    answers of those that took it, and the exit code: that of the first refusal.
+    """
+    from paceline.client.errors import NotFound, Refused
+
+    taken: dict[str, JobAnswer] = {}
+    code = 0
     with answers(form, len(ids)) as report:
         for each in ids:
-            answer = call(each)
+            try:
+                taken[each] = answer = call(each)
+            except (NotFound, Refused) as error:
+                note(f"paceline: {refused(each, error)}")
+                code = code or error.exit_code
+                continue
             report(answer, each, told(each, answer, otherwise))
+    return taken, code
 
 
 @click.command(
@@ -108,12 +127,15 @@ def stop(
     """Stop jobs, or some of their instances: each gets SIGTERM, its grace period, then SIGKILL."""
     if waits and instances is not None:
         raise click.UsageError("--wait waits for whole jobs to end: leave out --instances")
-    _act(client, ids, form, "is being stopped", lambda each: client.stop_job(each, DECIDED_S, instances, **said))
-    if waits:
-        return wait_and_report(client, ids, "ended", timeout)
-    if instances is None and form == "table":
-        note(f"follow with: paceline job wait {' '.join(ids)}")
-    return 0
+    taken, code = act_on_each(
+        ids, form, "is being stopped", lambda each: client.stop_job(each, DECIDED_S, instances, **said)
+    )
+    if waits and taken:
+        ended = wait_and_report(client, list(taken), "ended", timeout)
+        return code or ended
+    if instances is None and taken and form == "table":
+        note(f"follow with: paceline job wait {' '.join(taken)}")
+    return code
 
 
 @click.command(epilog=examples("paceline job start web", "paceline job start web --instances 0-4"))
@@ -123,9 +145,11 @@ def stop(
 @output_option
 @cell_option
 @with_client
-def start(client: "Client", ids: tuple[str, ...], instances: str | None, said: "Said", form: str) -> None:
+def start(client: "Client", ids: tuple[str, ...], instances: str | None, said: "Said", form: str) -> int:
     """Start instances again that were stopped or have ended."""
-    _act(client, ids, form, "is being started", lambda each: client.start_job(each, DECIDED_S, instances, **said))
+    return act_on_each(
+        ids, form, "is being started", lambda each: client.start_job(each, DECIDED_S, instances, **said)
+    )[1]
 
 
 def action(name: str, noun: "JobAction", text: str, otherwise: str, example: str) -> click.Command:
@@ -137,8 +161,8 @@ def action(name: str, noun: "JobAction", text: str, otherwise: str, example: str
     @output_option
     @cell_option
     @with_client
-    def command(client: "Client", ids: tuple[str, ...], said: "Said", form: str) -> None:
-        _act(client, ids, form, otherwise, lambda each: client.act_on_job(each, noun, DECIDED_S, **said))
+    def command(client: "Client", ids: tuple[str, ...], said: "Said", form: str) -> int:
+        return act_on_each(ids, form, otherwise, lambda each: client.act_on_job(each, noun, DECIDED_S, **said))[1]
 
     return command
 
@@ -160,13 +184,13 @@ release = action("release", "releases", "Release jobs that are held.", "is relea
 @output_option
 @cell_option
 @with_client
-def delete(client: "Client", ids: tuple[str, ...], force: bool, said: "Said", form: str) -> None:
+def delete(client: "Client", ids: tuple[str, ...], force: bool, said: "Said", form: str) -> int:
     """Delete jobs: the cell forgets them at once, the log keeps their history.
 
     Volumes of their tasks stay on the hosts until they are removed by `paceline volume remove`.
     """
     otherwise = "is being deleted" if force else "is deleted"
-    _act(client, ids, form, otherwise, lambda each: client.delete_job(each, force, DECIDED_S, **said))
+    return act_on_each(ids, form, otherwise, lambda each: client.delete_job(each, force, DECIDED_S, **said))[1]
 
 
 @click.command(

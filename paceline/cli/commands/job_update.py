@@ -19,7 +19,7 @@ from paceline.cli.commands.common import (
     with_client,
     zone_option,
 )
-from paceline.cli.commands.job_commands import ID, INSTANCES, TIMEOUT, action, said_options, told
+from paceline.cli.commands.job_commands import ID, INSTANCES, TIMEOUT, act_on_each, action, said_options, told
 from paceline.cli.commands.job_views import print_changes, print_update, print_updates, print_versions
 from paceline.output import TableOptions, answers, note, say, show
 
@@ -98,13 +98,12 @@ def update(
                 if form == "table":
                     print_changes(checked["changes"], TableOptions())
         return 0
-    begun: dict[str, int] = {}
-    with answers(form, len(specs)) as report:
-        for job_id, spec in specs.items():
-            answer = client.update_job(job_id, spec, DECIDED_S, **said)
-            report(answer, job_id, told(job_id, answer, "is being updated"))
-            begun |= _begun(job_id, answer)
-    return _followed(client, begun, waits, timeout, form)
+    taken, code = act_on_each(
+        specs, form, "is being updated", lambda each: client.update_job(each, specs[each], DECIDED_S, **said)
+    )
+    begun = {job_id: number for each, answer in taken.items() for job_id, number in _begun(each, answer).items()}
+    followed = _followed(client, begun, waits, timeout, form)
+    return code or followed
 
 
 def _specs(client: "Client", name: str) -> dict[str, dict[str, Any]]:
