@@ -15,6 +15,7 @@ from events.resources import Amounts, Kinds, in_order
 from projections.queries import held_reasons, order_reasons, update_reasons
 from projections.queries.sentences import (
     MORE_HOSTS,
+    OTHER_DAEMON,
     REMEDIES,
     Remedy,
     beyond,
@@ -50,6 +51,8 @@ _TIERS = (
     (Code.WRONG_UNIT, "hosts"),
 )
 _TIER_ORDER = {code: place for place, code in enumerate(Code)}
+_FIRST = (Code.MAX_FAILURES, Code.STALLED, Code.BLOCKED)
+"""What a user has to act on, whatever its tasks wait for."""
 _LAST = (Code.BEHIND_IN_QUEUE, Code.UPDATING, Code.NOT_YET_EVALUATED)
 _ENDED_BY: Mapping[int, str] = {
     RunCause.HEALTH: "failed its health check",
@@ -72,8 +75,8 @@ _SENTENCES: dict[str, str] = {
 
 
 def reasons(job: JobRow, situation: Situation | None, kinds: Kinds, detail: Detail | None = None) -> list[Json]:
-    """All reasons that hold for a job; first the one that most tasks wait for, those only behind others last. `detail`:
-    what is told of it alone.
+    """All reasons that hold for a job; first why its update failed, then the one that most tasks wait for, those only
+    behind others last. `detail`: what is told of it alone.
     """
     if job.state in ENDED_JOBS or job.state == "REJECTED":
         found = _of_end(job, situation)
@@ -85,9 +88,9 @@ def reasons(job: JobRow, situation: Situation | None, kinds: Kinds, detail: Deta
     return order
 
 
-def _rank(found: Json) -> tuple[bool, int, float, str]:
+def _rank(found: Json) -> tuple[bool, bool, int, float, str]:
     code = found["code"]
-    return code in _LAST, -found["of"], _ORDER.get(code, len(_ORDER)), found["machine"]
+    return code not in _FIRST, code in _LAST, -found["of"], _ORDER.get(code, len(_ORDER)), found["machine"]
 
 
 def headline(job: JobRow, situation: Situation | None, kinds: Kinds) -> Json | None:
@@ -173,7 +176,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
         yield from _of_update(situation.update, disruption)
     if job.kind == "daemon" and job.state == "PENDING" and not job.tasks:
         text = "no host meets the constraints of the daemon, which has a task on each that does"
-        yield reason(Code.CONSTRAINT_MISMATCH, text, job.submitted_ms, "placement") | {"of": 0}
+        yield reason(Code.CONSTRAINT_MISMATCH, text, job.submitted_ms, "placement", OTHER_DAEMON) | {"of": 0}
     if job.state == "SUBMITTED":
         yield _unknown(job.tasks, job.submitted_ms)
 
@@ -182,7 +185,10 @@ def _of_update(update: UpdateRow, disruption: ExplanationRow | None) -> Iterator
     """What the newest update of a job waits for."""
     numbers = msgspec.json.decode(disruption.numbers) if disruption is not None and disruption.tasks else None
     for code, text, more in update_reasons.of_update(update, numbers):
-        yield reason(code, text, update.moved_ms, "lifecycle") | more | {"of": more.get("tasks", 0)}
+        found = reason(code, text, update.ended_ms or update.moved_ms, "lifecycle")
+        if code in _FIRST:
+            found["message"] += f", or `paceline job rollback {update.job_id}`"
+        yield found | more | {"of": more.get("tasks", 0)}
 
 
 def _of_placing(

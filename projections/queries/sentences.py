@@ -22,6 +22,7 @@ class Remedy(NamedTuple):
 
 
 MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
+OTHER_DAEMON = Remedy(YOU, "add hosts with these attributes, or submit another daemon")
 OWN_WORK = Remedy(WAIT, "it goes on when tasks of that pool end; a higher priority goes first")
 REMEDIES: dict[str, Remedy] = {
     Code.INVALID_SPEC: Remedy(YOU, "submit it again, corrected"),

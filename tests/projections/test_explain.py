@@ -517,4 +517,7 @@ def test_a_daemon_that_no_host_matches_says_so(api):
     api.cell.decide("lifecycle", replace(accepted(job("a", kind="daemon"), at)[0], instances=0))
     code, actor, message = told(api)
     assert (code, actor) == ("CONSTRAINT_MISMATCH", "you")
-    assert message.startswith("no host meets the constraints of the daemon")
+    assert message == (
+        "no host meets the constraints of the daemon, which has a task on each that does; "
+        "add hosts with these attributes, or submit another daemon"
+    )

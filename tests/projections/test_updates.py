@@ -396,6 +396,16 @@ def test_a_failed_update_says_why_until_the_next_one(service):
     assert text.startswith("update 1 to version 2 has failed: 1 instance failed; look at the output")
 
 
+def test_an_update_that_failed_comes_before_the_tasks_that_wait_to_be_tried_again(service):
+    update_of(service)
+    end = UpdateEnded(job_id="a", number=1, state="FAILED", code="MAX_FAILURES", message="1 instance failed")
+    service.cell.decide("lifecycle", ended("a", (0, 1), Outcome.FAILED, exit_code=1, kept=1), end)
+    failed, again = explained(service)
+    assert (failed[0], again[0]) == ("MAX_FAILURES", "BACKOFF")
+    assert failed[1].endswith("correct the job and update it again, or `paceline job rollback a`")
+    assert service.get("/v1/jobs/a/explanation")["headline"]["actor"] == "you"
+
+
 def test_a_task_that_is_updated_and_finds_no_room_is_the_first_reason(service):
     update_of(service)
     service.cell.decide("lifecycle", taken(1, 0), ended("a", (0,), 3), queued("a", (0,), 2))
