@@ -8,6 +8,7 @@ from events.records.lifecycle import InstancesWanted, JobHeld
 from processors.lifecycle.causes import Goal
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
+from processors.lifecycle.stateful import Stateful
 from processors.lifecycle.task_rules import Trait, noted
 from processors.lifecycle.task_table import GANG_WAIT, Note, TaskEvent
 from processors.lifecycle.tasks import Tasks
@@ -16,9 +17,10 @@ from processors.lifecycle.tasks import Tasks
 class Goals:
     """Applies what was decided of them."""
 
-    def __init__(self, tasks: Tasks, jobs: Jobs) -> None:
+    def __init__(self, tasks: Tasks, jobs: Jobs, stateful: Stateful) -> None:
         self._tasks = tasks
         self._jobs = jobs
+        self._stateful = stateful
 
     def wanted(self, event: InstancesWanted, now: int) -> None:
         """Instances shall run from now on, or shall not."""
@@ -56,6 +58,7 @@ class Goals:
         gang = arena["traits"][again] & Trait.GANG != 0
         arena.put(again, run=arena["run"][again] + 1, failures=0, host_failures=0, causes=0, admitted=0)
         self._jobs.move(again[~gang], TaskState.BACKOFF)
+        self._stateful.wait_their_turn(again)
         self._jobs.move(again[gang], GANG_WAIT)
         if gang.any():
             self._jobs.gangs.starts(job_id)

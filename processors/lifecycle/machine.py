@@ -107,7 +107,7 @@ class Lifecycle:
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
         verdicts = Verdicts(self.tasks, self._runs, allowed, deferred)
-        self.goals = Goals(self.tasks, self._jobs)
+        self.goals = Goals(self.tasks, self._jobs, self._stateful)
         self.instance_commands = InstanceCommands(self._jobs, self.tasks)
         self.volumes = Volumes(self.tasks, self._jobs, self.hosts)
         self._gates = Gates(self.tasks, self._jobs)

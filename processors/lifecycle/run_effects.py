@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from events.codes import Overdue, RunReport, TaskState
+from events.codes import Outcome, Overdue, RunReport, TaskState
 from events.columns import I64, ints, some
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, RunsOrdered, RunsOverdue, RunsStopping
@@ -136,5 +136,6 @@ class RunEffects:
         state = self._tasks.end(slots, ends, now)
         self._jobs.count(slots, before, state)
         self._jobs.controllers_over(slots, state)
+        self._stateful.wait_their_turn(slots[(state == TaskState.BACKOFF) & (outcome == Outcome.STOPPED)])
         self._stateful.up_or_over(slots)
         self._ports.ended(slots)

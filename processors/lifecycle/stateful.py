@@ -31,6 +31,15 @@ class Stateful:
             self._tasks.arena.put(slots, run=event.first_run, due=HELD)
             self._jobs.move(slots, TaskState.BACKOFF)
 
+    def wait_their_turn(self, slots: I64) -> None:
+        """These tasks wait for another run, not because one of theirs failed: each for the one before it, unless that
+        is available or has ended.
+        """
+        arena, mine = self._tasks.arena, self._of(slots)
+        mine = mine[(mine > 0) & (arena["owner"][mine] == arena["owner"][mine - 1])]
+        down = ~among(arena["state"][mine - 1], (TaskState.NONE, TaskState.RUNNING, *ENDED_TASKS))
+        arena.set("due", mine[down], HELD)
+
     def ordered(self, slots: I64) -> None:
         """Runs are ordered: their tasks belong to these hosts."""
         mine = self._of(slots)

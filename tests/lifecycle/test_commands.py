@@ -25,9 +25,9 @@ def code(said: list[Event]) -> str:
     return str(one(said, CommandAnswered).code)
 
 
-def started(world: World, *runs: Run) -> None:
+def started(world: World, *runs: Run) -> list[Event]:
     world.place(*runs)
-    world.report(RunReport.STARTED, *runs)
+    return world.report(RunReport.STARTED, *runs)
 
 
 def web(**more: object) -> World:
@@ -74,6 +74,21 @@ def test_a_service_that_was_stopped_as_a_whole_is_kept_and_started_again() -> No
     assert [each.state for each in of(said, JobChanged)] == [JobState.PENDING]
     started(world, *[("web", at, 2) for at in range(4)])
     assert world.machine.state_of("web") == JobState.RUNNING
+
+
+def test_a_stateful_job_that_is_started_again_starts_one_instance_after_another() -> None:
+    world = World()
+    world.submit("a", instances=3, kind="stateful", on_silence="stop_after", stop_after_ms=1000)
+    for at in range(3):
+        started(world, ("a", at, 1))
+    world.stop("a")
+    world.report(RunReport.STOPPED, ("a", 1, 1))
+    said = world.act("a", "start")
+    assert "GangsQueued" not in kinds(said), "0 isn't over yet"
+    said = world.report(RunReport.STOPPED, ("a", 2, 1), ("a", 0, 1))
+    assert ranges_of(one(said, GangsQueued)) == [("a", 0, 1, 2, 0)]
+    assert ranges_of(one(started(world, ("a", 0, 2)), GangsQueued)) == [("a", 1, 1, 2, 0)]
+    assert ranges_of(one(started(world, ("a", 1, 2)), GangsQueued)) == [("a", 2, 1, 2, 0)]
 
 
 def test_an_instance_that_is_started_while_it_stops_runs_again_when_its_run_is_over() -> None:

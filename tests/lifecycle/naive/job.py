@@ -69,6 +69,7 @@ class Job(Updates):
             if one.over:
                 one.run, one.state, one.admitted = one.run + 1, TaskState.BACKOFF, False
                 one.failures = one.host_failures = 0
+                one.behind = self.waits_its_turn(one)
             elif one.state != TaskState.STOPPING:
                 one.causes.discard(EndCause.STOP)
         return Code.DONE

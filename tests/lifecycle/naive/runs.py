@@ -264,8 +264,15 @@ class Runs:
         one.state, one.run = following, one.run + again
         one.causes, one.report, one.verdict, one.ordered_away = set(), 0, SlaVerdict.NONE, False
         one.ready, one.host = None, ""
+        if again and not (own or lost) and cause in (None, EndCause.STOP, EndCause.HOLD):
+            one.behind = self.waits_its_turn(one)
         if one.over:
             self._up_or_over(one)
+
+    def waits_its_turn(self, one: Instance) -> bool:
+        """Whether an instance of a stateful job that runs again must wait for the one before it."""
+        before = self.instances.get(one.at - 1)
+        return self.kind == "stateful" and before is not None and not (before.over or before.state == TaskState.RUNNING)
 
     def _is_hosts_fault(self, one: Instance, cause: EndCause | None) -> bool:
         """Whether a failure of a batch job is its host's. What three hosts can't start is at fault itself."""
