@@ -1,5 +1,6 @@
 """Overrides that were uploaded: kept for a while, and put into the jobs that name them."""
 
+from bisect import insort
 from itertools import takewhile
 
 import msgspec
@@ -25,8 +26,8 @@ class OverrideChunks:
     def __init__(self) -> None:
         self.table: Table[str, OverrideChunkRow] = struct_table("override_chunks", OverrideChunkRow)
         """By the names in hexadecimal."""
-        self._by_time: dict[str, int] = {}
-        """The same names, those that leave first in front."""
+        self._by_time: list[tuple[int, str]] = []
+        """The same times and names, sorted."""
         self._whole: tuple[SubmittedRow, SubmittedRow | str] | None = None
         """The job that was made whole last, before and after: it is asked for when it is answered and when the answer
         is applied.
@@ -34,16 +35,20 @@ class OverrideChunks:
 
     def restored(self) -> None:
         """Finds the order of the names again."""
-        by_time = sorted(self.table.items(), key=lambda item: (item[1].at_ms, item[0]))
-        self._by_time = {name: row.at_ms for name, row in by_time}
+        self._by_time = sorted((row.at_ms, name) for name, row in self.table.items())
         self._whole = None
 
     def uploaded(self, at_ms: int, event: OverridesUploaded) -> None:
         """A chunk is there, perhaps again."""
         name = name_of(event).hex()
+        self._leave(name)
         self.table.put(name, OverrideChunkRow(at_ms, event.content))
-        self._by_time.pop(name, None)
-        self._by_time[name] = at_ms
+        insort(self._by_time, (at_ms, name))
+
+    def _leave(self, name: str) -> None:
+        if name in self.table:
+            self._by_time.remove((self.table[name].at_ms, name))
+            self.table.remove(name)
 
     def whole(self, job: SubmittedRow) -> SubmittedRow | str:
         """The job with all its overrides, or a sentence that says why it can't have them."""
@@ -82,22 +87,19 @@ class OverrideChunks:
     def dropped(self, event: OverridesDropped, now: int) -> None:
         """Chunks leave."""
         for name in map(bytes.hex, event.digests):
-            if name in self.table:
-                self.table.remove(name)
-                del self._by_time[name]
+            self._leave(name)
 
     def due(self, now: int, limit: int) -> list[Event]:
         """At most `limit` chunks that are kept no longer."""
-        due = takewhile(lambda item: item[1] + KEPT_MS <= now, self._by_time.items())
-        names = [name for _, name in sorted((at_ms, name) for name, at_ms in due)[:limit]]
-        if not names:
+        due = list(takewhile(lambda item: item[0] + KEPT_MS <= now, self._by_time[: max(0, limit)]))
+        if not due:
             return []
-        digests = tuple(map(bytes.fromhex, names))
-        return [OverridesDropped(digests=digests, cause=Cause(due_ms=self._by_time[names[-1]] + KEPT_MS))]
+        digests = tuple(bytes.fromhex(name) for _, name in due)
+        return [OverridesDropped(digests=digests, cause=Cause(due_ms=due[-1][0] + KEPT_MS))]
 
     def next_due_ms(self) -> int | None:
         """When the first chunk leaves."""
-        return next((at_ms + KEPT_MS for at_ms in self._by_time.values()), None)
+        return self._by_time[0][0] + KEPT_MS if self._by_time else None
 
 
 def _joined(job: SubmittedRow, chunks: list[JobSubmitted]) -> SubmittedRow:

@@ -96,6 +96,15 @@ def test_what_no_job_names_leaves_after_an_hour() -> None:
     assert one(world.fact(JOBS, wanted.to_event()), JobRejected).code == Code.OVERRIDES_MISSING
 
 
+def test_chunks_leave_by_the_time_of_the_log_though_they_came_in_another_order() -> None:
+    world, (first, second, *_) = World(), spec().chunks
+    world.fact(JOBS, first)
+    world.now -= 1_000
+    world.fact(JOBS, second)
+    assert one(world.later(KEPT_MS), OverridesDropped).digests == (spec_overrides.name_of(second),)
+    assert one(world.later(1_000), OverridesDropped).digests == (spec_overrides.name_of(first),)
+
+
 def test_an_upload_that_comes_again_stays_longer() -> None:
     world, wanted = World(), spec()
     submit(world, wanted)
