@@ -17,7 +17,7 @@ def run_rules(job: SubmittedRow) -> dict[str, Any]:
     return {
         "max_runtime_ms": job.max_runtime_ms,
         "health": job.health is not None,
-        "start_deadline_ms": job.start_deadline_ms + (job.simulated.ready_ms if job.simulated else 0),
+        "start_deadline_ms": job.start_deadline_ms,
         "stop_deadline_ms": max(graces) + STOP_LATE_MS,
         "retries_system": job.retries_system,
         "max_running": job.max_running,
