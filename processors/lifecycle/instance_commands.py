@@ -15,7 +15,7 @@ from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import ActionRow, JobRow, StopRow
 from processors.lifecycle.tasks import Tasks
-from processors.lifecycle.updates.commands import Answer, instances_of
+from processors.lifecycle.updates.commands import CONTROLLER_OVER, Answer, instances_of
 
 
 class InstanceCommands:
@@ -55,8 +55,8 @@ class InstanceCommands:
     def _start(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         if (named := instances_of(ask, row)) is None:
             return outside(row)
-        if row.controller == "end" and row.controller_state:
-            return Answer(Code.ALREADY_ENDED, "the controller of the job is over, and the job ends with it")
+        if row.controller_over:
+            return CONTROLLER_OVER
         found = to_start(self._jobs, self._tasks, ask.job_id, named, bool(ask.first))
         found = found[self._tasks.arena["run"][row.base + found] < RUN_MAX]
         if not len(found) and not (row.stopping and not ask.first):

@@ -75,6 +75,11 @@ class JobRow(msgspec.Struct, array_like=True):
         return self.max_running > 0 or self.held
 
     @property
+    def controller_over(self) -> bool:
+        """Whether its controller has ended, and it ends with that."""
+        return self.controller == "end" and self.controller_state > 0
+
+    @property
     def tasks(self) -> int:
         """How many instances it has."""
         return self.instances - self.removed

@@ -103,3 +103,24 @@ def test_a_batch_job_is_rolled_back_only_to_what_its_instances_allow() -> None:
     assert refused.message == "instances of a batch job can be added to its 5 only"
     cell.update((3, ENV), instances=5)
     assert one(cell.act("b", "roll_back"), CommandAnswered).code == Code.DONE
+
+
+def test_nothing_is_added_to_a_job_that_ends_with_its_controller() -> None:
+    cell = Waiting(controller=True, max_running=0)
+    cell.place(("b", 1, 1))
+    cell.report(RunReport.EXITED, ("b", 0, 1))
+    assert one(cell.update(instances=6), CommandAnswered).code == Code.ALREADY_ENDED
+    assert one(cell.act("b", "roll_back"), CommandAnswered).code == Code.ALREADY_ENDED
+    cell.report(RunReport.STOPPED, ("b", 1, 1))
+    assert cell.machine.state_of("b") == "SUCCEEDED"
+
+
+def test_an_update_adds_nothing_more_once_the_controller_is_over() -> None:
+    cell = Waiting(controller=True, max_running=0)
+    cell.place(("b", 1, 1))
+    cell.update(instances=6, update=UpdatePolicy(start_paused=True))
+    cell.report(RunReport.EXITED, ("b", 0, 1))
+    assert of(cell.act("b", "resume"), GangsQueued) == []
+    ended = one(cell.report(RunReport.STOPPED, ("b", 1, 1)), UpdateEnded)
+    assert (ended.state, ended.code) == ("ABORTED", Code.ALREADY_ENDED)
+    assert cell.machine.state_of("b") == "SUCCEEDED"

@@ -32,6 +32,9 @@ class Answer(NamedTuple):
     update: int = 0
 
 
+CONTROLLER_OVER = Answer(Code.ALREADY_ENDED, "the controller of the job is over, and the job ends with it")
+
+
 class UpdateCommands:
     """The commands of one `decide`. Each is about a job that is there, and whose instances were queued before."""
 
@@ -55,6 +58,8 @@ class UpdateCommands:
     def update(self, offset: int, ask: UpdateAskRow, row: JobRow, spec_hash: bytes) -> Answer:
         """A job is to have another specification, which is valid by itself."""
         assert ask.spec is not None
+        if row.controller_over:
+            return CONTROLLER_OVER
         version, before = self._updates.made(ask.spec, spec_hash), self._updates.version(ask.job_id)
         if name := fixed_change(before, version, row.kind):
             return Answer(Code.NOT_UPDATABLE, f"{name} of a {row.kind} job can't be changed; submit another job for it")
@@ -120,6 +125,8 @@ class UpdateCommands:
         return self._begun(job_id, row, version, tuple(started), offset)
 
     def _roll_back(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        if row.controller_over:
+            return CONTROLLER_OVER
         job_id, versions = ask.job_id, self._updates.versions[ask.job_id]
         number = ask.version or (row.completed if row.completed != row.version else row.version - 1)
         if number not in versions or number == row.version:

@@ -60,12 +60,12 @@ class Waits:
         return min(times, default=None)
 
     def rests(self, job_id: str, update: UpdateRow) -> bool:
-        """Whether nothing is taken or concluded: it is paused, or all is being stopped: an update ends with a job that
-        is then over, and what isn't created yet waits until the job is started.
+        """Whether nothing is taken or concluded: it is paused, or all ends: an update ends with a job that is over
+        then, and what isn't created yet waits until the job is started.
         """
         row = self._jobs.table[job_id]
         waits = row.deleting or row.kind == "batch" or update.kind == CREATE
-        return update.paused or (row.stopping and waits)
+        return update.paused or row.controller_over or (row.stopping and waits)
 
     def coming_up(self, job_id: str) -> I64:
         """Instances that run the new version and haven't done so for long enough yet; and those that an earlier update
