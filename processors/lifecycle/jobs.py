@@ -32,7 +32,7 @@ from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import STATES, TaskEvent
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.state.causes import recorded
-from processors.state.seconds import seconds
+from processors.state.seconds import milliseconds, seconds
 from processors.state.sequence import SequenceNumbers
 from processors.state.table import Table, struct_table
 
@@ -145,6 +145,13 @@ class Jobs:
         self._tasks.wait(slots, arena["due"][slots])
         self._tasks.touch(slots)
         self.gates[job_id] = None
+
+    def run_limit_changed(self, job_id: str) -> None:
+        """Runs may take another time from when they were available, those that go on too."""
+        row, arena = self.table[job_id], self._tasks.arena
+        slots = row.base + np.flatnonzero(arena["state"][row.base : row.base + row.instances] == TaskState.RUNNING)
+        until = seconds(milliseconds(arena["ready"][slots].astype(np.int64)) + row.max_runtime_ms)
+        self._tasks.wait(slots, until if row.max_runtime_ms else np.zeros_like(slots))
 
     def changed_gates(self) -> list[str]:
         """The gated jobs that have changed since this was asked last."""

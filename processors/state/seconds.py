@@ -1,10 +1,13 @@
 """Deadlines as columns: whole seconds, so that they fit an int32."""
 
+from typing import TypeVar
+
 import numpy as np
 
 from events.bounds import INT_MAX
 from events.columns import I64
 
+Seconds = TypeVar("Seconds", int, I64)
 EPOCH_S = 1_577_836_800
 """2020-01-01: seconds are counted from here, until 2088; what is later is then."""
 
@@ -20,8 +23,8 @@ def second(at_ms: int) -> int:
     return int(seconds(np.array([at_ms]))[0])
 
 
-def milliseconds(at: int) -> int:
-    """The time of a second."""
+def milliseconds(at: Seconds) -> Seconds:
+    """The time of a second, or of each."""
     return (at + EPOCH_S) * 1000
 
 

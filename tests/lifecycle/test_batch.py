@@ -1,9 +1,10 @@
 """What batch jobs can do, in the words of their users."""
 
+from events.codec import encode
 from events.codes import Counts, Outcome, Overdue, RunCause, RunReport, TaskState
 from events.columns import ints
+from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import GangsQueued, JobChanged, JobRejected, RunsEnded, RunsOverdue, RunsStopping
-from events.records.parts import Simulated
 from events.records.placement import HostLost
 from tests.lifecycle.harness import World
 from tests.machines import kinds, of, one, ranges_of, runs_of
@@ -69,6 +70,30 @@ def test_a_gang_of_which_a_member_has_had_its_time_ends_as_one_and_is_not_queued
     said = world.report(RunReport.STOPPED, *members)
     assert "GangsQueued" not in kinds(said)
     assert one(said, JobChanged).state == "KILLED"
+
+
+def test_another_max_runtime_holds_for_runs_that_go_on() -> None:
+    for before, after, left in ((MINUTE, 2 * MINUTE, 90_000), (2 * MINUTE, MINUTE, 30_000), (0, MINUTE, 30_000)):
+        world = World()
+        spec = {"pool": "/p", "command": ("true",), "max_runtime_ms": before}
+        world.submit("a", **spec)
+        started(world, A0)
+        world.later(30_000)
+        wanted = encode(JobSubmitted(job_id="a", **spec | {"max_runtime_ms": after}))
+        world.fact("paceline.jobs", JobUpdateRequested(job_id="a", command_id="u", spec=wanted))
+        assert world.later(left - 1_000) == []
+        assert runs_of(one(world.later(2_000), RunsStopping)) == [A0]
+
+
+def test_a_run_goes_on_without_max_runtime_when_an_update_takes_that_away() -> None:
+    world = World()
+    spec = {"pool": "/p", "command": ("true",)}
+    world.submit("a", **spec, max_runtime_ms=MINUTE)
+    started(world, A0)
+    world.fact(
+        "paceline.jobs", JobUpdateRequested(job_id="a", command_id="u", spec=encode(JobSubmitted(job_id="a", **spec)))
+    )
+    assert world.later(2 * MINUTE) == []
 
 
 def test_max_runtime_is_for_batch_jobs() -> None:
@@ -154,14 +179,6 @@ def test_a_run_that_is_not_ready_in_time_is_stopped_and_its_host_has_failed() ->
     assert (ints(ended.outcome).tolist(), why(ended)) == ([Outcome.FAILED], [RunCause.START_LATE])
     assert ints(ended.counts_as).tolist() == [Counts.HOST]
     assert one(world.later(1_000), GangsQueued)
-
-
-def test_a_simulated_job_has_its_ready_time_beside_the_deadline() -> None:
-    world = World()
-    world.submit("a", start_deadline_ms=MINUTE, simulated=Simulated(ready_ms=10 * MINUTE))
-    world.place(A0)
-    assert world.later(10 * MINUTE) == []
-    assert one(world.later(2 * MINUTE), RunsStopping)
 
 
 def test_a_stop_that_is_not_obeyed_is_ordered_again_as_a_kill_until_it_is() -> None:

@@ -172,9 +172,12 @@ class Updates:
         versions[event.version] = version
         row.version, row.updates = event.version, event.number
         row.ports = max(row.ports, *(each.ports for each in version.asks))
+        run_limit = row.max_runtime_ms
         for name, value in version.rules.items():
             setattr(row, name, value)
         self._jobs.gate_changed(job_id)
+        if row.max_runtime_ms != run_limit:
+            self._jobs.run_limit_changed(job_id)
         arena, slots = self._tasks.arena, np.arange(row.base, row.base + row.instances)
         arena.set("target", slots[~changed & ~differs], event.version)
         arena.set("step", slots[changed], (arena["step"][slots[changed]] & ~STEP) | Step.PENDING)
