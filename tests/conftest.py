@@ -16,6 +16,7 @@ settings.load_profile("here")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell that runs the tests in its background lets them ignore Ctrl-C, and with them all that they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end in the middle ends what it has started
 
 
 @pytest.fixture(autouse=True)

@@ -60,6 +60,7 @@ def test_the_tour_is_true(page: str, tmp_path: Path):
                     assert time.monotonic() < deadline
                     time.sleep(0.05)
     finally:
-        subprocess.run([sys.executable, "-m", "paceline", "down", "--data", str(data)], env=environment, cwd=ROOT)
+        down = [sys.executable, "-m", "paceline", "down", "--stop-runs", "--data", str(data)]
+        subprocess.run(down, env=environment, cwd=ROOT)
         shell.stdin.close()
         shell.wait(timeout=10)
