@@ -53,6 +53,13 @@ since the job may be rolled back.
 A volume outlives its job. `paceline volume list` shows what hosts keep. `paceline volume remove JOB` removes it with
 all data in it; not while the task is to find it on that host. A later job of the same id that comes to the host finds
 what was not removed.
+
+## Tasks of daemons
+
+A task of a daemon belongs to its host, and has the same number there for as long as the cell knows the host. One that a
+user stopped stays so while its host is silent or lost. If the host no longer matches, the task leaves the job, and one
+runs there again when it matches anew. A host that was removed is no longer known: if it comes back, it counts as another
+one, and gets a task that runs.
 """
 LEFT_OUT = """\
 ## Not supported
