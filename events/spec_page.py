@@ -58,7 +58,7 @@ what was not removed.
 
 A task of a daemon belongs to its host, and has the same number there for as long as the cell knows the host. One that a
 user stopped stays so while its host is silent or lost. If the host no longer matches, the task leaves the job, and one
-runs there again when it matches anew. A host that was removed is no longer known: if it comes back, it counts as another
+runs there again when it matches anew. A host that was removed is no longer known: if it comes back, it counts as a new
 one, and gets a task that runs.
 """
 LEFT_OUT = """\
