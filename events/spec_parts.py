@@ -228,7 +228,11 @@ class Update(Spec):
     max_attempts: Annotated[int, Field(ge=1, le=INT_MAX)] = Field(
         default=3, description="An instance has failed when so many of its runs of the new version have."
     )
-    roll_back: bool = Field(default=False, description="Whether an update that fails goes back to the version before.")
+    roll_back: bool = Field(
+        default=False,
+        description="Whether an update that fails goes back to the newest version that an update completed, or the "
+        "first.",
+    )
     healthy: Milliseconds = Field(
         default=10_000,
         json_schema_extra={"default": "10s"},
