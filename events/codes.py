@@ -345,6 +345,11 @@ def other_specification(job_id: str, over: bool) -> str:
     return f"job {job_id} has another specification; {way}, or choose another id"
 
 
+def not_a_leaf(path: str) -> str:
+    """What a job for a pool with pools below it is answered with, wherever that is found."""
+    return f"pool {path} has pools below it; jobs go to one of those"
+
+
 def over_reserved(over: Sequence[tuple[str, str]]) -> str:
     """That pools reserve more than there is; `over`: what is reserved, and what the cell has, of each resource of
     which it is so. Empty: of none.

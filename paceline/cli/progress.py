@@ -2,10 +2,11 @@
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from paceline.client.errors import TimedOut, Unavailable, Unreachable
+from paceline.client.errors import NotFound, TimedOut, Unavailable, Unreachable
 from paceline.client.models import ENDED, FAILED, REJECTED, RUNNING, SUCCEEDED, Job
 from paceline.output import COLOURS, console, live, note, plain, show
 
@@ -80,9 +81,17 @@ def reached(job: Job, goal: str) -> bool | None:
         return True
     if goal == "running" and state in (RUNNING, SUCCEEDED):
         return True
+    if goal in ("healthy", "running") and _creation_failed(job):
+        return False
     if state not in ENDED:
         return None
     return state == SUCCEEDED or (goal == "ended" and state not in (FAILED, REJECTED))
+
+
+def _creation_failed(job: Job) -> bool:
+    """Whether the update that was to create a job has ended without it: its instances aren't started any more."""
+    update = job.get("update")
+    return bool(update and update["kind"] == "create" and update["ended_at"] and update["state"] != SUCCEEDED)
 
 
 def _healthy(job: Job) -> bool:
@@ -111,9 +120,8 @@ def wait_for(
                 return jobs
             remaining = pause if deadline is None else deadline - time.monotonic()
             if remaining <= 0:
-                raise TimedOut(
-                    f"{', '.join(waiting)}: not {goal} after {timeout:g} s; the wait ended, the job goes on."
-                )
+                late = f"{', '.join(waiting)}: not {goal} after {timeout:g} s; the wait ended, the job goes on."
+                raise TimedOut("\n".join((late, *_why(client, waiting))))
             time.sleep(min(pause, remaining))
             pause = min(SLOWEST_ASK_S, pause * 1.3)
             try:
@@ -123,6 +131,14 @@ def wait_for(
                 silent_since = _silence(silent_since)
     finally:
         shown.close()
+
+
+def _why(client: "Client", job_ids: Iterable[str]) -> Iterator[str]:
+    """Why each job is where it is, as far as that is known."""
+    for job_id in job_ids:
+        with suppress(Unreachable, Unavailable, NotFound):
+            if (headline := client.explanation(job_id)["headline"]) is not None:
+                yield f"  {job_id}: {headline['code']} {headline['message']}"
 
 
 def wait_and_report(client: "Client", ids: Sequence[str], goal: str, timeout: float | None, form: str = "table") -> int:
@@ -136,7 +152,8 @@ def wait_and_report(client: "Client", ids: Sequence[str], goal: str, timeout: fl
     for each in jobs.values():
         reason = each.get("reason")
         if not reached(each, goal):
-            text = f": {reason['message']}" if reason else ""
+            failed = each["update"] if _creation_failed(each) else reason
+            text = f": {failed['message']}" if failed else ""
             note(f"job {each['job_id']} {each['state']}{text}")
             note(f"look with: paceline job get {each['job_id']}")
             code = 1

@@ -7,7 +7,7 @@ from events.acceptance import digest
 from events.bounds import RUN_MAX, TASKS_MAX
 from events.cell_settings import Settings
 from events.codec import body
-from events.codes import Code, no_job, no_pool, other_specification
+from events.codes import Code, no_job, no_pool, not_a_leaf, other_specification
 from events.columns import pack_ints
 from events.job_versions import wanted_content, wanted_spec
 from events.records.base import Event
@@ -309,7 +309,7 @@ class CommandAnswers:
         if pool is None:
             return Code.NO_SUCH_POOL, no_pool(job.pool)
         if pool.children:
-            return Code.POOL_NOT_A_LEAF, f"pool {job.pool} has pools below it; jobs go to one of those"
+            return Code.POOL_NOT_A_LEAF, not_a_leaf(job.pool)
         jobs, _ = self._open.get(job.pool, (0, 0))
         if pool.open_jobs + jobs >= pool.open_jobs_max:
             return Code.OPEN_JOBS_MAX, f"pool {job.pool} has its {pool.open_jobs_max} open jobs; wait for one to end"

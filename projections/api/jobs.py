@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.abilities import NEEDED, needed
 from events.bounds import INT_MAX, WORD_MAX
-from events.codes import Code, JobState, TaskState, no_pool, other_specification
+from events.codes import Code, JobState, TaskState, no_pool, not_a_leaf, other_specification
 from events.records.jobs import JobSubmitted
 from events.topics import JOBS
 from projections.api import job_commands, job_versions
@@ -124,10 +124,14 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
                 return job_shown(connection, event.job_id)
             raise Problem(409, Code.ID_TAKEN, other_specification(event.job_id, bool(row.ended_ms)))
         pool = next(iter(pool_tree.pools_json(connection, event.pool)), None)
+        inner = pool_tree.has_pools_below(connection, event.pool)
     if pool is None:
         return Code.NO_SUCH_POOL
     if pool["cell"] != context.cell:
         raise wrong_cell(f"pool {event.pool}", pool["cell"], [context.cell])
+    if inner:
+        message = not_a_leaf(event.pool)
+        raise Problem(422, Code.POOL_NOT_A_LEAF, message, [("/pool", message)])
     if pool["open_jobs"] >= pool["open_jobs_max"]:
         detail = f"pool {event.pool} has its {pool['open_jobs_max']} open jobs; wait for one to end"
         raise Problem(429, Code.OPEN_JOBS_MAX, detail, headers={"Retry-After": RETRY_S})

@@ -63,6 +63,12 @@ def pool_rows(connection: Connection, path: str = "") -> list[PoolRow]:
     return rows_of(connection, PoolRow, query.where(pools.c.path == path) if path else query)
 
 
+def has_pools_below(connection: Connection, path: str) -> bool:
+    """Whether a pool is no leaf."""
+    name = tables.pools.c.path
+    return connection.scalar(select(name).where(name.startswith(f"{path}/", autoescape=True)).limit(1)) is not None
+
+
 def pools_json(connection: Connection, path: str = "") -> list[Json]:
     """The same as the API shows them, without what waits in them."""
     uses = {use: (jobs, tasks) for use, jobs, tasks in connection.execute(select(tables.pool_use))}

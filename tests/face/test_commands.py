@@ -297,6 +297,19 @@ def test_submitting_may_wait(cli, cell, tmp_path, words, goal):
     ]
 
 
+def test_a_wait_ends_when_the_update_that_was_to_create_the_job_has_failed(cli, cell, tmp_path):
+    create = {"kind": "create", "state": "ROLLING", "ended_at": None, "message": ""}
+    failed = {**create, "state": "FAILED", "ended_at": "2026-08-21T10:44:00.000Z", "message": "1 instance failed"}
+    cell.answer("POST", "/v1/jobs", job("x", "PENDING"))
+    cell.answer("GET", "/v1/jobs/x", job("x", "PENDING", update=create))
+    cell.answer("GET", "/v1/jobs/x", job("x", "PENDING", update=failed))
+    code, _, err = cli("job", "submit", "--wait=running", "--timeout", "60s", files(tmp_path, "x"))
+    assert (code, err.splitlines()[-2:]) == (
+        1,
+        ["job x PENDING: 1 instance failed", "look with: paceline job get x"],
+    )
+
+
 def test_names_are_for_pipes(cli, cell, tmp_path):
     cell.answer("POST", "/v1/jobs", job("x"))
     assert cli("job", "submit", "-o", "name", files(tmp_path, "x", "y"))[:2] == (0, "x\ny\n")
@@ -324,9 +337,11 @@ def test_several_answers_are_one_document(cli, cell, tmp_path, form, read):
 def test_a_job_that_does_not_run_in_time_is_3(cli, cell, tmp_path):
     cell.answer("POST", "/v1/jobs", job("x", "PENDING"))
     cell.answer("GET", "/v1/jobs/x", job("x", "PENDING"))
+    cell.answer("GET", "/v1/jobs/x/explanation", EXPLANATION)
     path = files(tmp_path, "x")
     code, _, err = cli("job", "submit", "--wait=running", "--timeout", "150ms", path)
-    assert (code, "x: not running after 0.15 s" in err) == (3, True)
+    late = "paceline: x: not running after 0.15 s; the wait ended, the job goes on."
+    assert (code, err.splitlines()[-2:]) == (3, [late, "  x: ENTITLEMENT_REACHED 3 tasks wait"])
     assert cli("job", "submit", "--wait", "--timeout", "150ms", path)[0] == 124
 
 

@@ -153,6 +153,17 @@ def test_a_dry_run_checks_and_writes_nothing(api):
     api.problem(api.client.post("/v1/jobs?dry_run=true", json={**SPEC, "instances": 3}), 409, "ID_TAKEN")
 
 
+@pytest.mark.parametrize("query", ["", "?dry_run=true"])
+def test_a_job_for_a_pool_with_pools_below_it_is_refused_before_it_is_written(api, query):
+    for path in ("/p", "/p/q", "/pq"):
+        api.pool(path)
+    body = api.problem(api.client.post(f"/v1/jobs{query}", json=SPEC), 422, "POOL_NOT_A_LEAF")
+    assert body["detail"] == "pool /p has pools below it; jobs go to one of those"
+    assert api.cell.log.bounds("paceline.jobs")[1] == 0
+    for leaf in ("/p/q", "/pq"):
+        assert api.client.post("/v1/jobs?dry_run=true", json={**SPEC, "pool": leaf}).status_code == 200
+
+
 def test_a_job_that_needs_what_no_host_offers_is_taken_with_a_warning(api):
     api.pool()
     api.cell.host()
