@@ -40,6 +40,8 @@ class Job(TypedDict):
     submitted_at: NotRequired[str | None]
     started_at: NotRequired[str | None]
     ended_at: NotRequired[str | None]
+    held: NotRequired[bool]
+    held_since: NotRequired[str | None]
     tasks: NotRequired[dict[str, int]]
     reason: NotRequired[Reason | None]
     version: NotRequired[int | None]

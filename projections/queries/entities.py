@@ -71,6 +71,8 @@ def _job_json(row: JobRow, headline: Json | None, update: UpdateRow | None) -> J
         "submitted_at": at(row.submitted_ms),
         "started_at": at(row.started_ms),
         "ended_at": at(row.ended_ms),
+        "held": bool(row.held_ms),
+        "held_since": at(row.held_ms),
         "first_run": row.first_run,
         "version": row.version or None,
         "update": versions.update_json(update) if update is not None else None,

@@ -12,12 +12,13 @@ import msgspec
 from events.codes import ENDED_JOBS, Code, RunCause
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, in_order
-from projections.queries import held_reasons, order_reasons, update_reasons
+from projections.queries import backoff_reasons, held_reasons, order_reasons, update_reasons
 from projections.queries.sentences import (
     MORE_HOSTS,
     OTHER_DAEMON,
     REMEDIES,
     Remedy,
+    again,
     beyond,
     bound_host_text,
     count_tasks,
@@ -51,9 +52,10 @@ _TIERS = (
     (Code.WRONG_UNIT, "hosts"),
 )
 _TIER_ORDER = {code: place for place, code in enumerate(Code)}
-_FIRST = (Code.MAX_FAILURES, Code.STALLED, Code.BLOCKED)
-"""What a user has to act on, whatever its tasks wait for."""
-_LAST = (Code.BEHIND_IN_QUEUE, Code.UPDATING, Code.NOT_YET_EVALUATED)
+_FAILED_UPDATE = (Code.MAX_FAILURES, Code.STALLED, Code.BLOCKED)
+_FIRST = (Code.HELD, *_FAILED_UPDATE)
+"""That it is held, and why its update failed: a user has to act, whatever its tasks wait for."""
+_LAST = (Code.MAX_RUNNING, Code.BEHIND_IN_QUEUE, Code.UPDATING, Code.NOT_YET_EVALUATED)
 _ENDED_BY: Mapping[int, str] = {
     RunCause.HEALTH: "failed its health check",
     RunCause.START_LATE: "wasn't ready in time",
@@ -75,7 +77,7 @@ _SENTENCES: dict[str, str] = {
 
 
 def reasons(job: JobRow, situation: Situation | None, kinds: Kinds, detail: Detail | None = None) -> list[Json]:
-    """All reasons that hold for a job; first why its update failed, then the one that most tasks wait for, those only
+    """All reasons that hold for a job; first those of `_FIRST`, then the one that most tasks wait for, those only
     behind others last. `detail`: what is told of it alone.
     """
     if job.state in ENDED_JOBS or job.state == "REJECTED":
@@ -161,13 +163,11 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     if placing:
         for found in _of_placing(job, placing, situation, unplaced, kinds, detail):
             yield found | {"of": placing}
-    if job.backoff:
-        text = _SENTENCES[Code.BACKOFF].format(**counted(job.backoff))
-        if job.kind == "stateful":
-            text += ", or for the one before to be available"
-        if job.failed_instance >= 0:
-            text += f"; task {job.failed_instance} {_last_failure(job)}"
-        yield reason(Code.BACKOFF, text, 0, "lifecycle") | {"tasks": job.backoff, "of": job.backoff}
+    failure = f"; task {job.failed_instance} {_last_failure(job)}" if situation.failed_waits else ""
+    backoff = backoff_reasons.of_backoff(job, failure)
+    if backoff is not None:
+        found = reason(backoff.code, backoff.text, backoff.since_ms, "lifecycle", backoff.remedy)
+        yield found | {"tasks": job.backoff, "of": job.backoff}
     yield from map(_of_victim, situation.leaving)
     disruption = situation.reasons.get("disruption")
     if disruption is not None and any(each.live for each in situation.leaving):
@@ -185,8 +185,8 @@ def _of_update(update: UpdateRow, disruption: ExplanationRow | None) -> Iterator
     """What the newest update of a job waits for."""
     numbers = msgspec.json.decode(disruption.numbers) if disruption is not None and disruption.tasks else None
     for code, text, more in update_reasons.of_update(update, numbers):
-        found = reason(code, text, update.ended_ms or update.moved_ms, "lifecycle")
-        if code in _FIRST:
+        found = reason(code, text, update.ended_ms or update.paused_ms or update.moved_ms, "lifecycle")
+        if code in _FAILED_UPDATE:
             found["message"] += f", or `paceline job rollback {update.job_id}`"
         yield found | more | {"of": more.get("tasks", 0)}
 
@@ -243,6 +243,8 @@ def _held(job: JobRow, wait: Wait, kinds: Kinds, detail: Detail | None) -> Json:
         told = held_reasons.SENTENCES[hold.code](job, wait, numbers, kinds, detail)
     elif held_reasons.is_beyond_the_cell(wait):
         told = held_reasons.beyond_the_cell(wait, numbers, kinds)
+    elif hold.code == Code.BACKOFF:
+        told = held_reasons.Told(_SENTENCES[Code.BACKOFF].format(**counted(wait.tasks)), again(wait.tasks))
     else:
         told = held_reasons.Told((sentence or "{tasks} wait{s}: " + hold.code).format(**counted(wait.tasks)))
     since = detail.since.get(hold.number, 0) * 1000 if detail else 0

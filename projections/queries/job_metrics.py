@@ -40,10 +40,10 @@ def look(connection: Connection, cell: str, now_ms: int, samples: Samples) -> No
 
 def _updates(connection: Connection, cell: str, now_ms: int, samples: Samples) -> None:
     updates = tables.updates.c
-    going = select(updates.state, updates.paused, updates.started_ms, updates.moved_ms).where(updates.ended_ms == 0)
+    going = select(updates.state, updates.paused_ms, updates.started_ms, updates.moved_ms).where(updates.ended_ms == 0)
     since_ms: dict[str, list[int]] = {state: [] for state in UPDATE_STATES}
-    for state, paused, started_ms, moved_ms in connection.execute(going):
-        since_ms["PAUSED" if paused else state].append(max(started_ms, moved_ms))
+    for state, paused_ms, started_ms, moved_ms in connection.execute(going):
+        since_ms["PAUSED" if paused_ms else state].append(paused_ms or max(started_ms, moved_ms))
     for state, times in since_ms.items():
         samples["paceline_updates"].append(((cell, state), len(times)))
         age = max(0, now_ms - min(times, default=now_ms)) / 1000

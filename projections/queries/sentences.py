@@ -65,7 +65,6 @@ REMEDIES: dict[str, Remedy] = {
     Code.BOUND_HOST_LOST: Remedy(
         OPERATOR, "it goes on when the host is back; `paceline host remove HOST` says that it never comes back"
     ),
-    Code.BACKOFF: Remedy(WAIT, "it is tried again by itself"),
     Code.BELOW_RESERVATION: Remedy(WAIT, "it runs again when its pool is entitled to more"),
     Code.BELOW_ENTITLEMENT: Remedy(WAIT, "it runs again when its pool is entitled to more"),
     Code.HIGHER_PRIORITY: Remedy(WAIT, "it runs again when there is room; a higher priority helps"),
@@ -109,6 +108,11 @@ def counted(count: int) -> dict[str, str]:
     """The words of a sentence about so many tasks."""
     it, is_, s = ("it", "is", "s") if count == 1 else ("they", "are", "")
     return {"tasks": count_tasks(count), "s": s, "is": is_, "it": it}
+
+
+def again(tasks: int) -> Remedy:
+    """What becomes of tasks that wait before they are tried again."""
+    return Remedy(WAIT, "it is tried again by itself" if tasks == 1 else "they are tried again by themselves")
 
 
 def amount(name: str, value: int, kinds: Kinds) -> str:

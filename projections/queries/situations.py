@@ -69,6 +69,8 @@ class Situation(NamedTuple):
     reservations: list[ReservationRow]
     update: UpdateRow | None = None
     """The newest."""
+    failed_waits: bool = False
+    """Whether the task that failed last waits to be tried again."""
 
 
 class Ahead(NamedTuple):
@@ -136,7 +138,17 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     for job_id, leaving in _leaving(connection, going):
         found[job_id].leaving.append(leaving)
     updates = newest_updates(connection, list(going.values()))
-    return {job_id: each._replace(update=updates.get(job_id)) for job_id, each in found.items()}
+    return {
+        job_id: each._replace(update=updates.get(job_id), failed_waits=_failed_waits(connection, going[job_id]))
+        for job_id, each in found.items()
+    }
+
+
+def _failed_waits(connection: Connection, job: JobRow) -> bool:
+    if not job.backoff or not 0 <= job.failed_instance < job.instances:
+        return False
+    state, *_ = columns_of(connection, job, np.array([job.failed_instance]))
+    return bool(state[0] == TaskState.BACKOFF)
 
 
 def _orders_for(connection: Connection, ids: Sequence[str]) -> list[OrderRow]:

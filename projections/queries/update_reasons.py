@@ -25,7 +25,7 @@ def of_update(update: UpdateRow, disruption: Mapping[str, int] | None) -> Iterat
             yield Code(update.code), text, {}
         return
     left = {"tasks": update.pending + update.flight}
-    if update.paused:
+    if update.paused_ms:
         yield Code.UPDATE_PAUSED, f"update {update.number} is paused: {_so_far(update)}", left
         return
     if update.state == CANARY:

@@ -127,7 +127,7 @@ def update_json(row: UpdateRow) -> Json:
         "from_version": row.from_version,
         "version": row.version,
         "state": row.state,
-        "paused": bool(row.paused),
+        "paused": bool(row.paused_ms),
         "instances": {
             "added": row.added,
             "updated": row.updated,

@@ -137,7 +137,7 @@ class JobFold:
     def _held(self, moment: RecordContext, event: JobHeld) -> None:
         row = self._cache.jobs.change(event.job_id)
         if row is not None:
-            row.held, row.position = int(event.held), moment.offset + 1
+            row.held_ms, row.position = moment.now if event.held else 0, moment.offset + 1
 
     def _wanted(self, moment: RecordContext, event: InstancesWanted) -> None:
         row = self._cache.jobs.change(event.job_id)
@@ -213,5 +213,6 @@ def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
         state=SUBMITTED,
         overridden=int(bool(event.overrides or event.chunks)),
         retries_max=event.retries_max,
+        max_running=event.max_running,
         digest=job_digest(event.job_id),
     )

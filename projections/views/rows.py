@@ -88,7 +88,9 @@ class JobRow(msgspec.Struct):
     """Whether tasks have overrides."""
     retries_max: int = 0
     stopping: int = 0
-    held: int = 0
+    max_running: int = 0
+    held_ms: int = 0
+    """When it was held; 0: it isn't."""
     failed_instance: int = -1
     """The task that failed last, and its exit code."""
     failed_exit_code: int = 0

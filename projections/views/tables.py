@@ -24,7 +24,7 @@ from sqlalchemy import (
 from events.topics import RANK, TASKS
 from projections.views import rows, sharing_rows, update_rows
 
-FORMAT = "16"
+FORMAT = "17"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}

@@ -44,7 +44,8 @@ class UpdateRow(msgspec.Struct):
     policy: str
     state: str
     """ROLLING, CANARY, SUCCEEDED, ROLLED_BACK, FAILED or ABORTED."""
-    paused: int
+    paused_ms: int
+    """When it was paused; 0: it isn't."""
     added: int
     updated: int
     removed: int

@@ -94,7 +94,7 @@ class UpdateFold:
                 event.version,
                 to_json(event.policy),
                 ROLLING,
-                int(event.paused),
+                moment.now if event.paused else 0,
                 event.added,
                 event.updated,
                 event.removed,
@@ -119,6 +119,7 @@ class UpdateFold:
                 int(bool(spec.overrides or spec.chunks)),
             )
             row.retries_max, row.on_preempt = spec.retries_max, spec.on_preempt
+            row.max_running = spec.max_running
             self._tasks.change_need(row, event.version, spec.resources, len(spec.ports), ints(event.forgotten).tolist())
 
     def _command(self, moment: RecordContext, event: UpdateStarted) -> tuple[int, int, str, str]:
@@ -194,12 +195,12 @@ class UpdateFold:
         job.position = moment.offset + 1
         match event:
             case UpdatePaused():
-                row.paused = int(event.paused)
+                row.paused_ms = moment.now if event.paused else 0
             case UpdatePromoted():
                 row.state = ROLLING
             case UpdateEnded():
                 row.state, row.code, row.message, row.ended_ms = event.state, event.code, event.message, moment.now
-                row.paused = 0
+                row.paused_ms = 0
 
 
 def first_version(job: JobRow) -> VersionRow:

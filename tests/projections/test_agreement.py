@@ -147,7 +147,8 @@ def check(world: World, views: Projector) -> None:
             counted = np.bincount(shown[0, row.base : row.base + row.instances], minlength=len(TaskState))
             assert counted[list(ENDED_TASKS)].tolist() == [row.succeeded, row.failed, row.killed]
             continue
-        assert (row.priority, row.stopping, row.held) == (own.priority, own.stopping, own.held), row.job_id
+        assert (row.priority, row.stopping, row.held_ms > 0) == (own.priority, own.stopping, own.held), row.job_id
+        assert row.max_running == own.max_running, row.job_id
         states = [SHOWN.get(state, state) for state in arena["state"][own.base : own.base + own.instances].tolist()]
         assert shown[0, row.base : row.base + row.instances].tolist() == states, row.job_id
         for state, name in COUNTS.items():

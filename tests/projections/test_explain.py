@@ -17,7 +17,7 @@ from events.records.entitlement import (
     TurnSet,
 )
 from events.records.jobs import JobStopRequested
-from events.records.lifecycle import CommandAnswered, PreemptionAnswered, RunsStopping
+from events.records.lifecycle import CommandAnswered, JobHeld, PreemptionAnswered, RunsStopping
 from events.records.parts import Cause, NearMiss
 from events.records.placement import GangsReturned, HostsReserved
 from events.records.pools import PoolDefined
@@ -260,6 +260,52 @@ def test_a_task_between_two_runs_and_one_that_failed_for_good(api):
     assert found["headline"]["message"].startswith("1 task of 2 failed; task 1 exited with 8")
 
 
+def test_tasks_of_a_job_that_is_held_wait_until_it_is_released(api):
+    api.cell.host()
+    api.cell.accept("a", instances=3, retries={"max": 9})
+    api.cell.run("a", (0, 1, 2))
+    api.cell.decide("lifecycle", JobHeld(job_id="a", held=True))
+    helps = "`paceline job release a` lets them go on"
+    assert told(api) == ("HELD", "you", f"the job is held; tasks that end wait until it is released; {helps}")
+    api.cell.ms += 5000
+    api.cell.decide("lifecycle", ended("a", (0, 1), Outcome.FAILED, exit_code=1, kept=1))
+    assert told(api) == ("HELD", "you", f"the job is held: 2 tasks wait until it is released; {helps}")
+    shown = api.get("/v1/jobs/a")
+    assert (shown["held"], shown["held_since"]) == (True, "2023-11-14T22:13:20.000Z")
+    assert why(api)["reasons"][0]["since"] == shown["held_since"]
+    assert api.get("/v1/jobs")["jobs"][0]["reason"]["code"] == "HELD"
+    api.cell.decide("lifecycle", JobHeld(job_id="a", held=False))
+    assert told(api)[0] == "BACKOFF"
+    assert api.get("/v1/jobs/a")["held"] is False
+
+
+def test_the_failure_that_is_named_is_that_of_a_task_that_waits(api):
+    api.cell.host()
+    api.cell.accept("a", instances=2, retries={"max": 9})
+    api.cell.run("a", (0, 1))
+    api.cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, exit_code=7, kept=1))
+    api.cell.decide("lifecycle", queued("a", (0,), 2, admitted=1))
+    api.cell.run("a", (0,), run=2)
+    api.cell.decide("lifecycle", ended("a", (1,), Outcome.PREEMPTED, kept=1))
+    assert told(api)[2] == "1 task waits before it is tried again; it is tried again by itself"
+
+
+def test_tasks_wait_for_room_among_max_running(api):
+    api.cell.host()
+    at = api.cell.submit("a", instances=4, max_running=1)
+    answer, _ = accepted(job("a", instances=4, max_running=1), at)
+    api.cell.decide("lifecycle", replace(answer, max_running=1), queued("a", (0,), 1))
+    text = "3 tasks wait: max_running is 1, and 1 {}; a higher max_running helps"
+    api.cell.decide("entitlement", held("a", (0,), limit=CORE, allocated=CORE))
+    first, second = why(api)["reasons"]
+    assert first["code"] == "LIMIT_REACHED", "what the queued one waits for is what all wait for"
+    assert second["message"] == text.format("runs or is queued")
+    api.cell.run("a", (0,))
+    assert told(api) == ("MAX_RUNNING", "you", text.format("runs"))
+    api.cell.decide("lifecycle", ended("a", (0,), Outcome.SUCCEEDED))
+    assert told(api)[2].endswith("3 tasks wait before they are tried again; they are tried again by themselves")
+
+
 def test_a_task_that_waits_for_its_host_says_for_which_and_until_when(waiting):
     cell = waiting.cell
     cell.decide("entitlement", admitted("a", (0, 1)))
@@ -307,7 +353,9 @@ def test_borrowed_work_without_a_place_is_given_back_and_says_when_it_is_tried_a
     found = why(waiting)
     assert [each["code"] for each in found["reasons"]] == ["NO_HOST_FITS", "BACKOFF"]
     assert found["reasons"][1]["not_before"] == "2023-11-14T22:13:40.000Z"
-    assert found["reasons"][1]["message"] == "2 tasks wait before they are tried again; it is tried again by itself"
+    assert (
+        found["reasons"][1]["message"] == "2 tasks wait before they are tried again; they are tried again by themselves"
+    )
 
 
 def test_parts_of_a_job_have_reasons_of_their_own(waiting):

@@ -374,6 +374,14 @@ def test_an_update_that_waits_with_its_canary_says_until_when(service):
     assert service.get("/v1/jobs/a/explanation")["reasons"][0]["until"] == "2023-11-14T22:14:20.000Z"
 
 
+def test_an_update_is_paused_since_it_was_paused(service):
+    update_of(service)
+    service.cell.ms += 12_000
+    service.cell.decide("lifecycle", UpdatePaused(job_id="a", number=1, paused=True))
+    assert explained(service)[0][0] == "UPDATE_PAUSED"
+    assert service.get("/v1/jobs/a/explanation")["reasons"][0]["since"] == "2023-11-14T22:13:32.000Z"
+
+
 def test_an_update_that_sla_defers_says_the_numbers(service):
     update_of(service)
     service.cell.decide("lifecycle", taken(1, 0))

@@ -49,6 +49,7 @@ def print_job(body: "Job", zone: str) -> None:
             *([("next", f"{ahead(wake['at'], zone)}: {wake['why']}")] if wake else []),
             ("submitted", when(body.get("submitted_at"), zone)),
             ("started", when(body.get("started_at"), zone)),
+            *([("held", f"since {when(body['held_since'], zone)}")] if body.get("held") else []),
             ("ended", when(body.get("ended_at"), zone)),
         )
     )
