@@ -26,9 +26,6 @@ class CommandAnswered(Event, frozen=True, kw_only=True):
     message: str = ""
     """One sentence."""
 
-    priority: int | None = None
-    """The priority that the job has from now on; null: the command was another, or wasn't carried out."""
-
     version: int = 0
     """The version that the job has after it; 0: the command makes none."""
 

@@ -199,7 +199,6 @@ class CommandAnswers:
             command_id=fact.command_id,
             code=answer.code,
             message=answer.message,
-            priority=fact.priority if isinstance(fact, PriorityRow) and answer.code is Code.DONE else None,
             version=answer.version,
             update=answer.update,
         )

@@ -176,8 +176,7 @@ def _update(router: APIRouter, context: Context) -> None:
             uploaded = reader(uploads)
             chunk = lambda name: uploaded(name) if name in uploads else stored(name)  # noqa: E731
             accepted, units = job.base >= 0, kinds_of(connection).units
-            read = versions.whole_spec if accepted else versions.spec_of
-            before = read(connection, job.offset)
+            before = versions.present_spec(connection, job, overrides=True)
             after = from_event(whole(event, chunk), units)
             return {
                 "job_id": job_id,

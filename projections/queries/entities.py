@@ -45,13 +45,12 @@ def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
 
 def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Json:
     """A job as the API shows it, with its spec, and in it all `overrides` even where they came in chunks."""
-    spec_of = versions.whole_spec if overrides and row.base >= 0 else versions.spec_of
     headline = explanation(connection, row)["headline"]
     update = versions.newest_updates(connection, [row]).get(row.job_id)
     return {
         **_job_json(row, headline, update),
         "next_wake_up": next_wake_up(connection, row, update),
-        "spec": spec_of(connection, row.offset),
+        "spec": versions.present_spec(connection, row, overrides),
     }
 
 

@@ -72,6 +72,14 @@ def whole_spec(connection: Connection, offset: int) -> Json:
     return from_event(whole(submission(connection, offset), stored_chunks(connection)), kinds_of(connection).units)
 
 
+def present_spec(connection: Connection, job: JobRow, overrides: bool) -> Json:
+    """The specification that a job has, with the priority that it has been given since; with all its `overrides` even
+    where they came in chunks.
+    """
+    read = whole_spec if overrides and job.base >= 0 else spec_of
+    return {**read(connection, job.offset), "priority": job.priority}
+
+
 def changes_json(before: Json, after: Json) -> Json:
     """The first changes between two whole specifications, and how many more there are."""
     found = differences(_by_instances(before), _by_instances(after))

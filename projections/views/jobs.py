@@ -17,6 +17,7 @@ from events.records.lifecycle import (
     JobAccepted,
     JobChanged,
     JobHeld,
+    JobPriorityChanged,
     JobRejected,
     OverridesDropped,
 )
@@ -79,6 +80,8 @@ class JobFold:
                 self._wanted(moment, event)
             case JobHeld():
                 self._held(moment, event)
+            case JobPriorityChanged():
+                self._priority_changed(moment, event)
             case OverridesDropped():
                 override_chunks.dropped(self._cache, event)
             case HostReconciled():
@@ -139,6 +142,11 @@ class JobFold:
         if row is not None:
             row.held_ms, row.position = moment.now if event.held else 0, moment.offset + 1
 
+    def _priority_changed(self, moment: RecordContext, event: JobPriorityChanged) -> None:
+        row = self._cache.jobs.change(event.job_id)
+        if row is not None:
+            row.priority, row.position = event.priority, moment.offset + 1
+
     def _wanted(self, moment: RecordContext, event: InstancesWanted) -> None:
         row = self._cache.jobs.change(event.job_id)
         if row is None or row.base < 0:
@@ -173,8 +181,6 @@ class JobFold:
             row = self._cache.jobs.change(event.job_id)
             assert row is not None
             row.position = moment.offset + 1
-            if event.priority is not None:
-                row.priority = event.priority
 
     def _changed(self, moment: RecordContext, event: JobChanged) -> None:
         row = self._cache.jobs.change(event.job_id)

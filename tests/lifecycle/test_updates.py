@@ -193,6 +193,23 @@ def test_labels_priority_and_policy_change_without_a_new_run() -> None:
     assert cell.machine.jobs["web"].version == 2
 
 
+def test_an_update_a_roll_back_and_a_restart_after_another_priority_was_given() -> None:
+    cell = Cell()
+
+    def priority() -> int:
+        return cell.machine.jobs["web"].priority
+
+    assert cell.update(priority=5).code == Code.DONE
+    assert cell.update(priority=5).code == Code.REPEATED
+    cell.prioritise("web", 9, "nine")
+    assert cell.act("restart").code == Code.DONE
+    assert priority() == 9, "a restart changes nothing but the runs"
+    assert cell.update(priority=5).code == Code.DONE, "it has another priority, though its version says this one"
+    assert (priority(), cell.running()) == (5, [3, 3, 3, 3])
+    cell.act("roll_back", version=1)
+    assert priority() == 0
+
+
 def test_only_instances_whose_content_differs_are_updated() -> None:
     from events.records.parts import TaskOverride
 

@@ -265,7 +265,7 @@ def test_a_priority_is_written_and_answered_and_shown(api):
     assert (answer.status_code, answer.json()["position"]) == (202, "paceline.jobs:1")
     wanted = JobPriorityRequested(job_id="a", command_id="mine", priority=-5, reason="later")
     assert last(api, "paceline.jobs") == wanted
-    done = CommandAnswered(job_id="a", jobs_offset=1, command_id="mine", code="DONE", priority=-5)
+    done = CommandAnswered(job_id="a", jobs_offset=1, command_id="mine", code="DONE")
     api.cell.decide("lifecycle", done, JobPriorityChanged(job_id="a", priority=-5))
     api.fold()
     shown = api.get("/v1/jobs/a")

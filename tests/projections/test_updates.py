@@ -12,6 +12,7 @@ from events.records.jobs import JobActionRequested, JobStopRequested, JobUpdateR
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesTaken,
+    JobPriorityChanged,
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
@@ -438,6 +439,26 @@ def test_a_dry_run_counts_the_instances_that_would_be_added_updated_and_removed(
         "unchanged": 2,
     }
     assert counts_of(service, instances=1, command=["other"]) == {"updated": 1, "removed": 2}
+
+
+def test_an_update_of_the_priority_is_shown_and_a_dry_run_compares_with_the_priority_that_a_job_has(service):
+    spec = {"pool": "/p", "command": ["true"], "resources": {"cpu": 1, "memory": "512MiB"}, **SERVICE}
+
+    def changes(priority: int) -> list[Any]:
+        told = service.client.post("/v1/jobs/a/updates?dry_run=true", json={"spec": {**spec, "priority": priority}})
+        found: list[Any] = told.json()["changes"]
+        return found
+
+    changed = JobPriorityChanged(job_id="a", priority=5)
+    service.cell.decide("lifecycle", started(1, asked(service, priority=5)), changed)
+    service.fold()
+    job = service.get("/v1/jobs/a")
+    assert (job["version"], job["priority"], job["spec"]["priority"], changes(5)) == (2, 5, 5, [])
+    service.cell.decide("lifecycle", JobPriorityChanged(job_id="a", priority=9))
+    service.fold()
+    job = service.get("/v1/jobs/a")
+    assert (job["version"], job["priority"], job["spec"]["priority"]) == (2, 9, 9)
+    assert changes(5) == [{"pointer": "/priority", "from": 9, "to": 5}]
 
 
 def test_a_dry_run_compares_with_what_each_instance_has(service):

@@ -66,7 +66,8 @@ class UpdateCommands:
         changed = self._updates.differences.changed(ask.job_id, version)
         if row.kind == "batch" and (why := self._updates.differences.batch_fault(ask.job_id, version, changed)):
             return Answer(Code.NOT_UPDATABLE, why)
-        if spec_hash == before.spec_hash and (
+        same = spec_hash == before.spec_hash and version.priority == row.priority
+        if same and (
             ask.job_id in self._updates.table
             or not (changed.any() or self._updates.differences.lacking(ask.job_id, version.instances))
         ):

@@ -36,7 +36,7 @@ from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.instances import addition, first_queued, removal
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, STEP, Step, has_come
-from processors.lifecycle.updates.updates import TAKEN, Updates
+from processors.lifecycle.updates.updates import RESTART, TAKEN, Updates
 from processors.lifecycle.updates.waits import Waits
 from processors.lifecycle.updates.window import UP, Pending, next_instances, pending, room, width
 from processors.state.causes import recorded
@@ -338,7 +338,7 @@ class UpdateDecisions:
             unchanged=int(np.count_nonzero(there & ~changed)),
             cause=cause,
         )
-        if version.priority != self._updates.version(job_id).priority:
+        if version.priority != row.priority and kind != RESTART:  # `job priority` makes no version
             yield JobPriorityChanged(job_id=job_id, priority=version.priority, cause=cause)
         if (changed_sla := sla_change(job_id, row, self._tasks, version.max_unavailable, cause)) is not None:
             yield changed_sla

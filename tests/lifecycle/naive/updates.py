@@ -73,7 +73,7 @@ class Updates(Runs):
         for number in sorted(self.versions)[: 1 - KEPT]:
             if number not in used:
                 del self.versions[number]
-        if version.spec.priority != self.version.spec.priority:
+        if kind != "restart":
             self.priority = version.spec.priority
         before, self.number, self.updates = self.number, self.number + 1, self.updates + 1
         self.versions[self.number] = version
