@@ -12,15 +12,17 @@ from processors.lifecycle.stateful import Stateful
 from processors.lifecycle.task_rules import Trait, noted
 from processors.lifecycle.task_table import GANG_WAIT, Note, TaskEvent
 from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.updates.updates import Updates
 
 
 class Goals:
     """Applies what was decided of them."""
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, stateful: Stateful) -> None:
+    def __init__(self, tasks: Tasks, jobs: Jobs, stateful: Stateful, updates: Updates) -> None:
         self._tasks = tasks
         self._jobs = jobs
         self._stateful = stateful
+        self._updates = updates
 
     def wanted(self, event: InstancesWanted, now: int) -> None:
         """Instances shall run from now on, or shall not."""
@@ -37,6 +39,7 @@ class Goals:
             noted_ = self._tasks.record_event(TaskEvent.STOP, slots)
             self._tasks.arena.set("goal", noted_, Goal.STOP)
         self._jobs.touch(event.job_id)
+        self._updates.touch(event.job_id)  # what is stopped holds it up no longer
 
     def held(self, event: JobHeld, now: int) -> None:
         """A job is held, or released."""
@@ -47,6 +50,7 @@ class Goals:
         gives_back = (arena["state"][slots] != TaskState.BACKOFF) | (arena["admitted"][slots] > 0)
         self._tasks.record_event(happening, slots[gives_back])
         self._jobs.gate_changed(event.job_id)
+        self._updates.touch(event.job_id)  # it takes what is up again, or no longer
 
     def _start(self, job_id: str, slots: I64) -> None:
         """What is stopped goes on, and what has ended runs again: a gang as one."""

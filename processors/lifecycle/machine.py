@@ -107,7 +107,7 @@ class Lifecycle:
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
         verdicts = Verdicts(self.tasks, self._runs, allowed, deferred)
-        self.goals = Goals(self.tasks, self._jobs, self._stateful)
+        self.goals = Goals(self.tasks, self._jobs, self._stateful, self.updates)
         self.instance_commands = InstanceCommands(self._jobs, self.tasks)
         self.volumes = Volumes(self.tasks, self._jobs, self.hosts)
         self._gates = Gates(self.tasks, self._jobs)
@@ -155,7 +155,7 @@ class Lifecycle:
             HostSuspected: self.suspects.said,
             JobChanged: self._changed,
             JobHeld: self.goals.held,
-            InstancesWanted: self._wanted,
+            InstancesWanted: self.goals.wanted,
             JobPriorityChanged: self._jobs.priority_changed,
             JobSlaChanged: lambda event, now: self.orders.allowed(sla_changed(self.jobs, self.tasks, event)),
             InstancesChanged: self._instances_changed,
@@ -376,10 +376,6 @@ class Lifecycle:
             self._stateful.host_removed(row.number)
             self.suspects.host_removed(event.host_id)
         self.hosts.removed(event, now)
-
-    def _wanted(self, event: InstancesWanted, now: int) -> None:
-        self.goals.wanted(event, now)
-        self.updates.touch(event.job_id)  # what is stopped holds it up no longer
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         base = self.jobs[event.job_id].base

@@ -173,7 +173,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     if disruption is not None and any(each.live for each in situation.leaving):
         yield _said(disruption, _SENTENCES[disruption.code].format(**counted(disruption.tasks)))
     if situation.update is not None:
-        yield from _of_update(situation.update, disruption)
+        yield from _of_update(situation.update, disruption, held=job.held_ms > 0)
     if job.kind == "daemon" and job.state == "PENDING" and not job.tasks:
         text = "no host meets the constraints of the daemon, which has a task on each that does"
         yield reason(Code.CONSTRAINT_MISMATCH, text, job.submitted_ms, "placement", OTHER_DAEMON) | {"of": 0}
@@ -181,10 +181,10 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
         yield _unknown(job.tasks, job.submitted_ms)
 
 
-def _of_update(update: UpdateRow, disruption: ExplanationRow | None) -> Iterator[Json]:
+def _of_update(update: UpdateRow, disruption: ExplanationRow | None, held: bool) -> Iterator[Json]:
     """What the newest update of a job waits for."""
     numbers = msgspec.json.decode(disruption.numbers) if disruption is not None and disruption.tasks else None
-    for code, text, more in update_reasons.of_update(update, numbers):
+    for code, text, more in update_reasons.of_update(update, numbers, held):
         found = reason(code, text, update.ended_ms or update.paused_ms or update.moved_ms, "lifecycle")
         if code in _FAILED_UPDATE:
             found["message"] += f", or `paceline job rollback {update.job_id}`"

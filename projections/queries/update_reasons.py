@@ -15,9 +15,9 @@ Said = tuple[Code, str, dict[str, Any]]
 """Code, sentence, and more fields of the reason."""
 
 
-def of_update(update: UpdateRow, disruption: Mapping[str, int] | None) -> Iterator[Said]:
+def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: bool) -> Iterator[Said]:
     """Why the newest update of a job is where it is. `disruption`: what sla said last where it would not let instances
-    be stopped.
+    be stopped; `held`: whether the job is held.
     """
     if update.ended_ms:
         if update.state == "FAILED" and update.code in Code.__members__:
@@ -37,7 +37,8 @@ def of_update(update: UpdateRow, disruption: Mapping[str, int] | None) -> Iterat
             f"the SLA of the job allows {disruption['max_unavailable']}"
         )
         yield Code.SLA_BUDGET_SPENT, text, left | {"tasks": update.flight}
-    yield Code.UPDATING, f"update {update.number} goes on: {_so_far(update)}{_bounds(update)}", left
+    stands = "takes none that runs until the job is released" if held and update.pending else "goes on"
+    yield Code.UPDATING, f"update {update.number} {stands}: {_so_far(update)}{_bounds(update)}", left
 
 
 def _of_canary(update: UpdateRow) -> Said:

@@ -210,6 +210,22 @@ def test_an_update_a_roll_back_and_a_restart_after_another_priority_was_given() 
     assert priority() == 0
 
 
+def test_an_update_of_a_held_job_takes_nothing_that_runs_until_it_is_released() -> None:
+    cell = Cell(update=policy(batch=1))
+    cell.act("hold")
+    answer = cell.act("restart")
+    text = "; the job is held: what runs is taken after `paceline job release web`"
+    assert (answer.code, answer.message.endswith(text)) == (Code.DONE, True)
+    cell.wait(60_000)
+    assert (cell.taken(), cell.running(), cell.ends()) == ([], [1, 1, 1, 1], [])
+    cell.act("release")
+    assert (cell.running(), cell.ends()) == ([2, 2, 2, 2], [(1, "SUCCEEDED", "")])
+    cell.update(command=("three",), update=policy(batch=1, start_paused=True))
+    cell.act("hold")
+    cell.act("resume")
+    assert cell.running() == [2, 2, 2, 2], "it is held though it goes on"
+
+
 def test_only_instances_whose_content_differs_are_updated() -> None:
     from events.records.parts import TaskOverride
 

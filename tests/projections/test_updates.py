@@ -12,6 +12,7 @@ from events.records.jobs import JobActionRequested, JobStopRequested, JobUpdateR
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesTaken,
+    JobHeld,
     JobPriorityChanged,
     RunsAvailable,
     RunsEnded,
@@ -353,6 +354,9 @@ def test_an_update_that_goes_on_says_how_far_it_is(service):
     service.cell.decide("lifecycle", taken(1, 0))
     text = "update 1 goes on: 0 of 3 instances are done, 1 is being updated, 2 are still to be taken"
     assert explained(service) == [("UPDATING", f"{text}; at most 2 at a time; it fails with 1 failed")]
+    service.cell.decide("lifecycle", JobHeld(job_id="a", held=True))
+    told = next(text for code, text in explained(service) if code == "UPDATING")
+    assert told.startswith("update 1 takes none that runs until the job is released: 0 of 3 instances are done")
 
 
 def test_an_update_that_is_paused_says_who_lets_it_go_on(service):

@@ -106,7 +106,8 @@ class UpdateCommands:
         counts = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
         taken = plural(count, "instance")
         what = f"restarts {taken}" if begun.kind == RESTART else f"takes {taken} to version {wanted}"
-        message = f"update {number} {what}{batch}{counts}{start}"
+        held = f"; the job is held: what runs is taken after `paceline job release {job_id}`" if row.held else ""
+        message = f"update {number} {what}{batch}{counts}{start}{held}"
         return Answer(Code.DONE, message, (*override, *started), wanted, number)
 
     def _restart(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:

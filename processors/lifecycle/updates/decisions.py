@@ -268,6 +268,8 @@ class UpdateDecisions:
             return
         cause = update.changed_by.record
         free = room(update, version, int(np.count_nonzero(self._inherited(job_id))), self._stopped(job_id))
+        if self._jobs.table[job_id].held:  # what is brought down would stay down
+            free = free._replace(up=0)
         if not free.all:
             waiting = self._waits.deferred(job_id)
             if len(waiting) == update.flight and self._down(job_id):

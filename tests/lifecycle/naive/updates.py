@@ -263,7 +263,7 @@ class Updates(Runs):
         free = self._width(update) - flight - bad
         if update.policy.canary and not update.promoted:
             free = min(free, update.policy.canary - flight - (done - self._stopped()) - bad)
-        return free, free - len(self._inherited())
+        return free, 0 if self.held else free - len(self._inherited())
 
     def _give_back(self) -> bool:
         """Where sla lets none of those go that were taken, another that is down is taken in their place."""
