@@ -62,8 +62,6 @@ class JobRow(msgspec.Struct, array_like=True):
     gang_due_ms: int = 0
     """When the gang may be queued again."""
     version: int = 1
-    completed: int = 1
-    """The newest version that an update has completed, or the first: roll-backs go there."""
     updates: int = 0
     """How many updates it has had: the number of the last one."""
     leaving_by: CauseRow | None = None

@@ -438,6 +438,25 @@ def test_an_update_rolled_back_by_hand_goes_to_the_version_before_or_to_the_one_
     assert cell.act("roll_back", version=5).code == Code.NO_SUCH_VERSION
 
 
+def test_a_roll_back_by_hand_never_goes_to_a_version_that_failed_or_to_one_equal_to_the_present() -> None:
+    fails = policy(batch=1, max_failures=1, max_attempts=1, roll_back=True, healthy_ms=HEALTHY_MS)
+    cell = Cell(update=fails)
+    cell.update(command=("two",))
+    cell.wait(5 * HEALTHY_MS)
+    cell.fails = {3}
+    cell.update(command=("bad",))
+    cell.wait(5 * HEALTHY_MS)
+    assert [each[1] for each in cell.ends()] == ["SUCCEEDED", "ROLLED_BACK", "SUCCEEDED"]
+    answer = cell.act("roll_back")
+    assert (answer.code, answer.version) == (Code.DONE, 5)
+    assert "back to version 1, as version 5" in answer.message, "3 failed, and 4 is equal to 2"
+    cell = Cell()
+    cell.act("restart")
+    answer = cell.act("roll_back")
+    text = "no other version was completed; it can go back to 1"
+    assert (answer.code, answer.message) == (Code.NO_SUCH_VERSION, text)
+
+
 def test_a_newer_update_takes_the_place_of_the_one_in_progress() -> None:
     cell = Cell(update=policy(batch=1, healthy_ms=HEALTHY_MS))
     cell.update(command=("two",))

@@ -106,6 +106,8 @@ class UpdateCommands:
         counts = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
         taken = plural(count, "instance")
         what = f"restarts {taken}" if begun.kind == RESTART else f"takes {taken} to version {wanted}"
+        if begun.kind == ROLL_BACK:
+            what = f"takes {taken} back to version {begun.like}, as version {wanted}"
         held = f"; the job is held: what runs is taken after `paceline job release {job_id}`" if row.held else ""
         message = f"update {number} {what}{batch}{counts}{start}{held}"
         return Answer(Code.DONE, message, (*override, *started), wanted, number)
@@ -130,10 +132,11 @@ class UpdateCommands:
         if row.controller_over:
             return CONTROLLER_OVER
         job_id, versions = ask.job_id, self._updates.versions[ask.job_id]
-        number = ask.version or (row.completed if row.completed != row.version else row.version - 1)
+        number = ask.version or self._updates.differences.before(job_id)
         if number not in versions or number == row.version:
             kept = ", ".join(str(each) for each in sorted(versions) if each != row.version) or "none"
-            return Answer(Code.NO_SUCH_VERSION, f"the job can't go back to version {number}; it can to {kept}")
+            why = f"the job can't go back to version {number}" if number else "no other version was completed"
+            return Answer(Code.NO_SUCH_VERSION, f"{why}; it can go back to {kept}")
         version = msgspec.structs.replace(versions[number], policy=back_policy(self._updates.version(job_id).policy))
         changed = self._updates.differences.changed(job_id, version)
         if row.kind == "batch" and (why := self._updates.differences.batch_fault(job_id, version, changed)):

@@ -239,7 +239,7 @@ class UpdateDecisions:
         return len(found.down) > 0 or not among(self._column(job_id, "state")[found.goes], UP).all()
 
     def _failed(self, job_id: str, update: UpdateRow, failure: Failure) -> Iterator[Event]:
-        number = self._jobs.table[job_id].completed
+        number = self._updates.differences.completed(job_id)[-1]
         cause = Cause(due_ms=failure.due_ms) if failure.due_ms else update.changed_by.record
         if not update.policy.roll_back or update.kind in (CREATE, ROLL_BACK):
             yield self.end(job_id, update, "FAILED", failure.code, failure.message, cause)

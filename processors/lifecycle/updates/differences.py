@@ -74,13 +74,23 @@ class Differences:
         causes = self._column(job_id, "causes") & EndCause.UPDATE
         return np.flatnonzero(among(step, (Step.FLIGHT, Step.BAD)) & among(state, UP) & (causes > 0))
 
+    def completed(self, job_id: str) -> list[int]:
+        """The versions that updates have completed, and the first, ascending: roll-backs go to the last."""
+        return [number for number, each in sorted(self._versions[job_id].items()) if each.completed]
+
+    def before(self, job_id: str) -> int:
+        """The newest version that an update has completed and that isn't equal to the present one; 0: there is none."""
+        versions = self._versions[job_id]
+        fields = versions[self._jobs[job_id].version].fields
+        return max((number for number in self.completed(job_id) if versions[number].fields != fields), default=0)
+
     def forgettable(self, job_id: str) -> list[int]:
         """Versions that leave when there is one more: neither among the newest, nor is any run of them or to be, nor
         would a roll-back go there.
         """
         versions = sorted(self._versions[job_id])
         used = {
-            self._jobs[job_id].completed,
+            self.completed(job_id)[-1],
             *np.unique(self._column(job_id, "version")).tolist(),
             *np.unique(self._column(job_id, "target")).tolist(),
         }

@@ -51,6 +51,8 @@ class VersionRow(msgspec.Struct, frozen=True, array_like=True):
     max_unavailable: int | None
     policy: PolicyRow
     spec_hash: bytes
+    completed: bool = False
+    """Whether an update has completed it, or it is the first: roll-backs go to such."""
 
 
 class UpdateRow(msgspec.Struct, array_like=True):

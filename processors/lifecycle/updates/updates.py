@@ -108,7 +108,7 @@ class Updates:
 
     def accepted(self, job_id: str, job: SubmittedRow, spec_hash: bytes) -> None:
         """A job is there: its specification is its first version."""
-        self.versions.put(job_id, {1: self.made(job, spec_hash)})
+        self.versions.put(job_id, {1: msgspec.structs.replace(self.made(job, spec_hash), completed=True)})
 
     def dropped(self, job_id: str) -> None:
         """A job has ended, and its update before it."""
@@ -203,7 +203,7 @@ class Updates:
         if event.kind == CREATE:
             return versions[event.version]
         if event.like:
-            return msgspec.structs.replace(versions[event.like], policy=policy)
+            return msgspec.structs.replace(versions[event.like], policy=policy, completed=False)
         ask = self._asks[event.jobs_offset]
         assert isinstance(ask.fact, UpdateAskRow)
         assert ask.fact.spec is not None
@@ -348,8 +348,9 @@ class Updates:
         """
         row, arena = self._jobs.table[event.job_id], self._tasks.arena
         update, slots = self.table[event.job_id], np.arange(row.base, row.base + row.instances)
-        if event.state == "SUCCEEDED" and (update.kind != RESTART or row.completed == update.from_version):
-            self._jobs.table.change(event.job_id).completed = update.version
+        versions = self.versions.change(event.job_id)
+        if event.state == "SUCCEEDED" and (update.kind != RESTART or versions[update.from_version].completed):
+            versions[update.version] = msgspec.structs.replace(versions[update.version], completed=True)
         taken = slots[among(arena["step"][slots] & STEP, (Step.FLIGHT, Step.BAD))]
         staying = row.base + self.differences.staying(event.job_id)
         down = np.setdiff1d(taken[arena["goal"][taken] == Goal.RUN], staying)

@@ -152,7 +152,9 @@ class Job(Updates):
 
     def roll_back(self, number: int) -> Code:
         """The job goes back to a version; 0: to the one before."""
-        number = number or (self.completed if self.completed != self.number else self.number - 1)
+        kept = [each for each in self.completed if each in self.versions]
+        other = [each for each in kept if self.versions[each].spec != self.version.spec]
+        number = number or max(other, default=0)
         if number == self.number or number not in self.versions:
             return Code.NO_SUCH_VERSION
         version = Version(self.versions[number].spec, back_policy(self.version.policy))

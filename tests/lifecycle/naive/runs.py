@@ -29,8 +29,8 @@ class Runs:
         self.now = now
         self.number = 1
         """The number of its newest version."""
-        self.completed = 1
-        """The newest version that an update has completed, or the first."""
+        self.completed = [1]
+        """The versions that updates have completed, and the first."""
         policy = replace(spec.policy, batch=1) if kind == "stateful" else spec.policy
         self.versions = {1: Version(spec, policy)}
         created = spec.policy.creation

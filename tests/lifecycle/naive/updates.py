@@ -69,7 +69,7 @@ class Updates(Runs):
         if self.update is not None:
             self.end_update("ABORTED", Code.OVERRIDDEN)
         changed, other = self.changed(version, restarted), self.changed(version)
-        used = {self.completed, *(number for one in self.all() for number in (one.version, one.target))}
+        used = {self.completed[-1], *(number for one in self.all() for number in (one.version, one.target))}
         for number in sorted(self.versions)[: 1 - KEPT]:
             if number not in used:
                 del self.versions[number]
@@ -91,8 +91,8 @@ class Updates(Runs):
         """Whoever wasn't told to stop stays as it is; the others go on to their target."""
         assert self.update is not None
         self.ended_updates.append((self.update.number, state, code))
-        if state == "SUCCEEDED" and (self.update.kind != "restart" or self.completed == self.update.from_version):
-            self.completed = self.number
+        if state == "SUCCEEDED" and (self.update.kind != "restart" or self.update.from_version in self.completed):
+            self.completed.append(self.number)
         for one in self.all():
             if self._stays(one):
                 self._let_go(one)
@@ -194,7 +194,7 @@ class Updates(Runs):
         return ""
 
     def _fail(self, update: Update, code: str) -> None:
-        before = self.versions[self.completed]
+        before = self.versions[self.completed[-1]]
         if not update.policy.roll_back or update.kind in ("create", "roll_back"):
             self.end_update("FAILED", code)
             return
