@@ -222,12 +222,13 @@ class JobSpec(Spec):
             raise PydanticCustomError("max_running", "is less than the {members} of the gang", {"members": members})
         return max_running
 
-    @field_validator("max_runtime")
+    @field_validator("max_runtime", "retries")
     @classmethod
-    def _ends_some_time(cls, max_runtime: int | None, info: ValidationInfo) -> int | None:
-        if max_runtime is not None and info.data.get("kind", "batch") != "batch":
-            raise PydanticCustomError("max_runtime", "is for batch jobs only: a service runs until it is stopped")
-        return max_runtime
+    def _ends_some_time(cls, given: Any, info: ValidationInfo) -> Any:
+        wanted = given.max > 0 if isinstance(given, Retries) else given is not None
+        if wanted and info.data.get("kind", "batch") != "batch":
+            raise PydanticCustomError("batch_only", "is for batch jobs only: a service runs until it is stopped")
+        return given
 
     @field_validator("on_silence")
     @classmethod

@@ -1,6 +1,7 @@
 """All that is wrong with a spec, each problem by a JSON pointer and a message."""
 
 import difflib
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,10 @@ def _pointer(loc: tuple[int | str, ...]) -> str:
 
 
 def _message(model: type[BaseModel], detail: Any) -> str:
+    if detail["type"] == "model_type":
+        return f"must be a mapping, such as {{{_names_at(model, detail['loc'])[0]}: ...}}"
+    if detail["type"] == "list_type" and isinstance(detail["input"], str):
+        return f"must be a list, such as {json.dumps(detail['input'].split())}"
     if detail["type"] != "extra_forbidden":
         text: str = detail["msg"]
         for told, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):

@@ -15,7 +15,7 @@ from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import ActionRow, JobRow, StopRow
 from processors.lifecycle.tasks import Tasks
-from processors.lifecycle.updates.commands import CONTROLLER_OVER, Answer, instances_of
+from processors.lifecycle.updates.commands import CONTROLLER_OVER, Answer, instances_of, outside
 
 
 class InstanceCommands:
@@ -88,11 +88,6 @@ class InstanceCommands:
         wanted = InstancesWanted(job_id=ask.job_id, wanted=False, cause=_cause(offset))
         message = f"stopping {plural(over, 'task')}, then the job is forgotten" if over else "the job is forgotten"
         return Answer(Code.DONE, message, (wanted,))
-
-
-def outside(row: JobRow) -> Answer:
-    """A range is beyond the job."""
-    return Answer(Code.INVALID_SPEC, f"ranges must lie within the {row.instances} instances of the job")
 
 
 def _forgotten(job_id: str, offset: int) -> JobsForgotten:

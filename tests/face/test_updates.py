@@ -116,6 +116,13 @@ def test_a_dry_run_shows_what_would_change(cli, cell, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("words", [["update", "web", "--instances", "2"], ["rollback", "web"], ["stop", "web"]])
+def test_a_timeout_without_a_wait_is_wrong_usage(cli, cell, words):
+    code, _, err = cli("job", *words, "--timeout", "5s")
+    assert (code, cell.writes()) == (2, [])
+    assert "--timeout limits --wait" in err
+
+
 def test_another_version_than_expected_ends_with_5(cli, cell):
     cell.problem("POST", "/v1/jobs/a/pauses", 409, "VERSION_CONFLICT", "the job has version 3, expected was 2")
     code, _, err = cli("job", "pause", "a", "--expected-version", "2")

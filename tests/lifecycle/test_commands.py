@@ -251,6 +251,8 @@ def test_a_repeat_of_a_command_does_nothing_and_a_range_beyond_the_job_is_refuse
     for ranges in ([(3, 2)], [(-1, 1)], [(0, 0)]):
         assert code(world.stop_some("web", *ranges)) == Code.INVALID_SPEC
         assert code(world.act("web", "start", *ranges)) == Code.INVALID_SPEC
+    said = one(world.stop_some("web", (3, 2)), CommandAnswered).message
+    assert said == "the job has 4 instances, 0 to 3: name some of these"
     assert code(world.act("web", "dance")) == Code.INVALID_SPEC
 
 

@@ -223,7 +223,7 @@ specs = st.builds(
     sim=st.none()
     | st.builds(dict, duration=spans, exit_code=st.integers(0, 255))
     | st.builds(dict, durations=st.lists(spans, min_size=1, max_size=3)),
-)
+).map(lambda spec: spec if spec["kind"] == "batch" else {**spec, "retries": {"max": 0}})
 
 
 @settings(max_examples=150)
@@ -264,6 +264,27 @@ def test_a_wrong_pool_is_told_where():
     assert wrong({"reservation": {"cpu": 4}, "limit": {"cpu": 3}}, PoolSpec) == {
         "/limit/cpu": "is below the reservation"
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer", "message"),
+    [
+        (
+            {"kind": "stateless", "retries": {"max": 3}},
+            "/retries",
+            "is for batch jobs only: a service runs until it is stopped",
+        ),
+        ({"retries": 3}, "/retries", "must be a mapping, such as {max: ...}"),
+        ({"command": "sleep 1"}, "/command", 'must be a list, such as ["sleep", "1"]'),
+    ],
+)
+def test_what_would_have_no_effect_and_what_is_no_value_is_refused_in_plain_words(fields, pointer, message):
+    assert wrong({**MINIMAL, **fields}) == {pointer: message}
+
+
+@pytest.mark.parametrize("kind", ["stateless", "stateful", "daemon"])
+def test_a_service_may_say_that_it_is_not_retried(kind):
+    assert job(kind=kind, retries={"max": 0}).retries.max == 0
 
 
 @pytest.mark.parametrize(

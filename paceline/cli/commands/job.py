@@ -19,7 +19,7 @@ from paceline.cli.commands.common import (
     with_client,
     zone_option,
 )
-from paceline.cli.commands.job_commands import ID, IDS, TIMEOUT
+from paceline.cli.commands.job_commands import ID, IDS, TIMEOUT, check_timeout
 from paceline.cli.commands.job_explain import explain
 from paceline.cli.commands.job_views import print_history, print_job, print_runs, print_tasks, print_throttled
 from paceline.cli.progress import wait_and_report
@@ -87,6 +87,7 @@ def submit(
     from paceline.client.errors import TimedOut
     from paceline.job_files import read_jobs
 
+    check_timeout(wait, timeout)
     jobs = read_jobs(files, lambda: pool_paths(client))
     checked = _check_all(client, jobs)
     if dry_run:

@@ -30,6 +30,12 @@ IDS = click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_comp
 TIMEOUT = click.option("--timeout", type=Duration(), metavar="TIME", help="Give up waiting after 30s, 5m, ...")
 
 
+def check_timeout(waits: object, timeout: float | None) -> None:
+    """Refuses `--timeout` where nothing is waited for."""
+    if timeout is not None and not waits:
+        raise click.UsageError("--timeout limits --wait: add that, or leave it out")
+
+
 class Instances(click.ParamType):
     """Instances of a job: 0-9,12."""
 
@@ -125,6 +131,7 @@ def stop(
     form: str,
 ) -> int:
     """Stop jobs, or some of their instances: each gets SIGTERM, its grace period, then SIGKILL."""
+    check_timeout(waits, timeout)
     if waits and instances is not None:
         raise click.UsageError("--wait waits for whole jobs to end: leave out --instances")
     taken, code = act_on_each(

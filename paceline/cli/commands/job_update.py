@@ -19,7 +19,16 @@ from paceline.cli.commands.common import (
     with_client,
     zone_option,
 )
-from paceline.cli.commands.job_commands import ID, INSTANCES, TIMEOUT, act_on_each, action, said_options, told
+from paceline.cli.commands.job_commands import (
+    ID,
+    INSTANCES,
+    TIMEOUT,
+    act_on_each,
+    action,
+    check_timeout,
+    said_options,
+    told,
+)
 from paceline.cli.commands.job_views import print_changes, print_update, print_updates, print_versions
 from paceline.output import TableOptions, answers, note, say, show
 
@@ -72,6 +81,7 @@ def update(
     FILE holds jobs as for `job submit`, whole, each with its `job_id`. With the ID of a job, its present specification
     is taken, changed by the options. Options go before what the file says under `update`.
     """
+    check_timeout(waits, timeout)
     policy = {
         "batch": batch,
         "max_failures": max_failures,
@@ -163,6 +173,7 @@ def rollback(
     client: "Client", job_id: str, version: int | None, said: "Said", waits: bool, timeout: float | None, form: str
 ) -> int:
     """Go back to an earlier version of a job: an update to a new version that is equal to it."""
+    check_timeout(waits, timeout)
     answer = client.roll_back_job(job_id, version or 0, DECIDED_S, **said)
     return _answered(client, job_id, answer, "is being rolled back", waits, timeout, form)
 
@@ -188,6 +199,7 @@ def restart(
     form: str,
 ) -> int:
     """Restart instances of a service: an update to an equal version, within its SLA."""
+    check_timeout(waits, timeout)
     answer = client.restart_job(job_id, DECIDED_S, instances, batch or 0, **said)
     return _answered(client, job_id, answer, "is being restarted", waits, timeout, form)
 

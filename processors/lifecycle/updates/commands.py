@@ -122,7 +122,7 @@ class UpdateCommands:
             )
         instances = instances_of(ask, row)
         if instances is None:
-            return Answer(Code.INVALID_SPEC, f"ranges must lie within the {row.instances} instances of the job")
+            return outside(row)
         policy = msgspec.structs.replace(back_policy(version.policy), batch=max(0, ask.batch))
         version = msgspec.structs.replace(version, policy=policy_for(row.kind, policy))
         started = self._decisions.start(job_id, RESTART, version, _cause(offset), like=row.version, restarted=instances)
@@ -186,6 +186,12 @@ def _no_update(job_id: str) -> Answer:
 
 def _cause(offset: int) -> Cause:
     return Cause(topic=JOBS.name, offset=offset)
+
+
+def outside(row: JobRow) -> Answer:
+    """A range is beyond the job."""
+    there = f"the job has {plural(row.instances, 'instance')}, 0 to {row.instances - 1}"
+    return Answer(Code.INVALID_SPEC, f"{there}: name some of these")
 
 
 def instances_of(ask: ActionRow | StopRow, row: JobRow) -> I64 | None:
