@@ -322,16 +322,26 @@ def closed_at(pools: Table[str, PoolRow], levels: tuple[str, ...]) -> str:
     return next((level for level in levels if pools[level].closed), "")
 
 
+def _alike(taken: list[Taken]) -> list[int]:
+    """A number for each that those have in common whose tasks may stand in one range: never two gangs."""
+    numbers: dict[tuple[str, int, int], int] = {}
+    keys = [(job_id, entitled, at if gang else -1) for at, (job_id, _, _, gang, entitled) in enumerate(taken)]
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
 def columns_of(queues: Queues, taken: list[Taken], column: str) -> dict[str, object]:
-    """The columns of a record about ranges of tasks; `column`: that of their runs."""
+    """The columns of a record about ranges of tasks; `column`: that of their runs. Ranges that meet are one, in however
+    many steps they were taken: a process that was restored takes in others.
+    """
     names = Names()
     jobs = [names[job_id] for job_id, *_ in taken]
+    alike = _alike(taken)
     bases = [row.base for _, row, *_ in taken]
     sizes = [len(slots) for _, _, slots, _, _ in taken]
     slots = np.concatenate([slots for _, _, slots, _, _ in taken])
     part = np.repeat(np.arange(len(sizes)), sizes)
     run = queues.arena[column][slots]
-    first, count = stretches(slots, run, part)
+    first, count = stretches(slots, run, np.repeat(alike, sizes))
     part = part[first]
     return {
         "job_ids": names.all(),
