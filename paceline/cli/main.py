@@ -19,7 +19,7 @@ COMMANDS = {
     "host": "Inspect hosts; confirm a loss.",
     "volume": "Inspect and remove the data that tasks keep on hosts.",
     "cell": "Check cell health.",
-    "log": "Follow, verify, search and archive the log.",
+    "log": "Follow, verify, bisect and archive the log.",
     "snapshot": "Back up and restore state stores.",
     "admin": "Maintenance commands.",
     "agent": "Run the agent of this machine.",

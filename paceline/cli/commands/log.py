@@ -35,7 +35,7 @@ POLL_S = 0.5
 
 @click.group()
 def log() -> None:
-    """Follow, verify, search and archive the log."""
+    """Follow, verify, bisect and archive the log."""
 
 
 for command in (verify, archive, export, import_, bisect):
