@@ -22,7 +22,7 @@ check: .venv/ready
 	$(BIN)/lint-imports
 
 # Tests start processes by the hundred: each module is compiled once, whatever the environment says.
-unit: .venv/ready .kafka/ready .pythons/ready
+unit: .venv/ready .kafka/ready .pythons/ready .npm/ready
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadgroup
 
 SECONDS ?= 60
@@ -53,9 +53,16 @@ storm: .venv/ready .kafka/ready
 	$(BIN)/python -m tests.pythons .pythons
 	mkdir -p .pythons && touch $@
 
+# The browser of the tests of the web UI from the system; from npm what checks its modules' types and accessibility.
+.npm/ready: tests/ui/package.json tests/ui/package-lock.json tests/ui/.npmrc
+	(command -v chromium && command -v npm) > /dev/null || ($(ROOT) apt-get update -q && $(ROOT) apt-get install -qy chromium fonts-liberation nodejs npm)
+	mkdir -p .npm && cp $^ .npm
+	npm ci --prefix .npm --silent --no-audit --no-fund --ignore-scripts
+	touch $@
+
 lock: .venv/ready
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --group dev -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --extra s3 -o requirements/run.txt
 
 clean:
-	rm -rf .venv .kafka .pythons dist build
+	rm -rf .venv .kafka .npm .pythons dist build
