@@ -21,6 +21,7 @@ from paceline.services.startup import listening, process_labels
 from projections.api.app import create_app
 from projections.api.guards import READS
 from projections.api.problems import Problem
+from projections.ui.app import add_ui
 from projections.views import tables
 from projections.views.reader import Views
 
@@ -54,7 +55,9 @@ def serve(data: Path, listen: str) -> None:
     views = views_at(log, log.ends(topic.name for topic in ALL), data, data)
     address = process_labels(socket_, listen)
     body = {"cell": stretch.cell, "listen": address, "log": what, "machines": _standings(views)}
-    app = create_app(views, log, token=prepare(data), listen=address, cell_info=lambda: body)
+    token = prepare(data)
+    app = create_app(views, log, token=token, listen=address, cell_info=lambda: body)
+    add_ui(app, {stretch.cell: app.state.context}, token)
     app.add_middleware(ReadOnly, what=what)
     file = data / FILE
     file.write_text(json.dumps({"pid": os.getpid(), "listen": address}))

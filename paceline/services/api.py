@@ -17,6 +17,7 @@ from paceline.services.startup import Start, begin, folder_of
 from projections.api.app import create_app
 from projections.api.cell_router import create_cells_app
 from projections.health import Health
+from projections.ui.app import add_ui
 from projections.views import tables
 from projections.views.reader import AttachedViews, Views, ViewsAway
 
@@ -46,7 +47,9 @@ class Api:
                 if stop.wait(LOOK_S):
                     return
             self._apps[cell] = self._app(cell, views)
-        self.app.app = create_cells_app(self._apps)
+        app = create_cells_app(self._apps)
+        add_ui(app, {cell: each.state.context for cell, each in self._apps.items()}, self._start.token)
+        self.app.app = app
         self._start.say(None, f"serves cells {', '.join(map(str, self._cells))}")
         stop.wait()
 

@@ -203,8 +203,9 @@ class Up:
     def _app(self) -> FastAPI:
         from hostagent.gateway.http import read_output, routes
         from projections.api.app import create_app
+        from projections.ui.app import add_ui
 
-        return create_app(
+        app = create_app(
             self.projector.views,
             self.log,
             token=self._token,
@@ -214,6 +215,8 @@ class Up:
             task_log=functools.partial(read_output, self._gateway),
             others=self._other_logs,
         )
+        add_ui(app, {self.log.cell: app.state.context}, self._token)
+        return app
 
     def listen(self) -> str:
         """The address that HTTP is served on."""

@@ -1,6 +1,6 @@
 """Who may ask what: the token for writes, names of the host and origins against other people's web pages, JSON only.
 
-The routes of agents under /v1/agents check their token themselves.
+The routes of agents under /v1/agents check their token themselves, the pages under /ui/ their session.
 """
 
 import hmac
@@ -18,6 +18,7 @@ AGENTS = "/v1/agents/"
 BODY_BYTES_MAX = 2 * 1024 * 1024
 SPEC_BYTES_MAX = 32 * 1024 * 1024
 """Of a job with an override for each of 100,000 instances."""
+PAGES = "/ui/"
 PLANS = "/v1/pool-plans"
 """Asked for by POST, and writes nothing."""
 READS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -54,7 +55,7 @@ class Guards:
         origin = headers.get("origin")
         if origin is not None and _netloc(origin) != host:
             raise Problem(403, "ORIGIN_NOT_ALLOWED", f"pages of {origin[:100]!r} may not use this cell")
-        if method in READS:
+        if method in READS or path.startswith(PAGES):
             return
         if not knows_token and path != PLANS:
             shown = (given or "").removeprefix("Bearer").strip()

@@ -1,0 +1,1 @@
+"""The pages, a module each: what a page shows, from one state of the views."""

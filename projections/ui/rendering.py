@@ -1,0 +1,84 @@
+"""Templates, and the answers made of them."""
+
+import gzip
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from starlette.requests import Request
+from starlette.responses import Response
+
+from projections.ui import assets, words
+from projections.ui.plain_text import plain
+
+LIVE = "live_"
+"""Blocks of a template that are sent anew when they have changed; each is one element with that id."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; worker-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Vary": "Accept-Encoding",
+}
+SMALL = 1024
+"""Answers of fewer bytes aren't compressed."""
+
+
+@lru_cache(1)
+def environment() -> Environment:
+    """The templates with what all of them may use."""
+    made = Environment(
+        loader=PackageLoader("projections.ui"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=plain,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "short": words.short,
+        "grouped": words.grouped,
+        "lasts": words.lasts,
+        "moment": words.moment,
+        "iso": words.iso,
+        "segment": lambda name: quote(name, safe=""),
+    }
+    made.globals |= {"asset": assets.href}
+    return made
+
+
+def link(at: str, path: str, **query: Any) -> str:
+    """An address of a page that stays in the moment `at`; a query of None is left out. Templates have it as
+    `link(path, …)`. Names in a path are quoted with the filter `segment`.
+    """
+    pairs = {name: value for name, value in query.items() if value is not None} | ({"at": at} if at else {})
+    return f"/ui{path}" + (f"?{urlencode(pairs, doseq=True)}" if pairs else "")
+
+
+def parts(template: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The live blocks of a page: id and HTML of each."""
+    made: Template = environment().get_template(template)
+    context = made.new_context(dict(values))
+    for name, block in made.blocks.items():
+        if name.startswith(LIVE):
+            yield name, "".join(block(context))
+
+
+def html(template: str, values: Mapping[str, Any]) -> str:
+    """A page in full."""
+    return environment().get_template(template).render(values)
+
+
+def answer(request: Request, text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """An HTML answer, compressed where the browser takes that."""
+    content, more = text.encode(), dict(headers or {})
+    if len(content) > SMALL and "gzip" in request.headers.get("accept-encoding", ""):
+        content, more["Content-Encoding"] = gzip.compress(content, 3, mtime=0), "gzip"
+    return Response(content, status, HEADERS | more, "text/html; charset=utf-8")

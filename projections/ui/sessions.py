@@ -1,0 +1,95 @@
+"""Who is signed in: a cookie that carries its own proof, so that any process with the token of the cell knows it.
+
+The cookie is `expiry.nonce.proof`; forms carry a second proof over the same nonce against requests of other pages.
+"""
+
+import hmac
+import secrets
+import time
+from hashlib import sha256
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from projections.api.problems import Problem
+
+COOKIE = "paceline_session"
+LASTS_S = 12 * 3600
+FORM_BYTES_MAX = 256 * 1024
+FIELDS_MAX = 2000
+
+Form = dict[str, list[str]]
+
+
+class Session(NamedTuple):
+    """A signed-in browser."""
+
+    nonce: str
+    csrf: str
+    """What its forms carry."""
+
+
+class Sessions:
+    """Makes and checks sessions with a key that follows from the token of the cell."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+        self._key = hmac.new(self._token, b"sessions of the pages", sha256).digest()
+
+    def of(self, request: Request) -> Session | None:
+        """The session of a request; None where it has none that holds."""
+        expiry, _, rest = request.cookies.get(COOKIE, "").partition(".")
+        nonce, _, proof = rest.partition(".")
+        if not expiry.isascii() or not expiry.isdecimal() or len(expiry) > 12 or int(expiry) < time.time():
+            return None
+        if not hmac.compare_digest(proof.encode(), self._proof(f"{expiry}.{nonce}").encode()):
+            return None
+        return self._session(nonce)
+
+    def sign_in(self, response: Response, token: str) -> bool:
+        """Gives the browser a session, if the token is right."""
+        if not hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token):
+            return False
+        text = f"{int(time.time()) + LASTS_S}.{secrets.token_urlsafe(18)}"
+        response.set_cookie(
+            COOKIE, f"{text}.{self._proof(text)}", max_age=LASTS_S, path="/ui", httponly=True, samesite="strict"
+        )
+        return True
+
+    def sign_out(self, response: Response) -> None:
+        """Takes the session from the browser."""
+        response.delete_cookie(COOKIE, path="/ui", httponly=True, samesite="strict")
+
+    async def form(self, request: Request) -> Form:
+        """The fields of a form that a signed-in page has sent. Raises a problem where there is no session, or the form
+        isn't of one of its pages.
+        """
+        session = self.of(request)
+        if session is None:
+            raise Problem(401, "SIGN_IN_NEEDED", "changing something needs a sign-in with the token of the cell")
+        fields = await fields_of(request)
+        if not hmac.compare_digest("".join(fields.get("csrf", ())).encode("utf-8", "replace"), session.csrf.encode()):
+            raise Problem(403, "FORM_IS_OLD", "the form is of another session: open the page again, and send it anew")
+        return fields
+
+    def _session(self, nonce: str) -> Session:
+        return Session(nonce, self._proof(f"csrf.{nonce}"))
+
+    def _proof(self, text: str) -> str:
+        return hmac.new(self._key, text.encode("utf-8", "replace"), sha256).hexdigest()
+
+
+async def fields_of(request: Request) -> Form:
+    """The fields of a form. Raises a problem where it is none, or too large."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Problem(415, "FORMS_ONLY", "pages send forms: application/x-www-form-urlencoded")
+    body = await request.body()
+    if len(body) > FORM_BYTES_MAX:
+        raise Problem(413, "TOO_LARGE", f"the form is over {FORM_BYTES_MAX} bytes")
+    try:
+        return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS_MAX)
+    except ValueError as error:
+        raise Problem(400, "BAD_REQUEST", f"the form can't be read: {error}") from error
