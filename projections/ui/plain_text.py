@@ -10,7 +10,7 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u2
 
 def plain(value: Any) -> Any:
     r"""Text with control characters, those that change the direction of writing, and lone halves of characters written
-    as \\u202e; all else as it is. Every value that a template shows passes here.
+    as \u202e; all else as it is. Every value that a template shows passes here.
     """
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
