@@ -11,7 +11,7 @@ from events.codes import Outcome, TaskState
 from events.columns import pack_ints, pack_longs
 from events.id_digests import job_digest
 from events.log.memory import MemoryLog
-from events.log.port import NewRecord
+from events.log.port import Log, NewRecord
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, GangsHeld, PreemptionsOrdered
 from events.records.hosts import HostConnected, HostOffered
@@ -58,11 +58,15 @@ class Cell:
     """The log of a cell and a clock that only tests move."""
 
     def __init__(
-        self, slow: random.Random | None = None, machines: tuple[str, ...] = MACHINES, number: int = 0
+        self,
+        slow: random.Random | None = None,
+        machines: tuple[str, ...] = MACHINES,
+        number: int = 0,
+        log: Log | None = None,
     ) -> None:
         self.slow = slow
         self.ms = 1_700_000_000_000
-        self.log = MemoryLog(lambda: self.ms, number)
+        self.log = log or MemoryLog(lambda: self.ms, number)
         self.writers = {machine: Writer(machine) for machine in MACHINES}
         self._rounds: dict[tuple[str, int], dict[str, int]] = {}
         for machine in machines:

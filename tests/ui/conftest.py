@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tests.ui import cells
 from tests.ui.browser import Visitor, chromium
+from tests.ui.cells import Shown
 
 HERE = Path(__file__).parent
 
@@ -32,3 +34,34 @@ def visitor(browser: Browser) -> Iterator[Visitor]:
     yield visits
     visits.close()
     assert visits.faults == []
+
+
+@pytest.fixture(scope="package")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    with cells.real(tmp_path_factory.mktemp("real")) as cell:
+        yield cell
+
+
+@pytest.fixture(scope="package")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    with cells.empty(tmp_path_factory.mktemp("empty")) as cell:
+        yield cell
+
+
+@pytest.fixture(scope="package")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    with cells.many(tmp_path_factory.mktemp("many")) as cell:
+        yield cell
+
+
+@pytest.fixture(scope="package")
+def history(real: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    with cells.history(real, tmp_path_factory.mktemp("history")) as cell:
+        yield cell
+
+
+@pytest.fixture(params=["real", "empty", "many", "history"])
+def cell(request: pytest.FixtureRequest) -> Shown:
+    """Each of them."""
+    shown: Shown = request.getfixturevalue(request.param)
+    return shown

@@ -1,0 +1,161 @@
+"""The cells that the pages are looked at on: one with processes, one with nothing, one with many jobs, a history."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from bench._large_cell import LargeCell, Size
+from deploy.processes import Processes
+from paceline.client import cell_file
+from paceline.client.client import Client
+from projections.views.projector import Projector
+
+START_S, POLL_S = 60.0, 0.05
+MANY = Size(jobs=10_000, tasks=100_000, hosts=2_000, pools=40)
+TOKEN = "secret"
+HOSTILE = "\"'><script>hostile=1</script><img src=x onerror=hostile=1>\u202e\u2066\x07\x1b[31m{{7*7}}${7*7}</textarea>"
+ODD = "a-1.b_c"
+"""The oddest name that jobs may have."""
+TASK = {"resources": {"cpu": "10m", "memory": "8MiB"}}
+
+
+@dataclass
+class Shown:
+    """A cell that pages are served of, and what there is on it: by the names that pages have for parts of their
+    paths.
+    """
+
+    address: str
+    there: dict[str, str] = field(default_factory=dict)
+    data: Path = Path()
+
+    def url(self, path: str, query: str = "") -> str:
+        """The address of a page of this cell; `path` as routes have it."""
+        for name, value in self.there.items():
+            path = path.replace("{" + name + "}", value).replace("{" + name + ":path}", value)
+        return f"http://{self.address}/ui{path}{query}"
+
+    def client(self) -> Client:
+        """A client that may write."""
+        return Client(server=self.address, token=cell_file.token(self.data) or TOKEN)
+
+
+def until(holds: Callable[[], Any], what: str) -> Any:
+    """Waits for a condition; returns what it came to."""
+    deadline = time.monotonic() + START_S
+    while not (found := holds()):
+        assert time.monotonic() < deadline, f"waited for {what}"
+        time.sleep(POLL_S)
+    return found
+
+
+@contextmanager
+def process(folder: Path, *command: str) -> Iterator[Processes]:
+    """A process that ends with the block."""
+    started = Processes(folder / "logs", {})
+    try:
+        started.start("cell", command)
+        yield started
+    finally:
+        started.stop_all()
+
+
+@contextmanager
+def up(folder: Path, *options: str) -> Iterator[Shown]:
+    """`paceline up`, once it is ready."""
+    data = folder / "data"
+    with process(folder, "paceline", "up", "--data", str(data), "--listen", "127.0.0.1:0", *options) as started:
+
+        def ready() -> bool:
+            assert not started.ended(), started.output("cell").read_text()
+            with suppress(Exception), Client(data=data) as client:
+                return client.ready()
+            return False
+
+        until(ready, "the cell to be ready")
+        running = cell_file.read(data)
+        assert running is not None
+        yield Shown(running.listen, data=data)
+
+
+@contextmanager
+def empty(folder: Path) -> Iterator[Shown]:
+    """A cell without hosts, pools and jobs."""
+    with up(folder, "--no-agent") as cell:
+        cell.there = {"machine": "lifecycle", "number": "1"}
+        yield cell
+
+
+@contextmanager
+def real(folder: Path) -> Iterator[Shown]:
+    """A cell of one host with jobs that run, have ended and wait; in one all that a user names is hostile."""
+    with up(folder, "--agent") as cell, cell.client() as client:
+        until(lambda: any(host["state"] == "UP" for host in client.hosts()), "a host")
+        for path in ("/maps", "/maps/tiles", "/search"):
+            client.define_pool(path, {"reservation": {"cpu": 1}}, wait=START_S)
+        for job in jobs():
+            client.submit_job(job, wait=START_S)
+        until(lambda: client.job("done")["state"] == "SUCCEEDED", "a job to succeed")
+        until(lambda: client.job("failed")["state"] == "FAILED", "a job to fail")
+        until(lambda: client.job("web")["tasks"]["running"] == 3, "a service to run")
+        client.stop_job("stopped", reason=HOSTILE, wait=START_S)
+        until(lambda: client.job("stopped")["state"] == "KILLED", "a job to stop")
+        host = next(client.hosts())["host_id"]
+        cell.there = {"job_id": ODD, "path": "maps/tiles", "host_id": host, "machine": "placement", "number": "1"}
+        try:
+            yield cell
+        finally:
+            for job_id in ("web", ODD):
+                with suppress(Exception):
+                    client.stop_job(job_id)
+            until(lambda: all(client.job(each)["tasks"]["running"] == 0 for each in ("web", ODD)), "all to stop")
+
+
+def jobs() -> list[dict[str, Any]]:
+    """What runs in the real cell."""
+    talks = ["sh", "-c", "while :; do echo a line; sleep 0.2; done"]
+    named = {"owner": HOSTILE, "labels": {HOSTILE: HOSTILE}, "description": HOSTILE, "env": {"<b>\u202ex": HOSTILE}}
+    return [
+        {"job_id": "web", "pool": "/search", "kind": "stateless", "instances": 3, "command": talks, "owner": "ann"},
+        {"job_id": "done", "pool": "/maps/tiles", "instances": 4, "command": ["echo", HOSTILE], **TASK},
+        {"job_id": "failed", "pool": "/maps/tiles", "command": ["sh", "-c", "echo oh >&2; exit 3"], **TASK},
+        {"job_id": "waits", "pool": "/search", "instances": 2, "command": ["true"], "resources": {"cpu": 4000}},
+        {"job_id": "stopped", "pool": "/maps/tiles", "command": ["sleep", "600"], **TASK},
+        {"job_id": ODD, "pool": "/maps/tiles", "command": ["sh", "-c", f"{' '.join(talks[2:])} # {HOSTILE}"], **named},
+    ]
+
+
+@contextmanager
+def many(folder: Path) -> Iterator[Shown]:
+    """10,000 jobs that were never run, served from a folder that nobody changes."""
+    cell = LargeCell(folder, MANY)
+    cell.write()
+    projector = Projector(cell.log, folder)
+    while projector.step():
+        pass
+    cell.log.close()
+    with process(folder, sys.executable, "-m", "bench._ui_server", str(folder), TOKEN) as started:
+        address = until(lambda: started.output("cell").read_text().partition("\n")[0], "the API")
+        there = {"job_id": "job-000000", "path": "team-0/pool-0", "host_id": "host-00007"}
+        yield Shown(address, {**there, "machine": "entitlement", "number": "3"})
+
+
+@contextmanager
+def history(cell: Shown, folder: Path) -> Iterator[Shown]:
+    """What a cell has been until now, exported and looked at."""
+    file, now = folder / "history.avro", datetime.now(UTC)
+    begin, end = (f"{each:%Y-%m-%dT%H:%M:%SZ}" for each in (now - timedelta(days=1), now + timedelta(seconds=1)))
+    for words in (
+        ["export", "--data", str(cell.data), "--from", begin, "--to", end, str(file)],
+        ["import", "--data", str(folder / "data"), str(file)],
+    ):
+        subprocess.run([sys.executable, "-m", "paceline", "log", *words], check=True, timeout=120)
+    with up(folder, "--read-only") as shown:
+        shown.there = cell.there
+        yield shown

@@ -1,0 +1,101 @@
+"""Every page, on every cell: it is there, it fits, it breaks no rule, and what users name does nothing in it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from projections.ui.app import PAGES
+from tests.ui.browser import WIDE, Visitor
+from tests.ui.cells import Shown
+
+AXE = Path(__file__).parents[2] / ".npm" / "node_modules" / "axe-core" / "axe.min.js"
+PATHS = [page.path for page in PAGES]
+NARROW = {"width": 400, "height": 800}
+UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+FOCUSABLE = (
+    "a[href], button:not([disabled]), input:not([disabled]):not([type=hidden]), select, textarea, summary, "
+    "[tabindex='0']"
+)
+
+
+def has(cell: Shown, path: str) -> bool:
+    """Whether a cell has something to show there."""
+    return "{" not in cell.url(path)
+
+
+def fits(page: Page) -> bool:
+    """Whether nothing scrolls sideways but what may."""
+    return bool(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+
+
+def blamed(page: Page) -> list[str]:
+    """What axe finds that is serious or critical."""
+    page.evaluate(AXE.read_text())  # by the debugger: a policy for scripts doesn't bind it
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{each['id']}: {each['help']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_there_and_fits(visitor: Visitor, cell: Shown, path: str) -> None:
+    if not has(cell, path):
+        pytest.skip("nothing of that kind is there")
+    page = visitor.somebody().new_page()
+    answer = page.goto(cell.url(path))
+    assert answer is not None
+    assert answer.status == 200, page.inner_text("main")
+    assert page.locator("h1").count() == 1
+    assert len(page.inner_text("main")) > 20
+    for size in (WIDE, NARROW):
+        page.set_viewport_size(size)
+        assert fits(page), f"scrolls sideways at {size['width']}"
+    assert page.evaluate("window.hostile") is None
+    assert not UNSAFE.search(page.evaluate("document.body.innerText"))
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_for_everybody(visitor: Visitor, real: Shown, path: str, colours: str) -> None:
+    page = visitor.open(real.url(path), color_scheme=colours)
+    assert blamed(page) == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_can_be_read_without_scripts(visitor: Visitor, real: Shown, path: str) -> None:
+    page = visitor.open(real.url(path), java_script_enabled=False)
+    assert page.locator("h1").count() == 1
+    assert page.locator("nav a").count() > 5
+    assert len(page.inner_text("main")) > 20
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_all_of_a_page_is_reached_by_keyboard(visitor: Visitor, real: Shown, path: str) -> None:
+    page = visitor.open(real.url(path))
+    expected = page.evaluate(
+        "selector => [...document.querySelectorAll(selector)].filter(each => each.checkVisibility())"
+        ".map((each, at) => { each.dataset.place = at; return each.outerHTML.slice(0, 120) })",
+        FOCUSABLE,
+    )
+    reached, unseen = set(), set()
+    for _ in range(2 * len(expected)):
+        page.keyboard.press("Tab")
+        place, seen = page.evaluate(
+            "() => { const at = document.activeElement; const style = getComputedStyle(at);"
+            "return [at.dataset.place, style.outlineStyle !== 'none' || style.boxShadow !== 'none'] }"
+        )
+        if place is None:
+            continue
+        if place in reached:
+            break
+        reached.add(place)
+        if not seen:
+            unseen.add(expected[int(place)])
+    missing = [html for at, html in enumerate(expected) if str(at) not in reached]
+    # of a group of radio buttons the browser reaches one, the others by arrows
+    assert [html for html in missing if 'type="radio"' not in html] == []
+    assert unseen == set()
