@@ -49,11 +49,11 @@ def record(cache: Cache, moment: RecordContext, event: Event) -> list[str]:
     """Adds the rows of one fact or decision; of a decision only those about jobs that it `concerns`. Returns
     the jobs.
     """
-    details = _details(event)
+    told = details(event)
     if moment.machine:
-        cache.jobs.load(job_id for job_id, _ in details)
-        details = [each for each in details if isinstance(event, ANSWERS) or concerns(cache.jobs.get(each[0]), moment)]
-    for job_id, detail in details:
+        cache.jobs.load(job_id for job_id, _ in told)
+        told = [each for each in told if isinstance(event, ANSWERS) or concerns(cache.jobs.get(each[0]), moment)]
+    for job_id, detail in told:
         cache.history.add(
             job_id,
             moment.at_ms,
@@ -65,7 +65,7 @@ def record(cache: Cache, moment: RecordContext, event: Event) -> list[str]:
             type(event).__name__,
             to_json(detail),
         )
-    return [job_id for job_id, _ in details]
+    return [job_id for job_id, _ in told]
 
 
 def concerns(job: JobRow | None, moment: RecordContext) -> bool:
@@ -81,7 +81,8 @@ def strike(cache: Cache, job_id: str, offset: int) -> None:
     cache.history.connection.exec_driver_sql(text, (job_id, RANK[JOBS.name], offset))
 
 
-def _details(event: Event) -> Details:
+def details(event: Event) -> Details:
+    """What is told of a record to each job that it is about, in the order of the record."""
     if isinstance(event, JobSubmitted):
         return [(event.job_id, {"pool": event.pool, "instances": event.instances, "owner": event.owner})]
     if isinstance(event, JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriorityRequested):

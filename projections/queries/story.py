@@ -1,0 +1,23 @@
+"""Facts and decisions in sentences, one of each kind: for the pages of the log, of rounds, of jobs, and for causes."""
+
+from collections.abc import Sequence
+
+from events.records.base import Event
+from events.resources import Kinds
+from events.words import plural
+from projections.queries import story_cell, story_jobs
+from projections.queries.story_parts import NAMED, Line, Part, job, joined
+from projections.views.job_history import details
+
+
+def line_of(event: Event, kinds: Kinds) -> Line:
+    """The sentence about a record; of one about many jobs it tells the first."""
+    name = type(event).__name__
+    if name in story_cell.SENTENCES:
+        return tuple(story_cell.sentence(event, kinds))
+    told = details(event)
+    lines: list[Sequence[Part]] = [
+        [job(job_id), ": ", *story_jobs.line_of(name, detail)] for job_id, detail in told[:NAMED]
+    ]
+    rest = len(told) - len(lines)
+    return (*joined(lines, "; "), f"; and {plural(rest, 'other job')}" if rest else "") if lines else (name,)

@@ -1,0 +1,128 @@
+"""What happened to pools, hosts and the cell itself, in sentences: of each kind of record that is about more than jobs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from events.columns import ints, longs
+from events.quantities import write_ms
+from events.records.base import Event
+from events.resources import Kinds
+from events.words import plural
+from projections.queries.sentences import amounts
+from projections.queries.story_parts import NAMED, Part, host, joined, named, pool
+from projections.record_json import at
+
+_Say = Callable[[Any, Kinds], list[Part]]
+
+
+def sentence(event: Event, kinds: Kinds) -> list[Part]:
+    """The sentence about a record. Raises `KeyError` for a record about jobs alone."""
+    return SENTENCES[type(event).__name__](event, kinds)
+
+
+def _defined(event: Any, kinds: Kinds) -> list[Part]:
+    told = [f"{name} {amounts(each, kinds)}" for name in ("reservation", "limit") if (each := getattr(event, name))]
+    told += ["closed"] * event.closed
+    return [pool(event.path), " defined", f": {', '.join(told)}" if told else ""]
+
+
+def _configured(event: Any, _: Kinds) -> list[Part]:
+    names = [
+        name for name in event.__struct_fields__ if name != "command_id" and getattr(event, name) not in (None, ())
+    ]
+    return [f"cell settings changed: {', '.join(names) or 'none'}"]
+
+
+def _pool_answered(event: Any, _: Kinds) -> list[Part]:
+    told = f" answered {event.code}" + (f": {event.message}" if event.message else "")
+    return ["command about ", pool(event.path), told] if event.path else ["command about the cell", told]
+
+
+def _entitled(event: Any, kinds: Kinds) -> list[Part]:
+    if not event.pools:
+        return ["entitlements unchanged"]
+    width = len(event.resources)
+    entitlement = longs(event.entitlement).tolist()
+    lines: list[Sequence[Part]] = []
+    for index, path in enumerate(event.pools[:NAMED]):
+        mine = dict(zip(event.resources, entitlement[index * width : (index + 1) * width], strict=False))
+        lines.append([pool(path), f" {amounts(mine, kinds)}"])
+    rest = len(event.pools) - len(lines)
+    return ["entitlement of ", *joined(lines, "; of "), f"; and of {plural(rest, 'other pool')}" if rest else ""]
+
+
+def _rights(event: Any, _: Kinds) -> list[Part]:
+    if not event.job_ids:
+        return ["no gang may preempt others any more"]
+    return ["others may be preempted for ", *named("job", event.job_ids)]
+
+
+def _capacity(event: Any, kinds: Kinds) -> list[Part]:
+    return [f"capacity of the cell: {amounts(event.capacity, kinds)} on {plural(event.hosts, 'host')}"]
+
+
+def _host(text: Callable[[Any], str]) -> _Say:
+    return lambda event, _: [host(event.host_id), " ", text(event)]
+
+
+def _asked(what: str) -> _Say:
+    return _host(lambda event: what + (f": {event.reason}" if event.reason else ""))
+
+
+def _offered(event: Any, kinds: Kinds) -> list[Part]:
+    return [host(event.host_id), f" offers {amounts(event.capacity, kinds)}"]
+
+
+def _inventory(event: Any, _: Kinds) -> list[Part]:
+    found = plural(len(ints(event.run)), "run")
+    return [host(event.host_id), f" has {found}", *((" of ", *named("job", event.job_ids)) if event.job_ids else ())]
+
+
+def _reconciled(event: Any) -> str:
+    return f"reconciled: {plural(event.kept, 'run')} kept, {event.ended} ended, {event.stopped} to be stopped"
+
+
+SENTENCES: dict[str, _Say] = {
+    "PoolDefined": _defined,
+    "PoolRemoved": lambda event, _: [pool(event.path), " to be removed"],
+    "CellConfigured": _configured,
+    "PoolAnswered": _pool_answered,
+    "EntitlementsSet": _entitled,
+    "CreditsSet": lambda event, _: ["credit of ", *named("pool", event.pools)],
+    "RightsSet": _rights,
+    "CapacityChanged": _capacity,
+    "GatewayBeat": lambda event, _: [f"gateway {event.gateway} is there"],
+    "HostConnected": _host(lambda event: f"connected to gateway {event.gateway}, session {event.session}"),
+    "HostOffered": _offered,
+    "HostVolumes": _host(lambda event: f"keeps {plural(len(event.volumes), 'volume')}"),
+    "HostInventory": _inventory,
+    "HostSilent": _host(lambda event: "silent"),
+    "HostBack": _host(lambda event: "heard again"),
+    "HostLossConfirmed": _asked("confirmed lost"),
+    "HostRemovalRequested": _asked("removal requested"),
+    "HostClearRequested": _asked("cleared of suspicion by request"),
+    "HostAnswered": _host(
+        lambda event: f"command answered {event.code}" + (f": {event.message}" if event.message else "")
+    ),
+    "HostReconciled": _host(_reconciled),
+    "HostLost": _host(lambda event: f"lost: {event.code}, silent for {write_ms(event.silent_ms)}"),
+    "HostRemoved": _host(lambda event: f"removed: {event.code}"),
+    "HostSuspected": _host(
+        lambda event: f"suspected: {event.code}, {plural(event.runs, 'run')} of {plural(event.jobs, 'job')}"
+    ),
+    "HostAvoided": _host(lambda event: f"avoided until {at(event.until_ms)}: {event.code}"),
+    "HostTrusted": _host(lambda event: f"takes tasks again: {event.code}"),
+    "JobsForgotten": lambda event, _: (
+        ["forgotten: ", *named("job", event.job_ids)]
+        if event.job_ids
+        else ["ended jobs forgotten that were kept as digests"]
+    ),
+    "OverridesUploaded": lambda event, _: [f"overrides uploaded, {len(event.content)} bytes"],
+    "OverridesDropped": lambda event, _: [f"{plural(len(event.digests), 'upload')} of overrides dropped"],
+    "EpochStarted": lambda event, _: [f"{event.claimant} takes {event.machine}, epoch {event.epoch}"],
+    "RoundCommitted": lambda event, _: [
+        f"round {event.round} of {event.machine}: {plural(len(event.decisions), 'decision')}"
+    ],
+    "TimerPassed": lambda event, _: [f"a deadline of {event.machine} passed: {at(event.due_ms)}"],
+}
+"""By the name of the record."""

@@ -1,0 +1,235 @@
+"""What happened to one job, in sentences: of each kind of record from what `views.job_history` tells that job of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from events.words import plural
+from projections.queries.story_parts import Line, Part, host, job, named, pool
+
+Detail = Mapping[str, Any]
+_Say = Callable[[Detail], list[Part]]
+
+
+def line_of(event: str, detail: Detail) -> Line:
+    """The sentence about a record, by its kind and what the job was told of it. Raises `KeyError` for a record that
+    tells jobs nothing.
+    """
+    return tuple(SENTENCES[event](detail))
+
+
+def _because(detail: Detail, name: str = "reason") -> str:
+    return f": {detail[name]}" if detail.get(name) else ""
+
+
+def _of_instances(detail: Detail) -> str:
+    return f" of instances {detail['instances']}" if detail.get("instances") else ""
+
+
+def _coded(detail: Detail) -> str:
+    return f": {detail['code']}" if detail.get("code") else ""
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _tasks(text: str) -> _Say:
+    """A sentence that begins with how many tasks it is about."""
+    return lambda detail: [plural(detail["tasks"], "task"), f" {text}", _coded(detail)]
+
+
+def _runs(text: str) -> _Say:
+    return lambda detail: [plural(detail["tasks"], "run"), f" {text}", _coded(detail)]
+
+
+def _on_hosts(noun: str, text: str) -> _Say:
+    def say(detail: Detail) -> list[Part]:
+        where = named("host", detail.get("hosts", ()))
+        return [plural(detail["tasks"], noun), f" {text}", *((" on ", *where) if where else ())]
+
+    return say
+
+
+def _submitted(detail: Detail) -> list[Part]:
+    owner = f" by {detail['owner']}" if detail.get("owner") else ""
+    return ["submitted to ", pool(detail["pool"]), f" with {plural(detail['instances'], 'instance')}{owner}"]
+
+
+def _acted(detail: Detail) -> list[Part]:
+    return [f"{detail['action']} requested{_of_instances(detail)}{_because(detail)}"]
+
+
+def _accepted(detail: Detail) -> list[Part]:
+    return [f"accepted with {plural(detail['instances'], 'instance')} in ", pool(detail["pool"])]
+
+
+def _answered(detail: Detail) -> list[Part]:
+    return [f"command answered {detail['code']}{_because(detail, 'message')}"]
+
+
+def _admitted(detail: Detail) -> list[Part]:
+    borrowed = f", {detail['borrowed']} of them borrowed" if detail.get("borrowed") else ""
+    return [f"{plural(detail['tasks'], 'task')} admitted{borrowed}"]
+
+
+def _ranked(detail: Detail) -> list[Part]:
+    borrowed = detail.get("borrowed", 0)
+    return [f"{plural(detail['tasks'], 'admitted task')} ranked anew, {borrowed} of them borrowed"]
+
+
+def _held(detail: Detail) -> list[Part]:
+    where = [" at ", pool(detail["at"])] if detail.get("at") else []
+    return [f"{plural(detail['tasks'], 'task')} not admitted{_coded(detail)}", *where]
+
+
+def _turn(detail: Detail) -> list[Part]:
+    return [f"turn for {plural(detail['count'], 'task')}: {detail['state']}"]
+
+
+def _unplaced(detail: Detail) -> list[Part]:
+    where = [" on ", host(detail["host_id"])] if detail.get("host_id") else []
+    return [f"{plural(detail['tasks'], 'task')} not placed{_coded(detail)}", *where]
+
+
+def _ended(detail: Detail) -> list[Part]:
+    why = f" ({_counts(detail['why'])})" if detail.get("why") else ""
+    return [f"{plural(detail['tasks'], 'run')} ended: {_counts(detail.get('outcomes', {}))}{why}"]
+
+
+def _stopping(detail: Detail) -> list[Part]:
+    return [f"{plural(detail['tasks'], 'run')} told to stop", _because({"why": _counts(detail.get("why", {}))}, "why")]
+
+
+def _ordered(detail: Detail) -> list[Part]:
+    order = f"by order {detail['order']}: {detail['code']}"
+    if "victims" not in detail:
+        return [f"{plural(detail['tasks'], 'run')} preempted for ", job(detail["for_job"]), f" {order}"]
+    left = named("job", list(detail["from_jobs"]))
+    return [f"{plural(detail['victims'], 'run')} of ", *left, f" preempted for it {order}"] if left else [order]
+
+
+def _asked(detail: Detail) -> list[Part]:
+    where, left = named("host", detail["hosts"]), named("job", detail["from_jobs"])
+    whose: list[Part] = [" of ", *left] if left else []
+    return [
+        f"preemption of {plural(detail['victims'], 'run')}",
+        *whose,
+        " asked for",
+        *((" on ", *where) if where else ()),
+    ]
+
+
+def _refused(detail: Detail) -> list[Part]:
+    victim = detail.get("victim_job_id")
+    whose: list[Part] = [" of ", job(victim)] if victim else []
+    return ["preemption", *whose, f" refused{_coded(detail)}"]
+
+
+def _reserved(detail: Detail) -> list[Part]:
+    where = named("host", detail.get("host_ids", ()))
+    return [
+        f"reservation for {plural(detail['count'], 'task')}: {detail['state']}",
+        *((" on ", *where) if where else ()),
+    ]
+
+
+def _changed(detail: Detail) -> list[Part]:
+    counts = {name: detail[name] for name in ("succeeded", "failed", "killed") if detail.get(name)}
+    return [f"state {detail['state']}" + (f": {_counts(counts)}" if counts else "")]
+
+
+def _sla(detail: Detail) -> list[Part]:
+    most = detail.get("max_unavailable")
+    return [f"SLA: {most} instances may be unavailable" if most is not None else "SLA removed"]
+
+
+def _instances(detail: Detail) -> list[Part]:
+    return [f"{plural(detail['added'], 'instance')} added, {detail['removed']} removed"]
+
+
+def _update_started(detail: Detail) -> list[Part]:
+    counts = {name: detail[name] for name in ("added", "updated", "removed", "unchanged") if name in detail}
+    way = f"version {detail.get('from_version', 0)} to {detail.get('version', 0)}"
+    return [f"update {detail['number']} ({detail.get('kind', 'update')}) from {way}: {_counts(counts)} instances"]
+
+
+def _steps(text: str) -> _Say:
+    return lambda detail: [f"update {detail['number']}: instances {detail['instances']} {text}"]
+
+
+def _progressed(detail: Detail) -> list[Part]:
+    steps = [
+        f"{name.removeprefix('now_').replace('_', ' ')} {text}" for name, text in detail.items() if name[:4] == "now_"
+    ]
+    return [f"update {detail['number']}: instances {', '.join(steps) or 'unchanged'} ({_counts(detail['counts'])})"]
+
+
+def _update_ended(detail: Detail) -> list[Part]:
+    return [f"update {detail['number']} {detail['state']}{_coded(detail)}{_because(detail, 'message')}"]
+
+
+def _matching(detail: Detail) -> list[Part]:
+    where = named("host", detail["hosts"], max(0, detail["match"] + detail["no_longer"] - len(detail["hosts"])))
+    return [f"{plural(detail['match'], 'host')} match from now on, {detail['no_longer']} no longer: ", *where]
+
+
+def _volume(text: str) -> _Say:
+    return lambda detail: [
+        f"volume {detail['name']} of instance {detail['instance']} on ",
+        host(detail["host_id"]),
+        text,
+    ]
+
+
+SENTENCES: dict[str, _Say] = {
+    "JobSubmitted": _submitted,
+    "JobStopRequested": lambda detail: [f"stop requested{_of_instances(detail)}{_because(detail)}"],
+    "JobActionRequested": _acted,
+    "JobUpdateRequested": lambda detail: [f"update requested{_because(detail)}"],
+    "JobPriorityRequested": lambda detail: [f"priority {detail.get('priority', 0)} requested{_because(detail)}"],
+    "VolumeRemovalRequested": _volume(": removal requested"),
+    "RunsReported": _on_hosts("run", "reported"),
+    "HostInventory": _runs("found on a host that connected"),
+    "JobAccepted": _accepted,
+    "JobRejected": lambda detail: [f"rejected{_coded(detail)}{_because(detail, 'message')}"],
+    "CommandAnswered": _answered,
+    "GangsQueued": _tasks("queued"),
+    "GangsAdmitted": _admitted,
+    "AdmissionsRanked": _ranked,
+    "GangsHeld": _held,
+    "TurnSet": _turn,
+    "GangsReturned": _tasks("returned to the queue"),
+    "GangsUnplaced": _unplaced,
+    "GangsParked": _tasks("parked: what they would hold under a limit is lent"),
+    "TasksPlaced": _on_hosts("task", "placed"),
+    "RunsOrdered": _on_hosts("run", "ordered"),
+    "RunsAvailable": _runs("available"),
+    "RunsOverdue": _runs("past a deadline"),
+    "RunsStopping": _stopping,
+    "RunsEnded": _ended,
+    "DisruptionAsked": _runs("to be disrupted, sla is asked"),
+    "DisruptionAllowed": _runs("may be disrupted"),
+    "DisruptionDeferred": _runs("stay for now"),
+    "DisruptionWithdrawn": _runs("no longer to be disrupted"),
+    "PreemptionAsked": _asked,
+    "PreemptionRefused": _refused,
+    "PreemptionsOrdered": _ordered,
+    "PreemptionAnswered": _runs("named in the answer to an order to preempt"),
+    "HostsReserved": _reserved,
+    "JobChanged": _changed,
+    "JobHeld": lambda detail: ["held" if detail.get("held") else "released"],
+    "JobPriorityChanged": lambda detail: [f"priority {detail['priority']}"],
+    "JobSlaChanged": _sla,
+    "InstancesWanted": lambda detail: ["instances wanted again" if detail.get("wanted") else "instances to stop"],
+    "InstancesChanged": _instances,
+    "InstancesTaken": _steps("taken"),
+    "InstancesReturned": _steps("given back"),
+    "UpdateStarted": _update_started,
+    "UpdateProgressed": _progressed,
+    "UpdatePaused": lambda detail: [f"update {detail['number']} {'paused' if detail.get('paused') else 'resumed'}"],
+    "UpdatePromoted": lambda detail: [f"update {detail['number']} promoted"],
+    "UpdateEnded": _update_ended,
+    "MatchingHostsChanged": _matching,
+    "VolumeRemovalOrdered": _volume(" to be removed"),
+}
+"""By the name of the record; `detail` is what `views.job_history.details` gives."""

@@ -1,0 +1,59 @@
+"""Sentences about records as parts: plain text, and the names that a page can link to."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from events.words import plural
+
+NAMED = 3
+"""So many names stand in a sentence; the others are counted."""
+
+
+class Ref(NamedTuple):
+    """A name in a sentence."""
+
+    kind: str
+    """job, pool or host."""
+    name: str
+
+
+Part = str | Ref
+Line = tuple[Part, ...]
+"""A sentence."""
+
+
+def text_of(line: Line) -> str:
+    """The sentence as plain text."""
+    return "".join(part if isinstance(part, str) else part.name for part in line)
+
+
+def job(name: str) -> Ref:
+    """A job by its id."""
+    return Ref("job", name)
+
+
+def pool(path: str) -> Ref:
+    """A pool by its path."""
+    return Ref("pool", path)
+
+
+def host(name: str) -> Ref:
+    """A host by its id."""
+    return Ref("host", name)
+
+
+def named(kind: str, names: Sequence[str], more: int = 0) -> list[Part]:
+    """The first of some names, and how many others there are beside `more`."""
+    out: list[Part] = []
+    for name in names[:NAMED]:
+        out += [", "] * bool(out) + [Ref(kind, name)]
+    rest = len(names[NAMED:]) + more
+    return [*out, f" and {plural(rest, 'other')}"] if rest and out else out
+
+
+def joined(lines: Iterable[Sequence[Part]], separator: str) -> list[Part]:
+    """Several sentences as one."""
+    out: list[Part] = []
+    for line in lines:
+        out += [separator] * bool(out) + list(line)
+    return out
