@@ -1,4 +1,4 @@
-"""What happened to pools, hosts and the cell itself, in sentences: of each kind of record that is about more than jobs."""
+"""What happened to pools, hosts and the cell itself, in sentences: of records that are about more than jobs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -75,7 +75,7 @@ def _offered(event: Any, kinds: Kinds) -> list[Part]:
 
 def _inventory(event: Any, _: Kinds) -> list[Part]:
     found = plural(len(ints(event.run)), "run")
-    return [host(event.host_id), f" has {found}", *((" of ", *named("job", event.job_ids)) if event.job_ids else ())]
+    return [host(event.host_id), f" has {found}", *named("job", event.job_ids, " of ")]
 
 
 def _reconciled(event: Any) -> str:

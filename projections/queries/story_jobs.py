@@ -44,8 +44,7 @@ def _runs(text: str) -> _Say:
 
 def _on_hosts(noun: str, text: str) -> _Say:
     def say(detail: Detail) -> list[Part]:
-        where = named("host", detail.get("hosts", ()))
-        return [plural(detail["tasks"], noun), f" {text}", *((" on ", *where) if where else ())]
+        return [plural(detail["tasks"], noun), f" {text}", *named("host", detail.get("hosts", ()), " on ")]
 
     return say
 
@@ -78,8 +77,10 @@ def _ranked(detail: Detail) -> list[Part]:
 
 
 def _held(detail: Detail) -> list[Part]:
-    where = [" at ", pool(detail["at"])] if detail.get("at") else []
-    return [f"{plural(detail['tasks'], 'task')} not admitted{_coded(detail)}", *where]
+    return [
+        f"{plural(detail['tasks'], 'task')} not admitted{_coded(detail)}",
+        *named("pool", [detail["at"]] if detail.get("at") else [], " at "),
+    ]
 
 
 def _turn(detail: Detail) -> list[Part]:
@@ -87,13 +88,16 @@ def _turn(detail: Detail) -> list[Part]:
 
 
 def _unplaced(detail: Detail) -> list[Part]:
-    where = [" on ", host(detail["host_id"])] if detail.get("host_id") else []
-    return [f"{plural(detail['tasks'], 'task')} not placed{_coded(detail)}", *where]
+    return [
+        f"{plural(detail['tasks'], 'task')} not placed{_coded(detail)}",
+        *named("host", [detail["host_id"]] if detail.get("host_id") else [], " on "),
+    ]
 
 
 def _ended(detail: Detail) -> list[Part]:
     why = f" ({_counts(detail['why'])})" if detail.get("why") else ""
-    return [f"{plural(detail['tasks'], 'run')} ended: {_counts(detail.get('outcomes', {}))}{why}"]
+    outcomes = f": {_counts(detail['outcomes'])}" if detail.get("outcomes") else ""
+    return [f"{plural(detail['tasks'], 'run')} ended{outcomes}{why}"]
 
 
 def _stopping(detail: Detail) -> list[Part]:
@@ -104,19 +108,14 @@ def _ordered(detail: Detail) -> list[Part]:
     order = f"by order {detail['order']}: {detail['code']}"
     if "victims" not in detail:
         return [f"{plural(detail['tasks'], 'run')} preempted for ", job(detail["for_job"]), f" {order}"]
-    left = named("job", list(detail["from_jobs"]))
-    return [f"{plural(detail['victims'], 'run')} of ", *left, f" preempted for it {order}"] if left else [order]
+    left = named("job", list(detail["from_jobs"]), " of ")
+    return [plural(detail["victims"], "run"), *left, f" preempted for it {order}"]
 
 
 def _asked(detail: Detail) -> list[Part]:
-    where, left = named("host", detail["hosts"]), named("job", detail["from_jobs"])
-    whose: list[Part] = [" of ", *left] if left else []
-    return [
-        f"preemption of {plural(detail['victims'], 'run')}",
-        *whose,
-        " asked for",
-        *((" on ", *where) if where else ()),
-    ]
+    left = named("job", detail["from_jobs"], " of ")
+    where = named("host", detail["hosts"], " on ")
+    return [f"preemption of {plural(detail['victims'], 'run')}", *left, " asked for", *where]
 
 
 def _refused(detail: Detail) -> list[Part]:
@@ -126,11 +125,8 @@ def _refused(detail: Detail) -> list[Part]:
 
 
 def _reserved(detail: Detail) -> list[Part]:
-    where = named("host", detail.get("host_ids", ()))
-    return [
-        f"reservation for {plural(detail['count'], 'task')}: {detail['state']}",
-        *((" on ", *where) if where else ()),
-    ]
+    where = named("host", detail.get("host_ids", ()), " on ")
+    return [f"reservation for {plural(detail['count'], 'task')}: {detail['state']}", *where]
 
 
 def _changed(detail: Detail) -> list[Part]:
@@ -169,8 +165,8 @@ def _update_ended(detail: Detail) -> list[Part]:
 
 
 def _matching(detail: Detail) -> list[Part]:
-    where = named("host", detail["hosts"], max(0, detail["match"] + detail["no_longer"] - len(detail["hosts"])))
-    return [f"{plural(detail['match'], 'host')} match from now on, {detail['no_longer']} no longer: ", *where]
+    counts = f"{plural(detail['match'], 'host')} match from now on, {detail['no_longer']} no longer"
+    return [counts, *named("host", detail["hosts"], ", such as ")]
 
 
 def _volume(text: str) -> _Say:

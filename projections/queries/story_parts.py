@@ -42,13 +42,13 @@ def host(name: str) -> Ref:
     return Ref("host", name)
 
 
-def named(kind: str, names: Sequence[str], more: int = 0) -> list[Part]:
-    """The first of some names, and how many others there are beside `more`."""
+def named(kind: str, names: Sequence[str], before: str = "") -> list[Part]:
+    """The first of some names after a text, and how many others there are; nothing where there are none."""
     out: list[Part] = []
     for name in names[:NAMED]:
-        out += [", "] * bool(out) + [Ref(kind, name)]
-    rest = len(names[NAMED:]) + more
-    return [*out, f" and {plural(rest, 'other')}"] if rest and out else out
+        out += [", " if out else before, Ref(kind, name)]
+    rest = len(names) - NAMED
+    return [*out, f" and {plural(rest, 'other')}"] if rest > 0 else out
 
 
 def joined(lines: Iterable[Sequence[Part]], separator: str) -> list[Part]:

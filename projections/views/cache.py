@@ -183,6 +183,7 @@ class Cache:
         self.turns = Rows(tables.turns, sharing_rows.TurnRow)
         self.credits = Rows(tables.credits, sharing_rows.CreditRow)
         self.history = Lines(tables.history, rows.HistoryRow)
+        self.mentions = Lines(tables.mentions, rows.MentionRow)
         self.answers = Lines(tables.answers, rows.AnswerRow)
         self.rounds = Lines(tables.rounds, rows.RoundRow)
         self.quarantine = Lines(tables.quarantine, rows.QuarantineRow)

@@ -28,7 +28,7 @@ from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
 from events.rounds import Delivered, in_log
 from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
-from projections.views import job_history, tables
+from projections.views import job_history, mentions, tables
 from projections.views.cache import Cache
 from projections.views.hosts import HostFold
 from projections.views.jobs import JobFold
@@ -261,6 +261,7 @@ class Projector:
 
     def _fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         jobs = job_history.record(self._cache, moment, event)
+        mentions.record(self._cache, moment, event)
         if moment.topic == JOBS.name:
             self._jobs.fact(moment, event, value)
         elif moment.topic == POOLS.name:
@@ -291,6 +292,7 @@ class Projector:
             len(round_.decisions),
             depth,
             self._chains[machine].hash,
+            to_json(self._chains[machine].inputs),
         )
         covered = self._chains["lifecycle"].inputs
         if machine == "lifecycle":
@@ -305,6 +307,7 @@ class Projector:
 
     def _decision(self, moment: RecordContext, event: Event) -> None:
         job_history.record(self._cache, moment, event)
+        mentions.record(self._cache, moment, event)
         self._reasons.decision(moment, event)
         self._preemptions.decision(moment, event)
         if isinstance(event, JobsForgotten):

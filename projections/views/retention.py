@@ -16,7 +16,7 @@ from events.id_digests import DIGEST_BYTES, job_digest
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobsForgotten
 from events.topics import HOSTS, JOBS, POOLS, RANK, TASKS
-from projections.views import override_chunks, tables
+from projections.views import mentions, override_chunks, tables
 from projections.views.cache import KEYS_MAX, Cache
 from projections.views.jobs import REJECTED, row_of
 from projections.views.record_context import RecordContext
@@ -29,6 +29,9 @@ SWEEP_ROUNDS = 16
 SWEPT_MAX = 1000
 """Rejected jobs that leave at once."""
 ANSWERED = {"lifecycle": JOBS.name, "entitlement": POOLS.name, "placement": HOSTS.name}
+
+_REPORTS = f"event IN ({', '.join(repr(kind.__name__) for kind in mentions.REPORTS)})"
+"""Of rows of mentions: they are of facts."""
 
 Report = tuple[str, int, int, int]
 """Job, instance and run that a reason is of, and the position before which it stands."""
@@ -81,6 +84,9 @@ class JobRetention:
             self._delete("run_reports WHERE job_id = ? AND instance = ? AND run = ? AND offset < ?", reasons)
         if lines:
             self._delete("history WHERE job_id = ? AND topic = ? AND offset = ?", lines)
+            self._delete(
+                f"mentions WHERE job_id = ? AND {_REPORTS} AND offset = ?", [(job, at) for job, _, at in lines]
+            )
 
     def _too_old(self, reports: Sequence[tuple[int, Report]]) -> list[Report]:
         """Which reports, each with the slot of its task, are of runs that are kept no longer."""
@@ -155,6 +161,7 @@ class JobRetention:
         newer = f"topic = ? AND ({newer}) OR topic = ? AND offset >= ?"
         facts = (RANK[JOBS.name], jobs, RANK[TASKS.name], tasks)
         self._delete(f"history WHERE job_id = ? AND NOT ({newer})", [(each, *facts) for each in ids])
+        self._delete(f"mentions WHERE job_id = ? AND NOT ({_REPORTS} AND offset >= ?)", [(each, tasks) for each in ids])
         for held in (cache.past_runs, cache.victims, cache.update_steps, cache.versions, cache.updates):
             self.removed += held.delete("job_id = ?", [(each,) for each in ids])
         override_chunks.remove_unused(cache)
@@ -180,7 +187,7 @@ class JobRetention:
 
     def _delete(self, text: str, values: Sequence[tuple[object, ...]]) -> None:
         cache = self._cache
-        for lines in (cache.history, cache.run_reports, cache.victims):
+        for lines in (cache.history, cache.mentions, cache.run_reports, cache.victims):
             lines.flush()
         done = self._connection.exec_driver_sql(f"DELETE FROM {text}", list(values))
         self.removed += max(0, done.rowcount)

@@ -277,6 +277,21 @@ class RoundRow(msgspec.Struct):
     decisions: int
     depth: int
     hash: bytes
+    ends: str
+    """How far its machine had taken in each topic, itself included, as JSON."""
+
+
+class MentionRow(msgspec.Struct):
+    """That a record names a job, see `mentions.py`: which instances and runs at most."""
+
+    job_id: str
+    event: str
+    offset: int
+    place: int
+    first: int
+    last: int
+    first_run: int
+    last_run: int
 
 
 class ExplanationRow(msgspec.Struct):

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from events.topics import RANK, TASKS
 from projections.views import rows, sharing_rows, update_rows
 
-FORMAT = "17"
+FORMAT = "18"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
@@ -61,6 +61,7 @@ host_names = _table("host_names", rows.HostNameRow, "number")
 rounds = _table("rounds", rows.RoundRow, "machine", "number")
 explanations = _table("explanations", rows.ExplanationRow, "job_id", "kind")
 history = _table("history", rows.HistoryRow, "job_id", "at_ms", "depth", "topic", "offset", "place")
+mentions = _table("mentions", rows.MentionRow, "job_id", "event", "offset", "place")
 answers = _table("answers", rows.AnswerRow, "topic", "offset")
 quarantine = _table("quarantine", rows.QuarantineRow, "topic", "offset")
 meta = _table("meta", rows.MetaRow, "name")

@@ -1,6 +1,9 @@
 """Why something was decided is read from the log: chains of causes, held against what a test knows to be true."""
 
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from events.codec import decode
 from events.codes import Outcome
@@ -14,10 +17,16 @@ from events.records.rounds import RoundCommitted
 from events.topics import MACHINES, rounds_of
 from hostagent.fleet import Fleet
 from hostagent.gateway.component import Gateway
-from paceline.history.causes import Causes
-from paceline.history.named_runs import Run, runs_of
+from projections.queries.cause_index import ViewIndex
+from projections.queries.cause_ties import ENDED, STOPPED_BY, STOPPING, TIES
+from projections.queries.causes import Causes
+from projections.queries.named_runs import Run, runs_of
+from projections.views.mentions import KINDS
+from projections.views.projector import rebuild
 from tests.cell.world import Cell
 from tests.replay.past import past
+from tests.replay.whole_log import WholeLog, causes
+from tests.simulate.play import play
 
 
 def decisions(cell: Cell) -> list[tuple[Cause, Any]]:
@@ -57,7 +66,7 @@ def test_a_lost_place_is_followed_back_to_the_pool_that_was_changed_for_the_winn
     cell.pool("/unrelated")
     cell.submit("later", pool="/a", instances=3)
     cell.run(10_000)
-    log = Causes(cell.log)
+    log = causes(cell.log)
 
     ended = last(cell, RunsEnded)
     (victim,) = runs_of(log.event(ended))
@@ -100,7 +109,7 @@ def test_a_run_lost_with_its_host_is_followed_back_to_the_silence_of_that_host()
     cell.fleet = Fleet(cell.gateway, [], cell.clock, session=1)  # nobody answers for the host any more
     cell.gateway = Gateway(cell.log, cell.gateway._path, cell.clock, "g")
     cell.run(30_000, step=1000)
-    log = Causes(cell.log)
+    log = causes(cell.log)
     (lost,) = log.of(last(cell, RunsEnded, ("a", 0, 1)))
     (silent,) = log.of(lost)
     assert kinds(log, [lost, silent]) == ["HostLost", "HostSilent"]
@@ -119,7 +128,7 @@ def test_the_end_of_a_job_is_followed_back_to_the_command_and_forgetting_it_to_a
     cell.run(2000)
     cell.stop("a")
     cell.run(8000)
-    log = Causes(cell.log)
+    log = causes(cell.log)
     (ended,) = log.of(last(cell, JobChanged))
     (stopping,) = log.of(ended, ("a", 1, 1))
     (wanted,) = log.of(stopping, ("a", 1, 1))
@@ -143,19 +152,54 @@ def test_more_ended_jobs_than_are_kept_are_forgotten_for_the_last_that_ended() -
     for number in range(3):
         cell.submit(f"j{number}", duration_ms=100)
         cell.run(3000)
-    (ended,) = Causes(cell.log).of(last(cell, JobsForgotten))
+    (ended,) = causes(cell.log).of(last(cell, JobsForgotten))
     assert ended == last(cell, JobChanged)
 
 
 def test_each_decision_of_a_history_has_a_cause_that_its_machine_knew() -> None:
-    log = Causes(past())
+    index = WholeLog(past())
+    log = Causes(index)
     without = set()
-    for machine, number in log.rounds():
-        for index, event in enumerate(log.decisions(machine, number)):
-            place = Cause(machine=machine, round=number, index=index)
-            causes = log.of(place)
-            if not causes:
+    for (machine, number), events in index.rounds.items():
+        for at, event in enumerate(events):
+            place = Cause(machine=machine, round=number, index=at)
+            found = log.of(place)
+            if not found:
                 without.add(type(event).__name__)
-            for cause in causes:
+            for cause in found:
                 assert cause.due_ms or log.had_read(place, cause), (event, cause)
     assert without <= {"TimerPassed"}, "a deadline, which it names"
+
+
+STORIES = Path(__file__).parents[1] / "scenarios"
+FOLLOWED = [
+    "lifecycle/daemon-loses-hosts-during-a-paused-update.yaml",
+    "lifecycle/failing-update-rolled-back.yaml",
+    "lifecycle/health-checks.yaml",
+    "lifecycle/controllers.yaml",
+    "lifecycle/held-jobs.yaml",
+    "lifecycle/stop-and-start-by-ranges.yaml",
+    "lifecycle/run-limits.yaml",
+    "sharing/deferred-then-others.yaml",
+    "sharing/displaced-too-often.yaml",
+]
+
+
+@pytest.mark.parametrize("story", [None, *FOLLOWED])
+def test_the_views_find_the_causes_that_the_whole_log_has(story: str | None, tmp_path: Path) -> None:
+    log = past() if story is None else play((STORIES / story).read_text()).run.cell.log
+    index = WholeLog(log)
+    whole = Causes(index)
+    with rebuild(log, tmp_path).connect() as connection:
+        views = Causes(ViewIndex(connection, log))
+        for (machine, number), events in index.rounds.items():
+            for at, event in enumerate(events):
+                place = Cause(machine=machine, round=number, index=at)
+                for run in (None, *runs_of(event)[:3]):
+                    assert views.links(place, run) == whole.links(place, run), (place, run, event)
+
+
+def test_the_views_know_each_kind_of_record_that_ties_decisions_to_causes() -> None:
+    ties = [tie for some in (*TIES.values(), *STOPPED_BY.values()) for tie in some]
+    ties += [ENDED, STOPPING]
+    assert {kind for tie in ties for kind in tie.kinds} == set(KINDS)

@@ -4,10 +4,11 @@ import pytest
 
 from events.records.lifecycle import RunsEnded
 from events.records.parts import Cause
-from paceline.history.causes import Causes
 from paceline.simulate.checker import Checker, Violation
 from processors.lifecycle.updates import decisions
 from processors.lifecycle.updates.window import Room
+from projections.queries.causes import Causes
+from tests.replay.whole_log import WholeLog
 from tests.simulate.play import CELL, play
 
 SERVICE = "kind: stateless, instances: 4, resources: {cpu: 1}, update: {UPDATE}, sla: {max_unavailable: 1}"
@@ -71,10 +72,10 @@ def test_the_checker_finds_an_update_that_takes_too_many(monkeypatch: pytest.Mon
 
 
 def test_a_run_that_an_update_ends_is_followed_back_to_who_was_taken() -> None:
-    log = Causes(play(scenario("batch: 1", NEW, expect="")).run.cell.log)
-    rounds = [each for each in log.rounds() if each[0] == "lifecycle"]
-    places = [(event, Cause(machine=name, round=number, index=index)) for name, number in rounds
-              for index, event in enumerate(log.decisions(name, number))]  # fmt: skip
+    index = WholeLog(play(scenario("batch: 1", NEW, expect="")).run.cell.log)
+    log = Causes(index)
+    places = [(event, Cause(machine=name, round=number, index=at)) for (name, number), events in index.rounds.items()
+              if name == "lifecycle" for at, event in enumerate(events)]  # fmt: skip
     ended = next(place for event, place in places if isinstance(event, RunsEnded))
     reached = {type(log.event(link.cause)).__name__ for link in log.back(ended)}
     assert {"RunsStopping", "DisruptionAllowed", "DisruptionAsked", "InstancesTaken"} <= reached

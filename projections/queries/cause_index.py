@@ -1,0 +1,92 @@
+"""The index of causes in the views of a cell, beside its log (`causes.Index`)."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from sqlalchemy import Connection
+
+from events.codec import CodecError, decode
+from events.log.lookup import record_at
+from events.log.port import Log, LogGap
+from events.records.base import Event
+from events.records.parts import Cause
+from events.records.rounds import RoundCommitted
+from events.topics import BY_NAME, RANK
+from projections.queries.cause_ties import FACT, Location, Window
+from projections.queries.causes import RoundPlace
+
+_MENTIONS = (
+    "SELECT offset, place FROM mentions WHERE job_id = ? AND event = ? AND first <= ? AND last >= ? AND first_run <= ? "
+    "AND last_run >= ? ORDER BY offset DESC, place DESC"
+)
+_ROUND = "SELECT position, ends FROM rounds WHERE machine = ? AND number = ?"
+
+
+class ViewIndex:
+    """See `Index`. Reads the views through one connection, and of the log only the records that are asked for, each
+    once. What the log has no more isn't there.
+    """
+
+    def __init__(self, connection: Connection, log: Log) -> None:
+        self._connection = connection
+        self._log = log
+        self._records: dict[tuple[str, int], tuple[int, Event | None]] = {}
+        self._decisions: dict[Location, Event] = {}
+        self._rounds: dict[tuple[str, int], RoundPlace | None] = {}
+
+    def round(self, machine: str, number: int) -> RoundPlace | None:
+        """See `Index`."""
+        key = machine, number
+        if key not in self._rounds:
+            row = self._connection.exec_driver_sql(_ROUND, key).first()
+            self._rounds[key] = RoundPlace(row[0], msgspec.json.decode(row[1])) if row else None
+        return self._rounds[key]
+
+    def event(self, location: Location) -> Event | None:
+        """See `Index`."""
+        topic, offset, index = location
+        event = self.record(topic, offset)[1]
+        if index == FACT or not isinstance(event, RoundCommitted):
+            return event if index == FACT else None
+        if location not in self._decisions and index < len(event.decisions):
+            self._decisions[location] = decode(event.decisions[index])
+        return self._decisions.get(location)
+
+    def record(self, topic: str, offset: int) -> tuple[int, Event | None]:
+        """When a record was appended, and what it says; 0 and None where there is none that can be read."""
+        key = topic, offset
+        if key not in self._records:
+            self._records[key] = self._read(topic, offset)
+        return self._records[key]
+
+    def cause_at(self, location: Location) -> Cause:
+        """See `Index`."""
+        topic, offset, index = location
+        if index == FACT:
+            return Cause(topic=topic, offset=offset)
+        round_ = self.record(topic, offset)[1]
+        assert isinstance(round_, RoundCommitted)
+        return Cause(machine=round_.machine, round=round_.round, index=index)
+
+    def mentions(self, job_id: str, kinds: Sequence[type[Event]], window: Window) -> Iterator[Location]:
+        """See `Index`."""
+        topics: dict[str, list[str]] = {}
+        for kind in kinds:
+            topics.setdefault(kind.topic, []).append(kind.__name__)
+        for topic in sorted(topics, key=RANK.__getitem__, reverse=True):
+            found = [self._of_kind(job_id, name, window) for name in topics[topic]]
+            for offset, place in heapq.merge(*found, reverse=True):
+                yield topic, offset, place if BY_NAME[topic].machine else FACT
+
+    def _of_kind(self, job_id: str, name: str, window: Window) -> Iterator[tuple[int, int]]:
+        values = (job_id, name, window.last, window.first, window.last_run, window.first_run)
+        with self._connection.exec_driver_sql(_MENTIONS, values) as rows:
+            yield from map(tuple, rows)
+
+    def _read(self, topic: str, offset: int) -> tuple[int, Event | None]:
+        try:
+            record = record_at(self._log, topic, offset)
+            return (record.at_ms, decode(record.value)) if record else (0, None)
+        except (LogGap, CodecError):
+            return 0, None

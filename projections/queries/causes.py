@@ -1,0 +1,179 @@
+"""Why a decision was made, followed back by recorded links alone (docs/decisions/031): the position of its cause, or of
+the fact that it answers (`jobs_offset`), or a run, a gang or a job that its cause names too (`cause_ties`).
+
+The rules need an index of which records name a job, and read only the records that they look at.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Literal, NamedTuple, Protocol
+
+from events.columns import ints
+from events.records.base import Event
+from events.records.lifecycle import JobAccepted, PreemptionAnswered, RunsEnded
+from events.records.parts import Cause
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from events.topics import rounds_of
+from projections.queries.cause_ties import FACT, Location, Tie, Window, ties_of
+from projections.queries.named_runs import Run, runs_of
+
+NOTHING = Cause()
+OFFSETS = {"jobs_offset": "paceline.jobs", "pools_offset": "paceline.pools", "hosts_offset": "paceline.hosts"}
+Kind = Literal["cause", "run", "entity"]
+"""How a link is known: the decision carries the position, both name the same run, or both the same job, gang or
+instance.
+"""
+
+
+class RoundPlace(NamedTuple):
+    """Where a round stands, and how far it had taken in each topic, itself included."""
+
+    offset: int
+    ends: dict[str, int]
+
+
+class Index(Protocol):
+    """Finds records of a log."""
+
+    def round(self, machine: str, number: int) -> RoundPlace | None:
+        """A round; None: it isn't known."""
+        ...
+
+    def event(self, location: Location) -> Event | None:
+        """The record at a place; None: there is none."""
+        ...
+
+    def cause_at(self, location: Location) -> Cause:
+        """The position of a record that is there, as decisions carry it."""
+        ...
+
+    def mentions(self, job_id: str, kinds: Sequence[type[Event]], window: Window) -> Iterator[Location]:
+        """The records of some kinds that name a job, and may name one of these runs: the last of each topic first,
+        and topics in the reverse of `MACHINES`: an answer comes before what it answers.
+        """
+        ...
+
+
+class Link(NamedTuple):
+    """One step back: a decision, and what led to it."""
+
+    effect: Cause
+    cause: Cause
+    kind: Kind = "cause"
+    run: Run | None = None
+    """The run that both name."""
+
+
+class Causes:
+    """The causes of the decisions of a log. `runs_max`: so many runs of a decision are looked at, None: all."""
+
+    def __init__(self, index: Index, runs_max: int | None = None) -> None:
+        self._index = index
+        self._runs_max = runs_max
+        self._named: dict[Location, frozenset[Run]] = {}
+        self._gangs: dict[str, int] = {}
+
+    def event(self, place: Cause) -> Event | None:
+        """The record at a position; None: it is none of this log."""
+        location = self.location(place)
+        return self._index.event(location) if location else None
+
+    def location(self, place: Cause) -> Location | None:
+        """Where a position stands in the log; None: of a deadline, or it isn't known."""
+        if place.topic:
+            return place.topic, place.offset, FACT
+        round_ = self._index.round(place.machine, place.round) if place.machine else None
+        return (rounds_of(place.machine), round_.offset, place.index) if round_ else None
+
+    def of(self, place: Cause, run: Run | None = None) -> list[Cause]:
+        """What led to the decision at a position: nothing to a fact, nor to a deadline. Of a decision that names many
+        runs, what led to it for `run`, where it names that, else for any of them.
+        """
+        return list(dict.fromkeys(link.cause for link in self.links(place, run)))
+
+    def links(self, place: Cause, run: Run | None = None) -> list[Link]:
+        """The same as links, each cause once."""
+        location = self.location(place) if place.machine else None
+        event = self._index.event(location) if location else None
+        if event is None or location is None:
+            return []
+        found = [Link(place, cause) for cause in (*_carried(event, run), *_answered(event))]
+        runs = runs_of(event)
+        focus = run if run in self.named(location) else None
+        ties = (each for each in ties_of(event, runs) if focus in (None, each[0]))
+        for one, some in islice(ties, self._runs_max):
+            tied = next((link for tie in some if (link := self._tied(place, tie, one))), None)
+            found += [tied] if tied else []
+        return list({link.cause: link for link in reversed(found)}.values())[::-1]
+
+    def at(self, location: Location) -> Event:
+        """The record at a place in the log."""
+        event = self._index.event(location)
+        assert event is not None
+        return event
+
+    def named(self, location: Location) -> frozenset[Run]:
+        """The runs that a record names."""
+        if location not in self._named:
+            self._named[location] = frozenset(runs_of(self.at(location)))
+        return self._named[location]
+
+    def gang(self, job_id: str) -> int:
+        """How many instances of a job are its gang."""
+        if job_id not in self._gangs:
+            accepted = map(self.at, self._index.mentions(job_id, (JobAccepted,), Window()))
+            self._gangs[job_id] = next((event.gang_min for event in accepted if isinstance(event, JobAccepted)), 0)
+        return self._gangs[job_id]
+
+    def had_read(self, place: Cause, cause: Cause) -> bool:
+        """Whether the machine had taken in a record, or decided it, when it decided what stands at a position."""
+        location = self.location(cause)
+        return location is not None and self._is_before(location, place)
+
+    def back(self, place: Cause, run: Run | None = None) -> Iterator[Link]:
+        """All that led to the decision at a position, the nearest first, each link once."""
+        waiting, known = [place], {place}
+        for effect in waiting:
+            for link in self.links(effect, run):
+                yield link
+                if link.cause not in known:
+                    known.add(link.cause)
+                    waiting.append(link.cause)
+
+    def _tied(self, place: Cause, tie: Tie, run: Run) -> Link | None:
+        """The last record before a decision by which it is tied to its cause for a run."""
+        for location in self._index.mentions(run[0], tie.kinds, tie.window(self, run)):
+            if self._is_before(location, place) and tie.match(self, location, run):
+                return Link(place, self._index.cause_at(location), "run" if tie.same_run else "entity", run)
+        return None
+
+    def _is_before(self, location: Location, place: Cause) -> bool:
+        round_ = self._index.round(place.machine, place.round)
+        if round_ is None:
+            return False
+        if location[0] == rounds_of(place.machine):
+            return location[1:] < (round_.offset, place.index)
+        return location[1] < round_.ends.get(location[0], 0)
+
+
+def _carried(event: Event, run: Run | None) -> Iterator[Cause]:
+    """The positions that a decision carries."""
+    one, more = getattr(event, "cause", None), getattr(event, "causes", ())
+    if isinstance(one, Cause):
+        yield one
+    if isinstance(event, PreemptionAnswered):
+        yield event.order
+    if isinstance(event, RunsEnded | DisruptionAllowed | DisruptionDeferred):
+        runs = runs_of(event)
+        which = ints(event.cause if isinstance(event, RunsEnded) else event.job).tolist()
+        named = run if run in runs else None
+        chosen = {at for each, at in zip(runs, which, strict=False) if 0 <= at < len(more) and named in (None, each)}
+        more = [more[at] for at in sorted(chosen)]
+    yield from (cause for cause in more if cause != NOTHING)
+
+
+def _answered(event: Event) -> Iterator[Cause]:
+    """The fact that a decision answers."""
+    for name, topic in OFFSETS.items():
+        if hasattr(event, name):
+            yield Cause(topic=topic, offset=getattr(event, name))

@@ -1,0 +1,93 @@
+"""Which records name a job, of the kinds that lead to decisions about it: the index by which causes are found
+(`queries.causes`). A row tells which instances and runs a record names at most, so that few of them are read.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from events.bounds import INT_MAX
+from events.columns import I32, ints
+from events.records.base import Event
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered, RightsSet
+from events.records.lifecycle import (
+    DisruptionAsked,
+    GangsQueued,
+    InstancesChanged,
+    InstancesTaken,
+    InstancesWanted,
+    JobAccepted,
+    JobHeld,
+    PreemptionAnswered,
+    RunsEnded,
+    RunsOverdue,
+    RunsStopping,
+)
+from events.records.placement import GangsParked, GangsReturned, PreemptionAsked, TasksPlaced
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from events.records.tasks import HostInventory, RunsReported
+from projections.views.cache import Cache
+from projections.views.job_history import concerns
+from projections.views.record_context import RecordContext
+
+REPORTS = (RunsReported, HostInventory)
+_OF_ONE_JOB = (PreemptionAsked, InstancesChanged, InstancesTaken, InstancesWanted, JobAccepted, JobHeld)
+_OF_MANY = (
+    *REPORTS,
+    *(AdmissionsRanked, GangsAdmitted, PreemptionsOrdered, RightsSet),
+    *(DisruptionAsked, GangsQueued, PreemptionAnswered, RunsEnded, RunsOverdue, RunsStopping),
+    *(GangsParked, GangsReturned, TasksPlaced, DisruptionAllowed, DisruptionDeferred),
+)
+KINDS: tuple[type[Event], ...] = (*_OF_ONE_JOB, *_OF_MANY)
+"""Records that may be a cause without that a decision carries their position."""
+_ANY = (0, INT_MAX)
+
+Named = tuple[str, int, int, int, int]
+"""Job, first and last instance, first and last run."""
+
+
+def record(cache: Cache, moment: RecordContext, event: Event) -> None:
+    """Adds the rows of one fact or decision; of a decision those about jobs that it concerns."""
+    if not isinstance(event, KINDS):
+        return
+    rows = list(_named(event))
+    if moment.machine and not isinstance(event, JobAccepted):
+        cache.jobs.load(row[0] for row in rows)
+        rows = [row for row in rows if concerns(cache.jobs.get(row[0]), moment)]
+    name = type(event).__name__
+    for job_id, *window in rows:
+        cache.mentions.add(job_id, name, moment.offset, moment.place, *window)
+
+
+def _named(event: Any) -> Iterator[Named]:
+    match event:
+        case PreemptionAsked():
+            yield event.job_id, event.first, event.first + event.count - 1, event.run, event.run
+        case JobAccepted():
+            yield event.job_id, *_ANY, event.first_run, event.first_run
+        case InstancesChanged() | InstancesTaken() | InstancesWanted() if event.first:
+            first, last = ints(event.first), ints(event.first) + ints(event.count) - 1
+            yield event.job_id, int(first.min()), int(last.max()), *_ANY
+        case InstancesChanged() | InstancesTaken() | InstancesWanted() | JobHeld():
+            yield event.job_id, *_ANY, *_ANY
+        case _ if hasattr(event, "first"):
+            first = ints(event.first)
+            yield from _of_many(event.job_ids, ints(event.job), first, first + ints(event.count) - 1, ints(event.run))
+        case _:
+            instance = ints(event.instance)
+            yield from _of_many(event.job_ids, ints(event.job), instance, instance, ints(event.run))
+
+
+def _of_many(job_ids: tuple[str, ...], job: I32, first: I32, last: I32, run: I32) -> Iterator[Named]:
+    """Of each job the least and the greatest of the columns over its items; items of no job are left out."""
+    order = np.argsort(job, kind="stable")
+    job = job[order]
+    starts = np.flatnonzero(np.diff(job, prepend=-1))
+    if not len(starts):
+        return
+    least = [np.minimum.reduceat(column[order], starts).tolist() for column in (first, run)]
+    most = [np.maximum.reduceat(column[order], starts).tolist() for column in (last, run)]
+    for at, low, low_run, high, high_run in zip(job[starts].tolist(), *least, *most, strict=True):
+        if 0 <= at < len(job_ids):
+            yield job_ids[at], low, high, low_run, high_run
