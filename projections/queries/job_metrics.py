@@ -8,8 +8,8 @@ from projections.queries.metric_families import Family, Samples
 from projections.queries.pages import rows_of
 from projections.queries.pool_metrics import GOING
 from projections.views import tables
+from projections.views.named_tasks import COUNTS
 from projections.views.rows import HostRow
-from projections.views.tasks import COUNTS
 
 UPDATE_STATES = ("ROLLING", "PAUSED", "CANARY")
 HOST_STATES = ("CONNECTING", "RETURNING", "UP", "SUSPECTED", "SILENT", "LOST")

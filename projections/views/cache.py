@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, Table
 
 from events.codes import LIVE_TASKS, TaskState
-from projections.views import rows, sharing_rows, tables, update_rows
+from projections.views import rows, series_rows, sharing_rows, tables, update_rows
 from projections.views.blocks import Blocks
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -189,6 +189,7 @@ class Cache:
         self.quarantine = Lines(tables.quarantine, rows.QuarantineRow)
         self.run_reports = Lines(tables.run_reports, rows.RunReportRow)
         self.past_runs = Lines(tables.past_runs, rows.PastRunRow)
+        self.series = Lines(tables.series, series_rows.SeriesRow)
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
         self._all: tuple[Rows[Any] | Lines[Any] | Blocks, ...] = tuple(

@@ -29,6 +29,7 @@ from projections.views.reasons import KINDS
 from projections.views.record_context import RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
 from projections.views.state_times import StateTimes
+from projections.views.task_series import TaskSeries
 from projections.views.tasks import TaskFold
 from projections.views.updates import Command, UpdateFold
 from projections.views.waiting import Waiting
@@ -40,9 +41,10 @@ REJECTED = "REJECTED"
 class JobFold:
     """See above. A second submission of an id changes the row only when lifecycle has answered it."""
 
-    def __init__(self, cache: Cache, times: StateTimes) -> None:
+    def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
         self._cache = cache
-        self._tasks = TaskFold(cache, times)
+        self._series = series
+        self._tasks = TaskFold(cache, times, series)
         self._updates = UpdateFold(cache, self._tasks)
         self._waiting = Waiting(cache)
 
@@ -188,6 +190,7 @@ class JobFold:
             return
         row.state, row.position = event.state, moment.offset + 1
         if is_over(event) and not row.ended_ms:
+            self._series.job_over(row, self._cache.tasks)
             self._waiting.leave(row)
             row.ended_ms = moment.now
             self._use(row.pool, -1, -row.tasks)

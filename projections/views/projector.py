@@ -40,6 +40,7 @@ from projections.views.record_context import RecordContext, of_fact
 from projections.views.retention import JobRetention
 from projections.views.rows import ChainRow, PositionRow, to_json
 from projections.views.run_reports import rows_of
+from projections.views.series import SeriesFold
 from projections.views.state_times import STATE_TIMES
 from projections.views.waiting import WaitingFold
 
@@ -109,7 +110,8 @@ class Projector:
         self._engine = target if isinstance(target, Engine) else tables.open_engine(target / "views.sqlite")
         self.views = Views(self._engine)
         self._cache = Cache()
-        self._jobs = JobFold(self._cache, STATE_TIMES.of(log.cell))
+        self._series = SeriesFold(self._cache)
+        self._jobs = JobFold(self._cache, STATE_TIMES.of(log.cell), self._series.tasks)
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
         self._reasons = ReasonFold(self._cache)
@@ -213,6 +215,7 @@ class Projector:
             self._chains[machine] = Chain(epoch, number, hash_, position, msgspec.json.decode(inputs))
         self._depths = {machine: Depths(machine, bool(chain.round)) for machine, chain in self._chains.items()}
         self._jobs.restore(connection)
+        self._series.restore(connection)
         self._leaving.restore(connection, self._chains["lifecycle"].inputs)
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
 
@@ -243,11 +246,13 @@ class Projector:
                     break
             if folded:
                 self._note_standing()
+                self._series.flush()
                 self._cache.flush()
         return folded
 
     def _take(self, connection: Connection, delivered: Delivered) -> None:
         record, event = delivered.record, delivered.event
+        self._series.record(record.topic, record.at_ms)
         if event is None:
             reason = delivered.fault or delivered.verdict
             value = record.value
@@ -301,6 +306,7 @@ class Projector:
         first = RecordContext(
             record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=known
         )
+        self._series.round(first, len(round_.decisions))
         for place, value in enumerate(round_.decisions):
             self._decision(first._replace(place=place), decode(value))
         self._leaving.sweep(first, covered)

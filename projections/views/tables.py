@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from events.topics import RANK, TASKS
-from projections.views import rows, sharing_rows, update_rows
+from projections.views import rows, series_rows, sharing_rows, update_rows
 
 FORMAT = "18"
 """Raised whenever a row changes."""
@@ -72,6 +72,7 @@ victims = _table("victims", sharing_rows.VictimsRow, "job_id", "number")
 reservations = _table("reservations", sharing_rows.ReservationRow, "job_id", "first")
 turns = _table("turns", sharing_rows.TurnRow, "pool")
 credits = _table("credits", sharing_rows.CreditRow, "pool")
+series = _table("series", series_rows.SeriesRow, "topic", "step_s", "part", "step")
 
 Index("jobs_by_number", jobs.c.number, unique=True)
 Index("jobs_by_base", jobs.c.base)

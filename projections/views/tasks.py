@@ -1,7 +1,7 @@
 """Folds what lifecycle decides of runs into the columns of tasks, the counts of jobs and what hosts have allocated."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, TaskState
-from events.columns import I32, I64, indexed, ints, some, spread
+from events.columns import I32, I64, ints, some, spread
 from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
 from events.records.base import Event
@@ -22,59 +22,38 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
-from events.resources import Amounts, in_order
+from events.resources import Amounts
 from projections.views import tables
 from projections.views.cache import Cache
+from projections.views.host_use import HostUse
+from projections.views.named_tasks import COUNTS, STATES, NamedTasks
 from projections.views.record_context import RecordContext
-from projections.views.rows import HostNameRow, HostRow, JobRow, MetaRow, amounts_in, to_json
+from projections.views.rows import JobRow, MetaRow, amounts_in, to_json
 from projections.views.state_times import StateTimes
+from projections.views.task_series import TaskSeries
 from projections.views.waiting import Standing, Waiting
 
-STATES = 9
 RUNS_KEPT = 100
 """Runs of a task that are kept, the present one too."""
 OF_RUN = ("host", "version", "outcome", "exit_code", "ordered_s", "started_s", "ended_s")
 """What is kept of a past run, as in `PastRunRow`."""
-SPAN = 1 << 32
-"""More than there are versions."""
-COUNTS = {
-    TaskState.QUEUED: "queued",
-    TaskState.ORDERED: "ordered",
-    TaskState.RUNNING: "running",
-    TaskState.STOPPING: "stopping_tasks",
-    TaskState.BACKOFF: "backoff",
-    TaskState.SUCCEEDED: "succeeded",
-    TaskState.FAILED: "failed",
-    TaskState.KILLED: "killed",
-}
-
-
-class NamedTasks(NamedTuple):
-    """Tasks that a record names: their jobs, and per task the index of its job, its instance, its place in the
-    columns, and where it stands in the record.
-    """
-
-    jobs: list[JobRow]
-    job: I64
-    instance: I64
-    places: I64
-    at: I64
 
 
 class TaskFold:
     """See above. Ports stand in a column of their own, for each task as many slots as its job has ports."""
 
-    def __init__(self, cache: Cache, times: StateTimes) -> None:
+    def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
         self._cache = cache
         self._times = times
+        self._series = series
         self._waiting = Waiting(cache)
-        self._host_ids: list[str] = []
+        self._hosts = HostUse(cache)
         self._ends = {"next_base": 0, "next_port_base": 0}
 
     def restore(self, connection: Connection) -> None:
         """Finds the host numbers and the ends of the columns again."""
-        names, settings = tables.host_names.c, tables.meta.c
-        self._host_ids = list(connection.scalars(select(names.host_id).order_by(names.number)))
+        self._hosts.restore(connection)
+        settings = tables.meta.c
         ends = select(settings.name, settings.value).where(settings.name.in_(self._ends))
         self._ends.update((name, int(value)) for name, value in connection.execute(ends))
 
@@ -190,6 +169,8 @@ class TaskFold:
         size = len(named.jobs) * STATES
         counted = np.bincount(first + after, minlength=size) - np.bincount(first + before, minlength=size)
         state[places] = after
+        since = tasks["state_s"][places]
+        self._series.moved(named, counted.reshape(-1, STATES), before, state[places], since, moment.now // 1000)
         news = places if kept is not None else places[before != after]
         tasks["since_s"][news] = moment.now // 1000
         self._times.left(tasks, places[before != after], before[before != after], moment.now // 1000)
@@ -279,7 +260,7 @@ class TaskFold:
 
     def _ordered(self, moment: RecordContext, event: RunsOrdered) -> None:
         named = self._named(moment, event)
-        hosts = [self._host(host_id) for host_id in event.host_ids]
+        hosts = [self._hosts.host(host_id) for host_id in event.host_ids]
         index = ints(event.host)[named.at]
         tasks = self._cache.tasks
         tasks["run"][named.places] = ints(event.run)[named.at]
@@ -289,7 +270,7 @@ class TaskFold:
         tasks["ordered_s"][named.places] = moment.now // 1000
         tasks["version"][named.places] = ints(event.version)[named.at] if event.version else 1
         self._move(moment, named, TaskState.ORDERED)
-        self._allocate(named, hosts, index, 1)
+        self._hosts.allocate(named, hosts, index, 1)
         self._note_ports(named, event)
 
     def _available(self, moment: RecordContext, event: RunsAvailable) -> None:
@@ -305,7 +286,7 @@ class TaskFold:
         state = tasks["state"][named.places]
         current = tasks["run"][named.places] == ints(event.run)[named.at]
         current &= (state == TaskState.ORDERED) | (state == TaskState.RUNNING)
-        self._move(moment, _some(named, current), TaskState.STOPPING)
+        self._move(moment, named.some(current), TaskState.STOPPING)
 
     def _ended(self, moment: RecordContext, event: RunsEnded) -> None:
         named = self._named(moment, event)
@@ -314,7 +295,7 @@ class TaskFold:
         self._note_failures(named, event)
         state = tasks["state"][named.places]
         live = (state >= LIVE_TASKS[0]) & (state <= LIVE_TASKS[-1])
-        self._release(_some(named, live))
+        self._hosts.release(named.some(live))
         size = len(ints(event.run))
         counted = some(event.counts_as, size)[named.at] == Counts.TASK
         tasks["failures"][named.places[counted]] = some(event.failures, size)[named.at[counted]]
@@ -337,37 +318,6 @@ class TaskFold:
             row.failed_instance, row.failed_exit_code = int(named.instance[at]), int(exit_code[at])
             row.failed_why = int(why[at])
 
-    # Hosts.
-
-    def _host(self, host_id: str) -> HostRow:
-        """The row of a host that something is ordered on; it gets its number here."""
-        row = self._cache.hosts.change(host_id) or self._cache.hosts.put(HostRow(host_id))
-        if not row.number:
-            self._host_ids.append(host_id)
-            row.number = len(self._host_ids)
-            self._cache.host_names.put(HostNameRow(row.number, host_id))
-        return row
-
-    def _release(self, named: NamedTasks) -> None:
-        numbers, index = indexed(self._cache.tasks["host"][named.places])
-        hosts = [self._host(self._host_ids[number - 1]) for number in numbers.tolist()]
-        self._allocate(named, hosts, index, -1)
-
-    def _allocate(self, named: NamedTasks, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
-        versions = self._cache.tasks["version"][named.places]
-        which, of = indexed(named.job * SPAN + versions)
-        needs = [_need_of(named.jobs[key // SPAN], key % SPAN) for key in which.tolist()]
-        names = list(dict.fromkeys(name for need in needs for name in need))
-        amounts = np.array([[1, *(need.get(name, 0) for name in names)] for need in needs], dtype=np.int64)
-        sums = np.zeros((len(hosts), 1 + len(names)), dtype=np.int64)
-        np.add.at(sums, index, amounts.reshape(-1, 1 + len(names))[of])
-        for host, (runs, *more) in zip(hosts, (sign * sums).tolist(), strict=True):
-            host.runs += runs
-            held = amounts_in(host.allocated)
-            for name, amount in zip(names, more, strict=True):
-                held[name] = held.get(name, 0) + amount
-            host.allocated = to_json(in_order(held))
-
     def _note_ports(self, named: NamedTasks, event: RunsOrdered) -> None:
         """The port numbers stand one after another in the record, so many for each of its items; where a run has fewer
         than the one before it, the others are 0.
@@ -386,15 +336,3 @@ class TaskFold:
         places = self._cache.ports.place(np.repeat(base, counts) + each)
         self._cache.ports["port"][places] = ints(event.ports)[np.repeat(starts, counts) + each]
         self._cache.ports.touch(places)
-
-
-def _need_of(row: JobRow, version: int) -> Amounts:
-    """What a task of a version of a job needs."""
-    older: dict[str, Amounts] = msgspec.json.decode(row.needs) if row.needs != "{}" else {}
-    return older.get(str(version)) or amounts_in(row.need)
-
-
-def _some(named: NamedTasks, mask: NDArray[np.bool_]) -> NamedTasks:
-    return named._replace(
-        job=named.job[mask], instance=named.instance[mask], places=named.places[mask], at=named.at[mask]
-    )

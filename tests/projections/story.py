@@ -41,7 +41,7 @@ class LogSummary:
         self.queued: dict[tuple[str, int], tuple[int, int]] = {}
         """Of tasks that wait, their run, and where lifecycle said so."""
         for step in range(60):
-            self.cell.ms += self.random.choice([0, 0, 1, 7])
+            self.cell.ms += self.random.choice([0, 0, 1, 7, 6_000, 500_000])
             self.random.choice(
                 [
                     self.submit,

@@ -20,9 +20,9 @@ from processors.runtime.store import MemoryStore
 from projections.views import tables
 from projections.views.blocks import unpack
 from projections.views.cache import TASK_COLUMNS
+from projections.views.named_tasks import COUNTS
 from projections.views.projector import Projector
 from projections.views.rows import JobRow
-from projections.views.tasks import COUNTS
 from tests.lifecycle.harness import order
 from tests.projections.cell import Cell, placed, runs
 

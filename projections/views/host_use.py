@@ -1,0 +1,68 @@
+"""What runs hold on hosts, as lifecycle has ordered it, and the numbers that hosts have in the task columns."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from events.columns import indexed
+from events.resources import Amounts, in_order
+from projections.views import tables
+from projections.views.cache import Cache
+from projections.views.named_tasks import NamedTasks
+from projections.views.rows import HostNameRow, HostRow, JobRow, amounts_in, to_json
+
+SPAN = 1 << 32
+"""More than there are versions."""
+
+
+class HostUse:
+    """See above."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._host_ids: list[str] = []
+
+    def restore(self, connection: Connection) -> None:
+        """Finds the numbers again."""
+        names = tables.host_names.c
+        self._host_ids = list(connection.scalars(select(names.host_id).order_by(names.number)))
+
+    def host(self, host_id: str) -> HostRow:
+        """The row of a host that something is ordered on; it gets its number here."""
+        row = self._cache.hosts.change(host_id) or self._cache.hosts.put(HostRow(host_id))
+        if not row.number:
+            self._host_ids.append(host_id)
+            row.number = len(self._host_ids)
+            self._cache.host_names.put(HostNameRow(row.number, host_id))
+        return row
+
+    def release(self, named: NamedTasks) -> None:
+        """Runs are over."""
+        numbers, index = indexed(self._cache.tasks["host"][named.places])
+        hosts = [self.host(self._host_ids[number - 1]) for number in numbers.tolist()]
+        self.allocate(named, hosts, index, -1)
+
+    def allocate(self, named: NamedTasks, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
+        """Runs begin (1) or cease (-1) to hold what their tasks need, each on the host of its index."""
+        versions = self._cache.tasks["version"][named.places]
+        which, of = indexed(named.job * SPAN + versions)
+        needs = [_need_of(named.jobs[key // SPAN], key % SPAN) for key in which.tolist()]
+        names = list(dict.fromkeys(name for need in needs for name in need))
+        amounts = np.array([[1, *(need.get(name, 0) for name in names)] for need in needs], dtype=np.int64)
+        sums = np.zeros((len(hosts), 1 + len(names)), dtype=np.int64)
+        np.add.at(sums, index, amounts.reshape(-1, 1 + len(names))[of])
+        for host, (runs, *more) in zip(hosts, (sign * sums).tolist(), strict=True):
+            host.runs += runs
+            held = amounts_in(host.allocated)
+            for name, amount in zip(names, more, strict=True):
+                held[name] = held.get(name, 0) + amount
+            host.allocated = to_json(in_order(held))
+
+
+def _need_of(row: JobRow, version: int) -> Amounts:
+    """What a task of a version of a job needs."""
+    older: dict[str, Amounts] = msgspec.json.decode(row.needs) if row.needs != "{}" else {}
+    return older.get(str(version)) or amounts_in(row.need)

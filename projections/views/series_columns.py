@@ -1,0 +1,147 @@
+"""Columns of time series: levels, counts and peaks over steps of log time, in each resolution.
+
+The row of the step that is open is written with every batch, so that a restart goes on from the rows, and a plot ends
+with the present. A topic without records has no rows: its levels stand still.
+"""
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from projections.views import tables
+from projections.views.cache import Lines
+from projections.views.series_rows import CELL_PART, RESOLUTIONS, CellStep, Resolution, SeriesRow
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_decode = msgspec.msgpack.Decoder(CellStep).decode
+
+
+class Stretch:
+    """When a row of one part and resolution is whole, and when older ones go."""
+
+    def __init__(self, lines: Lines[SeriesRow], topic: int, part: int, resolution: Resolution) -> None:
+        self.resolution = resolution
+        self._lines = lines
+        self._key = (topic, resolution.step_s, part)
+        self.step = -1
+        """The second in which the last row begins; -1: there is none."""
+        self.whole = False
+
+    def begin(self, second: int) -> None:
+        """A row begins; if it is whole, rows that are too old go, back to the last whole one before that time."""
+        last, self.step = self.step, second // self.resolution.step_s * self.resolution.step_s
+        self.whole = last < 0 or last // self.resolution.whole_s < self.step // self.resolution.whole_s
+        if self.whole and self.resolution.kept_s:
+            same = "topic = ? AND step_s = ? AND part = ?"
+            newest = f"(SELECT max(step) FROM series WHERE {same} AND whole AND step <= ?)"
+            limit = self.step - self.resolution.kept_s
+            self._lines.delete(f"{same} AND step < {newest}", [(*self._key, *self._key, limit)])
+
+    def ends_before(self, second: int) -> bool:
+        """Whether its step is over at a second."""
+        return second >= self.step + self.resolution.step_s
+
+    def write(self, data: bytes) -> None:
+        """Writes the row that has begun, in place of what it was."""
+        self._lines.add(*self._key, self.step, int(self.whole), data)
+
+
+class _Step:
+    """The step of a resolution that is open."""
+
+    def __init__(self, stretch: Stretch) -> None:
+        self.stretch = stretch
+        self.clear()
+
+    def clear(self) -> None:
+        self.open = self.dirty = False
+        self.levels: set[str] = set()
+        self.counts: dict[str, int] = {}
+        self.peaks: dict[str, int] = {}
+
+
+class Columns:
+    """The columns of a topic about the cell as a whole. `go_to` comes before what happens at that time."""
+
+    def __init__(self, lines: Lines[SeriesRow], topic: int) -> None:
+        self._topic = topic
+        self._levels: dict[str, int] = {}
+        self._steps = [_Step(Stretch(lines, topic, CELL_PART, each)) for each in RESOLUTIONS]
+        self._second = 0
+
+    def restore(self, connection: Connection) -> None:
+        """Finds the levels and the open steps again."""
+        for step in self._steps:
+            found = last_rows(connection, self._topic, step.stretch.resolution.step_s, CELL_PART)
+            if not found:
+                return
+            for row in found:
+                self._levels.update(_decode(row.data).levels)
+            last = found[-1]
+            data = _decode(last.data)
+            step.stretch.step, step.stretch.whole, step.open = last.step, bool(last.whole), True
+            step.levels, step.counts, step.peaks = set(data.levels), data.counts, data.peaks
+        self._second = self._steps[0].stretch.step
+
+    def go_to(self, at_ms: int) -> None:
+        """The time of the topic; it never goes back."""
+        second = at_ms // 1000
+        if second < self._second + RESOLUTIONS[0].step_s:
+            return
+        self._second = second // RESOLUTIONS[0].step_s * RESOLUTIONS[0].step_s
+        for step in self._steps:
+            if step.open and step.stretch.ends_before(second):
+                self._write(step)
+                step.clear()
+
+    def level(self, name: str) -> int:
+        """How high a level stands."""
+        return self._levels.get(name, 0)
+
+    def set(self, name: str, value: int) -> None:
+        """A level stands so high from now on."""
+        if self._levels.get(name) != value:
+            self._levels[name] = value
+            for step in self._opened():
+                step.levels.add(name)
+
+    def count(self, name: str, times: int = 1) -> None:
+        """Something happened so often."""
+        for step in self._opened():
+            step.counts[name] = step.counts.get(name, 0) + times
+
+    def peak(self, name: str, value: int) -> None:
+        """Something was so large."""
+        for step in self._opened():
+            step.peaks[name] = max(step.peaks.get(name, value), value)
+
+    def flush(self) -> None:
+        """Writes the open steps as they stand."""
+        for step in self._steps:
+            if step.dirty:
+                self._write(step)
+
+    def _opened(self) -> list[_Step]:
+        for step in self._steps:
+            if not step.open:
+                step.stretch.begin(self._second)
+                step.open = True
+            step.dirty = True
+        return self._steps
+
+    def _write(self, step: _Step) -> None:
+        if step.dirty:
+            names = self._levels if step.stretch.whole else step.levels
+            levels = {name: self._levels[name] for name in names}
+            step.stretch.write(_encode(CellStep(levels, step.counts, step.peaks)))
+            step.dirty = False
+
+
+def last_rows(connection: Connection, topic: int, step_s: int, part: int, until: int | None = None) -> list[SeriesRow]:
+    """The last whole row of a part that begins at a second at the latest, and those between; empty: there is none."""
+    rows = tables.series.c
+    key = (rows.topic == topic) & (rows.step_s == step_s) & (rows.part == part)
+    if until is not None:
+        key &= rows.step <= until
+    whole = select(rows.step).where(key, rows.whole == 1).order_by(rows.step.desc()).limit(1).scalar_subquery()
+    found = connection.execute(select(tables.series).where(key, rows.step >= whole).order_by(rows.step))
+    return [SeriesRow(*row) for row in found]

@@ -1,0 +1,88 @@
+"""The series of tasks by state; lifecycle's. Tasks of jobs that are over count no more."""
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from events.codes import ENDED_TASKS, TaskState
+from events.columns import I32, I64, counted
+from projections.views import tables
+from projections.views.blocks import BLOCK, Blocks, unpack
+from projections.views.cache import TASK_COLUMNS
+from projections.views.named_tasks import COUNTS, STATES, NamedTasks
+from projections.views.rows import JobRow
+from projections.views.series_columns import Columns
+
+OPEN = (TaskState.QUEUED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING, TaskState.BACKOFF)
+OLDEST = "oldest_s"
+"""The level that is the second since which the task waits that waits longest; 0: none does."""
+
+
+class TaskSeries:
+    """See above."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._queued: dict[int, int] = {}
+        """How many tasks are queued, by the second since which they are."""
+
+    def restore(self, connection: Connection) -> None:
+        """Counts the tasks that are queued."""
+        blocks, jobs = tables.task_blocks.c, tables.jobs.c
+        state, since = TASK_COLUMNS.index("state"), TASK_COLUMNS.index("state_s")
+        over = select(jobs.base, jobs.slots).where(jobs.queued > 0, jobs.ended_ms > 0)
+        stretches = [(base, base + slots) for base, slots in connection.execute(over)]
+        for block, data in connection.execute(select(blocks.block, blocks.data).where(blocks.waiting > 0)):
+            columns = unpack(data, len(TASK_COLUMNS))
+            queued = columns[state] == TaskState.QUEUED
+            for start, end in stretches:
+                queued[max(0, start - block * BLOCK) : max(0, end - block * BLOCK)] = False
+            self._note(columns[since][queued], 1)
+
+    def moved(self, named: NamedTasks, counts: I64, before: I32, after: I32, since: I32, now_s: int) -> None:
+        """Tasks have other states; `counts`: how many more there are by job and state, `since`: when they got the
+        state that they had before.
+        """
+        if any(job.ended_ms for job in named.jobs):
+            open_ = np.array([not job.ended_ms for job in named.jobs])
+            mine = open_[named.job]
+            counts, before, after, since = counts[open_], before[mine], after[mine], since[mine]
+        self._add(counts.sum(axis=0).tolist())
+        left, came = before == TaskState.QUEUED, after == TaskState.QUEUED
+        changed = left != came
+        if changed.any():
+            self._note(since[left & changed], -1)
+            self._note(np.full(int((came & changed).sum()), now_s, dtype=np.int32), 1)
+            self._set_oldest()
+
+    def job_over(self, job: JobRow, tasks: Blocks) -> None:
+        """A job is over: whatever the states of its tasks, they count no more."""
+        counts = [0] * STATES
+        for state in OPEN:
+            counts[state] = -getattr(job, COUNTS[state])
+        self._add(counts)
+        if job.queued:
+            places = tasks.place(job.base + np.arange(job.instances))
+            self._note(tasks["state_s"][places[tasks["state"][places] == TaskState.QUEUED]], -1)
+            self._set_oldest()
+
+    def _add(self, counts: list[int]) -> None:
+        for state in OPEN:
+            if counts[state]:
+                name = state.name.lower()
+                self._columns.set(name, self._columns.level(name) + counts[state])
+        for state in ENDED_TASKS:
+            if counts[state] > 0:
+                self._columns.count(state.name.lower(), counts[state])
+
+    def _note(self, since: I32, sign: int) -> None:
+        seconds, tasks = counted(since)
+        for second, number in zip(seconds.tolist(), tasks.tolist(), strict=True):
+            left = self._queued.get(second, 0) + sign * number
+            if left:
+                self._queued[second] = left
+            else:
+                self._queued.pop(second, None)
+
+    def _set_oldest(self) -> None:
+        if self._columns.level(OLDEST) not in self._queued:
+            self._columns.set(OLDEST, min(self._queued, default=0))

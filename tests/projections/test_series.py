@@ -1,0 +1,77 @@
+"""What plots show of a cell: steps of log time, the same live and rebuilt, kept as long as they are said to be."""
+
+import pytest
+from sqlalchemy import Connection
+
+from events.codes import Outcome
+from events.records.lifecycle import RunsAvailable
+from projections.queries.series import cell_series
+from projections.views.projector import Projector
+from projections.views.series_rows import DAY, HOUR
+from tests.projections.cell import Cell, ended, runs
+
+SECOND_MS = 1000
+START = 1_700_000_000_000
+
+
+@pytest.fixture
+def cell() -> Cell:
+    return Cell()
+
+
+class Folded:
+    """The views of a cell, read as they are at its end."""
+
+    def __init__(self, cell: Cell, folder) -> None:
+        self.projector = Projector(cell.log, folder)
+        while self.projector.step():
+            pass
+
+    def __enter__(self) -> Connection:
+        self.connection = self.projector.views.engine.connect()
+        return self.connection
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+        self.projector.close()
+
+
+def test_tasks_are_shown_by_state_at_the_end_of_each_step(cell, tmp_path):
+    cell.host()
+    cell.accept("a", instances=3)
+    cell.ms += 20 * SECOND_MS
+    cell.run("a", (0, 1))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("lifecycle", RunsAvailable(**runs("a", (0, 1))))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("lifecycle", ended("a", (0,), Outcome.SUCCEEDED))
+    with Folded(cell, tmp_path) as views:
+        found = cell_series(views, START - 10_000, START + 50_000)
+    assert (found.times[0], found.step_ms, len(found.times)) == (START - 10_000, 10_000, 6)
+    assert found.tasks["queued"] == [None, 3, 3, 1, 1, 1]
+    assert found.tasks["ordered"] == [None, 0, 0, 2, 0, 0]
+    assert found.tasks["running"] == [None, 0, 0, 0, 2, 1]
+    assert found.ended["succeeded"] == [0, 0, 0, 0, 0, 1]
+    assert found.oldest_wait_ms == [None, 10_000, 20_000, 30_000, 40_000, 50_000]
+    assert found.events["paceline.jobs"] == [0, 1, 0, 0, 0, 0]
+
+
+def test_rounds_decisions_and_lag_are_counted_for_each_machine(cell, tmp_path):
+    cell.accept("a")
+    with Folded(cell, tmp_path) as views:
+        found = cell_series(views, START, START + 20_000).machines
+    assert (found["lifecycle"].rounds, found["lifecycle"].decisions) == ([1, 0], [2, 0])
+    assert (found["lifecycle"].lag_ms, found["sla"].lag_ms) == ([0, None], [None, None])
+
+
+def test_old_steps_are_coarse_and_new_ones_fine(cell, tmp_path):
+    for _ in range(3 * 24):
+        cell.accept(f"j{cell.ms}")
+        cell.ms += HOUR * SECOND_MS
+    with Folded(cell, tmp_path) as views:
+        new = cell_series(views, cell.ms - HOUR * SECOND_MS, cell.ms)
+        old = cell_series(views, START, START + HOUR * SECOND_MS, 3_600)
+        count = views.exec_driver_sql("SELECT min(step) FROM series WHERE step_s = 10 AND topic = 4").scalar_one()
+    assert new.tasks["queued"][0] == 3 * 24
+    assert (new.step_ms, old.step_ms) == (10_000, 300_000)
+    assert cell.ms // 1000 - count < DAY + 3 * HOUR
