@@ -14,6 +14,7 @@ from events.bounds import INT_MAX
 from events.cell_settings import Settings
 from events.codes import Code, TaskState
 from events.columns import I64, ints, longs
+from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.jobs import OverridesUploaded
@@ -78,7 +79,7 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 18
+    logic: ClassVar[int] = 19
     state: ClassVar[int] = 14
     conversions: ClassVar[Conversions] = {}
 
@@ -383,6 +384,7 @@ class Lifecycle:
         row = self.jobs[event.job_id]
         if row.base != base:
             self.orders.moved(row.base, row.instances)
+        self._stateful.wait_their_turn(row.base + instance_change(event).added)
         if row.kind == DAEMON:
             self.daemons.instances_changed(event)
         self.updates.touch(event.job_id)  # it may wait for one to leave that it adds anew

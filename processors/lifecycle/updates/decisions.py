@@ -279,13 +279,14 @@ class UpdateDecisions:
         found = next_instances(self._pending(job_id), state, missing, free)
         row = self._jobs.table[job_id]
         if len(found.added):
-            yield addition(job_id, row, version, found.added, cause)
+            added = addition(job_id, row, version, found.added, cause)
+            yield added
         taken = np.sort(np.concatenate(found))
         if len(taken):
             yield InstancesTaken(job_id=job_id, number=update.number, **ranges(taken), cause=cause)
         if len(found.removed) and version.max_unavailable is not None:
             yield InstancesWanted(job_id=job_id, wanted=False, **ranges(found.removed), cause=cause)
-        if len(found.added) and not row.gated:
+        if len(found.added) and not added.waits:
             yield first_queued(job_id, row, found.added)
 
     def _removals(self, limit: int) -> list[Event]:

@@ -7,6 +7,7 @@ from events.records.lifecycle import GangsQueued, InstancesChanged
 from events.records.parts import Cause
 from processors.lifecycle.instance_ranges import stretches
 from processors.lifecycle.rows import JobRow
+from processors.lifecycle.stateful import STATEFUL
 from processors.lifecycle.updates.rows import VersionRow
 from processors.lifecycle.updates.versions import asks_of, task_shape
 
@@ -24,7 +25,7 @@ def addition(job_id: str, row: JobRow, version: VersionRow, added: I64, cause: C
         shapes=tuple(map(task_shape, version.asks)),
         instances=max(row.instances, int(added[-1]) + 1),
         first_run=row.run_floor + 1,
-        waits=row.gated,
+        waits=row.gated or row.kind == STATEFUL,
         cause=cause,
     )
 
