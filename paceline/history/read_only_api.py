@@ -57,7 +57,7 @@ def serve(data: Path, listen: str) -> None:
     body = {"cell": stretch.cell, "listen": address, "log": what, "machines": _standings(views)}
     token = prepare(data)
     app = create_app(views, log, token=token, listen=address, cell_info=lambda: body)
-    add_ui(app, {stretch.cell: app.state.context}, token)
+    add_ui(app, {stretch.cell: app.state.context}, None)
     app.add_middleware(ReadOnly, what=what)
     file = data / FILE
     file.write_text(json.dumps({"pid": os.getpid(), "listen": address}))

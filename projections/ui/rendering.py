@@ -76,9 +76,12 @@ def html(template: str, values: Mapping[str, Any]) -> str:
     return environment().get_template(template).render(values)
 
 
-def answer(request: Request, text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An HTML answer, compressed where the browser takes that."""
-    content, more = text.encode(), dict(headers or {})
+def answer(
+    request: Request, text: str | bytes, status: int = 200, kind: str = "text/html; charset=utf-8", **more: str
+) -> Response:
+    """An answer, compressed where the browser takes that; `more` are headers."""
+    content = text.encode() if isinstance(text, str) else text
+    headers = HEADERS | {name.replace("_", "-"): value for name, value in more.items()}
     if len(content) > SMALL and "gzip" in request.headers.get("accept-encoding", ""):
-        content, more["Content-Encoding"] = gzip.compress(content, 3, mtime=0), "gzip"
-    return Response(content, status, HEADERS | more, "text/html; charset=utf-8")
+        content, headers["Content-Encoding"] = gzip.compress(content, 3, mtime=0), "gzip"
+    return Response(content, status, headers, kind)

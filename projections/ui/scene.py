@@ -1,6 +1,6 @@
-"""What a page is, and what it is rendered from."""
+"""What a page is, and what it is rendered from; what its forms do."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ from starlette.datastructures import QueryParams
 
 from projections.api.all_cells import Cells, OpenCell
 from projections.api.context import Context
+from projections.ui.sessions import Form
 
 Contexts = Mapping[int, Context]
 
@@ -33,12 +34,53 @@ class Scene(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page: its path below /ui, as routes of Starlette have it; its template; what that shows, from a scene; the
-    entry of the menu that it belongs to. `load` raises a `Problem` where there is nothing to show.
+    entry of the menu that it belongs to. `load` raises a `Problem` where there is nothing to show. One that only asks
+    for what a form needs is `for_writing`: it leads to the sign-in first, and isn't shown in the past.
     """
 
     path: str
     template: str
     load: Callable[[Scene], dict[str, Any]]
+    section: str
+    for_writing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What a script of a page asks for: a path below /ui, and what it answers with, as JSON; bytes are JSON already."""
+
+    path: str
+    load: Callable[[Scene], Any]
+
+
+class Sent(NamedTuple):
+    """A form of somebody who is signed in: parts of the path, and its fields."""
+
+    contexts: Contexts
+    path: Mapping[str, str]
+    form: Form
+
+    def field(self, name: str) -> str:
+        """The only value of a field, empty where there is none."""
+        return self.form.get(name, [""])[-1]
+
+
+class Shown(NamedTuple):
+    """An answer to a form: a template and what it shows."""
+
+    template: str
+    values: dict[str, Any]
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a form does: the path below /ui that it is sent to, and what then happens: an answer to show, or the address
+    of a page to go to. The session and the CSRF token are checked before. Raises a `Problem` where it is refused.
+    """
+
+    path: str
+    carry_out: Callable[[Sent], Awaitable[Shown | str]]
     section: str
 
 

@@ -15,8 +15,11 @@ from starlette.responses import Response
 
 from projections.api.problems import Problem
 
-COOKIE = "paceline_session"
-LASTS_S = 12 * 3600
+SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
+"""Where a token is taken, and where a session ends, below /ui."""
+COOKIE = "paceline_session_"
+"""With what follows from the token: a browser sends the cookies of one host to all its ports."""
+SESSION_S = 12 * 3600
 FORM_BYTES_MAX = 256 * 1024
 FIELDS_MAX = 2000
 
@@ -37,10 +40,11 @@ class Sessions:
     def __init__(self, token: str) -> None:
         self._token = token.encode()
         self._key = hmac.new(self._token, b"sessions of the pages", sha256).digest()
+        self._cookie = COOKIE + self._proof("cookie")[:12]
 
     def of(self, request: Request) -> Session | None:
         """The session of a request; None where it has none that holds."""
-        expiry, _, rest = request.cookies.get(COOKIE, "").partition(".")
+        expiry, _, rest = request.cookies.get(self._cookie, "").partition(".")
         nonce, _, proof = rest.partition(".")
         if not expiry.isascii() or not expiry.isdecimal() or len(expiry) > 12 or int(expiry) < time.time():
             return None
@@ -52,15 +56,15 @@ class Sessions:
         """Gives the browser a session, if the token is right."""
         if not hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token):
             return False
-        text = f"{int(time.time()) + LASTS_S}.{secrets.token_urlsafe(18)}"
+        text = f"{int(time.time()) + SESSION_S}.{secrets.token_urlsafe(18)}"
         response.set_cookie(
-            COOKIE, f"{text}.{self._proof(text)}", max_age=LASTS_S, path="/ui", httponly=True, samesite="strict"
+            self._cookie, f"{text}.{self._proof(text)}", max_age=SESSION_S, path="/ui", httponly=True, samesite="strict"
         )
         return True
 
     def sign_out(self, response: Response) -> None:
         """Takes the session from the browser."""
-        response.delete_cookie(COOKIE, path="/ui", httponly=True, samesite="strict")
+        response.delete_cookie(self._cookie, path="/ui", httponly=True, samesite="strict")
 
     async def form(self, request: Request) -> Form:
         """The fields of a form that a signed-in page has sent. Raises a problem where there is no session, or the form
