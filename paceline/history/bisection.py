@@ -11,7 +11,7 @@ from events.records.rounds import RoundCommitted
 from events.rounds import Delivered, follow
 from events.topics import ALL, rounds_of
 from paceline.client.errors import PacelineError
-from paceline.history.log_cut import CutLog
+from paceline.moments.log_cut import CutLog
 from paceline.simulate.scenario.assertions import Assertion, CellState, Observation
 from paceline.simulate.world.log_summary import HostSnapshot, LogSummary
 from processors.machine import Machine

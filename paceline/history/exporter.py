@@ -13,8 +13,8 @@ from events.log.port import Log
 from events.topics import ALL, rounds_of
 from paceline.client.errors import PacelineError
 from paceline.history.history_file import FORMAT, FileRecord, of_record, write
-from paceline.history.log_cut import CutLog, before, closed, write_time
 from paceline.history.start_state import VIEWS
+from paceline.moments.log_cut import CutLog, before, closed, write_time
 from processors.machine import Machine
 from processors.runtime.replay import Replay
 from processors.runtime.snapshots import inputs

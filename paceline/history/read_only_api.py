@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
@@ -13,10 +12,12 @@ from events.topics import ALL
 from hostagent.server import Server
 from paceline.client.cell_file import FILE
 from paceline.history.importer import info, open_history
-from paceline.history.log_cut import write_time
 from paceline.history.views_at import views_at
+from paceline.moments.log_cut import write_time
 from paceline.output import note
 from paceline.services.data_folder import prepare
+from paceline.services.past import CellFolder, moments_of
+from paceline.services.settings import UpSettings
 from paceline.services.startup import listening, process_labels
 from projections.api.app import create_app
 from projections.api.guards import READS
@@ -46,8 +47,9 @@ class ReadOnly:
         await self._app(scope, receive, send)
 
 
-def serve(data: Path, listen: str) -> None:
-    """Serves the stretch in a folder until it is told to end."""
+def serve(settings: UpSettings) -> None:
+    """Serves the stretch in a data folder until it is told to end."""
+    data, listen = settings.data, settings.listen
     socket_ = listening(listen)
     stretch = info(data)
     log = open_history(data)
@@ -56,7 +58,8 @@ def serve(data: Path, listen: str) -> None:
     address = process_labels(socket_, listen)
     body = {"cell": stretch.cell, "listen": address, "log": what, "machines": _standings(views)}
     token = prepare(data)
-    app = create_app(views, log, token=token, listen=address, cell_info=lambda: body)
+    moments = moments_of(settings, {stretch.cell: CellFolder(log, data, stretch.from_ms)})
+    app = create_app(views, log, token=token, listen=address, cell_info=lambda: body, moments=moments)
     add_ui(app, {stretch.cell: app.state.context}, None)
     app.add_middleware(ReadOnly, what=what)
     file = data / FILE
@@ -73,6 +76,7 @@ def serve(data: Path, listen: str) -> None:
         server.run([socket_])
     finally:
         file.unlink(missing_ok=True)
+        moments.close()
         log.close()
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from events.log.port import Log
 from paceline.client.errors import PacelineError
-from paceline.history.log_cut import CutLog
 from paceline.history.start_state import FOLDER, VIEWS
+from paceline.moments.log_cut import CutLog
 from projections.views.projector import Projector
 from projections.views.reader import Views
 

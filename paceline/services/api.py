@@ -10,8 +10,10 @@ from sqlalchemy import select
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import cells as count_cells
 from hostagent.gateway.remote_output import RemoteOutput
+from paceline.moments.source import CellMoments
 from paceline.services.health_pages import waiting
 from paceline.services.http_serving import LateApp, serve
+from paceline.services.past import CellFolder, moments_of
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, begin, folder_of
 from projections.api.app import create_app
@@ -32,6 +34,7 @@ class Api:
         self._start = start
         self._apps: dict[int, Any] = {}
         self._logs: list[KafkaLog] = []
+        self._moments: CellMoments | None = None
         self._cells = range(count_cells(settings.kafka, settings.kafka_options))
         self.app = LateApp(waiting(self._health, self._why))
 
@@ -47,7 +50,9 @@ class Api:
                 if stop.wait(LOOK_S):
                     return
             self._apps[cell] = self._app(cell, views)
-        app = create_cells_app(self._apps)
+        folders = {log.cell: CellFolder(log, folder_of(self._settings, log.cell)) for log in self._logs}
+        self._moments = moments_of(self._settings, folders)
+        app = create_cells_app(self._apps, self._moments)
         add_ui(app, {cell: each.state.context for cell, each in self._apps.items()}, self._start.token)
         self.app.app = app
         self._start.say(None, f"serves cells {', '.join(map(str, self._cells))}")
@@ -56,6 +61,8 @@ class Api:
     def close(self) -> None:
         """Gives back the logs."""
         with ExitStack() as closing:
+            if self._moments is not None:
+                closing.callback(self._moments.close)
             for log in self._logs:
                 closing.callback(log.close)
 

@@ -91,6 +91,15 @@ class ServicePart(SettingsTable):
     gateways: tuple[str, ...] = ()
 
 
+class ViewsPart(SettingsTable):
+    """`[views]`, views of the past. `make_s`: seconds that making them may take; `made_mib`: space for those that were
+    made.
+    """
+
+    make_s: float = Field(default=120, gt=0)
+    made_mib: int = Field(default=4096, ge=1)
+
+
 class LogsPart(SettingsTable):
     """`[logs]`, what processes write to stderr about themselves."""
 
@@ -124,6 +133,7 @@ class Settings(BaseSettings):
     agent: AgentPart = AgentPart()
     service: ServicePart = ServicePart()
     logs: LogsPart = LogsPart()
+    views: ViewsPart = ViewsPart()
 
     @classmethod
     def settings_customise_sources(
@@ -138,7 +148,13 @@ class Settings(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, cls.toml)
 
 
-TABLES: dict[str, type[BaseModel]] = {"up": UpPart, "agent": AgentPart, "service": ServicePart, "logs": LogsPart}
+TABLES: dict[str, type[BaseModel]] = {
+    "up": UpPart,
+    "agent": AgentPart,
+    "service": ServicePart,
+    "logs": LogsPart,
+    "views": ViewsPart,
+}
 
 
 class UpSettings(SettingsTable):
@@ -152,7 +168,9 @@ class UpSettings(SettingsTable):
     cell: int
     kafka_options: dict[str, str] = {}
     schema_registry_url: str = ""
+    archive: str = ""
     host: AgentPart = AgentPart()
+    views: ViewsPart = ViewsPart()
 
 
 class Origin(NamedTuple):
@@ -251,7 +269,9 @@ def for_up(settings: Settings) -> UpSettings:
         cell=settings.cell,
         kafka_options=settings.kafka_options,
         schema_registry_url=settings.schema_registry_url,
+        archive=settings.archive,
         host=settings.agent,
+        views=settings.views,
     )
 
 

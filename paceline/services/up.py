@@ -31,6 +31,7 @@ from paceline.output import note
 from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, lock, prepare
 from paceline.services.host_settings import host_settings
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
+from paceline.services.past import CellFolder, moments_of
 from paceline.services.startup import instance_of, listening, retry_until_reachable
 from paceline.services.waiting_pages import WaitingPages
 from processors.cell_machines import machines
@@ -106,6 +107,7 @@ class Up:
             self._server_thread.join(timeout=5)
             with ExitStack() as closing:
                 closing.callback(self._lock.close)
+                closing.callback(self._moments.close)
                 closing.callback((self._data / "cell.json").unlink, missing_ok=True)
                 for log in (self.log, *self._other_logs):
                     closing.callback(log.close)
@@ -205,6 +207,7 @@ class Up:
         from projections.api.app import create_app
         from projections.ui.app import add_ui
 
+        self._moments = moments_of(self._settings, {self.log.cell: CellFolder(self.log, self._data)})
         app = create_app(
             self.projector.views,
             self.log,
@@ -214,6 +217,7 @@ class Up:
             cell_info=self._cell_info,
             task_log=functools.partial(read_output, self._gateway),
             others=self._other_logs,
+            moments=self._moments,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token)
         return app

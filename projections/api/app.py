@@ -1,6 +1,6 @@
 """The FastAPI app of a cell."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -11,10 +11,12 @@ from events.settings_spec import CellSpec
 from events.spec import JobSpec
 from paceline.client.proof import Proving
 from projections.api import hosts, jobs, pool_views, pools, settings, stream, system, throttled, volumes
+from projections.api.as_of import AsOf, describe
 from projections.api.context import Context, TaskLog, own_cell
 from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
+from projections.api.moments import Moments, MomentSource
 from projections.api.problems import PROBLEMS
 from projections.views.reader import Views
 
@@ -40,37 +42,61 @@ def create_app(
     task_log: TaskLog | None = None,
     streams_max: int = STREAMS_MAX,
     others: Sequence[Log] = (),
+    moments: MomentSource | None = None,
 ) -> FastAPI:
     """The app over the views of a cell.
 
     `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
-    agents, `task_log` asks a host for output, `others` are the logs of the other cells, which are told of pools.
+    agents, `task_log` asks a host for output, `others` are the logs of the other cells, which are told of pools,
+    `moments` makes views of the past.
     Handlers run in threads of their own beside the components of the cell.
     """
-    app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
     context = Context(views, log, LossCheckedLog(views, log), cell_info, task_log, streams_max, list(others))
+    app = app_over(context, {"token": token, "listen": listen}, gateway)
+    add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
+    return app
+
+
+def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | None = None) -> FastAPI:
+    """The app over a context, of the present or of a moment; `guards`: what `Guards` gets."""
+    app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
-    app.state.guards = {"token": token, "listen": listen}
+    app.state.guards = guards
     app.include_router(system.probes(), responses=PROBLEMS)
     for part in (jobs, throttled, pools, pool_views, hosts, volumes, settings, stream, system):
         app.include_router(part.routes(context), dependencies=[Depends(own_cell)], responses=PROBLEMS)
     if gateway is not None:
         app.include_router(gateway)
     install(app)
-    app.add_middleware(Guards, **app.state.guards)
-    app.add_middleware(Proving, token=token)
-    _describe_bodies(app)
+    _describe(app)
     return app
 
 
-def _describe_bodies(app: FastAPI) -> None:
-    """Puts the specs into the description: handlers take bodies as they come, to tell all problems by pointer."""
+def add_past(
+    app: FastAPI,
+    contexts: Mapping[int, Context],
+    source: MomentSource | None,
+    app_of: Callable[[Mapping[int, Context]], FastAPI],
+) -> None:
+    """Lets an app answer requests with `?at=` by the app that `app_of` makes over contexts of that moment."""
+    app.state.moments = Moments(contexts, source)
+    guards = app.state.guards
+    app.add_middleware(AsOf, moments=app.state.moments, app_of=app_of, token=guards["token"])
+    app.add_middleware(Guards, **guards)
+    app.add_middleware(Proving, token=guards["token"])
+
+
+def _describe(app: FastAPI) -> None:
+    """Puts into the description what handlers don't show: specs, which they take as they come, to tell all problems by
+    pointer, and the moment, which is found before them.
+    """
     plain = app.openapi
 
     def described() -> dict[str, Any]:
         fresh = app.openapi_schema is None
         schema = plain()
         if fresh:
+            describe(schema["paths"])
             parts = schema.setdefault("components", {}).setdefault("schemas", {})
             for path, method, model in _BODIES:
                 spec = model.model_json_schema(ref_template=_REF)

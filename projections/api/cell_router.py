@@ -18,9 +18,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from events.codes import Code
 from projections.api import all_cells
+from projections.api.app import add_past, app_over
 from projections.api.context import Context, client_of, of_cell, spread
 from projections.api.errors import install
-from projections.api.guards import Guards
+from projections.api.moments import MomentSource
 from projections.api.problems import Problem, wrong_cell
 from projections.queries import entities, pool_tree
 from projections.views.jobs import REJECTED
@@ -29,20 +30,33 @@ ABSENT, REMOVED, PRESENT = range(3)
 """What a cell knows of an object; the highest wins."""
 
 
-def create_cells_app(apps: Mapping[int, FastAPI]) -> FastAPI:
+def create_cells_app(apps: Mapping[int, FastAPI], moments: MomentSource | None = None) -> FastAPI:
     """The app over the apps of cells, each made by `create_app` with the same token and address. What a cell decides
-    of pools goes to the logs of the others.
+    of pools goes to the logs of the others; `moments` makes views of the past.
     """
     contexts: dict[int, Context] = {cell: apps[cell].state.context for cell in sorted(apps)}
     for cell, context in contexts.items():
         with_log = {cell, *(facts.cell for facts in context.others)}
         context.others.extend(other.facts for number, other in contexts.items() if number not in with_log)
         context.beside.extend(other for number, other in contexts.items() if number != cell)
+    guards = next(iter(apps.values())).state.guards
+    app = _app_over(apps, contexts, guards)
+
+    def past(then: Mapping[int, Context]) -> FastAPI:
+        for cell, context in then.items():
+            context.beside.extend(other for number, other in then.items() if number != cell)
+        return _app_over({cell: app_over(context, guards) for cell, context in then.items()}, then, guards)
+
+    add_past(app, contexts, moments, past)
+    return app
+
+
+def _app_over(apps: Mapping[int, FastAPI], contexts: Mapping[int, Context], guards: Mapping[str, str]) -> FastAPI:
     app = FastAPI(title="Paceline", version="1", openapi_url=None)
+    app.state.guards = guards
     app.include_router(all_cells.routes(contexts))
     app.mount("/", Router(apps, contexts))
     install(app)
-    app.add_middleware(Guards, **next(iter(apps.values())).state.guards)
     return app
 
 

@@ -25,6 +25,16 @@ def _pointer(loc: Sequence[Any]) -> str:
     return "".join(f"/{part}" for part in (loc[1:] if loc[0] == "body" else loc))
 
 
+def log_problem(error: LogError) -> Problem:
+    """The problem that the log could not do something."""
+    if isinstance(error, LogUnavailable):
+        return Problem(503, "LOG_UNAVAILABLE", str(error), headers={"Retry-After": "1"})
+    if isinstance(error, AppendUnknown):
+        detail = f"{error} What was sent may stand in the log all the same: look, or send it again under its id."
+        return Problem(503, "OUTCOME_UNKNOWN", detail, headers={"Retry-After": "1"})
+    return Problem(500, "LOG_FAULT", str(error))
+
+
 def install(app: FastAPI) -> None:
     """Makes every error of an app a problem."""
 
@@ -47,12 +57,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(LogError)
     async def log(_: Request, error: LogError) -> Response:
-        if isinstance(error, LogUnavailable):
-            return Problem(503, "LOG_UNAVAILABLE", str(error), headers={"Retry-After": "1"}).response()
-        if isinstance(error, AppendUnknown):
-            detail = f"{error} What was sent may stand in the log all the same: look, or send it again under its id."
-            return Problem(503, "OUTCOME_UNKNOWN", detail, headers={"Retry-After": "1"}).response()
-        return Problem(500, "LOG_FAULT", str(error)).response()
+        return log_problem(error).response()
 
     @app.exception_handler(ViewsAway)
     async def views(_: Request, error: ViewsAway) -> Response:

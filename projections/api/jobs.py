@@ -2,6 +2,7 @@
 `job_versions.py`.
 """
 
+import time
 from collections.abc import Collection
 from typing import Annotated, Any, NamedTuple
 
@@ -24,7 +25,7 @@ from projections.queries import entities, pool_tree
 from projections.queries import tasks as task_queries
 from projections.queries.job_list import JobFilter, page_text
 from projections.queries.versions import submission
-from projections.record_json import whole
+from projections.record_json import at, whole
 from projections.views.jobs import REJECTED
 
 JOB_STATES = ("SUBMITTED", *JobState, REJECTED)
@@ -220,7 +221,9 @@ def _tasks(router: APIRouter, context: Context) -> None:
         offset: Annotated[int, Query(ge=0, le=LONG_MAX)] = 0,
         limit: Annotated[int, Query(ge=1, le=LOG_BYTES_MAX)] = 64 * 1024,
     ) -> Response:
-        """A piece of a run's output. The headers Log-Offset, Log-Next-Offset and Log-Ended say where to go on."""
+        """A piece of a run's output as its host has it now, at the time in the header Output-As-Of. The headers
+        Log-Offset, Log-Next-Offset and Log-Ended say where to go on.
+        """
 
         def find(connection: Connection) -> tuple[int, str | None]:
             row = find_job(connection, job_id)
@@ -243,6 +246,7 @@ def _tasks(router: APIRouter, context: Context) -> None:
             "Log-Offset": str(piece.offset),
             "Log-Next-Offset": str(piece.next_offset),
             "Log-Ended": str(int(piece.ended)),
+            "Output-As-Of": str(at(time.time_ns() // 1_000_000)),
             "X-Content-Type-Options": "nosniff",
         }
         return Response(piece.data, 200, headers, media_type="application/octet-stream")

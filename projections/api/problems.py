@@ -22,6 +22,7 @@ class Problem(Exception):
         position: str | None = None,
         headers: Mapping[str, str] | None = None,
         cell: int | None = None,
+        progress: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -31,6 +32,8 @@ class Problem(Exception):
         self.position = position
         self.headers = dict(headers or {})
         self.cell = cell
+        self.progress = progress
+        """How much of a work is done that the answer has to wait for, and of how much."""
 
     def response(self) -> Response:
         """The answer."""
@@ -47,6 +50,8 @@ class Problem(Exception):
             body["position"] = self.position
         if self.cell is not None:
             body["cell"] = self.cell
+        if self.progress is not None:
+            body["done"], body["of"] = self.progress
         text = json.dumps(body)  # in ASCII: what is quoted may hold halves of characters
         return Response(text, self.status, self.headers, media_type="application/problem+json")
 
@@ -58,7 +63,7 @@ PROBLEM_SCHEMA = {
     "required": ["type", "title", "status", "code", "detail"],
     "properties": {
         **dict.fromkeys(("type", "title", "code", "detail", "position"), _TEXT),
-        **dict.fromkeys(("status", "cell"), _NUMBER),
+        **dict.fromkeys(("status", "cell", "done", "of"), _NUMBER),
         "errors": {"type": "array", "items": _FAULT},
     },
 }

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -16,6 +16,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from events.log.port import LogError
+from projections.api.as_of import in_the_making
+from projections.api.context import client_of
+from projections.api.moments import Asker, Making, Moments
 from projections.api.problems import Problem
 from projections.ui import assets, rendering
 from projections.ui.pages import jobs
@@ -36,6 +39,8 @@ MENU = (
     ("Operations", "/operations"),
 )
 IN_THE_PAST = "Off in the past. Go back to live to change anything."
+MAKING_S = 0.5
+"""So long a page waits for a moment before it shows how far its making is."""
 READ_ONLY = "Off: this history can be looked at, and takes no commands."
 
 
@@ -43,8 +48,16 @@ def add_ui(app: FastAPI, contexts: Contexts, token: str | None) -> None:
     """Serves the pages under /ui/ of an app over those cells; / leads there. `token` signs in; None: nothing can be
     changed.
     """
-    ui = Ui(contexts, token)
+    ui = Ui(contexts, token, app.state.moments)
     app.router.routes[0:0] = [Mount("/ui", ui.app()), Route("/", _lead)]
+
+
+class Then(NamedTuple):
+    """The cells that a page shows, and their time; `at`: the moment as it is written, empty in the present."""
+
+    contexts: Contexts
+    now_ms: int
+    at: str = ""
 
 
 async def _lead(_: Request) -> Response:
@@ -54,8 +67,9 @@ async def _lead(_: Request) -> Response:
 class Ui:
     """The pages over some cells."""
 
-    def __init__(self, contexts: Contexts, token: str | None) -> None:
+    def __init__(self, contexts: Contexts, token: str | None, moments: Moments) -> None:
         self.contexts = contexts
+        self._moments = moments
         self.sessions = Sessions(token) if token else None
 
     def app(self) -> Starlette:
@@ -80,23 +94,45 @@ class Ui:
                     raise Problem(409, "READ_ONLY", off)
                 if self._session(request) is None:
                     return RedirectResponse(self._sign_in_first(request), 303)
-            return rendering.answer(request, await run_in_threadpool(self._html, request, page))
+            then = await self._then(request)
+            if isinstance(then, Making):
+                values = self.frame(request, page.section) | {
+                    "done": then.done,
+                    "of": then.of,
+                    "as_of": then.moment.at_ms,
+                }
+                return rendering.answer(request, rendering.html("making.html", values), 202, Refresh="1")
+            return rendering.answer(request, await run_in_threadpool(self._html, request, page, then))
 
         return show
 
-    def _html(self, request: Request, page: Page) -> str:
-        with opened(self.contexts, request.path_params, request.query_params, int(time.time() * 1000)) as scene:
+    async def _then(self, request: Request) -> Then | Making:
+        """What is looked at: the present, or the moment that `at` names, or how far its making is. Raises a problem."""
+        at = request.query_params.get("at")
+        if at is None:
+            return Then(self.contexts, int(time.time() * 1000))
+        asker = Asker(client_of(request), self._session(request) is not None)
+        found = await self._moments.wait(at, asker, MAKING_S)
+        if isinstance(found, Making):
+            return found
+        return Then(found.contexts, found.moment.at_ms, found.moment.text)
+
+    def _html(self, request: Request, page: Page, then: Then) -> str:
+        with opened(then.contexts, request.path_params, request.query_params, then.now_ms, then.at) as scene:
             return rendering.html(page.template, self.frame(request, page.section) | page.load(scene))
 
     def _gives(self, data: Data) -> Any:
-        def load(request: Request) -> bytes:
-            with opened(self.contexts, request.path_params, request.query_params, int(time.time() * 1000)) as scene:
+        def load(request: Request, then: Then) -> bytes:
+            with opened(then.contexts, request.path_params, request.query_params, then.now_ms, then.at) as scene:
                 found = data.load(scene)
             return found if isinstance(found, bytes) else orjson.dumps(found)
 
         async def give(request: Request) -> Response:
             try:
-                text = await run_in_threadpool(load, request)
+                then = await self._then(request)
+                if isinstance(then, Making):
+                    return in_the_making(then).response()
+                text = await run_in_threadpool(load, request, then)
             except Problem as problem:
                 return problem.response()
             return rendering.answer(request, text, kind="application/json")

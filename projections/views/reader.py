@@ -113,6 +113,12 @@ def folded(connection: Connection) -> dict[str, int]:
     return dict(rows_as_text(connection, _POSITIONS))
 
 
+def chains_of(connection: Connection) -> list[tuple[str, int, int]]:
+    """Machine, epoch and last round of each machine."""
+    chains = tables.chains.c
+    return [tuple(row) for row in connection.execute(select(chains.machine, chains.epoch, chains.round))]
+
+
 def rows_as_text(connection: Connection, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
     """The rows of a query in text, without what SQLAlchemy adds to each: for what every answer or a long list asks."""
     found: Iterator[tuple[Any, ...]] = connection.connection.cursor().execute(query, values)

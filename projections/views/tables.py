@@ -3,6 +3,7 @@
 The file is a fold of the log and may be deleted at any time; one of another format is deleted on opening.
 """
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     MetaData,
+    QueuePool,
     Table,
     Text,
     create_engine,
@@ -120,6 +122,16 @@ def attach(path: Path) -> Engine | None:
         return engine
     engine.dispose()
     return None
+
+
+def open_made(path: Path) -> Engine:
+    """An engine over a file that is whole and that nobody writes to any more. It may be removed while it is read."""
+    address = f"{path.absolute().as_uri()}?immutable=1"
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(address, uri=True, check_same_thread=False)
+
+    return create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=4, max_overflow=28)
 
 
 def _engine(path: Path) -> Engine:

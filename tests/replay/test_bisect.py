@@ -9,7 +9,7 @@ from events.records.hosts import HostSilent
 from events.records.jobs import JobStopRequested
 from events.topics import ALL
 from paceline.history.bisection import HistorySearch, find_first
-from paceline.history.log_cut import before, closed
+from paceline.moments.log_cut import before, closed
 from paceline.simulate.scenario.expectations import parse
 from processors.cell_machines import machines
 from processors.runtime.replay import replay

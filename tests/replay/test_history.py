@@ -24,9 +24,9 @@ from paceline.cli.main import run
 from paceline.client.errors import PacelineError
 from paceline.history.exporter import export
 from paceline.history.importer import import_history, info, open_history
-from paceline.history.log_cut import CutLog, before, closed, first_at, read_time, up_to
 from paceline.history.start_state import start_of
 from paceline.history.views_at import views_at
+from paceline.moments.log_cut import CutLog, before, closed, first_at, read_time, up_to
 from processors.cell_machines import machines
 from processors.runtime.store import RocksStore
 from processors.state.table import RowChange

@@ -78,9 +78,9 @@ def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, An
     """The explanation at a position."""
     from paceline.client.errors import PacelineError
     from paceline.history.importer import history_in
-    from paceline.history.log_cut import closed, read_position, up_to, write_time
     from paceline.history.open_log import open_log
     from paceline.history.views_at import NoSuchJob, views_at
+    from paceline.moments.log_cut import closed, read_position, up_to, write_time
     from projections.queries import entities
 
     topic, offset = read_position(position)

@@ -36,8 +36,8 @@ def export(file: Path, data: Path | None, config: Path | None, log: dict[str, An
     from paceline.client.errors import PacelineError
     from paceline.history import exporter as exporting
     from paceline.history.importer import history_in
-    from paceline.history.log_cut import read_time, write_time
     from paceline.history.open_log import open_log
+    from paceline.moments.log_cut import read_time, write_time
     from paceline.services.settings import load
     from processors.cell_machines import machines
 
@@ -63,7 +63,7 @@ def export(file: Path, data: Path | None, config: Path | None, log: dict[str, An
 def import_(file: Path, data: Path) -> None:
     """Import an exported log range into a folder, read-only."""
     from paceline.history.importer import import_history
-    from paceline.history.log_cut import write_time
+    from paceline.moments.log_cut import write_time
 
     result = import_history(file, data)
     span = f"{write_time(result.from_ms)} to {write_time(result.to_ms)}"
@@ -106,7 +106,7 @@ def bisect(
     preempted tasks, start at the beginning of the log or of the range in FILE. Exits with 1 if there is no such round.
     """
     from paceline.history.importer import imported_history
-    from paceline.history.log_cut import read_time
+    from paceline.moments.log_cut import read_time
     from paceline.services.settings import load
     from paceline.simulate.scenario.assertions import Malformed
     from paceline.simulate.scenario.expectations import parse
@@ -142,7 +142,7 @@ def _find_first(settings: Any, expected: Any, must_hold: bool | None, since_ms: 
 
 
 def _body(result: "FirstRound") -> dict[str, Any]:
-    from paceline.history.log_cut import write_time
+    from paceline.moments.log_cut import write_time
 
     return {
         "found": True,

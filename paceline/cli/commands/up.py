@@ -83,5 +83,5 @@ def _show(history: Path | None, settings: "UpSettings") -> int:
     from paceline.history.read_only_api import serve
 
     with imported_history(history, settings.data) as data:
-        serve(data or settings.data, settings.listen)
+        serve(settings.model_copy(update={"data": data or settings.data}))
     return 0

@@ -1,0 +1,162 @@
+"""Finds where the topics of each cell ended at a moment."""
+
+import time
+from collections.abc import Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from events.acceptance import ROUND, RoundKey, parse
+from events.log.port import Log, LogRecord
+from events.topics import ALL, rounds_of
+from paceline.moments.log_cut import before, closed, write_time
+from paceline.moments.moment_text import AtPosition, AtRound, AtTime, BadMoment, read_moment
+from projections.api.moments import Moment
+from projections.api.problems import Problem, wrong_cell
+
+KEPT_MAX = 256
+"""Moments that are remembered; the past doesn't change."""
+STRAYS_MAX = 100
+"""So far after the place where a round should be it is looked for: late rounds of other processes may lie there."""
+
+
+class Past(NamedTuple):
+    """What there is of a cell: its log behind its archive, and the time that it begins at where that isn't the log's,
+    in milliseconds since 1970.
+    """
+
+    log: Log
+    since_ms: int = 0
+
+
+class Resolver:
+    """Resolves texts for the cells of one server."""
+
+    def __init__(self, cells: Mapping[int, Past]) -> None:
+        self._cells = cells
+        self._known: dict[str, Moment] = {}
+
+    def resolve(self, text: str) -> Moment:
+        """The moment that a text names. Raises a problem."""
+        known = self._known.get(text)
+        if known is None:
+            known = self._found(text)
+            if len(self._known) >= KEPT_MAX:
+                self._known.clear()
+            self._known[text] = known
+        return known
+
+    def _found(self, text: str) -> Moment:
+        try:
+            asked = read_moment(text)
+        except BadMoment as error:
+            raise Problem(400, "BAD_MOMENT", str(error), [("/query/at", "no moment")]) from error
+        if isinstance(asked, AtTime):
+            return self._at_time(asked.ms)
+        cell = self._cell_of(asked.cell, text)
+        if isinstance(asked, AtRound):
+            where, record = f"{asked.machine}/round/{asked.number}", self._round(cell, asked)
+        else:
+            where, record = f"{asked.topic}:{asked.offset}", self._record(cell, asked)
+        where = (
+            f"{asked.machine}/round/{asked.number}" if isinstance(asked, AtRound) else f"{asked.topic}:{asked.offset}"
+        )
+        ends = self._ends(record.at_ms)
+        own = {**ends[cell], record.topic: record.offset + 1}
+        ends[cell] = closed(self._cells[cell].log, own)
+        return Moment(f"{cell}/{where}", record.at_ms, ends)
+
+    def _at_time(self, ms: int) -> Moment:
+        now = time.time_ns() // 1_000_000
+        if ms > now:
+            detail = f"{write_time(ms)} is in the future: it is {write_time(now)}"
+            raise Problem(400, "FUTURE_MOMENT", detail, [("/query/at", "in the future")])
+        return Moment(write_time(ms), ms, self._ends(ms))
+
+    def _ends(self, ms: int) -> dict[int, dict[str, int]]:
+        """Where all topics ended after a millisecond. Raises a problem where no cell has anything of that time."""
+        ends = {cell: closed(past.log, before(past.log, ms + 1)) for cell, past in self._cells.items()}
+        if not any(self._begun(past, ends[cell], ms) for cell, past in self._cells.items()):
+            raise self._too_early(ms)
+        return ends
+
+    @staticmethod
+    def _begun(past: Past, ends: Mapping[str, int], ms: int) -> bool:
+        if past.since_ms:
+            return ms >= past.since_ms
+        return any(end > past.log.bounds(topic)[0] for topic, end in ends.items())
+
+    def _too_early(self, ms: int) -> Problem:
+        cells = self._cells.values()
+        gone = any(past.since_ms or any(past.log.bounds(topic.name)[0] for topic in ALL) for past in cells)
+        begins = min(filter(None, map(_first_ms, cells)), default=0)
+        what = f"the log begins at {write_time(begins)}" if begins else "there is no record yet"
+        if gone:
+            return Problem(410, "GONE", f"{what}; what was at {write_time(ms)} is no longer there")
+        return Problem(404, "NO_SUCH_MOMENT", f"{what}: there was nothing at {write_time(ms)}")
+
+    def _cell_of(self, cell: int | None, text: str) -> int:
+        if cell is None and len(self._cells) > 1:
+            listed = ", ".join(map(str, self._cells))
+            detail = f"say of which cell {text} is, as in {next(iter(self._cells))}/{text}; this server serves {listed}"
+            raise Problem(400, "BAD_MOMENT", detail, [("/query/at", "no cell")])
+        if cell is not None and cell not in self._cells:
+            raise wrong_cell(text, cell, list(self._cells))
+        return next(iter(self._cells)) if cell is None else cell
+
+    def _record(self, cell: int, asked: AtPosition) -> LogRecord:
+        start, end = self._cells[cell].log.bounds(asked.topic)
+        if asked.offset < start:
+            detail = f"{asked.topic} of cell {cell} starts at {start}: {asked.offset} is no longer there"
+            raise Problem(410, "GONE", detail)
+        record = next(self._cells[cell].log.scan(asked.topic, asked.offset), None) if asked.offset < end else None
+        if record is None:
+            last = f"its last record is {asked.topic}:{end - 1}" if end > start else "it has no records yet"
+            raise Problem(404, "NO_SUCH_MOMENT", f"there is no {asked.topic}:{asked.offset} in cell {cell}; {last}")
+        return record
+
+    def _round(self, cell: int, asked: AtRound) -> LogRecord:
+        """The record of a round: round numbers grow along the topic."""
+        log, topic = self._cells[cell].log, rounds_of(asked.machine)
+        start, end = log.bounds(topic)
+        low, high = start, end
+        while low < high:
+            middle = (low + high) // 2
+            record = next(log.scan(topic, middle), None)
+            key = parse(record.key) if record is not None else None
+            if record is not None and (key is None or _before(key, asked.number)):
+                low = record.offset + 1
+            else:
+                high = middle
+        near = islice(log.scan(topic, low), STRAYS_MAX) if low < end else ()
+        found = [(key.epoch, each) for each in near if (key := parse(each.key)) and _is(key, asked.number)]
+        if found:
+            return max(found, key=lambda pair: pair[0])[1]
+        if start and asked.number < min(_numbers(log, topic, start), default=0):
+            raise Problem(410, "GONE", f"{topic} of cell {cell} begins after round {asked.number}")
+        last = max(_numbers(log, topic, max(start, end - STRAYS_MAX)), default=0)
+        what = f"its last round is {last}" if last else "it has decided nothing yet"
+        raise Problem(404, "NO_SUCH_MOMENT", f"{asked.machine} of cell {cell} has no round {asked.number}; {what}")
+
+
+def _numbers(log: Log, topic: str, start: int) -> list[int]:
+    """Numbers of the rounds that stand in a topic near an offset."""
+    keys = (parse(record.key) for record in islice(log.scan(topic, start), STRAYS_MAX))
+    return [key.round for key in keys if key is not None and key.kind == ROUND]
+
+
+def _first_ms(past: Past) -> int:
+    """The time that a cell begins at; 0: there is nothing yet."""
+    if past.since_ms:
+        return past.since_ms
+    bounds = {topic.name: past.log.bounds(topic.name) for topic in ALL}
+    firsts = (next(past.log.scan(name, start)) for name, (start, end) in bounds.items() if end > start)
+    return min((record.at_ms for record in firsts), default=0)
+
+
+def _before(key: RoundKey, number: int) -> bool:
+    """Whether a claim or round stands before the round of a number; a claim names the last round before it."""
+    return key.round < number
+
+
+def _is(key: RoundKey, number: int) -> bool:
+    return key.kind == ROUND and key.round == number

@@ -1,0 +1,86 @@
+"""Moments of the cells of a server, and their views: what the API gets as `MomentSource`."""
+
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from events.log.port import Log
+from paceline.moments.log_cut import CutLog
+from paceline.moments.order import LogAddress, Order, Progress
+from paceline.moments.resolver import Past, Resolver
+from paceline.moments.view_maker import MakerLimits, ViewMaker
+from projections.api.moments import Asker, Making, Moment, PastCell
+from projections.views import tables
+from projections.views.reader import Views
+
+COMMAND = [sys.executable, "-m", "paceline.history.make_views"]
+OPEN_MAX = 16
+"""Views that are open at once."""
+
+
+class CellPast(NamedTuple):
+    """What the past of a cell is made of: its log behind its archive, where another process opens that, the folder that
+    the views of the cell are in, and when it begins where that isn't the log's start.
+    """
+
+    log: Log
+    address: LogAddress
+    folder: Path
+    since_ms: int = 0
+
+
+class CellMoments:
+    """See `MomentSource`."""
+
+    def __init__(self, cells: Mapping[int, CellPast], limits: MakerLimits, command: list[str] = COMMAND) -> None:
+        self._cells = cells
+        self._resolver = Resolver({cell: Past(each.log, each.since_ms) for cell, each in cells.items()})
+        self._makers = {cell: _maker(each, limits, command) for cell, each in cells.items()}
+        self._lock = threading.Lock()
+        self._open: dict[Path, PastCell] = {}
+
+    def resolve(self, text: str) -> Moment:
+        """See `MomentSource.resolve`."""
+        return self._resolver.resolve(text)
+
+    def look(self, moment: Moment, asker: Asker) -> Mapping[int, PastCell] | Making:
+        """See `MomentSource.look`."""
+        ready: dict[int, PastCell] = {}
+        waits: list[Progress] = []
+        for cell, ends in moment.ends.items():
+            found = self._makers[cell].ask(ends, asker)
+            if isinstance(found, Progress):
+                waits.append(found)
+            else:
+                ready[cell] = self._opened(found, ends, cell)
+        if waits:
+            return Making(moment, sum(each.done for each in waits), sum(each.of for each in waits))
+        return ready
+
+    def close(self) -> None:
+        """Ends what is being made, and removes what was."""
+        for maker in self._makers.values():
+            maker.close()
+        for past in self._open.values():
+            past.views.engine.dispose()
+
+    def _opened(self, path: Path, ends: Mapping[str, int], cell: int) -> PastCell:
+        with self._lock:
+            past = self._open.pop(path, None)
+            if past is None:
+                past = PastCell(Views(tables.open_made(path)), CutLog(self._cells[cell].log, ends))
+            self._open[path] = past
+            while len(self._open) > OPEN_MAX:
+                self._open.pop(next(iter(self._open))).views.engine.dispose()
+            return past
+
+
+def _maker(past: CellPast, limits: MakerLimits, command: list[str]) -> ViewMaker:
+    def order(ends: Mapping[str, int], target: Path) -> bytes:
+        return msgspec.json.encode(Order(past.address, dict(ends), str(target), str(past.folder)))
+
+    return ViewMaker(past.folder, command, order, limits)

@@ -1,0 +1,248 @@
+"""Has views of moments of one cell made: by a process of its own, one at a time, kept in a folder within bounds.
+
+Who wants views asks again and again; what nobody has asked for lately is given up. Readers without the token share a
+budget of time, so they can't keep a core of the machine busy.
+"""
+
+import os
+import secrets
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from events.file_locks import hold
+from paceline.moments.order import Progress
+from projections.api.moments import Asker
+from projections.api.problems import Problem
+
+FOLDER = "moments"
+LEASE_S = 10.0
+"""So long views stay wanted after somebody has asked for them."""
+WANTED_MAX = 16
+WANTED_OF_CLIENT_MAX = 3
+"""Views that wait or are made at once; of one address."""
+BUDGET_S = 60.0
+BUDGET_SHARE = 0.25
+"""Time for making views that readers without the token have at once, and how fast it comes back."""
+KEPT_MAX = 32
+
+
+@dataclass(frozen=True)
+class MakerLimits:
+    """`make_s`: how long the making of views may take; `kept_bytes`: of all that are kept."""
+
+    make_s: float
+    kept_bytes: int
+
+
+@dataclass
+class Wish:
+    """Views that are wanted."""
+
+    target: Path
+    ends: Mapping[str, int]
+    asker: Asker
+    wanted_until: float
+    done: int = 0
+    of: int = 0
+    error: str = ""
+    ended: bool = False
+
+
+class ViewMaker:
+    """See above. `command` starts the process that gets the order on its standard input, from `order(ends, target)`,
+    and tells on its output how far it is, see `paceline.history.make_views`. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        command: list[str],
+        order: Callable[[Mapping[str, int], Path], bytes],
+        limits: MakerLimits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._command, self._order, self._limits, self._clock = command, order, limits, clock
+        self._folder, self._held = _own_folder(folder / FOLDER)
+        self._changed = threading.Condition()
+        self._wishes: dict[Path, Wish] = {}
+        self._worker: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+        self._budget, self._budget_at = BUDGET_S, clock()
+
+    def ask(self, ends: Mapping[str, int], asker: Asker) -> Path | Progress:
+        """The file of the views at those ends; while they are made, how far that is. Raises a problem."""
+        target = self._folder / f"{_digest(ends)}.sqlite"
+        with self._changed:
+            if target.exists():
+                os.utime(target)
+                return target
+            wish = self._wishes.get(target)
+            if wish is None:
+                self._check_room(asker)
+                wish = self._wishes[target] = Wish(target, ends, asker, self._clock() + LEASE_S)
+                self._start()
+            if wish.error:  # until its lease ends; who asks after that has them made again
+                raise Problem(503, "MOMENT_FAILED", wish.error, headers={"Retry-After": "10"})
+            wish.wanted_until = self._clock() + LEASE_S
+            if asker.trusted:
+                wish.asker = asker
+            return Progress(wish.done, wish.of)
+
+    def close(self) -> None:
+        """Ends the process at work, and removes what was made."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            if self._process is not None:
+                self._process.kill()
+        if self._worker is not None:
+            self._worker.join()
+        self._held.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _check_room(self, asker: Asker) -> None:
+        self._forget()
+        open_ = [wish for wish in self._wishes.values() if not wish.ended]
+        if sum(wish.asker.client == asker.client for wish in open_) >= WANTED_OF_CLIENT_MAX:
+            whose = f"for {asker.client or 'this client'}"
+            detail = f"views of {WANTED_OF_CLIENT_MAX} moments are being made {whose}; ask again when one is there"
+            raise Problem(429, "TOO_MANY_MOMENTS", detail, headers={"Retry-After": "5"})
+        if len(open_) >= WANTED_MAX:
+            detail = f"views of {WANTED_MAX} moments are being made; ask again when one is there"
+            raise Problem(503, "TOO_MANY_MOMENTS", detail, headers={"Retry-After": "5"})
+        if not asker.trusted and self._budget_left() <= 0:
+            detail = "readers without the token have used the time for making views of the past; ask later, or with it"
+            raise Problem(503, "TOO_MANY_MOMENTS", detail, headers={"Retry-After": "30"})
+
+    def _budget_left(self) -> float:
+        now = self._clock()
+        self._budget = min(BUDGET_S, self._budget + (now - self._budget_at) * BUDGET_SHARE)
+        self._budget_at = now
+        return self._budget
+
+    def _forget(self) -> None:
+        """Drops what nobody wants any more."""
+        now = self._clock()
+        for target, wish in list(self._wishes.items()):
+            if wish.wanted_until < now:
+                del self._wishes[target]
+
+    def _start(self) -> None:
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="moments", daemon=True)
+            self._worker.start()
+        self._changed.notify_all()
+
+    def _work(self) -> None:
+        while (wish := self._next()) is not None:
+            started = self._clock()
+            try:
+                self._make(wish, started)
+            except Exception as error:  # whatever it is, whoever waits must hear of it
+                wish.error = f"the views could not be made: {error}"
+            with self._changed:
+                wish.ended = True
+                if not wish.asker.trusted:
+                    self._budget = self._budget_left() - (self._clock() - started)
+                if not wish.error:  # made, or given up
+                    self._wishes.pop(wish.target, None)
+                self._tidy(wish.target)
+
+    def _next(self) -> Wish | None:
+        """The next views to make, the oldest wish first; None: this maker is closed."""
+        with self._changed:
+            while not self._closed:
+                self._forget()
+                for wish in self._wishes.values():
+                    if not wish.ended:
+                        return wish
+                self._changed.wait(None if not self._wishes else LEASE_S)
+            return None
+
+    def _make(self, wish: Wish, started: float) -> None:
+        part = wish.target.with_suffix(".part")
+        with self._changed:
+            if self._closed:
+                return
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
+        process = self._process
+        watch = threading.Thread(target=self._watch, args=(process, wish, started), daemon=True)
+        watch.start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        last = b""
+        try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(self._order(wish.ends, part) + b"\n")
+                process.stdin.flush()  # it stays open: its end tells that this process is gone
+            for line in process.stdout:
+                last = line.strip() or last
+                with suppress(msgspec.DecodeError):
+                    progress = msgspec.json.decode(line, type=Progress)
+                    wish.done, wish.of = progress.done, progress.of
+        finally:
+            process.kill()
+            code = process.wait()
+            with suppress(OSError):
+                process.stdin.close()
+            process.stdout.close()
+            watch.join()
+            self._process = None
+        if code == 0:
+            part.replace(wish.target)
+        elif not wish.error and self._clock() <= wish.wanted_until:
+            wish.error = f"the views could not be made: {last.decode(errors='replace')[:300] or f'exit code {code}'}"
+
+    def _watch(self, process: subprocess.Popen[bytes], wish: Wish, started: float) -> None:
+        """Ends the process when nobody wants its views any more, or it takes too long."""
+        while process.poll() is None:
+            now = self._clock()
+            if now - started > self._limits.make_s:
+                wish.error = (
+                    f"making these views took longer than {self._limits.make_s:g} s, after {wish.done} of {wish.of} "
+                    "records; raise views.make_s, or keep copies of views more often with views.copy_every"
+                )
+                process.kill()
+            elif wish.wanted_until < now:
+                process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+
+    def _tidy(self, newest: Path) -> None:
+        """Removes what is left of a making, and the views that were not asked for longest beyond the bounds."""
+        for part in self._folder.glob("*.part*"):
+            part.unlink(missing_ok=True)
+        files = sorted(self._folder.glob("*.sqlite"), key=lambda file: file.stat().st_mtime, reverse=True)
+        size = 0
+        for number, file in enumerate(files):
+            size += file.stat().st_size
+            if file != newest and (number >= KEPT_MAX or size > self._limits.kept_bytes):
+                file.unlink(missing_ok=True)
+
+
+def _digest(ends: Mapping[str, int]) -> str:
+    text = ",".join(f"{topic}:{ends[topic]}" for topic in sorted(ends))
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _own_folder(parent: Path) -> tuple[Path, IO[str]]:
+    """A folder for this process alone; those of processes that are gone are removed."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for other in parent.iterdir():
+        with suppress(OSError), hold(other / "lock"):
+            shutil.rmtree(other, ignore_errors=True)
+    folder = parent / f"{os.getpid()}-{secrets.token_hex(4)}"
+    folder.mkdir()
+    return folder, hold(folder / "lock")

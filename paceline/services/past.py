@@ -1,0 +1,40 @@
+"""The past of cells, as the settings of a server have it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from events.log.port import Log
+from paceline.moments.order import LogAddress
+from paceline.moments.source import CellMoments, CellPast
+from paceline.moments.view_maker import MakerLimits
+from paceline.services.cell_log import with_archive
+from paceline.services.settings import Settings, UpSettings
+
+MIB = 1 << 20
+
+
+class CellFolder(NamedTuple):
+    """The log of a cell, and the folder that holds its views; `since_ms`: when history begins that was imported."""
+
+    log: Log
+    folder: Path
+    since_ms: int = 0
+
+
+def moments_of(settings: Settings | UpSettings, cells: Mapping[int, CellFolder]) -> CellMoments:
+    """Makes views of the past of some cells."""
+
+    def past(cell: int, each: CellFolder) -> CellPast:
+        address = LogAddress(
+            str(settings.data),
+            cell,
+            settings.kafka,
+            settings.kafka_options,
+            settings.schema_registry_url,
+            settings.archive,
+        )
+        return CellPast(with_archive(each.log, settings.archive), address, each.folder, each.since_ms)
+
+    limits = MakerLimits(settings.views.make_s, settings.views.made_mib * MIB)
+    return CellMoments({cell: past(cell, each) for cell, each in cells.items()}, limits)
