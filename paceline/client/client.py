@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx2
 
 from paceline.client.api_requests import PAGE, error_of, json_body, new_id, path_of
+from paceline.client.cause_models import Causes
 from paceline.client.jobs import JobRequests
 from paceline.client.lines import Lines
 from paceline.client.models import (
@@ -113,6 +114,10 @@ class Client(JobRequests):
     def round(self, machine: str, number: int) -> dict[str, Any]:
         """A round of a machine, decoded."""
         return self._get(path_of("rounds", machine, str(number)))
+
+    def causes(self, subject: str) -> Causes:
+        """What led to the record at a position, or to what a job's headline says."""
+        return cast(Causes, self._get(path_of("causes", *subject.split("/"))))
 
     def events(self, after: str | None = None) -> Iterator[StreamEvent]:
         """The stream of events, from now or after the event with that id; ends when the cell ends it."""

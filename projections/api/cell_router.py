@@ -93,14 +93,18 @@ class Router:
     async def _find(self, request: Request) -> int:
         """The cell of what a path names; the first where it says nothing."""
         match request.scope["path"].split("/")[1:]:
-            case ["v1", "jobs", job_id, *_]:
+            case ["v1", "causes", cell, _, *_] if cell.isdecimal() and len(cell) < 10:
+                return int(cell)
+            case ["v1", "jobs", job_id, *_] | ["v1", "causes", job_id] if ":" not in job_id:
                 return await self._cell_with(lambda connection: _job(connection, job_id))
             case ["v1", "hosts", host_id, *_]:
                 return await self._cell_with(lambda connection: _host(connection, host_id))
             case ["v1", "pools" | "queues" | "entitlements", *parts]:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
-            case ["v1", "events"] | ["v1", "rounds", *_] | ["v1", "cell", "settings"] if len(self._contexts) > 1:
+            case ["v1", "events"] | ["v1", "rounds" | "causes", *_] | ["v1", "cell", "settings"] if (
+                len(self._contexts) > 1
+            ):
                 listed = ", ".join(map(str, self._contexts))
                 raise Problem(422, "CELL_NEEDED", f"say which cell with ?cell=N; this server serves {listed}")
         return self._first

@@ -10,12 +10,12 @@ from projections.queries.story_parts import NAMED, Line, Part, job, joined
 from projections.views.job_history import details
 
 
-def line_of(event: Event, kinds: Kinds) -> Line:
-    """The sentence about a record; of one about many jobs it tells the first."""
+def line_of(event: Event, kinds: Kinds, about: str = "") -> Line:
+    """The sentence about a record; of one about many jobs it tells the first, or that which it is to be `about`."""
     name = type(event).__name__
     if name in story_cell.SENTENCES:
         return tuple(story_cell.sentence(event, kinds))
-    told = details(event)
+    told = sorted(details(event), key=lambda each: each[0] != about)
     lines: list[Sequence[Part]] = [
         [job(job_id), ": ", *story_jobs.line_of(name, detail)] for job_id, detail in told[:NAMED]
     ]

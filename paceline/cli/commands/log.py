@@ -22,6 +22,7 @@ from paceline.cli.commands.common import (
 from paceline.cli.commands.log_archive import archive
 from paceline.cli.commands.log_history import bisect, export, import_
 from paceline.cli.commands.log_verify import verify
+from paceline.cli.commands.log_why import why
 from paceline.output import Column, TableOptions, say, show, table, when, words
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ POLL_S = 0.5
 
 @click.group()
 def log() -> None:
-    """Follow, verify, bisect and archive the log."""
+    """Follow, explain, verify, bisect and archive the log."""
 
 
-for command in (verify, archive, export, import_, bisect):
+for command in (verify, why, archive, export, import_, bisect):
     log.add_command(command)
 
 

@@ -1,0 +1,34 @@
+"""The answer to why something was decided, as it stands on the wire."""
+
+from typing import Any, TypedDict
+
+
+class CauseLink(TypedDict):
+    """A link to what led to a record. `link`: cause, run or entity, how it is known; without a `position` it is a
+    deadline, the time `at`.
+    """
+
+    position: str | None
+    at: str | None
+    link: str
+    recorded: bool
+
+
+class CauseRecord(TypedDict):
+    """A fact or a decision, and what led to it; `event` is null where the record can't be read any more."""
+
+    position: str | None
+    at: str | None
+    event: str | None
+    text: str
+    run: dict[str, Any] | None
+    causes: list[CauseLink]
+
+
+class Causes(TypedDict):
+    """What led to the records at `starts`; `whole`: nothing was left out."""
+
+    of: str
+    starts: list[str]
+    records: list[CauseRecord]
+    whole: bool

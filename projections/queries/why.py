@@ -1,0 +1,175 @@
+"""Why something was decided, as the API and the pages show it: the records that led to it and the links between them,
+each record with its sentence.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from events.codes import ENDED_JOBS
+from events.log.port import Log
+from events.records.base import Event
+from events.records.parts import Cause
+from events.records.rounds import RoundCommitted
+from events.resources import Kinds
+from events.topics import ALL
+from projections.queries import entities, story
+from projections.queries.cause_index import ViewIndex
+from projections.queries.causes import NOTHING, Causes, Link
+from projections.queries.log_places import Place, write_place
+from projections.queries.named_runs import Run
+from projections.queries.resources import kinds_of
+from projections.queries.story_parts import Line, text_of
+from projections.record_json import at
+from projections.views import tables
+from projections.views.jobs import REJECTED
+from projections.views.rows import JobRow
+
+Json = dict[str, Any]
+RECORDS_MAX = 200
+"""Records of a chain; what leads to more of them isn't followed."""
+RUNS_MAX = 20
+"""Runs of one decision that are followed."""
+STARTS_MAX = 20
+"""Decisions of one round that are followed."""
+LOOKED_AT_MAX = 1000
+_WAITS = ("GangsHeld", "GangsUnplaced", "GangsReturned")
+_QUEUED = ("GangsQueued", "GangsAdmitted", "TasksPlaced")
+_RUNS = ("RunsEnded", "RunsStopping", "RunsOrdered")
+
+
+class Start(NamedTuple):
+    """A record that is to be explained, for a run where one is meant."""
+
+    place: Cause
+    run: Run | None = None
+
+
+class Record(NamedTuple):
+    """A record of a chain, and the links to what led to it."""
+
+    place: Cause
+    event: Event | None
+    """None: it can't be read any more, or it is a deadline."""
+    at_ms: int
+    run: Run | None
+    line: Line
+    links: list[Link]
+
+
+class Chain(NamedTuple):
+    """The records, those asked for first, then always what led to one of them; `whole`: nothing was left out."""
+
+    starts: list[Start]
+    records: list[Record]
+    whole: bool
+
+
+def chain(connection: Connection, log: Log, starts: Sequence[Start]) -> Chain:
+    """What led to some records."""
+    index = ViewIndex(connection, log)
+    causes, kinds = Causes(index, RUNS_MAX), kinds_of(connection)
+    waiting, known, records = list(starts), {each.place for each in starts}, []
+    for start in waiting:
+        links = causes.links(start.place, start.run)
+        records.append(_record(index, causes, start, links, kinds))
+        for link in links:
+            if link.cause not in known and len(known) < RECORDS_MAX:
+                known.add(link.cause)
+                waiting.append(Start(link.cause, link.run or start.run))
+    return Chain(list(starts), records, all(link.cause in known for each in records for link in each.links))
+
+
+def _record(index: ViewIndex, causes: Causes, start: Start, links: list[Link], kinds: Kinds) -> Record:
+    place, run = start
+    location = causes.location(place)
+    event = index.event(location) if location else None
+    at_ms = index.record(*location[:2])[0] if location else place.due_ms
+    if event is not None:
+        line = story.line_of(event, kinds, run[0] if run else "")
+    elif place.topic or place.machine:
+        line = ("it can't be read any more",)
+    else:
+        line = ("this time had come",)
+    return Record(place, event, at_ms, run, line, links)
+
+
+def starts_at(connection: Connection, log: Log, place: Place) -> list[Start]:
+    """The fact or the decisions at a position; empty: there is nothing."""
+    offset = place.number if place.topic else entities.round_offset(connection, place.machine, place.number)
+    if offset is None:
+        return []
+    topic = place.topic or f"paceline.{place.machine}"
+    event = ViewIndex(connection, log).record(topic, offset)[1]
+    if event is None or isinstance(event, RoundCommitted) != bool(place.machine):
+        return []
+    if not isinstance(event, RoundCommitted):
+        return [Start(Cause(topic=topic, offset=offset))]
+    indexes = range(len(event.decisions)) if place.decision is None else range(place.decision, place.decision + 1)
+    found = [index for index in indexes if index < len(event.decisions)][:STARTS_MAX]
+    return [Start(Cause(machine=event.machine, round=event.round, index=index)) for index in found]
+
+
+def starts_of(connection: Connection, row: JobRow) -> list[Start]:
+    """The decision behind the headline of a job: why it waits, or what became of its runs last."""
+    if row.state == REJECTED:
+        order: tuple[tuple[str, ...], ...] = (("JobRejected",),)
+    elif row.queued and row.state not in ENDED_JOBS:
+        order = (_WAITS, _QUEUED)
+    else:
+        order = (_RUNS, ("JobChanged", "JobAccepted", "JobSubmitted"))
+    code = (entities.explanation(connection, row)["headline"] or {}).get("code")
+    for events in order:
+        found = list(_told(connection, row.job_id, events))
+        best = next((start for start, said in found if said == code), found[0][0] if found else None)
+        if best is not None:
+            return [best]
+    return []
+
+
+def _told(connection: Connection, job_id: str, events: Sequence[str]) -> Iterator[tuple[Start, str]]:
+    """The last records of some kinds that told a job something, and their codes; the newest first."""
+    lines = tables.history.c
+    query = select(lines.topic, lines.offset, lines.place, lines.round, lines.detail)
+    query = query.where(lines.job_id == job_id, lines.event.in_(events))
+    query = query.order_by(*(column.desc() for column in (lines.at_ms, lines.depth, lines.topic, lines.offset)))
+    for rank, offset, place, number, text in connection.execute(query.limit(LOOKED_AT_MAX)):
+        topic, detail = ALL[rank], msgspec.json.decode(text)
+        run = (job_id, detail["instance"], detail["run"]) if "run" in detail and "instance" in detail else None
+        position = Cause(topic=topic.name, offset=offset)
+        if topic.machine:
+            position = Cause(machine=topic.machine, round=number, index=place)
+        yield Start(position, run), detail.get("code", "")
+
+
+def chain_json(found: Chain) -> Json:
+    """A chain as JSON has it."""
+    return {
+        "starts": [write_place(each.place) for each in found.starts],
+        "records": [_json(each) for each in found.records],
+        "whole": found.whole,
+    }
+
+
+def _json(record: Record) -> Json:
+    """A record as JSON has it. A link is `recorded` where the decision carries the position, or both name the run."""
+    job_id, instance, run = record.run or ("", 0, 0)
+    return {
+        "position": write_place(record.place) or None,
+        "at": at(record.at_ms),
+        "event": type(record.event).__name__ if record.event else None,
+        "text": text_of(record.line),
+        "run": {"job_id": job_id, "instance": instance, "run": run} if record.run else None,
+        "causes": [
+            {
+                "position": write_place(link.cause) or None,
+                "at": at(link.cause.due_ms) if link.cause.due_ms else None,
+                "link": link.kind,
+                "recorded": link.kind != "entity",
+            }
+            for link in record.links
+            if link.cause != NOTHING
+        ],
+    }
