@@ -190,6 +190,8 @@ class Cache:
         self.run_reports = Lines(tables.run_reports, rows.RunReportRow)
         self.past_runs = Lines(tables.past_runs, rows.PastRunRow)
         self.series = Lines(tables.series, series_rows.SeriesRow)
+        self.pool_numbers = Rows(tables.pool_numbers, series_rows.PoolNumberRow)
+        self.pool_tasks = Rows(tables.pool_tasks, series_rows.PoolTasksRow)
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
         self._all: tuple[Rows[Any] | Lines[Any] | Blocks, ...] = tuple(

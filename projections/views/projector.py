@@ -271,6 +271,7 @@ class Projector:
             self._jobs.fact(moment, event, value)
         elif moment.topic == POOLS.name:
             self._pools.fact(moment, event, value)
+            self._series.fact(event)
         elif moment.topic == HOSTS.name:
             self._hosts.fact(moment, event)
         elif moment.topic == TASKS.name:
@@ -316,6 +317,7 @@ class Projector:
         mentions.record(self._cache, moment, event)
         self._reasons.decision(moment, event)
         self._preemptions.decision(moment, event)
+        self._series.decision(event)
         if isinstance(event, JobsForgotten):
             self._leaving.forgotten(event, self._chains["lifecycle"].inputs)
         elif moment.machine == "lifecycle":

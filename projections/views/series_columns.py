@@ -93,9 +93,18 @@ class Columns:
                 self._write(step)
                 step.clear()
 
+    @property
+    def second(self) -> int:
+        """The second in which the open step of the finest resolution began."""
+        return self._second
+
     def level(self, name: str) -> int:
         """How high a level stands."""
         return self._levels.get(name, 0)
+
+    def names(self, prefix: str) -> list[str]:
+        """The names of the levels that begin so, without that."""
+        return [name.removeprefix(prefix) for name in self._levels if name.startswith(prefix)]
 
     def set(self, name: str, value: int) -> None:
         """A level stands so high from now on."""

@@ -42,6 +42,44 @@ class SeriesRow(msgspec.Struct):
     data: bytes
 
 
+POOLS_IN_PART = 64
+"""Pools of neighbouring numbers share the rows of a part, the first of which is part 1."""
+SHARES = ("entitlement", "demand", "allocation", "placed")
+"""What entitlement says of a pool, for each resource."""
+TASKS_OF_POOL = ("queued", "live")
+"""How many tasks of a pool wait in the queue, and how many have a host."""
+
+
+class PoolNumberRow(msgspec.Struct):
+    """The number of a pool in the series, owned by the topic of pools; it stays when the pool is removed. The root has
+    0 and no row.
+    """
+
+    path: str
+    number: int
+
+
+class PoolTasksRow(msgspec.Struct):
+    """Tasks of a pool and of those below it, owned by lifecycle."""
+
+    path: str
+    queued: int = 0
+    live: int = 0
+
+
+class PoolStep(msgspec.Struct, array_like=True):
+    """The columns of some pools at the end of a step. `gone` are the numbers of those that were removed in it; of
+    `numbers` the first `changed` had changes in it. `values` are those of one pool after another: of entitlement, each
+    of `SHARES` for each of `names`; of lifecycle, one for each of `names`.
+    """
+
+    names: list[str]
+    gone: list[int]
+    changed: int
+    numbers: list[int]
+    values: list[int]
+
+
 class CellStep(msgspec.Struct, array_like=True):
     """The columns of the cell in a step: what stood at its end, how often something happened in it, and the largest
     that something was.

@@ -1,14 +1,17 @@
-"""The series of tasks by state; lifecycle's. Tasks of jobs that are over count no more."""
+"""The series of tasks by state, of the cell and of pools; lifecycle's. Tasks of jobs that are over count no more."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from sqlalchemy import Connection, select
 
-from events.codes import ENDED_TASKS, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, TaskState
 from events.columns import I32, I64, counted
 from projections.views import tables
 from projections.views.blocks import BLOCK, Blocks, unpack
 from projections.views.cache import TASK_COLUMNS
 from projections.views.named_tasks import COUNTS, STATES, NamedTasks
+from projections.views.pool_series import PoolTaskSeries
 from projections.views.rows import JobRow
 from projections.views.series_columns import Columns
 
@@ -20,8 +23,9 @@ OLDEST = "oldest_s"
 class TaskSeries:
     """See above."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, pools: PoolTaskSeries) -> None:
         self._columns = columns
+        self._pools = pools
         self._queued: dict[int, int] = {}
         """How many tasks are queued, by the second since which they are."""
 
@@ -42,11 +46,13 @@ class TaskSeries:
         """Tasks have other states; `counts`: how many more there are by job and state, `since`: when they got the
         state that they had before.
         """
-        if any(job.ended_ms for job in named.jobs):
-            open_ = np.array([not job.ended_ms for job in named.jobs])
+        jobs = named.jobs
+        if any(job.ended_ms for job in jobs):
+            open_ = np.array([not job.ended_ms for job in jobs])
             mine = open_[named.job]
             counts, before, after, since = counts[open_], before[mine], after[mine], since[mine]
-        self._add(counts.sum(axis=0).tolist())
+            jobs = [job for job in jobs if not job.ended_ms]
+        self._add(jobs, counts)
         left, came = before == TaskState.QUEUED, after == TaskState.QUEUED
         changed = left != came
         if changed.any():
@@ -56,23 +62,32 @@ class TaskSeries:
 
     def job_over(self, job: JobRow, tasks: Blocks) -> None:
         """A job is over: whatever the states of its tasks, they count no more."""
-        counts = [0] * STATES
+        counts = np.zeros((1, STATES), dtype=np.int64)
         for state in OPEN:
-            counts[state] = -getattr(job, COUNTS[state])
-        self._add(counts)
+            counts[0, state] = -getattr(job, COUNTS[state])
+        self._add([job], counts)
         if job.queued:
             places = tasks.place(job.base + np.arange(job.instances))
             self._note(tasks["state_s"][places[tasks["state"][places] == TaskState.QUEUED]], -1)
             self._set_oldest()
 
-    def _add(self, counts: list[int]) -> None:
+    def _add(self, jobs: Sequence[JobRow], counts: I64) -> None:
+        sums = counts.sum(axis=0).tolist()
         for state in OPEN:
-            if counts[state]:
+            if sums[state]:
                 name = state.name.lower()
-                self._columns.set(name, self._columns.level(name) + counts[state])
+                self._columns.set(name, self._columns.level(name) + sums[state])
         for state in ENDED_TASKS:
-            if counts[state] > 0:
-                self._columns.count(state.name.lower(), counts[state])
+            if sums[state] > 0:
+                self._columns.count(state.name.lower(), sums[state])
+        pools: dict[str, tuple[int, int]] = {}
+        live = counts[:, LIVE_TASKS].sum(axis=1).tolist()
+        for job, *more in zip(jobs, counts[:, TaskState.QUEUED].tolist(), live, strict=True):
+            before = pools.get(job.pool, (0, 0))
+            pools[job.pool] = before[0] + more[0], before[1] + more[1]
+        for path, (queued, live) in pools.items():
+            if queued or live:
+                self._pools.add(path, queued, live)
 
     def _note(self, since: I32, sign: int) -> None:
         seconds, tasks = counted(since)

@@ -7,7 +7,8 @@ import msgspec
 
 from events.codec import decode, encode
 from events.codes import Outcome
-from events.columns import pack_ints
+from events.columns import pack_ints, pack_longs
+from events.records.entitlement import EntitlementsSet, PoolAnswered
 from events.records.jobs import JobActionRequested, JobStopRequested, JobUpdateRequested
 from events.records.lifecycle import (
     CommandAnswered,
@@ -20,6 +21,8 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.records.parts import Cause, UpdatePolicy
+from events.records.placement import CapacityChanged
+from events.records.pools import PoolDefined, PoolRemoved
 from events.records.tasks import RunsReported
 from tests.machines import instances_changed
 from tests.projections.cell import Cell, admitted, ended, held, job, preempted, queued, ranked, runs
@@ -59,6 +62,9 @@ class LogSummary:
                     self.ask_update,
                     self.update,
                     self.update,
+                    self.define,
+                    self.share,
+                    self.share,
                 ]
             )(step)
 
@@ -76,6 +82,25 @@ class LogSummary:
             self.jobs[job_id] = list(range(size))
             said = self.cell.accept(job_id, at, first_run=step + 1, instances=size, retries={"max": 1})
             self.queued |= {(job_id, instance): (step + 1, said) for instance in range(size)}
+
+    def define(self, step: int) -> None:
+        """A pool comes, or goes; the machine may say so later."""
+        path = self.random.choice(["/p", "/q", "/q/r"])
+        kind = PoolRemoved if self.random.random() < 0.2 else PoolDefined
+        at = self.cell.fact(kind(path=path, command_id="c"))
+        if self.random.random() < 0.8:
+            self.cell.decide("entitlement", PoolAnswered(path=path, pools_offset=at, command_id="c", code="DONE"))
+
+    def share(self, step: int) -> None:
+        """Entitlement says what pools may use, placement what there is."""
+        paths = self.random.sample(["/", "/p", "/q", "/q/r", "/never"], 2)
+        amounts = {
+            kind: pack_longs([self.random.randrange(100_000) for _ in range(4)])
+            for kind in ("entitlement", "demand", "allocation", "placed")
+        }
+        names = self.random.choice([("cpu", "memory"), ("cpu", "gpu")])
+        self.cell.decide("entitlement", EntitlementsSet(pools=tuple(paths), resources=names, **amounts))
+        self.cell.decide("placement", CapacityChanged(capacity={names[1]: step}, hosts=step, version=step))
 
     def poison(self, step: int) -> None:
         self.cell.put(self.random.choice(["paceline.jobs", "paceline.hosts", "paceline.sla"]), b"poison")

@@ -4,7 +4,11 @@ import pytest
 from sqlalchemy import Connection
 
 from events.codes import Outcome
+from events.columns import pack_longs
+from events.records.entitlement import EntitlementsSet, PoolAnswered
 from events.records.lifecycle import RunsAvailable
+from events.records.pools import PoolDefined, PoolRemoved
+from projections.queries.pool_series import pool_series
 from projections.queries.series import cell_series
 from projections.views.projector import Projector
 from projections.views.series_rows import DAY, HOUR
@@ -75,3 +79,72 @@ def test_old_steps_are_coarse_and_new_ones_fine(cell, tmp_path):
     assert new.tasks["queued"][0] == 3 * 24
     assert (new.step_ms, old.step_ms) == (10_000, 300_000)
     assert cell.ms // 1000 - count < DAY + 3 * HOUR
+
+
+def share(cell, paths, cpu):
+    """Entitlement says what pools have of each kind: `cpu`, and so much more for each kind after the first."""
+    amounts = {
+        kind: pack_longs([cpu + at for _ in paths])
+        for at, kind in enumerate(("entitlement", "demand", "allocation", "placed"))
+    }
+    cell.decide("entitlement", EntitlementsSet(pools=tuple(paths), resources=("cpu",), **amounts))
+
+
+def define(cell, *paths):
+    for path in paths:
+        at = cell.fact(PoolDefined(path=path, command_id="c"))
+        cell.decide("entitlement", PoolAnswered(path=path, pools_offset=at, command_id="c", code="DONE"))
+
+
+def test_a_pool_has_lines_of_what_it_may_use_demands_and_holds(cell, tmp_path):
+    paths = [f"/p{at}" for at in range(150)]
+    define(cell, *paths)
+    share(cell, ["/", *paths], 5_000)
+    cell.ms += 20 * SECOND_MS
+    share(cell, ["/p7", "/p149"], 7_000)
+    with Folded(cell, tmp_path) as views:
+        found = pool_series(views, ["/", "/p7", "/p8", "/p149", "/never"], START, START + 30_000)
+    assert sorted(found.pools) == ["/", "/p149", "/p7", "/p8"]
+    assert found.pools["/p8"].entitlement == {"cpu": [5_000, 5_000, 5_000]}
+    assert found.pools["/"].demand == {"cpu": [5_001, 5_001, 5_001]}
+    for path in ("/p7", "/p149"):
+        assert found.pools[path].placed == {"cpu": [5_003, 5_003, 7_003]}
+
+
+def test_a_pool_that_is_removed_has_nothing_from_then_on(cell, tmp_path):
+    define(cell, "/p")
+    share(cell, ["/p"], 5_000)
+    cell.ms += 10 * SECOND_MS
+    at = cell.fact(PoolRemoved(path="/p", command_id="c"))
+    cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=at, command_id="c", code="DONE"))
+    with Folded(cell, tmp_path) as views:
+        found = pool_series(views, ["/p"], START, START + 20_000).pools["/p"]
+    assert found.allocation == {"cpu": [5_002, 0]}
+
+
+def test_the_tasks_of_a_pool_are_counted_with_those_below_it(cell, tmp_path):
+    define(cell, "/p", "/p/q")
+    cell.host()
+    cell.accept("a", instances=3, pool="/p/q")
+    cell.accept("b", instances=2)
+    cell.ms += 10 * SECOND_MS
+    cell.run("a", (0, 1))
+    cell.ms += 10 * SECOND_MS
+    cell.changed("KILLED", "b")
+    with Folded(cell, tmp_path) as views:
+        found = pool_series(views, ["/", "/p", "/p/q"], START, START + 30_000).pools
+    assert (found["/p/q"].queued, found["/p/q"].live) == ([3, 1, 1], [0, 2, 2])
+    assert (found["/p"].queued, found["/p"].live) == ([5, 3, 1], [0, 2, 2])
+    assert found["/"] == found["/p"]
+
+
+def test_what_a_pool_has_now_is_shown_though_its_coarse_step_isnt_over(cell, tmp_path):
+    define(cell, "/p")
+    share(cell, ["/p"], 1)
+    cell.ms += 2 * DAY * SECOND_MS
+    share(cell, ["/p"], 2)
+    with Folded(cell, tmp_path) as views:
+        found = pool_series(views, ["/p"], START, cell.ms + SECOND_MS)
+    lines = found.pools["/p"].entitlement["cpu"]
+    assert found.step_ms >= 300_000
+    assert (lines[1], lines[-2], lines[-1]) == (1, 1, 2)
