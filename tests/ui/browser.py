@@ -12,7 +12,7 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )  # fmt: skip
-LOCAL = ("127.0.0.1", "")
+LOCAL = ("127.0.0.1",)
 TIMEOUT_MS = 20_000
 WIDE = {"width": 1600, "height": 1000}
 
@@ -64,5 +64,5 @@ class Visitor:
             self.faults.append(f"console: {message.text} ({message.location.get('url')})")
 
     def _on_request(self, request: Request) -> None:
-        if urlsplit(request.url).hostname not in LOCAL and not request.url.startswith(("data:", "blob:")):
+        if urlsplit(request.url).hostname not in LOCAL and not request.url.startswith(("data:", "blob:", "file:")):
             self.faults.append(f"request to elsewhere: {request.url}")

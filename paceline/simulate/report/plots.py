@@ -1,4 +1,4 @@
-"""Plots as inline SVG: axes with titles and round numbers, steps over time, bars, ranges, a heat map.
+"""Plots as inline SVG of what isn't a value over time: bars, ranges, a heat map; axes with titles and round numbers.
 
 Colours are CSS variables of the page, so that a plot follows its light or dark mode. Everything that is drawn has a
 `title`, which a browser shows under the pointer.
@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
@@ -59,10 +60,10 @@ class Frame:
             part = value / self._top
         return round(self.y0 - (self.y0 - self.y1) * part, 1)
 
-    def svg(self, parts: Sequence[str], what: str) -> str:
+    def svg(self, parts: Sequence[str], what: str) -> Markup:
         """The whole plot. `what` says what it shows to who can't see it."""
-        body = "".join(parts)
-        return f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{escape(what)}">{body}</svg>'
+        head = f'<svg class="chart" viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{escape(what)}">'
+        return Markup(f"{head}{''.join(parts)}</svg>")
 
     def axis_y(self, title: str, ticks: Sequence[float]) -> str:
         """Lines at round numbers, their labels and the title of the axis."""
@@ -87,63 +88,8 @@ class Frame:
         """The axis of x of a plot over time."""
         return self.axis_x("time from the start", [(self.x(at), duration(at)) for at in time_ticks(end_s)])
 
-    def steps(self, times: Sequence[float], values: Sequence[float]) -> str:
-        """A path that holds each value until the time of the next."""
-        out = [f"M{self.x(times[0])} {self.y(values[0])}"]
-        last = self.y(values[0])
-        for at, value in zip(times[1:], values[1:], strict=True):
-            y = self.y(value)
-            if y != last:
-                out.append(f"H{self.x(at)}V{y}")
-                last = y
-        return "".join(out) + f"H{self.x(times[-1])}"
 
-    def band(self, times: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> str:
-        """The area between two paths of steps."""
-        back = [f"L{self.x(times[-1])} {self.y(lower[-1])}"]
-        for (at, _), (_, value) in pairwise(reversed(list(zip(times, lower, strict=True)))):
-            back.append(f"H{self.x(at)}V{self.y(value)}")
-        return self.steps(times, upper) + "".join(back) + f"H{self.x(times[0])}Z"
-
-
-def stacked(
-    times: Sequence[float], layers: Sequence[tuple[str, str, Sequence[float]]], most: Sequence[float], unit: str
-) -> str:
-    """Areas one on the other (name, class, values), and a line of what there is at most."""
-    totals = [sum(values) for values in zip(*(layer[2] for layer in layers), strict=True)] or [0.0]
-    frame = Frame(900, 300, times[-1], ceiling(max(max(most), max(totals))))
-    parts = [frame.axis_y(unit, ticks(max(max(most), max(totals)))), frame.time_axis(times[-1])]
-    below = [0.0] * len(times)
-    for name, colour, values in layers:
-        above = [low + value for low, value in zip(below, values, strict=True)]
-        parts.append(
-            f'<path class="area {colour}" d="{frame.band(times, below, above)}"><title>{escape(name)}</title></path>'
-        )
-        below = above
-    parts.append(f'<path class="most" d="{frame.steps(times, most)}"><title>capacity</title></path>')
-    return frame.svg(parts, f"{unit} held over time, stacked by pool")
-
-
-def lines(
-    times: Sequence[float],
-    found: Sequence[tuple[str, str, Sequence[float]]],
-    unit: str,
-    top: float | None = None,
-    size: tuple[int, int] = (900, 220),
-) -> str:
-    """Lines of steps over time: name, class, values. `top`: of the axis, where plots share it."""
-    highest = max(max(values) for _, _, values in found) if top is None else top
-    frame = Frame(*size, times[-1], ceiling(highest))
-    parts = [frame.axis_y(unit, ticks(highest)), frame.time_axis(times[-1])]
-    for name, colour, values in found:
-        path = frame.steps(times, values)
-        if "area" in colour:
-            path = frame.band(times, [0.0] * len(times), values)
-        parts.append(f'<path class="{colour}" d="{path}"><title>{escape(name)}</title></path>')
-    return frame.svg(parts, f"{unit} over time: {', '.join(name for name, _, _ in found)}")
-
-
-def bars(found: Sequence[Bar], title: str, unit: str) -> str:
+def bars(found: Sequence[Bar], title: str, unit: str) -> Markup:
     """A bar for each class, with its number above."""
     highest = max((bar.value for bar in found), default=0.0)
     marks = ticks(highest * 1.08, 1.0)
@@ -156,14 +102,14 @@ def bars(found: Sequence[Bar], title: str, unit: str) -> str:
     for middle, bar in zip(middles, found, strict=True):
         top, left = frame.y(bar.value), round(middle - thick / 2, 1)
         box = f'x="{left}" width="{thick:.1f}" y="{top}" height="{max(0.0, frame.y0 - top):.1f}"'
-        parts.append(f'<rect class="bar" rx="2" {box}><title>{escape(bar.tooltip)}</title></rect>')
+        parts.append(f'<rect class="f-s1" rx="2" {box}><title>{escape(bar.tooltip)}</title></rect>')
         if bar.value:
             shown = number(bar.value)
             parts.append(f'<text x="{middle:.1f}" y="{top - 4}" text-anchor="middle">{shown}</text>')
     return frame.svg(parts, f"{unit} by {title}")
 
 
-def ranges(found: Sequence[Range], title: str, unit: str) -> str:
+def ranges(found: Sequence[Range], title: str, unit: str) -> Markup:
     """A line from low to high for each class with a dot at its middle; the axis of y is logarithmic from 1 on."""
     highest = max((each.high for each in found), default=1.0)
     top = 10 ** max(1, math.ceil(math.log10(max(highest, 1.0)) - 1e-9))
@@ -181,7 +127,7 @@ def ranges(found: Sequence[Range], title: str, unit: str) -> str:
     return frame.svg(parts, f"{unit} by {title}")
 
 
-def heat(times: Sequence[float], rows: Sequence[str], cells: F64, title: str) -> str:
+def heat(times: Sequence[float], rows: Sequence[str], cells: F64, title: str) -> Markup:
     """Shares of 0 to 1 by row and time ([rows, times], NaN: there was nothing), from each time until the next."""
     high = max(4, min(18, 420 // max(1, len(rows))))
     frame = Frame(900, 52 + high * len(rows), times[-1], 1.0)
@@ -197,7 +143,7 @@ def heat(times: Sequence[float], rows: Sequence[str], cells: F64, title: str) ->
     parts = [frame.time_axis(times[-1])]
     for kind, paths in sorted(drawn.items()):
         tooltip = "nothing" if kind == 0 else f"up to {round(100 * kind / (CLASSES - 1))} %"
-        parts.append(f'<path class="h{kind}" d="{"".join(paths)}"><title>{tooltip}</title></path>')
+        parts.append(f'<path class="f-h{kind}" d="{"".join(paths)}"><title>{tooltip}</title></path>')
     every = max(1, -(-14 // high))
     for at in range(0, len(rows), every):
         middle = frame.y1 + at * high + high / 2 + 4
