@@ -16,8 +16,8 @@ class ConcurrencyLimit:
     the problem `TOO_MANY_STREAMS`, `TOO_MANY_READS`.
     """
 
-    def __init__(self, limit: int, what: str, verb: str) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, what: str, verb: str, of_client: int | None = None) -> None:
+        self._limit, self._of_client = limit, of_client
         self._what, self._verb = what, verb
         self._open: Counter[str] = Counter()
 
@@ -34,8 +34,8 @@ class ConcurrencyLimit:
                 del self._open[client]
 
     def _check(self, client: str) -> None:
+        limit = min(self._of_client or OF_CLIENT_MAX, self._limit)
         code, headers = f"TOO_MANY_{self._what.upper()}", {"Retry-After": RETRY_S}
-        limit = min(OF_CLIENT_MAX, self._limit)
         if self._open.total() >= self._limit:
             detail = f"{self._limit} {self._what} {self._verb}, no more are allowed; try again when one has ended"
             raise Problem(503, code, detail, headers=headers)

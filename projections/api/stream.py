@@ -48,8 +48,8 @@ class Streams:
 class EventResponse(StreamingResponse):
     """An open stream; `end` is called once, however it ends, even if nobody has read of it."""
 
-    def __init__(self, content: AsyncIterator[bytes], end: Callable[[], None]) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    def __init__(self, content: AsyncIterator[bytes], end: Callable[[], None], **more: str) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **more}
         super().__init__(content, headers=headers, media_type="text/event-stream")
         self._end = end
 

@@ -1,47 +1,49 @@
-"""The app under /ui: pages, the files they load, what their forms do, and who is signed in."""
+"""The app under /ui: pages, the files they load, what their forms do, and the stream that keeps them fresh."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import unquote, urlsplit
 
 import orjson
 from fastapi import FastAPI
 from sqlalchemy.exc import OperationalError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Match, Mount, Route
 
 from events.log.port import LogError
 from projections.api.as_of import in_the_making
 from projections.api.context import client_of
 from projections.api.moments import Asker, Making, Moments
 from projections.api.problems import Problem
-from projections.ui import assets, rendering
-from projections.ui.pages import jobs
-from projections.ui.scene import Action, Contexts, Data, Page, Sent, opened
-from projections.ui.sessions import SIGN_IN, SIGN_OUT, Sessions, fields_of
-from projections.views.reader import ViewsAway
+from projections.api.request_limits import ConcurrencyLimit
+from projections.api.stream import EventResponse
+from projections.ui import assets, rendering, signing
+from projections.ui.frame import Frame, sign_in_first
+from projections.ui.live import Hub, Load
+from projections.ui.pages import find, help, jobs
+from projections.ui.scene import Action, Contexts, Data, Elsewhere, Page, Sent, opened
+from projections.ui.sessions import SIGN_IN, SIGN_OUT, Sessions
+from projections.views.reader import ViewsAway, folded
 
-PAGES: tuple[Page, ...] = (*jobs.PAGES,)
+PAGES: tuple[Page, ...] = (
+    *find.PAGES,
+    *help.PAGES,
+    *jobs.PAGES,
+)
 DATA: tuple[Data, ...] = ()
 ACTIONS: tuple[Action, ...] = ()
-MENU = (
-    ("Overview", "/"),
-    ("Jobs", "/jobs"),
-    ("Pools", "/pools"),
-    ("Hosts", "/hosts"),
-    ("Rounds", "/rounds"),
-    ("Log", "/log"),
-    ("Operations", "/operations"),
-)
-IN_THE_PAST = "Off in the past. Go back to live to change anything."
 MAKING_S = 0.5
 """So long a page waits for a moment before it shows how far its making is."""
-READ_ONLY = "Off: this history can be looked at, and takes no commands."
+STREAMS_MAX = 1000
+STREAMS_OF_CLIENT_MAX = 250
+"""Browsers of one address: one may stand for many people."""
 
 
 def add_ui(app: FastAPI, contexts: Contexts, token: str | None) -> None:
@@ -70,16 +72,20 @@ class Ui:
     def __init__(self, contexts: Contexts, token: str | None, moments: Moments) -> None:
         self.contexts = contexts
         self._moments = moments
-        self.sessions = Sessions(token) if token else None
+        self.frame = Frame(contexts, Sessions(token) if token else None)
+        self._hub = Hub(self._standing)
+        self._streams = ConcurrencyLimit(STREAMS_MAX, "streams", "are open", STREAMS_OF_CLIENT_MAX)
+        self._pages = [(page, Route(page.path, self._shows(page), methods=["GET"])) for page in PAGES]
 
     def app(self) -> Starlette:
         """The app, to be mounted at /ui."""
         routes: list[BaseRoute] = [
             Route("/static/{digest}/{name:path}", assets.serve),
-            Route(SIGN_IN, self._ask_token, methods=["GET"]),
-            Route(SIGN_IN, self._sign_in, methods=["POST"]),
-            Route(SIGN_OUT, self._sign_out, methods=["POST"]),
-            *(Route(page.path, self._shows(page), methods=["GET"]) for page in PAGES),
+            Route("/stream", self._stream),
+            Route(SIGN_IN, signing.asks(self.frame), methods=["GET"]),
+            Route(SIGN_IN, signing.signs_in(self.frame), methods=["POST"]),
+            Route(SIGN_OUT, signing.signs_out(self.frame), methods=["POST"]),
+            *(route for _, route in self._pages),
             *(Route(data.path, self._gives(data), methods=["GET"]) for data in DATA),
             *(Route(action.path, self._does(action), methods=["POST"]) for action in ACTIONS),
         ]
@@ -89,20 +95,18 @@ class Ui:
     def _shows(self, page: Page) -> Any:
         async def show(request: Request) -> Response:
             if page.for_writing:
-                off = self._why_off(request)
-                if off:
-                    raise Problem(409, "READ_ONLY", off)
-                if self._session(request) is None:
-                    return RedirectResponse(self._sign_in_first(request), 303)
+                self.frame.must_be_writable(request)
+                if self.frame.session(request) is None:
+                    return RedirectResponse(sign_in_first(request.url.path.removeprefix("/ui") + _asked(request)), 303)
             then = await self._then(request)
             if isinstance(then, Making):
-                values = self.frame(request, page.section) | {
-                    "done": then.done,
-                    "of": then.of,
-                    "as_of": then.moment.at_ms,
-                }
-                return rendering.answer(request, rendering.html("making.html", values), 202, Refresh="1")
-            return rendering.answer(request, await run_in_threadpool(self._html, request, page, then))
+                making = {"done": then.done, "of": then.of, "as_of": then.moment.at_ms}
+                text = rendering.html("making.html", self.frame.of(request, page.section) | making)
+                return rendering.answer(request, text, 202, Refresh="1")
+            try:
+                return rendering.answer(request, await run_in_threadpool(self._html, request, page, then))
+            except Elsewhere as other:
+                return RedirectResponse(rendering.link(request.query_params.get("at", ""), str(other)), 303)
 
         return show
 
@@ -110,16 +114,19 @@ class Ui:
         """What is looked at: the present, or the moment that `at` names, or how far its making is. Raises a problem."""
         at = request.query_params.get("at")
         if at is None:
-            return Then(self.contexts, int(time.time() * 1000))
-        asker = Asker(client_of(request), self._session(request) is not None)
+            return self._now()
+        asker = Asker(client_of(request), self.frame.session(request) is not None)
         found = await self._moments.wait(at, asker, MAKING_S)
         if isinstance(found, Making):
             return found
         return Then(found.contexts, found.moment.at_ms, found.moment.text)
 
+    def _now(self) -> Then:
+        return Then(self.contexts, int(time.time() * 1000))
+
     def _html(self, request: Request, page: Page, then: Then) -> str:
         with opened(then.contexts, request.path_params, request.query_params, then.now_ms, then.at) as scene:
-            return rendering.html(page.template, self.frame(request, page.section) | page.load(scene))
+            return rendering.html(page.template, self.frame.of(request, page.section) | page.load(scene))
 
     def _gives(self, data: Data) -> Any:
         def load(request: Request, then: Then) -> bytes:
@@ -141,70 +148,46 @@ class Ui:
 
     def _does(self, action: Action) -> Any:
         async def act(request: Request) -> Response:
-            if self.sessions is None:
-                raise Problem(405, "READ_ONLY", READ_ONLY)
-            form = await self.sessions.form(request)
+            form = await self.frame.must_be_writable(request).form(request)
             done = await action.carry_out(Sent(self.contexts, request.path_params, form))
             if isinstance(done, str):
                 return RedirectResponse(done, 303)
-            values = self.frame(request, action.section) | done.values
+            values = self.frame.of(request, action.section) | done.values
             return rendering.answer(request, rendering.html(done.template, values), done.status)
 
         return act
 
-    async def _ask_token(self, request: Request) -> Response:
-        if self.sessions is None:
-            raise Problem(405, "READ_ONLY", READ_ONLY)
-        values = {"next": _local(request.query_params.get("next", "")), "wrong": False}
-        return rendering.answer(request, rendering.html("sign_in.html", self.frame(request) | values))
+    async def _stream(self, request: Request) -> Response:
+        wanted = {text: self._load_of(text) for text in request.query_params.getlist("watch")}
+        packed = "gzip" in request.headers.get("accept-encoding", "")
+        with ExitStack() as held:
+            held.enter_context(self._streams.one(client_of(request)))
+            reader = held.enter_context(self._hub.reader(wanted, packed))
+            more = {"Content-Encoding": "gzip"} if packed else {}
+            return EventResponse(reader.follow(), held.pop_all().close, **more)
 
-    async def _sign_in(self, request: Request) -> Response:
-        if self.sessions is None:
-            raise Problem(405, "READ_ONLY", READ_ONLY)
-        fields = await fields_of(request)
-        then = _local("".join(fields.get("next", ())))
-        response = RedirectResponse(then, 303)
-        if self.sessions.sign_in(response, "".join(fields.get("token", ()))):
-            return response
-        values = {"next": then, "wrong": True}
-        return rendering.answer(request, rendering.html("sign_in.html", self.frame(request) | values), 403)
+    def _load_of(self, text: str) -> Load:
+        """What renders the parts of a page that a stream asks for. Raises a problem where there is no such page."""
+        url = urlsplit(text)
+        scope = {"type": "http", "method": "GET", "path": unquote(url.path)}
+        query = QueryParams(url.query)
+        for page, route in self._pages:
+            match, found = route.matches(scope)
+            if match == Match.FULL and not page.for_writing and not query.get("at"):
+                return lambda: self._parts(page, found["path_params"], query)
+        raise Problem(404, "NO_SUCH_PAGE", f"{text[:200]!r} is no page that changes")
 
-    async def _sign_out(self, request: Request) -> Response:
-        response = RedirectResponse("/ui/", 303)
-        if self.sessions is not None:
-            await self.sessions.form(request)
-            self.sessions.sign_out(response)
-        return response
+    def _parts(self, page: Page, path: Mapping[str, str], query: QueryParams) -> Iterator[tuple[str, str]]:
+        then = self._now()
+        with opened(then.contexts, path, query, then.now_ms) as scene:
+            yield from rendering.parts(page.template, self.frame.shared(page.section, "") | page.load(scene))
 
-    def _session(self, request: Request) -> Any:
-        return self.sessions.of(request) if self.sessions else None
+    def _standing(self) -> list[dict[str, int]]:
+        def of(context: Any) -> dict[str, int]:
+            with context.views.read() as connection:
+                return folded(connection)
 
-    def _why_off(self, request: Request) -> str:
-        """Why nothing can be changed here; empty where it can."""
-        if self.sessions is None:
-            return READ_ONLY
-        return IN_THE_PAST if request.query_params.get("at") else ""
-
-    def _sign_in_first(self, request: Request) -> str:
-        here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return f"/ui{SIGN_IN}?next={quote(here, safe='')}"
-
-    def frame(self, request: Request, section: str = "") -> dict[str, Any]:
-        """What every page shows around its own: the menu, the moment, who is signed in; `off`: why nothing can be
-        changed, empty where it can.
-        """
-        at = request.query_params.get("at", "")
-        return {
-            "menu": MENU,
-            "section": section,
-            "session": self._session(request),
-            "off": self._why_off(request),
-            "sign_in": self._sign_in_first(request) if self.sessions and request.method == "GET" else f"/ui{SIGN_IN}",
-            "cells": sorted(self.contexts),
-            "at": at,
-            "url": request.url,
-            "link": lambda path, **query: rendering.link(at, path, **query),
-        }
+        return [of(context) for context in self.contexts.values()]
 
     async def _problem(self, request: Request, error: Exception) -> Response:
         status, code, text = 503, "UNAVAILABLE", str(error)
@@ -212,10 +195,9 @@ class Ui:
             status, code, text = error.status, error.code, error.detail
         elif isinstance(error, HTTPException):
             status, code, text = error.status_code, "NO_SUCH_PAGE", f"{request.url.path}: {error.detail}"
-        values = self.frame(request) | {"status": status, "code": code, "text": text}
+        values = self.frame.of(request) | {"status": status, "code": code, "text": text}
         return rendering.answer(request, rendering.html("problem.html", values), status)
 
 
-def _local(path: str) -> str:
-    """A page of this app to go to; anything else is its first page."""
-    return path if path.startswith("/ui/") and "\\" not in path else "/ui/"
+def _asked(request: Request) -> str:
+    return f"?{request.url.query}" if request.url.query else ""

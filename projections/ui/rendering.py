@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictUndefined, Template
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -62,10 +62,20 @@ def link(at: str, path: str, **query: Any) -> str:
     return f"/ui{path}" + (f"?{urlencode(pairs, doseq=True)}" if pairs else "")
 
 
+@lru_cache(1)
+def _frameless() -> Environment:
+    """The same templates with nothing around what pages show."""
+    made = environment()
+    assert made.loader is not None
+    return made.overlay(loader=ChoiceLoader([DictLoader({"base.html": ""}), made.loader]))
+
+
 def parts(template: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The live blocks of a page: id and HTML of each."""
-    made: Template = environment().get_template(template)
+    made: Template = _frameless().get_template(template)
     context = made.new_context(dict(values))
+    for _ in made.root_render_func(context):  # what the template imports and defines outside its blocks
+        pass
     for name, block in made.blocks.items():
         if name.startswith(LIVE):
             yield name, "".join(block(context))

@@ -31,6 +31,10 @@ class Scene(NamedTuple):
         return self.cells.get(int(wanted) if wanted.isdecimal() else -1) or next(iter(self.cells.values()))
 
 
+class Elsewhere(Exception):
+    """What `load` of a page raises where another page shows it: the path of that, below /ui."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page: its path below /ui, as routes of Starlette have it; its template; what that shows, from a scene; the

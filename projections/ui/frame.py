@@ -1,0 +1,77 @@
+"""What every page shows around its own: the menu, the moment, who is signed in."""
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from projections.api.problems import Problem
+from projections.ui import rendering
+from projections.ui.sessions import SIGN_IN, Session, Sessions
+
+MENU = (
+    ("Overview", "/", "o"),
+    ("Jobs", "/jobs", "j"),
+    ("Pools", "/pools", "p"),
+    ("Hosts", "/hosts", "h"),
+    ("Rounds", "/rounds", "r"),
+    ("Log", "/log", "l"),
+    ("Operations", "/operations", "s"),
+)
+"""Name, path, and the key that leads there after g."""
+IN_THE_PAST = "Off in the past. Go back to live to change anything."
+READ_ONLY = "Off: this history can be looked at, and takes no commands."
+OF_BROWSER = ("theme",)
+"""Parts of a query that change nothing of what the server shows."""
+
+
+class Frame:
+    """The frame of the pages over some cells."""
+
+    def __init__(self, cells: Iterable[int], sessions: Sessions | None) -> None:
+        self._cells = sorted(cells)
+        self._sessions = sessions
+
+    def shared(self, section: str, at: str) -> dict[str, Any]:
+        """What doesn't depend on who looks: parts that are sent to all may show only this. `off`: why nothing can be
+        changed, empty where it can.
+        """
+        off = READ_ONLY if self._sessions is None else IN_THE_PAST if at else ""
+        return {
+            "menu": MENU,
+            "section": section,
+            "off": off,
+            "cells": self._cells,
+            "at": at,
+            "link": lambda path, **query: rendering.link(at, path, **query),
+        }
+
+    def of(self, request: Request, section: str = "") -> dict[str, Any]:
+        """All of it. `watch`: what the stream calls this page, empty where it doesn't change."""
+        at = request.query_params.get("at", "")
+        path = request.url.path.removeprefix("/ui")
+        query = urlencode([pair for pair in request.query_params.multi_items() if pair[0] not in OF_BROWSER])
+        here = f"{quote(path)}?{query}" if query else quote(path)
+        return self.shared(section, at) | {
+            "session": self.session(request),
+            "sign_in": sign_in_first(here if request.method == "GET" else "/"),
+            "watch": "" if at or not section else here,
+        }
+
+    def session(self, request: Request) -> Session | None:
+        """Who is signed in."""
+        return self._sessions.of(request) if self._sessions else None
+
+    def must_be_writable(self, request: Request) -> Sessions:
+        """The sessions of pages that change something. Raises a problem where nothing can be changed."""
+        if self._sessions is None:
+            raise Problem(405, "READ_ONLY", READ_ONLY)
+        if request.query_params.get("at"):
+            raise Problem(409, "READ_ONLY", IN_THE_PAST)
+        return self._sessions
+
+
+def sign_in_first(path: str) -> str:
+    """The address that leads to a page by way of the sign-in."""
+    return f"/ui{SIGN_IN}?next={quote(f'/ui{path}', safe='')}"

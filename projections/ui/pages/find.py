@@ -1,0 +1,29 @@
+"""What the field in the header finds: the page of the only hit, or a list."""
+
+from typing import Any
+from urllib.parse import quote
+
+from projections.queries.finding import Named, named
+from projections.ui.scene import Elsewhere, Page, Scene
+
+MOST = 20
+"""Of each kind in each cell."""
+
+
+def load(scene: Scene) -> dict[str, Any]:
+    """Jobs, pools and hosts whose name begins with `q`. Goes to the page of the only one, or of the only whole name."""
+    text = scene.query.get("q", "").strip()[:300]
+    found = {each: _path(each) for cell in scene.cells.values() for each in named(cell.connection, text, MOST)}
+    whole = [each for each in found if each.name in (text, f"/{text}")]
+    for only in (whole, list(found)):
+        if len(only) == 1:
+            raise Elsewhere(found[only[0]])
+    return {"q": text, "found": found, "most": MOST}
+
+
+def _path(found: Named) -> str:
+    name = quote(found.name.strip("/"), safe="/" if found.kind == "pool" else "")
+    return f"/{found.kind}s/{name}" if name else f"/{found.kind}s"
+
+
+PAGES = (Page("/find", "find.html", load, ""),)

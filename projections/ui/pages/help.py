@@ -1,0 +1,5 @@
+"""What the keys do, for browsers without scripts."""
+
+from projections.ui.scene import Page
+
+PAGES = (Page("/help", "help.html", lambda _: {}, ""),)

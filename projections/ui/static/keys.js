@@ -1,0 +1,41 @@
+// @ts-check
+/** Keys: single ones that follow a link or focus a field, g and a letter for a page, j and k for rows, ? for help. */
+
+let going = false;
+
+addEventListener("keydown", (event) => {
+  if (event.target instanceof HTMLElement && event.target.matches("input:not([type=range], [type=checkbox]), textarea, select")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const { key } = event;
+  const done = going ? press(`[data-go="${CSS.escape(key)}"]`) : key === "j" || key === "k" ? row(key === "j" ? 1 : -1) : key === "?" ? help() : press(`[aria-keyshortcuts="${CSS.escape(key)}"]`);
+  going = key === "g" && !going;
+  if (done) event.preventDefault();
+});
+
+/** @param {string} selector */
+function press(selector) {
+  const found = [...document.querySelectorAll(selector)].find((each) => each instanceof HTMLElement && each.offsetParent !== null);
+  if (!(found instanceof HTMLElement)) return false;
+  if (found.matches("input")) found.focus();
+  else found.click();
+  return true;
+}
+
+/** Goes to the link of the next row, or the one before. @param {number} by */
+function row(by) {
+  const links = [...document.querySelectorAll("main tbody tr")].map((each) => each.querySelector("a[href]")).filter((each) => each instanceof HTMLElement && each.offsetParent !== null);
+  const at = links.findIndex((each) => each?.closest("tr")?.contains(document.activeElement));
+  const next = links[at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by];
+  if (!(next instanceof HTMLElement)) return false;
+  next.focus();
+  return true;
+}
+
+function help() {
+  const dialog = document.querySelector("#keys");
+  if (!(dialog instanceof HTMLDialogElement)) return false;
+  if (dialog.open) dialog.close();
+  else dialog.showModal();
+  return true;
+}
+document.querySelector("[data-help]")?.addEventListener("click", (event) => help() && event.preventDefault());
