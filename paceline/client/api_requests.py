@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -18,6 +18,9 @@ TIMEOUT_S = 15.0
 """How long an answer may take, beyond what it was asked to wait."""
 STREAM_SILENCE_S = 60.0
 PAGE = 500
+IN_THE_MAKING = "MOMENT_IN_THE_MAKING"
+OnMaking = Callable[[int, int], None]
+"""Is told how many records of how many are in views of the past that are being made."""
 
 
 class Requests:
@@ -31,6 +34,8 @@ class Requests:
         timeout: float = TIMEOUT_S,
         transport: httpx2.BaseTransport | None = None,
         cell: int | None = None,
+        at: str | None = None,
+        on_making: OnMaking = lambda done, of: None,
     ) -> None:
         if not server:
             folder = data or cell_file.data_folder()
@@ -47,9 +52,12 @@ class Requests:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout = timeout
         self._written: dict[str, int] = {}
+        self._on_making = on_making
+        self.moment = ""
+        """The moment that the last answer showed, with its time; empty where it was the present."""
         self._http = httpx2.Client(
             base_url=self.server,
-            params={} if cell is None else {"cell": cell},
+            params=without_none({"cell": cell, "at": at}),
             headers=headers,
             timeout=timeout,
             transport=transport,
@@ -91,13 +99,22 @@ class Requests:
         if method == "GET" and self._written:
             at = ",".join(f"{topic}:{offset}" for topic, offset in self._written.items())
             request_options["headers"] = {"At-Least-Position": at}
-        try:
-            response = self._http.request(method, path, timeout=self._timeout + wait, **request_options)
-        except httpx2.TransportError as error:
-            raise self._unreachable(error) from error
-        if response.is_error:
-            raise error_of(response)
-        return response
+        while True:
+            try:
+                response = self._http.request(method, path, timeout=self._timeout + wait, **request_options)
+            except httpx2.TransportError as error:
+                raise self._unreachable(error) from error
+            if not response.is_error:
+                self._note_moment(response)
+                return response
+            problem = error_of(response)
+            if problem.code != IN_THE_MAKING:
+                raise problem
+            self._on_making(*problem.progress)  # the server has waited for it, and goes on while somebody asks
+
+    def _note_moment(self, response: httpx2.Response) -> None:
+        at, time = response.headers.get("At", ""), response.headers.get("As-Of", "")
+        self.moment = at if at == time else f"{at}, {time}"
 
     def _note(self, position: str, cell: str | None) -> None:
         """Remembers what was written; a server of several cells says to which."""

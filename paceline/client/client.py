@@ -29,6 +29,7 @@ class Client(JobRequests):
     """A client of the cells behind one API. Whatever it reads is at least as new as what it wrote.
 
     `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.
+    `at`: everything is read as it was at that moment; `on_making` is told how far its views are while they are made.
 
     Without `server` it finds the cell that runs on the data folder (`data`, PACELINE_DATA, ~/.paceline) and its token,
     which it shows to nobody who doesn't prove to have it too.

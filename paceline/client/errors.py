@@ -31,7 +31,8 @@ class Unreachable(PacelineError):
 
 class ApiError(PacelineError):
     """The cell answered with a problem (RFC 9457). `errors`: pairs of JSON pointer and message; `position`: where in
-    the log the answer stands, empty where it stands nowhere.
+    the log the answer stands, empty where it stands nowhere; `progress`: how much of how much is done of what the
+    answer waits for.
     """
 
     def __init__(self, status: int, problem: dict[str, Any]) -> None:
@@ -43,6 +44,7 @@ class ApiError(PacelineError):
             (str(each.get("pointer", "")), str(each.get("message", ""))) for each in problem.get("errors") or ()
         ]
         self.position = str(problem.get("position") or "")
+        self.progress = (int(problem.get("done") or 0), int(problem.get("of") or 0))
         code = f" ({self.code})" if self.code else ""
         lines = [f"{self.detail or self.title}{code}"]
         lines += [f"  {pointer}: {message}" for pointer, message in self.errors if message != self.detail]

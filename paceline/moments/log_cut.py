@@ -1,6 +1,5 @@
 """Cuts of a log: where its topics were at a time or at a position, and the log as it was then."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -9,7 +8,7 @@ from events.codec import CodecError, decode
 from events.log.port import Log, LogFault, LogRecord, NewRecord, Reader, gap
 from events.records.rounds import RoundCommitted
 from events.rounds import key_of
-from events.topics import ALL, BY_NAME, MACHINES, rounds_of
+from events.topics import ALL, MACHINES, rounds_of
 from paceline.client.errors import PacelineError
 
 
@@ -98,15 +97,11 @@ def before(log: Log, ms: int) -> dict[str, int]:
     return {topic.name: first_at(log, topic.name, ms) for topic in ALL}
 
 
-def up_to(log: Log, topic: str, offset: int) -> dict[str, int]:
-    """Where each topic ended when the record at an offset was appended, that record and what came in the same
-    millisecond included; of its own topic nothing that came after. Raises `PacelineError` where it isn't there.
+def up_to(log: Log, record: LogRecord) -> dict[str, int]:
+    """Where each topic ended when a record was appended, that record and what came in the same millisecond included; of
+    its own topic nothing that came after.
     """
-    start, end = log.bounds(topic)
-    record = next(log.scan(topic, offset), None) if start <= offset < end else None
-    if record is None:
-        raise PacelineError(f"{topic} goes from offset {start} to {end - 1}: there is no {topic}:{offset}.")
-    return {**before(log, record.at_ms + 1), topic: record.offset + 1}
+    return {**before(log, record.at_ms + 1), record.topic: record.offset + 1}
 
 
 def closed(log: Log, ends: Mapping[str, int]) -> dict[str, int]:
@@ -145,14 +140,6 @@ def _last_rounds(log: Log, topic: str, end: int) -> list[RoundCommitted]:
         if found:
             return found
     return []
-
-
-def read_position(text: str) -> tuple[str, int]:
-    """Topic and offset of a position such as paceline.lifecycle:57 or lifecycle:57. Raises `PacelineError`."""
-    match = re.fullmatch(r"(?:paceline\.)?([a-z]+):(\d{1,18})", text)
-    if match is None or f"paceline.{match[1]}" not in BY_NAME:
-        raise PacelineError(f"{text!r} is no position; one looks like paceline.lifecycle:57.")
-    return f"paceline.{match[1]}", int(match[2])
 
 
 def read_time(text: str) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from events.acceptance import ROUND, RoundKey, parse
 from events.log.port import Log, LogRecord
 from events.topics import ALL, rounds_of
-from paceline.moments.log_cut import before, closed, write_time
+from paceline.moments.log_cut import before, closed, up_to, write_time
 from paceline.moments.moment_text import AtPosition, AtRound, AtTime, BadMoment, read_moment
 from projections.api.moments import Moment
 from projections.api.problems import Problem, wrong_cell
@@ -60,21 +60,23 @@ class Resolver:
         where = (
             f"{asked.machine}/round/{asked.number}" if isinstance(asked, AtRound) else f"{asked.topic}:{asked.offset}"
         )
-        ends = self._ends(record.at_ms)
-        own = {**ends[cell], record.topic: record.offset + 1}
-        ends[cell] = closed(self._cells[cell].log, own)
-        return Moment(f"{cell}/{where}", record.at_ms, ends)
+        return Moment(f"{cell}/{where}", record.at_ms, self._ends(record.at_ms, {cell: record}))
 
     def _at_time(self, ms: int) -> Moment:
         now = time.time_ns() // 1_000_000
         if ms > now:
             detail = f"{write_time(ms)} is in the future: it is {write_time(now)}"
             raise Problem(400, "FUTURE_MOMENT", detail, [("/query/at", "in the future")])
-        return Moment(write_time(ms), ms, self._ends(ms))
+        return Moment(write_time(ms), ms, self._ends(ms, {}))
 
-    def _ends(self, ms: int) -> dict[int, dict[str, int]]:
-        """Where all topics ended after a millisecond. Raises a problem where no cell has anything of that time."""
-        ends = {cell: closed(past.log, before(past.log, ms + 1)) for cell, past in self._cells.items()}
+    def _ends(self, ms: int, last: Mapping[int, LogRecord]) -> dict[int, dict[str, int]]:
+        """Where all topics ended after a millisecond; of some cells a record of it is the last of its topic. Raises a
+        problem where no cell has anything of that time.
+        """
+        ends = {}
+        for cell, past in self._cells.items():
+            record = last.get(cell)
+            ends[cell] = closed(past.log, up_to(past.log, record) if record else before(past.log, ms + 1))
         if not any(self._begun(past, ends[cell], ms) for cell, past in self._cells.items()):
             raise self._too_early(ms)
         return ends

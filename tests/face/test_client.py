@@ -9,7 +9,7 @@ import paceline
 from paceline.cli import progress
 from paceline.client.client import Client
 from paceline.client.errors import NotAuthorised, NotFound, Refused, TimedOut, Unavailable, Unreachable
-from paceline.services.settings import AgentPart, for_up, load
+from paceline.services.settings import AgentPart, ViewsPart, for_up, load
 from tests.face.fake import FakeCell, job, running
 
 
@@ -214,8 +214,8 @@ def test_the_order_of_settings(monkeypatch, tmp_path):
     (tmp_path / "paceline.toml").write_text('kafka = "of-file:1"\n[up]\nlisten = "of-file:2"\nsim_hosts = 5\n')
     assert for_up(load(data=data)).model_dump() == {
         "data": data, "listen": "of-file:2", "sim_hosts": 5, "agent": False, "kafka": "of-file:1",
-        "kafka_options": {}, "schema_registry_url": "", "cell": 0,
-        "host": AgentPart().model_dump(),
+        "kafka_options": {}, "schema_registry_url": "", "cell": 0, "archive": "",
+        "host": AgentPart().model_dump(), "views": ViewsPart().model_dump(),
     }  # fmt: skip
     monkeypatch.setenv("PACELINE_UP__LISTEN", "of-env:3")
     monkeypatch.setenv("PACELINE_DATA", str(data))

@@ -18,6 +18,8 @@ PARAMETERS = {
     "machine": ("lifecycle", "placement"),
     "number": ("3",),
     "version": ("1",),
+    "subject:path": ("huge", "paceline.lifecycle:2"),
+    "subject": ("huge", "paceline.lifecycle:2"),
 }
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.commands.common import DECIDED_S, cell_option, examples, output_option, with_client
+from paceline.cli.commands.common import DECIDED_S, at_option, cell_option, examples, output_option, with_client
 from paceline.output import Column, say, show, table
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog=examples("paceline cell get", "paceline cell get --cell 1 -o json"))
 @output_option
+@at_option
 @cell_option
 @with_client
 def get(client: "Client", form: str) -> None:

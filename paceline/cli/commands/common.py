@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from paceline.output import FORMS, Column, TableOptions
+from paceline.output import FORMS, Column, TableOptions, note
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -174,6 +175,30 @@ def cell_option(function: F) -> F:
     )(function)
 
 
+class MomentText(click.ParamType):
+    """A moment in the past; a time without a zone is local."""
+
+    name = "moment"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The moment as the API takes it."""
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            return value
+        return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def at_option(function: F) -> F:
+    """`--at`, taken by `with_client`."""
+    return click.option(
+        "--at",
+        type=MomentText(),
+        metavar="MOMENT",
+        help="Show it as of a time, a round (0/placement/round/812) or a log position (0/paceline.lifecycle:57).",
+    )(function)
+
+
 def with_client(function: Callable[..., Any]) -> Callable[..., None]:
     """Adds what names a cell, and calls the command with a `Client` before its own parameters."""
 
@@ -188,13 +213,17 @@ def with_client(function: Callable[..., Any]) -> Callable[..., None]:
         data: Path | None,
         config: Path | None,
         cell: int | None = None,
+        at: str | None = None,
         **options_left: Any,
     ) -> Any:
         from paceline.services.settings import load
 
         settings = load(config, server=server, token=token, data=data)
-        with client_of(settings, cell) as client:
-            return function(client, *args, **options_left)
+        with client_of(settings, cell, at=at) as client:
+            try:
+                return function(client, *args, **options_left)
+            finally:
+                note_moment(client)
 
     return command
 
@@ -221,13 +250,27 @@ def client_of_context(ctx: click.Context) -> "Client":
     return client_of(settings, given.get("cell"), COMPLETION_S)
 
 
-def client_of(settings: "Settings", cell: int | None = None, timeout: float | None = None) -> "Client":
-    """The client that settings name. `timeout`: seconds for an answer, None: the client's default."""
+def note_moment(client: "Client") -> None:
+    """Says of which moment the answers were, where they were of one."""
+    if client.moment:
+        note(f"as of {client.moment}")
+
+
+def _note_making(done: int, of: int) -> None:
+    note(f"the views of that moment are being made: {done:,} of {of:,} records")
+
+
+def client_of(
+    settings: "Settings", cell: int | None = None, timeout: float | None = None, at: str | None = None
+) -> "Client":
+    """The client that settings name. `timeout`: seconds for an answer, None: the client's default; `at`: the moment
+    that is looked at.
+    """
     from paceline.client.api_requests import TIMEOUT_S
     from paceline.client.client import Client
 
     token = settings.token.get_secret_value() if settings.token else None
-    return Client(settings.server, token, settings.data, timeout or TIMEOUT_S, cell=cell)
+    return Client(settings.server, token, settings.data, timeout or TIMEOUT_S, cell=cell, at=at, on_making=_note_making)
 
 
 def cell_column(items: Sequence[Any]) -> list[Column]:

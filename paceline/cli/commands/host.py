@@ -7,6 +7,7 @@ import click
 
 from paceline.cli.commands.common import (
     DECIDED_S,
+    at_option,
     cell_column,
     cell_option,
     complete,
@@ -31,6 +32,7 @@ def host() -> None:
 
 @host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))
 @list_options
+@at_option
 @cell_option
 @with_client
 def list_(client: "Client", form: str, shape: TableOptions) -> None:
@@ -60,6 +62,7 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
 @host.command(epilog=examples("paceline host get worker-7"))
 @ID
 @output_option
+@at_option
 @cell_option
 @with_client
 def get(client: "Client", host_id: str, form: str) -> None:

@@ -10,6 +10,7 @@ from events.bounds import INSTANCES_MAX
 from paceline.cli.commands import job_commands, job_update
 from paceline.cli.commands.common import (
     DECIDED_S,
+    at_option,
     cell_column,
     cell_option,
     examples,
@@ -171,6 +172,7 @@ def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | Non
 @click.option("--page-token", help="Continue after the last page.")
 @zone_option
 @list_options
+@at_option
 @cell_option
 @with_client
 def list_(
@@ -208,6 +210,7 @@ def list_(
 @ID
 @zone_option
 @output_option
+@at_option
 @cell_option
 @with_client
 def get(client: "Client", job_id: str, zone: str, form: str) -> None:
@@ -220,6 +223,7 @@ def get(client: "Client", job_id: str, zone: str, form: str) -> None:
 @ID
 @click.option("--state", help="Only tasks in these states, such as QUEUED,BACKOFF.")
 @list_options
+@at_option
 @cell_option
 @with_client
 def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: TableOptions) -> None:
@@ -234,6 +238,7 @@ def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: Ta
 @click.argument("instance", type=click.IntRange(0, INSTANCES_MAX - 1))
 @zone_option
 @list_options
+@at_option
 @cell_option
 @with_client
 def runs(client: "Client", job_id: str, instance: int, zone: str, form: str, shape: TableOptions) -> None:
@@ -246,6 +251,7 @@ def runs(client: "Client", job_id: str, instance: int, zone: str, form: str, sha
 @job.command(epilog=examples("paceline job throttled", "paceline job throttled --sort=-failures"))
 @zone_option
 @list_options
+@at_option
 @cell_option
 @with_client
 def throttled(client: "Client", zone: str, form: str, shape: TableOptions) -> None:
@@ -260,6 +266,7 @@ def throttled(client: "Client", zone: str, form: str, shape: TableOptions) -> No
 @ID
 @zone_option
 @list_options
+@at_option
 @cell_option
 @with_client
 def history(client: "Client", job_id: str, zone: str, form: str, shape: TableOptions) -> None:

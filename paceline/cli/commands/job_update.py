@@ -9,6 +9,7 @@ from events.bounds import INSTANCES_MAX, INT_MAX
 from events.words import plural
 from paceline.cli.commands.common import (
     DECIDED_S,
+    at_option,
     cell_option,
     complete,
     examples,
@@ -234,6 +235,7 @@ promote = action(
 @ID
 @zone_option
 @list_options
+@at_option
 @cell_option
 @with_client
 def versions(client: "Client", job_id: str, zone: str, form: str, shape: TableOptions) -> None:
@@ -248,6 +250,7 @@ def versions(client: "Client", job_id: str, zone: str, form: str, shape: TableOp
 @click.option("--from", "before", type=click.IntRange(1, INT_MAX), help="Version. [default: the one before --to]")
 @click.option("--to", "after", type=click.IntRange(1, INT_MAX), help="Version. [default: the newest]")
 @list_options
+@at_option
 @cell_option
 @with_client
 def diff(client: "Client", job_id: str, before: int | None, after: int | None, form: str, shape: TableOptions) -> int:
@@ -265,6 +268,7 @@ def diff(client: "Client", job_id: str, before: int | None, after: int | None, f
 @click.option("--number", type=click.IntRange(1, INT_MAX), metavar="N", help="Show this update, step by step.")
 @zone_option
 @list_options
+@at_option
 @cell_option
 @with_client
 def updates(client: "Client", job_id: str, number: int | None, zone: str, form: str, shape: TableOptions) -> None:

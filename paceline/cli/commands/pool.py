@@ -6,6 +6,7 @@ import click
 
 from paceline.cli.commands.common import (
     DECIDED_S,
+    at_option,
     cell_column,
     cell_option,
     complete,
@@ -93,6 +94,7 @@ def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":
 
 @pool.command("list", epilog=examples("paceline pool list", "paceline pool list -o name"))
 @list_options
+@at_option
 @cell_option
 @with_client
 def list_(client: "Client", form: str, shape: TableOptions) -> None:
@@ -116,6 +118,7 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
 @pool.command(epilog=examples("paceline pool get /maps/tiles"))
 @click.argument("path", shell_complete=complete(pool_paths))
 @output_option
+@at_option
 @cell_option
 @with_client
 def get(client: "Client", path: str, form: str) -> None:
@@ -127,6 +130,7 @@ def get(client: "Client", path: str, form: str) -> None:
 @pool.command(epilog=examples("paceline pool tree", "paceline pool tree --resource memory"))
 @click.option("--resource", metavar="NAME", default="", help="Show this resource. [default: cpu]")
 @list_options
+@at_option
 @cell_option
 @with_client
 def tree(client: "Client", resource: str, form: str, shape: TableOptions) -> None:
@@ -145,6 +149,7 @@ def tree(client: "Client", resource: str, form: str, shape: TableOptions) -> Non
 @click.option("--size", type=click.IntRange(1, 1000), default=10, show_default=True, help="Gangs of each class.")
 @zone_option
 @list_options
+@at_option
 @cell_option
 @with_client
 def queue(client: "Client", path: str, size: int, zone: str, form: str, shape: TableOptions) -> None:
@@ -162,6 +167,7 @@ def _below(client: "Client", queue: "Queue") -> "list[Pool]":
 @pool.command(epilog=examples("paceline pool explain /maps/tiles"))
 @click.argument("path", shell_complete=complete(pool_paths))
 @output_option
+@at_option
 @cell_option
 @with_client
 def explain(client: "Client", path: str, form: str) -> None:

@@ -7,6 +7,7 @@ import click
 
 from paceline.cli.commands.common import (
     DECIDED_S,
+    at_option,
     cell_column,
     cell_option,
     complete,
@@ -44,6 +45,7 @@ def volume() -> None:
 @click.option("--job", "job_id", default="", metavar="ID", help="Only of this job.", shell_complete=complete(job_ids))
 @HOST
 @list_options
+@at_option
 @cell_option
 @with_client
 def list_(client: "Client", job_id: str, host_id: str, form: str, shape: TableOptions) -> None:
