@@ -99,7 +99,7 @@ class Router:
                 return await self._cell_with(lambda connection: _job(connection, job_id))
             case ["v1", "hosts", host_id, *_]:
                 return await self._cell_with(lambda connection: _host(connection, host_id))
-            case ["v1", "pools" | "queues" | "entitlements", *parts]:
+            case ["v1", "pools" | "queues" | "entitlements" | "pool-series", *parts]:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
             case ["v1", "events"] | ["v1", "rounds" | "causes", *_] | ["v1", "cell", "settings"] if (

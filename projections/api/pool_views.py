@@ -31,26 +31,17 @@ def routes(context: Context) -> APIRouter:
     """The routes under /v1/queues, /v1/entitlements and /v1/pool-plans; paths are written without leading slash."""
     router = APIRouter(tags=["pools"])
 
-    def known(connection: Connection, path: str) -> str:
-        found = pool_tree.pool_rows(connection, f"/{path}")
-        if not found:
-            raise not_found("pool", f"/{path}")
-        cell = pool_tree.spec_of(found[0]).cell
-        if cell != context.cell:
-            raise wrong_cell(f"pool /{path}", cell, [context.cell])
-        return f"/{path}"
-
     @router.get("/v1/queues/{path:path}")
     async def queue(path: str, read: Reading, size: Annotated[int, Query(ge=1, le=GANGS_MAX)] = 10) -> Response:
         """The first gangs of each class that wait in a pool, with their codes."""
-        return await read(lambda connection: pool_tree.queue_json(connection, known(connection, path), size))
+        return await read(lambda connection: pool_tree.queue_json(connection, known(context, connection, path), size))
 
     @router.get("/v1/entitlements/{path:path}")
     async def entitlement(path: str, read: Reading) -> Response:
         """What a pool may use, and how that came about: for each resource a line for each pool down to it."""
 
         def look(connection: Connection) -> dict[str, Any]:
-            of = known(connection, path) if path else pool_tree.ROOT
+            of = known(context, connection, path) if path else pool_tree.ROOT
             return entitlements.entitlement_json(connection, context.cell, of)
 
         return await read(look)
@@ -65,6 +56,17 @@ def routes(context: Context) -> APIRouter:
         return await read(look)
 
     return router
+
+
+def known(context: Context, connection: Connection, path: str) -> str:
+    """The path of a pool that a route names without its first slash. Raises a problem where the cell has none."""
+    found = pool_tree.pool_rows(connection, f"/{path}")
+    if not found:
+        raise not_found("pool", f"/{path}")
+    cell = pool_tree.spec_of(found[0]).cell
+    if cell != context.cell:
+        raise wrong_cell(f"pool /{path}", cell, [context.cell])
+    return f"/{path}"
 
 
 def plan_json(body: PoolPlan, contexts: Sequence[Context], connections: Sequence[Connection]) -> dict[str, Any]:

@@ -99,14 +99,22 @@ def held(changes: Changes, first: int, size: int) -> Values:
     return values
 
 
-def times_of(connection: Connection, from_ms: int, to_ms: int, points: int = POINTS) -> Times:
-    """About so many points from one time to another, in the finest resolution that reaches so far back and isn't too
-    much to read.
-    """
+def end_ms(connection: Connection) -> int:
+    """When the newest step of any topic ends; plots of the present end there."""
+    return (max(newest_s(connection, topic) for topic in RANK) + RESOLUTIONS[0].step_s) * 1000
+
+
+def resolution_of(connection: Connection, from_ms: int, to_ms: int, rows_max: int = ROWS_MAX) -> Resolution:
+    """The finest that reaches so far back and has no more than so many steps between two times."""
     newest = max(newest_s(connection, topic) for topic in RANK)
     age_s, length_s = newest - from_ms // 1000, (to_ms - from_ms) // 1000
-    fitting = (each for each in RESOLUTIONS if age_s <= each.kept_s and length_s <= ROWS_MAX * each.step_s)
-    resolution = next(fitting, RESOLUTIONS[-1])
+    fitting = (each for each in RESOLUTIONS if age_s <= each.kept_s and length_s <= rows_max * each.step_s)
+    return next(fitting, RESOLUTIONS[-1])
+
+
+def times_of(connection: Connection, from_ms: int, to_ms: int, points: int = POINTS) -> Times:
+    """About so many points from one time to another."""
+    resolution = resolution_of(connection, from_ms, to_ms)
     shortest = resolution.step_s * 1000
     step_ms = max(1, round((to_ms - from_ms) / points / shortest)) * shortest
     start = from_ms // step_ms * step_ms

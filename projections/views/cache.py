@@ -190,6 +190,7 @@ class Cache:
         self.run_reports = Lines(tables.run_reports, rows.RunReportRow)
         self.past_runs = Lines(tables.past_runs, rows.PastRunRow)
         self.series = Lines(tables.series, series_rows.SeriesRow)
+        self.marks = Rows(tables.marks, series_rows.MarkRow)
         self.pool_numbers = Rows(tables.pool_numbers, series_rows.PoolNumberRow)
         self.pool_tasks = Rows(tables.pool_tasks, series_rows.PoolTasksRow)
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)

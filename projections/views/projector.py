@@ -24,7 +24,7 @@ from events.log.port import Log, LogFault, LogRecord, LogUnavailable
 from events.records.base import Event
 from events.records.lifecycle import JobsForgotten
 from events.records.placement import CapacityChanged
-from events.records.rounds import RoundCommitted
+from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import RunsReported
 from events.rounds import Delivered, in_log
 from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
@@ -32,6 +32,7 @@ from projections.views import job_history, mentions, tables
 from projections.views.cache import Cache
 from projections.views.hosts import HostFold
 from projections.views.jobs import JobFold
+from projections.views.marks import MarkFold
 from projections.views.pools import PoolFold
 from projections.views.preemptions import PreemptionFold
 from projections.views.reader import Views
@@ -111,6 +112,7 @@ class Projector:
         self.views = Views(self._engine)
         self._cache = Cache()
         self._series = SeriesFold(self._cache)
+        self._marks = MarkFold(self._cache)
         self._jobs = JobFold(self._cache, STATE_TIMES.of(log.cell), self._series.tasks)
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
@@ -261,6 +263,8 @@ class Projector:
             )
         elif isinstance(event, RoundCommitted):
             self._round(connection, delivered, event)
+        elif isinstance(event, EpochStarted):
+            self._marks.epoch(of_fact(record), event)
         elif record.topic in (JOBS.name, POOLS.name, HOSTS.name, TASKS.name):
             self._fact(of_fact(record), event, record.value)
 
@@ -274,6 +278,7 @@ class Projector:
             self._series.fact(event)
         elif moment.topic == HOSTS.name:
             self._hosts.fact(moment, event)
+            self._marks.fact(moment, event)
         elif moment.topic == TASKS.name:
             for job_id in jobs:
                 self._leaving.note_unread(moment.offset, job_id)
@@ -317,6 +322,7 @@ class Projector:
         mentions.record(self._cache, moment, event)
         self._reasons.decision(moment, event)
         self._preemptions.decision(moment, event)
+        self._marks.decision(moment, event)
         self._series.decision(event)
         if isinstance(event, JobsForgotten):
             self._leaving.forgotten(event, self._chains["lifecycle"].inputs)

@@ -88,3 +88,18 @@ class CellStep(msgspec.Struct, array_like=True):
     levels: dict[str, int]
     counts: dict[str, int]
     peaks: dict[str, int]
+
+
+class MarkRow(msgspec.Struct):
+    """What of one kind (`shape`) happened in a step, as far as one topic says: how often (`count`), when and where
+    first, and what, in `items`: JSON of the first of them. Rows of each resolution are kept as long as those of series.
+    """
+
+    step_s: int
+    topic: int
+    step: int
+    shape: str
+    at_ms: int
+    offset: int
+    count: int
+    items: str

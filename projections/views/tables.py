@@ -75,6 +75,7 @@ reservations = _table("reservations", sharing_rows.ReservationRow, "job_id", "fi
 turns = _table("turns", sharing_rows.TurnRow, "pool")
 credits = _table("credits", sharing_rows.CreditRow, "pool")
 series = _table("series", series_rows.SeriesRow, "topic", "step_s", "part", "step")
+marks = _table("marks", series_rows.MarkRow, "step_s", "topic", "step", "shape")
 pool_numbers = _table("pool_numbers", series_rows.PoolNumberRow, "path")
 pool_tasks = _table("pool_tasks", series_rows.PoolTasksRow, "path")
 

@@ -6,13 +6,16 @@ from sqlalchemy import Connection
 from events.codes import Outcome
 from events.columns import pack_longs
 from events.records.entitlement import EntitlementsSet, PoolAnswered
+from events.records.hosts import HostSilent
 from events.records.lifecycle import RunsAvailable
-from events.records.pools import PoolDefined, PoolRemoved
+from events.records.placement import HostAvoided, HostLost
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from projections.queries.marks import marks
 from projections.queries.pool_series import pool_series
 from projections.queries.series import cell_series
 from projections.views.projector import Projector
-from projections.views.series_rows import DAY, HOUR
-from tests.projections.cell import Cell, ended, runs
+from projections.views.series_rows import DAY, HOUR, MINUTE
+from tests.projections.cell import Cell, ended, preempted, runs
 
 SECOND_MS = 1000
 START = 1_700_000_000_000
@@ -148,3 +151,79 @@ def test_what_a_pool_has_now_is_shown_though_its_coarse_step_isnt_over(cell, tmp
     lines = found.pools["/p"].entitlement["cpu"]
     assert found.step_ms >= 300_000
     assert (lines[1], lines[-2], lines[-1]) == (1, 1, 2)
+
+
+def texts(cell, folder, from_ms=START, to_ms=None):
+    with Folded(cell, folder) as views:
+        return [(mark.shape, mark.count, mark.text) for mark in marks(views, from_ms, to_ms or cell.ms + 1)]
+
+
+def test_hosts_that_are_lost_at_once_are_one_mark(cell, tmp_path):
+    for at in range(40):
+        cell.decide("placement", HostLost(host_id=f"h{at}", session=1, code="SILENT", silent_ms=9))
+        cell.ms += 100
+    cell.ms += MINUTE * SECOND_MS
+    cell.fact(HostSilent(host_id="h3", session=1))
+    cell.decide("placement", HostAvoided(host_id="h4", code="FAILS_AT_ONCE", until_ms=1))
+    assert texts(cell, tmp_path) == [
+        ("lost", 40, "40 hosts lost: SILENT (h0, h1, h2 and 37 more)"),
+        ("silent", 1, "Host h3 silent"),
+        ("suspected", 1, "Host h4 avoided: FAILS_AT_ONCE"),
+    ]
+
+
+def test_a_change_of_a_pool_says_what_it_changed(cell, tmp_path):
+    for number, fields in enumerate(({"limit": {"cpu": 40_000}}, {"limit": {"cpu": 20_000}, "share_default": 3})):
+        at = cell.fact(PoolDefined(path="/maps", command_id=str(number), **fields))
+        cell.decide("entitlement", PoolAnswered(path="/maps", pools_offset=at, command_id="c", code="DONE"))
+        cell.ms += MINUTE * SECOND_MS
+    at = cell.fact(PoolRemoved(path="/maps", command_id="c"))
+    cell.decide("entitlement", PoolAnswered(path="/maps", pools_offset=at, command_id="c", code="POOL_IN_USE"))
+    at = cell.fact(CellConfigured(command_id="c", preemption_delay_ms=5))
+    cell.decide("entitlement", PoolAnswered(path="/", pools_offset=at, command_id="c", code="DONE"))
+    assert texts(cell, tmp_path) == [
+        ("policy", 1, "Pool /maps defined"),
+        ("policy", 1, "Pool /maps: limit of cpu from 40 to 20, share_default from 1 to 3"),
+        ("policy", 1, "Settings of the cell changed: preemption_delay_ms"),
+    ]
+
+
+def test_preemptions_restarts_and_failures_are_marked(cell, tmp_path):
+    cell.accept("a")
+    cell.accept("b", instances=3)
+    cell.run("b", (0, 1, 2))
+    cell.decide("entitlement", preempted(1, {"b": (0, 1)}, "a"))
+    cell.claim("placement")
+    cell.decide("lifecycle", ended("b", (2,), Outcome.FAILED, exit_code=9))
+    cell.changed("FAILED", "b")
+    with Folded(cell, tmp_path) as views:
+        found = marks(views, START, START + 1)
+    assert [(mark.shape, mark.text) for mark in found] == [
+        ("failed", "Job b failed, task 2 with exit code 9"),
+        ("preempted", "2 runs of /p preempted for /q"),
+        ("restart", "Machine placement restarted by test, epoch 2"),
+    ]
+    assert ("job", "b") in found[0].links
+    assert found[2].position == "paceline.placement:2"
+
+
+def test_the_api_answers_with_series_and_marks(api):
+    api.pool("/p")
+    api.cell.accept("a", instances=2)
+    share(api.cell, ["/p"], 3_000)
+    api.fold()
+    found = api.get("/v1/series")
+    assert found["tasks"]["queued"][-1] == 2
+    assert found["step_ms"] == 300_000
+    assert found["times"][-1] <= "2023-11-14T22:13:20.000Z"
+    pool = api.get("/v1/pool-series/p?from=2023-11-14T22:13:20Z&to=2023-11-14T22:13:40Z&points=2")
+    assert (pool["path"], pool["entitlement"], pool["queued"]) == ("/p", {"cpu": [3_000, 3_000]}, [2, 2])
+    assert api.get("/v1/pool-series/")["path"] == "/"
+    [mark] = api.get("/v1/marks?from=2023-11-14T22:00:00Z")["marks"]
+    assert (mark["shape"], mark["at"], mark["text"]) == ("policy", "2023-11-14T22:13:20.000Z", "Pool /p defined")
+    assert api.get("/v1/marks?to=2023-11-14T22:00:00Z") == {"marks": []}
+
+
+@pytest.mark.parametrize("query", ["from=never", "from=2023-11-14T22:00:00Z&to=2022-11-14T22:00:00Z", "points=0"])
+def test_a_span_of_time_that_is_none_is_refused(api, query):
+    api.problem(api.client.get(f"/v1/series?{query}"), 422, "INVALID_REQUEST")

@@ -1,0 +1,153 @@
+"""The marks of a cell on a time axis, each with a sentence and with what it links to."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from events.quantities import write_amount, write_ms_or_never
+from events.resources import Kinds
+from events.topics import ALL, RANK
+from events.words import plural
+from projections.queries.resources import kinds_of
+from projections.queries.series_steps import resolution_of
+from projections.views import tables
+from projections.views.marks import FAILED, LOST, POLICY, PREEMPTED, RESTART, SILENT, SUSPECTED
+from projections.views.series_rows import MarkRow
+
+MARKS_MAX = 100
+"""Marks between two times, at most about so many."""
+STEPS_MAX = 9_000
+"""Steps in the time that is asked for: a day of the finest."""
+NAMED = 3
+"""Hosts, jobs and changes that a sentence names."""
+_TOPICS = {RANK[topic.name]: topic.name for topic in ALL}
+Item = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Mark:
+    """Something that happened `count` times within `step_ms` from `at_ms` on, first there and at `position`.
+
+    `shape` is lost, silent, suspected, policy, preempted, restart or failed. `text` is a sentence without markup, with
+    names as users gave them. `links` are the things that it names, as pairs such as ("host", "h1"), ("pool", "/maps"),
+    ("job", "a"), ("machine", "placement").
+    """
+
+    shape: str
+    at_ms: int
+    step_ms: int
+    position: str
+    count: int
+    text: str
+    links: list[tuple[str, str]] = field(default_factory=list)
+
+
+def marks(connection: Connection, from_ms: int, to_ms: int, most: int = MARKS_MAX) -> list[Mark]:
+    """The newest marks from one time to another, the oldest of them first, in steps as fine as there are; what happens
+    several times within a step is one mark.
+    """
+    resolution = resolution_of(connection, from_ms, to_ms, STEPS_MAX)
+    rows, step_s = tables.marks.c, resolution.step_s
+    inside = (rows.step_s == step_s) & (rows.at_ms >= from_ms) & (rows.at_ms < to_ms)
+    inside &= (rows.step > from_ms // 1000 - step_s) & (rows.step <= to_ms // 1000)
+    found: list[MarkRow] = []
+    for topic in sorted(_TOPICS):
+        newest = select(tables.marks).where(inside, rows.topic == topic).order_by(rows.step.desc()).limit(most)
+        found += [MarkRow(*row) for row in connection.execute(newest)]
+    newest_first = sorted(found, key=lambda row: (row.at_ms, row.topic, row.offset, row.shape), reverse=True)
+    kinds = kinds_of(connection)
+    return [_mark(row, kinds) for row in reversed(newest_first[:most])]
+
+
+def _mark(row: MarkRow, kinds: Kinds) -> Mark:
+    items: list[Item] = msgspec.json.decode(row.items)
+    text = _SENTENCES[row.shape](row.count, items, kinds)
+    links = list(dict.fromkeys(link for item in items for link in _links(item)))
+    return Mark(row.shape, row.at_ms, row.step_s * 1000, f"{_TOPICS[row.topic]}:{row.offset}", row.count, text, links)
+
+
+def _links(item: Item) -> list[tuple[str, str]]:
+    kinds = {"job_id": "job", "host_id": "host", "path": "pool", "from": "pool", "for": "pool", "machine": "machine"}
+    return [(kind, item[name]) for name, kind in kinds.items() if name in item]
+
+
+def _some(names: Sequence[str], count: int) -> str:
+    shown = names[:NAMED]
+    left = count - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left > 0 else "")
+
+
+def _hosts(what: str) -> Callable[[int, list[Item], Kinds], str]:
+    def sentence(count: int, items: list[Item], _: Kinds) -> str:
+        codes = list(dict.fromkeys(item["code"] for item in items if "code" in item))
+        why = f": {', '.join(codes)}" if codes else ""
+        names = [item["host_id"] for item in items]
+        return f"Host {names[0]} {what}{why}" if count == 1 else f"{count} hosts {what}{why} ({_some(names, count)})"
+
+    return sentence
+
+
+def _restarts(count: int, items: list[Item], _: Kinds) -> str:
+    said = [f"Machine {item['machine']} restarted by {item['claimant']}, epoch {item['epoch']}" for item in items]
+    return _some(said, count)
+
+
+def _preemptions(count: int, items: list[Item], _: Kinds) -> str:
+    said = [f"{plural(item['runs'], 'run')} of {item['from']} preempted for {item['for']}" for item in items]
+    left = count - sum(item["runs"] for item in items[:NAMED])
+    return ", ".join(said[:NAMED]) + (f" and {plural(left, 'other run')}" if left > 0 else "")
+
+
+def _failures(count: int, items: list[Item], _: Kinds) -> str:
+    if count > 1:
+        return f"{count} jobs failed: {_some([item['job_id'] for item in items], count)}"
+    [item] = items
+    code = item.get("exit_code", -1)
+    why = f", task {item['instance']} with exit code {code}" if code >= 0 and item["instance"] >= 0 else ""
+    return f"Job {item['job_id']} failed{why}"
+
+
+def _changes(count: int, items: list[Item], kinds: Kinds) -> str:
+    return _some([_change(item, kinds) for item in items], count)
+
+
+def _change(item: Item, kinds: Kinds) -> str:
+    if "settings" in item:
+        return f"Settings of the cell changed: {', '.join(item['settings'])}"
+    if item.get("removed"):
+        return f"Pool {item['path']} removed"
+    if item.get("defined"):
+        return f"Pool {item['path']} defined"
+    changes = [_pair(name, pair[0], pair[1], kinds) for name, pair in item["changes"].items()]
+    return f"Pool {item['path']}: {_some(changes, len(changes))}" if changes else f"Pool {item['path']} defined again"
+
+
+def _pair(name: str, before: Any, after: Any, kinds: Kinds) -> str:
+    """A change of a field in words: limit of cpu from 40 to 20."""
+    kind, _, resource = name.partition("/")
+    if not resource:
+        write = write_ms_or_never if name.endswith("_ms") else str
+        return f"{name} from {_word(before, write)} to {_word(after, write)}"
+    unit = kinds.units.get(resource)
+    write = (lambda value: str(write_amount(value, unit))) if unit is not None and kind != "share" else str
+    return f"{kind} of {resource} from {_word(before, write)} to {_word(after, write)}"
+
+
+def _word(value: Any, write: Callable[[Any], str]) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else write(value)
+
+
+_SENTENCES: dict[str, Callable[[int, list[Item], Kinds], str]] = {
+    LOST: _hosts("lost"),
+    SILENT: _hosts("silent"),
+    SUSPECTED: _hosts("avoided"),
+    POLICY: _changes,
+    PREEMPTED: _preemptions,
+    RESTART: _restarts,
+    FAILED: _failures,
+}

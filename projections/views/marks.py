@@ -1,0 +1,134 @@
+"""Folds marks: what the plots of a cell point out on their time axis. What happens often within a step is one mark that
+counts it and keeps the first few; with time steps become coarser, as those of series do.
+"""
+
+from typing import Any
+
+import msgspec
+
+from events.codec import decode
+from events.codes import Code, JobState
+from events.columns import ints
+from events.job_ends import is_over
+from events.records.base import Event
+from events.records.entitlement import PoolAnswered, PreemptionsOrdered
+from events.records.hosts import HostSilent
+from events.records.lifecycle import JobChanged
+from events.records.placement import HostAvoided, HostLost
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.rounds import EpochStarted
+from projections.views.cache import Cache
+from projections.views.record_context import RecordContext
+from projections.views.rows import to_json
+from projections.views.series_rows import RESOLUTIONS, MarkRow
+
+LOST, SILENT, SUSPECTED, POLICY, PREEMPTED, RESTART, FAILED = (
+    "lost", "silent", "suspected", "policy", "preempted", "restart", "failed",
+)  # fmt: skip
+"""Shapes: hosts that are lost, not heard, or avoided; changes to pools and settings; runs that leave for others; a new
+process for a machine; jobs that failed.
+"""
+ITEMS = 8
+"""Of those that one mark counts, so many say what they are."""
+UNSAID = frozenset(("path", "command_id"))
+
+
+class MarkFold:
+    """See above. It sees a decision before the other folds: a change is told by what was before."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def fact(self, moment: RecordContext, event: Event) -> None:
+        """Folds a fact of the topic of hosts."""
+        if isinstance(event, HostSilent):
+            self._add(moment, SILENT, {"host_id": event.host_id})
+
+    def epoch(self, moment: RecordContext, event: EpochStarted) -> None:
+        """A process has taken a machine over from another one."""
+        if event.epoch > 1:
+            said = {"machine": event.machine, "epoch": event.epoch, "claimant": event.claimant, "round": event.round}
+            self._add(moment, RESTART, said)
+
+    def decision(self, moment: RecordContext, event: Event) -> None:
+        """Folds a decision of any machine."""
+        match event:
+            case HostLost():
+                self._add(moment, LOST, {"host_id": event.host_id, "code": event.code})
+            case HostAvoided():
+                self._add(moment, SUSPECTED, {"host_id": event.host_id, "code": event.code})
+            case PreemptionsOrdered():
+                self._preempted(moment, event)
+            case PoolAnswered(code=Code.DONE):
+                self._changed(moment, event)
+            case JobChanged(state=JobState.FAILED) if is_over(event):
+                self._failed(moment, event)
+
+    def _preempted(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
+        runs = ints(event.from_pool).tolist()
+        for at, path in enumerate(event.from_pools):
+            said = {"from": path, "for": event.for_pool, "job_id": event.for_job, "code": event.code}
+            self._add(moment, PREEMPTED, said | {"runs": runs.count(at)}, runs.count(at))
+
+    def _changed(self, moment: RecordContext, event: PoolAnswered) -> None:
+        pending = self._cache.pool_facts.get(event.pools_offset)
+        fact = decode(pending.value) if pending is not None else None
+        match fact:
+            case PoolRemoved():
+                self._add(moment, POLICY, {"path": fact.path, "removed": True})
+            case PoolDefined():
+                row = self._cache.pools.get(fact.path)
+                before = decode(row.spec) if row is not None and row.spec else None
+                said = {"path": fact.path, "changes": _changes(before, fact)}
+                self._add(moment, POLICY, said | ({"defined": True} if before is None else {}))
+            case CellConfigured():
+                names = [name for name in fact.__struct_fields__ if name not in UNSAID]
+                self._add(
+                    moment, POLICY, {"settings": [name for name in names if getattr(fact, name) not in (None, ())]}
+                )
+
+    def _failed(self, moment: RecordContext, event: JobChanged) -> None:
+        row = self._cache.jobs.get(event.job_id)
+        said = {"job_id": event.job_id, "tasks": event.failed}
+        if row is not None:
+            said |= {"pool": row.pool, "instance": row.failed_instance, "exit_code": row.failed_exit_code}
+        self._add(moment, FAILED, said)
+
+    def _add(self, moment: RecordContext, shape: str, item: dict[str, Any], count: int = 1) -> None:
+        rows, second = self._cache.marks, moment.at_ms // 1000
+        for resolution in RESOLUTIONS:
+            step = second // resolution.step_s * resolution.step_s
+            row = rows.change((resolution.step_s, moment.rank, step, shape))
+            if row is None:
+                if resolution.kept_s:
+                    old = (resolution.step_s, moment.rank, step - resolution.kept_s)
+                    rows.delete("step_s = ? AND topic = ? AND step < ?", [old])
+                begun = (resolution.step_s, moment.rank, step, shape, moment.at_ms, moment.offset)
+                row = rows.put(MarkRow(*begun, 0, "[]"))
+            row.count += count
+            row.items = to_json(_with(msgspec.json.decode(row.items), item))
+
+
+def _with(items: list[dict[str, Any]], item: dict[str, Any]) -> list[dict[str, Any]]:
+    """Items with one more, as long as there is room; runs for the same pool and job are one item."""
+    for each in items:
+        if "runs" in item and {**each, "runs": 0} == {**item, "runs": 0}:
+            each["runs"] += item["runs"]
+            return items
+    return [*items, item] if len(items) < ITEMS else items
+
+
+def _changes(before: Event | None, after: PoolDefined) -> dict[str, list[Any]]:
+    """What a pool had and has now, of the fields and amounts that differ; null: it had none."""
+    out: dict[str, list[Any]] = {}
+    for field in after.__struct_fields__:
+        old, new = getattr(before, field, None), getattr(after, field)
+        if field in UNSAID or old == new:
+            continue
+        if isinstance(new, dict):
+            parts = {**(old or {}), **new}
+            pairs = {name: [(old or {}).get(name), new.get(name)] for name in parts}
+            out |= {f"{field}/{name}": pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        else:
+            out[field] = [old, new]
+    return out
