@@ -27,7 +27,7 @@ from projections.api.stream import EventResponse
 from projections.ui import assets, rendering, signing
 from projections.ui.frame import Frame, sign_in_first
 from projections.ui.live import Hub, Load
-from projections.ui.pages import find, help, jobs
+from projections.ui.pages import find, help, jobs, rounds
 from projections.ui.scene import Action, Contexts, Data, Elsewhere, Page, Sent, opened
 from projections.ui.sessions import SIGN_IN, SIGN_OUT, Sessions
 from projections.views.reader import ViewsAway, folded
@@ -36,6 +36,7 @@ PAGES: tuple[Page, ...] = (
     *find.PAGES,
     *help.PAGES,
     *jobs.PAGES,
+    *rounds.PAGES,
 )
 DATA: tuple[Data, ...] = ()
 ACTIONS: tuple[Action, ...] = ()

@@ -1,0 +1,205 @@
+"""Rounds: those of the four machines by time, and one of them with all that it knew and decided."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from events.acceptance import digest
+from events.codec import CodecError, decode
+from events.log.lookup import record_at, records
+from events.log.port import LogGap, LogRecord
+from events.records.parts import Cause, Segment
+from events.records.rounds import RoundCommitted
+from events.resources import Kinds
+from events.topics import MACHINES, rounds_of
+from projections.api.all_cells import OpenCell
+from projections.api.problems import Problem, not_found
+from projections.queries import rounds, story, why
+from projections.queries.log_places import write_place
+from projections.queries.resources import kinds_of
+from projections.queries.rounds import Round
+from projections.queries.story_parts import Line
+from projections.record_json import whole
+from projections.ui.lanes import Fact, Key, Lanes, lanes_of, taken_in
+from projections.ui.scene import Page, Scene
+from projections.views.reader import chains_of
+
+PAGE = 50
+IN_LANES, LANES_BEFORE, LANES_AFTER_MS = 120, 24, 2000
+"""Rounds drawn at most; so many before the one that is shown, and how long after it."""
+DECISIONS = 20
+INPUTS = 3
+"""Records of an input that are told."""
+RECORD_CHARACTERS = 4000
+
+
+def load_list(scene: Scene) -> dict[str, Any]:
+    """Rounds, the newest first; of one machine, where one is named."""
+    connection = scene.first().connection
+    machine = scene.query.get("machine", "")
+    machines = (machine,) if machine in MACHINES else MACHINES
+    last = _round_named(scene, scene.query["before"]) if "before" in scene.query else None
+    found = rounds.before(connection, machines, PAGE + 1, last)
+    shown, oldest = found[:PAGE], found[PAGE - 1] if len(found) > PAGE else None
+    last_ones = rounds.previous(connection, shown)
+    return {
+        "machine": machine if machine in MACHINES else "",
+        "machines": MACHINES,
+        "standing": {name: (epoch, number) for name, epoch, number in chains_of(connection)},
+        "rounds": [(each, rounds.inputs(each, last_ones.get((each.machine, each.number)))) for each in shown],
+        "lanes": lanes_of(shown[::-1], taken_in(shown[::-1], last_ones)),
+        "older": f"{oldest.machine}/{oldest.number}" if oldest else None,
+        "cell": scene.query.get("cell"),
+    }
+
+
+def _round_named(scene: Scene, text: str) -> Round:
+    machine, _, number = text.partition("/")
+    found = _find(scene.first(), machine, number)
+    if found is None:
+        raise not_found("round", text)
+    return found
+
+
+def _find(cell: OpenCell, machine: str, number: str) -> Round | None:
+    if machine not in MACHINES or not number.isascii() or not number.isdigit() or len(number) > 18:
+        return None
+    return rounds.round_of(cell.connection, machine, int(number))
+
+
+class Input(NamedTuple):
+    """A stretch of a topic that a round took in, and the first records of it."""
+
+    segment: Segment
+    lines: list[tuple[str, Line]]
+    """Position and sentence."""
+
+
+class Decision(NamedTuple):
+    """A decision of a round. `record`: as JSON; empty where it is too long to be shown."""
+
+    place: int
+    name: str
+    line: Line
+    links: Sequence[tuple[str, str, Line]]
+    """How each cause is known, its position and its sentence."""
+    record: str
+
+
+def load_round(scene: Scene) -> dict[str, Any]:
+    """One round: what it took in, what it decided, and why."""
+    cell = scene.first()
+    machine, number = scene.path["machine"], scene.path["number"]
+    found = _find(cell, machine, number)
+    if found is None:
+        raise not_found("round", f"{number} of {machine}, or no longer: rounds are kept here for seven days")
+    record, event = _read(cell, found)
+    first = scene.query.get("from", "0")
+    start = int(first) if first.isdecimal() and len(first) < 10 else 0
+    indexes = range(start, min(start + DECISIONS, len(event.decisions)))
+    starts = [why.Start(Cause(machine=machine, round=found.number, index=index)) for index in indexes]
+    chain = why.chain(cell.connection, cell.context.log, starts)
+    by_place = {each.place: each for each in chain.records}
+    kinds = kinds_of(cell.connection)
+    last = rounds.round_of(cell.connection, machine, found.number - 1)
+    inputs = [_input(cell, segment, kinds) for segment in event.inputs]
+    return {
+        "round": found,
+        "event": event,
+        "hash": _hash_of(record),
+        "inputs": inputs,
+        "waited_ms": _waited_ms(cell, event, record),
+        "decisions": [_decision(by_place, start.place, event, kinds) for start in starts],
+        "first": start,
+        "more": indexes.stop if indexes.stop < len(event.decisions) else None,
+        "lanes": _lanes(cell, found, chain),
+        "taken_in_by": rounds.taken_in_by(cell.connection, found),
+        "earlier": last.number if last else None,
+        "later": rounds.round_of(cell.connection, machine, found.number + 1) is not None,
+        "cell": scene.query.get("cell"),
+    }
+
+
+def _read(cell: OpenCell, found: Round) -> tuple[LogRecord, RoundCommitted]:
+    try:
+        record = record_at(cell.context.log, rounds_of(found.machine), found.offset)
+        event = decode(record.value) if record else None
+    except (LogGap, CodecError) as error:
+        raise Problem(404, "NOT_FOUND", f"round {found.number} of {found.machine} can't be read: {error}") from error
+    if record is None or not isinstance(event, RoundCommitted):
+        raise not_found("round", f"{found.number} of {found.machine} in the log")
+    return record, event
+
+
+def _hash_of(record: LogRecord) -> str:
+    return digest(record.value).hex()
+
+
+def _input(cell: OpenCell, segment: Segment, kinds: Kinds) -> Input:
+    size = min(INPUTS, segment.end - segment.start)
+    try:
+        found = records(cell.context.log, segment.topic, segment.start, size)
+    except LogGap:
+        return Input(segment, [("", ("the log no longer has these records",))])
+    return Input(segment, [(_position(each), _line_of(each, kinds)) for each in found if each.offset < segment.end])
+
+
+def _position(record: LogRecord) -> str:
+    return f"{record.topic}:{record.offset}"
+
+
+def _line_of(record: LogRecord, kinds: Kinds) -> Line:
+    try:
+        return story.line_of(decode(record.value), kinds)
+    except CodecError:
+        return (f"{len(record.value)} bytes that can't be read",)
+
+
+def _waited_ms(cell: OpenCell, event: RoundCommitted, record: LogRecord) -> int | None:
+    """How long the first record that the round took in had waited for it in the log."""
+    times = []
+    for segment in event.inputs:
+        try:
+            first = records(cell.context.log, segment.topic, segment.start, 1)
+        except LogGap:
+            return None
+        times += [each.at_ms for each in first]
+    return record.at_ms - min(times) if times else None
+
+
+def _decision(chain: Mapping[Cause, why.Record], place: Cause, round_: RoundCommitted, kinds: Kinds) -> Decision:
+    event = decode(round_.decisions[place.index])
+    links = []
+    for link in chain[place].links:
+        cause = chain.get(link.cause)
+        links.append((link.kind, write_place(link.cause), cause.line if cause else ()))
+    text = orjson.dumps(whole(event), option=orjson.OPT_INDENT_2).decode()
+    return Decision(place.index, type(event).__name__, story.line_of(event, kinds), links, text[:RECORD_CHARACTERS])
+
+
+def _lanes(cell: OpenCell, found: Round, chain: why.Chain) -> Lanes | None:
+    """The rounds around one, and of its chain what happened in that time."""
+    earlier = rounds.before(cell.connection, MACHINES, LANES_BEFORE, found)
+    from_ms = earlier[-1].at_ms if earlier else found.at_ms
+    around = rounds.between(cell.connection, from_ms, found.at_ms + LANES_AFTER_MS, IN_LANES)
+    keys: dict[Cause, Key] = {each.place: _key(each.place) for each in chain.records}
+    facts = {
+        keys[each.place]: Fact(each.place.topic, each.place.offset, each.at_ms)
+        for each in chain.records
+        if each.place.topic and from_ms <= each.at_ms
+    }
+    links = {(_key(link.cause), keys[each.place]): None for each in chain.records for link in each.links}
+    this = (found.machine, found.number)
+    followed = {(this, (each.machine, each.number)): None for each in rounds.taken_in_by(cell.connection, found)}
+    return lanes_of(around, [*links, *followed], list(facts.values()), this, keys.values())
+
+
+def _key(place: Cause) -> Key:
+    return (place.topic, place.offset) if place.topic else (place.machine, place.round)
+
+
+PAGES = (
+    Page("/rounds", "rounds.html", load_list, "Rounds"),
+    Page("/rounds/{machine}/{number}", "round.html", load_round, "Rounds"),
+)

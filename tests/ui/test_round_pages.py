@@ -1,0 +1,99 @@
+"""The pages of rounds say what a round knew, what it decided and why."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from events.codec import decode
+from events.records.rounds import RoundCommitted
+from projections.api.app import create_app
+from projections.queries import rounds
+from projections.ui.app import add_ui
+from projections.views.projector import Projector
+from tests.projections.conftest import LISTEN, TOKEN
+from tests.replay.past import past
+
+
+@pytest.fixture(scope="module")
+def views(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projector]:
+    projector = Projector(past(), tmp_path_factory.mktemp("views"))
+    projector.fold_whole()
+    yield projector
+    projector.close()
+
+
+@pytest.fixture(scope="module")
+def client(views: Projector) -> TestClient:
+    app = create_app(views.views, past(), token=TOKEN, listen=LISTEN, cell_info=dict)
+    add_ui(app, {0: app.state.context}, TOKEN)
+    return TestClient(app, f"http://{LISTEN}")
+
+
+def page(client: TestClient, path: str, status: int = 200) -> str:
+    answer = client.get(f"/ui{path}")
+    assert answer.status_code == status
+    return answer.text
+
+
+def recorded() -> list[RoundCommitted]:
+    found = []
+    for machine in ("lifecycle", "entitlement", "placement", "sla"):
+        events = (decode(record.value) for record in past().scan(f"paceline.{machine}", 0))
+        found += [event for event in events if isinstance(event, RoundCommitted)]
+    return found
+
+
+def test_all_rounds_are_listed_the_newest_first_page_by_page(client: TestClient, views: Projector) -> None:
+    path, seen = "/rounds", []
+    while path:
+        text = page(client, path)
+        seen += re.findall(r'<tr id="round-([a-z]+)-(\d+)">', text)
+        older = re.search(r'href="/ui(/rounds\?before=[^"]+)">Older', text)
+        path = older[1].replace("&amp;", "&") if older else ""
+    assert sorted(seen) == sorted((event.machine, str(event.round)) for event in recorded())
+    with views.views.read() as connection:
+        times = [rounds.round_of(connection, machine, int(number)) for machine, number in seen]
+    assert times == sorted(times, key=lambda each: each.order, reverse=True)
+
+
+def test_the_rounds_of_one_machine_are_listed_alone(client: TestClient) -> None:
+    text = page(client, "/rounds?machine=sla")
+    seen = re.findall(r'<tr id="round-([a-z]+)-(\d+)">', text)
+    assert seen == [("sla", str(event.round)) for event in recorded() if event.machine == "sla"][::-1]
+
+
+def test_what_rounds_took_in_is_what_their_records_say(views: Projector) -> None:
+    with views.views.read() as connection:
+        for event in recorded():
+            found = rounds.round_of(connection, event.machine, event.round)
+            assert found is not None
+            counts: dict[str, int] = {}
+            for each in event.inputs:
+                counts[each.topic] = counts.get(each.topic, 0) + each.end - each.start
+            own = counts.pop(f"paceline.{event.machine}", 0)
+            last = rounds.previous(connection, [found]).get((event.machine, event.round))
+            assert own == 0
+            assert rounds.inputs(found, last) == counts
+
+
+def test_a_round_tells_its_inputs_decisions_causes_and_neighbours(client: TestClient) -> None:
+    text = page(client, "/rounds/placement/3")
+    plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", text))
+    assert "nightly: 8 tasks placed on small-1, small-2" in plain
+    assert "because nightly: 8 tasks admitted (entitlement/round/3/0, recorded, same run)" in plain
+    assert "TasksPlaced as a record" in plain
+    assert 'href="/ui/rounds/placement/2"' in text
+    assert 'href="/ui/rounds/placement/4"' in text
+    assert 'href="/ui/jobs/nightly"' in text
+    assert re.search(r"round \d+ of (entitlement|lifecycle): \d+ decision", plain)
+    assert re.search(r'class="r this"', text)
+    assert 'class="arrow"' in text
+
+
+@pytest.mark.parametrize(
+    "path", ["/rounds/placement/9999", "/rounds/nothing/1", "/rounds/placement/x", "/rounds?before=placement/9999"]
+)
+def test_a_round_that_is_not_there_is_said(client: TestClient, path: str) -> None:
+    assert "there is no round" in page(client, path, 404)
