@@ -50,10 +50,17 @@ class JobRequests(Requests):
         labels: Sequence[str] = (),
         page_size: int = PAGE,
         page_token: str | None = None,
+        *,
+        owners: Sequence[str] = (),
+        text: str | None = None,
+        since: str | None = None,
+        order: str | None = None,
     ) -> dict[str, Any]:
-        """One page of jobs, as it came."""
-        params = {"state": state, "pool": pool, "label": labels, "page_size": page_size, "page_token": page_token}
-        return self._get("/v1/jobs", params)
+        """One page of jobs, as it came. `owners`: one of these; `text`: part of the id or the command; `since`: an
+        RFC 3339 time; `order`: newest, or wait for those that wait, the longest first.
+        """
+        params = {"state": state, "pool": pool, "label": labels, "owner": owners, "text": text, "since": since}
+        return self._get("/v1/jobs", {**params, "order": order, "page_size": page_size, "page_token": page_token})
 
     def job(self, job_id: str, overrides: bool = False) -> Job:
         """One job, its spec if asked for with all `overrides`: of many it tells by itself only which instances have

@@ -14,10 +14,11 @@ GOALS = ("ended", "running", "healthy", "succeeded")
 
 
 class Reason(TypedDict):
-    """Why a job ended or waits."""
+    """Why a job ended or waits, and who can act."""
 
     code: str
     message: str
+    actor: str
 
 
 class Job(TypedDict):
@@ -42,6 +43,7 @@ class Job(TypedDict):
     ended_at: NotRequired[str | None]
     held: NotRequired[bool]
     held_since: NotRequired[str | None]
+    waiting_since: NotRequired[str | None]
     tasks: NotRequired[dict[str, int]]
     reason: NotRequired[Reason | None]
     version: NotRequired[int | None]

@@ -116,9 +116,9 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
 def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     @router.get("/v1/jobs")
     async def jobs(read: Annotated[Any, Depends(cells)], page: Pages, wanted: JobsQuery) -> Response:
-        """Jobs of all cells, the newest first, without their specs."""
-        at = page_starts(page, Place, *wanted.words)
-        return await read(lambda found: _jobs(found, page, wanted, at))  # type: ignore[no-any-return]
+        """Jobs of all cells, without their specs."""
+        at = page_starts(page, tuple[Place, Place], *wanted.words)
+        return await read(lambda found: jobs_page(found, page, wanted, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/hosts")
     async def hosts(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
@@ -161,13 +161,14 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
         return await read(lambda found: _quarantine(found, page, at))  # type: ignore[no-any-return]
 
 
-def _jobs(found: Cells, page: Paging, wanted: JobsRequest, at: dict[int, int]) -> bytes:
+def jobs_page(found: Cells, page: Paging, wanted: JobsRequest, at: Mapping[int, tuple[int, int]]) -> bytes:
+    """The body of a page of jobs."""
     rows = {
-        cell: each.context.texts.page(each.connection, wanted.filter, page.size, at.get(cell, -1))
+        cell: each.context.texts.page(each.connection, wanted.filter, page.size, at.get(cell))
         for cell, each in found.items()
     }
-    taken = spliced(rows, page.size, lambda job: -job.submitted_ms)
-    token = next_page_token(rows, taken, at, lambda job: job.number, *wanted.words)
+    taken = spliced(rows, page.size, lambda job: job.order(wanted.filter))
+    token = next_page_token(rows, taken, at, lambda job: job.place(wanted.filter), *wanted.words)
     return page_text([job.text[:-1] + b',"cell":%d}' % cell for cell, job in taken], token)
 
 

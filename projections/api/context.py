@@ -24,6 +24,7 @@ from projections.api.log_loss import Appends
 from projections.api.problems import Problem, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
 from projections.queries import entities, pool_tree
+from projections.queries.job_counts import JobCounts
 from projections.queries.job_list import JobTexts
 from projections.views.reader import BadPosition, Views, reached, read_positions, write_positions
 from projections.views.rows import AnswerRow
@@ -98,6 +99,7 @@ class Context:
     others: list[Appends] = field(default_factory=list)
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
+    counts: JobCounts = field(default_factory=JobCounts)
     waiting: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(READS_MAX, "reads", "wait"))
 
     @property

@@ -4,7 +4,8 @@
 
 import time
 from collections.abc import Collection
-from typing import Annotated, Any, NamedTuple
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -23,13 +24,14 @@ from projections.api.job_specs import checked_spec
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.queries import entities, pool_tree
 from projections.queries import tasks as task_queries
-from projections.queries.job_list import JobFilter, page_text
+from projections.queries.job_filter import JobFilter
+from projections.queries.job_list import page_text
 from projections.queries.versions import submission
 from projections.record_json import at, whole
 from projections.views.jobs import REJECTED
 
 JOB_STATES = ("SUBMITTED", *JobState, REJECTED)
-LABELS_MAX = 32
+LABELS_MAX = OWNERS_MAX = 32
 """Labels that a list may be asked for."""
 LOG_BYTES_MAX = 256 * 1024
 RETRY_S = "5"
@@ -49,18 +51,28 @@ class JobsRequest(NamedTuple):
     """Which jobs a list is of: the filter, and the words it was asked in, which its page tokens hold for."""
 
     filter: JobFilter
-    words: tuple[list[str], str, list[str]]
+    words: tuple[Any, ...]
 
 
 async def jobs_request(
     state: States = "",
-    pool: Annotated[str, Query(max_length=WORD_MAX)] = "",
+    pool: Annotated[str, Query(max_length=WORD_MAX, description="Jobs of it and of the pools below it.")] = "",
     label: Annotated[list[str] | None, Query(max_length=LABELS_MAX, description="key:value; all must hold.")] = None,
+    owner: Annotated[list[str] | None, Query(max_length=OWNERS_MAX, description="One of these owners.")] = None,
+    text: Annotated[str, Query(max_length=WORD_MAX, description="Part of the id or of the command.")] = "",
+    since: Annotated[datetime | None, Query(description="Submitted at this time or later.")] = None,
+    order: Annotated[
+        Literal["newest", "wait"],
+        Query(description="wait: only jobs that wait, the longest first."),
+    ] = "newest",
 ) -> JobsRequest:
     """The parameters of the list of jobs."""
-    states = _states(state, JOB_STATES)
-    labels = [_label(each) for each in label or ()]
-    return JobsRequest(JobFilter(states, pool, labels), (states, pool, label or []))
+    since_ms = int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0
+    owners = sorted(owner or ())
+    wanted = JobFilter(
+        job_states(state), pool, [label_pair(each) for each in label or ()], owners, text, since_ms, order == "wait"
+    )
+    return JobsRequest(wanted, (wanted.states, pool, label or [], owners, text, since_ms, order))
 
 
 JobsQuery = Annotated[JobsRequest, Depends(jobs_request)]
@@ -159,13 +171,13 @@ def _warnings(context: Context, event: JobSubmitted) -> dict[str, list[str]]:
 def _reads(router: APIRouter) -> None:
     @router.get("")
     async def jobs(read: Reading, page: Pages, wanted: JobsQuery) -> Response:
-        """Jobs, the newest first, without their specs."""
-        before = page.after(Place, *wanted.words)
+        """Jobs, without their specs."""
+        after = page.after(tuple[Place, Place], *wanted.words)
 
         def look(connection: Connection) -> bytes:
             texts = read.context.texts
-            found = texts.page(connection, wanted.filter, page.size, -1 if before is None else before)
-            last = found.rows[-1].number if found.more else None
+            found = texts.page(connection, wanted.filter, page.size, after)
+            last = found.rows[-1].place(wanted.filter) if found.more else None
             return page_text([each.text for each in found.rows], next_token(last, *wanted.words))
 
         return await read(look)
@@ -252,6 +264,11 @@ def _tasks(router: APIRouter, context: Context) -> None:
         return Response(piece.data, 200, headers, media_type="application/octet-stream")
 
 
+def job_states(text: str) -> list[str]:
+    """The states of jobs that a list is asked for. Raises a problem for what is none."""
+    return _states(text, JOB_STATES)
+
+
 def _states(text: str, known: Collection[str]) -> list[str]:
     """The states that a list is asked for, each once."""
     names = sorted({each for each in text.upper().split(",") if each})
@@ -261,7 +278,8 @@ def _states(text: str, known: Collection[str]) -> list[str]:
     return names
 
 
-def _label(text: str) -> tuple[str, str]:
+def label_pair(text: str) -> tuple[str, str]:
+    """A label as lists are asked for it. Raises a problem where it is none."""
     key, colon, value = text.partition(":")
     if not colon:
         raise Problem(422, "INVALID_REQUEST", "a label is asked for as key:value", [("/query/label", "no key:value")])

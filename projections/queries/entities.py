@@ -72,6 +72,7 @@ def _job_json(row: JobRow, headline: Json | None, update: UpdateRow | None) -> J
         "ended_at": at(row.ended_ms),
         "held": bool(row.held_ms),
         "held_since": at(row.held_ms),
+        "waiting_since": at(row.waits_ms),
         "first_run": row.first_run,
         "version": row.version or None,
         "update": versions.update_json(update) if update is not None else None,
@@ -85,7 +86,7 @@ def _job_json(row: JobRow, headline: Json | None, update: UpdateRow | None) -> J
             "failed": row.failed,
             "killed": row.killed,
         },
-        "reason": {"code": headline["code"], "message": headline["message"]} if headline else None,
+        "reason": {name: headline[name] for name in ("code", "message", "actor")} if headline else None,
         "position": position,
     }
 

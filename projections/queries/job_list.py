@@ -3,8 +3,6 @@ the row says which was the last.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -13,6 +11,7 @@ from sqlalchemy import Connection, select
 
 from events.codes import ENDED_JOBS
 from projections.queries.entities import jobs_json
+from projections.queries.job_filter import INDEX, JobFilter
 from projections.queries.pages import RowsPage, first_of, rows_of
 from projections.views import tables
 from projections.views.reader import rows_as_text
@@ -25,19 +24,14 @@ _ENDED = frozenset(ENDED_JOBS)
 _jobs = tables.jobs.c
 
 
-class JobFilter(NamedTuple):
-    """Which jobs are meant; what is empty lets all through."""
-
-    states: Sequence[str]
-    pool: str
-    labels: Sequence[tuple[str, str]]
-
-
-Key = tuple[str, int, int, int, str, int, int]
+Key = tuple[str, int, int, int, str, int, int, int]
 """What tells a state of a job from all others: id, number, offset, position, state; and what a list needs of it
-besides: when it was submitted, and how many bytes of it have no bound.
+besides: when it was submitted, since when it waits, and how many bytes of it have no bound.
 """
-NUMBER, STATE, SUBMITTED, WEIGHT = 1, 4, 5, 6
+NUMBER, STATE, SUBMITTED, WAITS, WEIGHT = 1, 4, 5, 6, 7
+_KEY = 'job_id, number, "offset", position, state, submitted_ms, waits_ms, length(labels) + length(message)'
+Place = tuple[int, int]
+"""Where a list goes on: since when the last job waits, 0 in a list of the newest, and its number."""
 
 
 class ListedJob(NamedTuple):
@@ -45,7 +39,16 @@ class ListedJob(NamedTuple):
 
     number: int
     submitted_ms: int
+    waits_ms: int
     text: bytes
+
+    def place(self, wanted: JobFilter) -> Place:
+        """Where a list goes on behind it."""
+        return (self.waits_ms if wanted.waiting else 0), self.number
+
+    def order(self, wanted: JobFilter) -> int:
+        """What lists of several cells are put together by."""
+        return self.waits_ms if wanted.waiting else -self.submitted_ms
 
 
 class JobTexts:
@@ -54,17 +57,17 @@ class JobTexts:
     def __init__(self) -> None:
         self._kept: dict[Key, bytes] = {}
 
-    def page(self, connection: Connection, wanted: JobFilter, size: int, before: int) -> RowsPage[ListedJob]:
-        """Jobs, the newest first, from before a job's number on, -1: from the newest."""
-        values: list[Any] = [*wanted.states, *filter(None, [wanted.pool]), *chain(*wanted.labels)]
-        values += [before] if before >= 0 else []
-        query = _keys(len(wanted.states), bool(wanted.pool), len(wanted.labels), before >= 0)
-        found: RowsPage[Any] = first_of(rows_as_text(connection, query, (*values, size + 1)), size, itemgetter(WEIGHT))
+    def page(self, connection: Connection, wanted: JobFilter, size: int, after: Place | None) -> RowsPage[ListedJob]:
+        """Jobs in the order of the filter, those behind a place; None: from the first on."""
+        query, values = _keys(wanted, after, size + 1)
+        found: RowsPage[Any] = first_of(rows_as_text(connection, query, values), size, itemgetter(WEIGHT))
         texts = {key: text for key in found.rows if (text := self._kept.get(key))}
         missing = [key for key in found.rows if key not in texts]
         if missing:
             texts.update(zip(missing, self._rendered(connection, missing), strict=True))
-        return RowsPage([ListedJob(key[NUMBER], key[SUBMITTED], texts[key]) for key in found.rows], found.more)
+        return RowsPage(
+            [ListedJob(key[NUMBER], key[SUBMITTED], key[WAITS], texts[key]) for key in found.rows], found.more
+        )
 
     def _rendered(self, connection: Connection, keys: Sequence[Key]) -> list[bytes]:
         numbers = [key[NUMBER] for key in keys]
@@ -80,16 +83,22 @@ class JobTexts:
         return texts
 
 
-@lru_cache
-def _keys(states: int, pool: bool, labels: int, before: bool) -> str:
-    """The query of the keys of a page, as text: making a statement of it would take as long as all the rest."""
-    conditions = [f"state IN ({', '.join('?' * states)})"] * bool(states) + ["pool = ?"] * pool
-    conditions += ["EXISTS (SELECT 1 FROM json_each(jobs.labels) AS l WHERE l.key = ? AND l.value = ?)"] * labels
-    conditions += ["number < ?"] * before
-    return (
-        'SELECT job_id, number, "offset", position, state, submitted_ms, length(labels) + length(message) FROM jobs '
-        f"{'WHERE ' if conditions else ''}{' AND '.join(conditions)} ORDER BY number DESC LIMIT ?"
-    )
+def _keys(wanted: JobFilter, after: Place | None, most: int) -> tuple[str, list[Any]]:
+    """The query of the keys of a page, as text: making a statement of it would take as long as all the rest. What
+    narrows a list is looked for in the index that has it, so that a rare job is found without reading all others.
+    """
+    conditions, values = wanted.conditions()
+    order, index = "number DESC", ""
+    if wanted.waiting:
+        order = "waits_ms, number"
+    elif wanted.narrows():
+        index = f" INDEXED BY {INDEX}"
+    if after is not None:
+        conditions.append("(waits_ms, number) > (?, ?)" if wanted.waiting else "number < ?")
+        values += after if wanted.waiting else after[1:]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    numbers = f"SELECT number FROM jobs{index}{where} ORDER BY {order} LIMIT ?"
+    return f"SELECT {_KEY} FROM jobs WHERE number IN ({numbers}) ORDER BY {order}", [*values, most]
 
 
 def page_text(texts: Sequence[bytes], token: str) -> bytes:

@@ -39,3 +39,8 @@ def moment(ms: int) -> str:
 def iso(ms: int) -> str:
     """A time as ?at= takes it: 2026-11-24T14:03:27.120Z."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def ms_of(time: str | None) -> int:
+    """The milliseconds of a time of the API; 0: it hasn't come."""
+    return int(datetime.fromisoformat(time).timestamp() * 1000) if time else 0

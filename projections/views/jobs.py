@@ -25,6 +25,7 @@ from events.topics import JOBS
 from projections.views import job_history, override_chunks
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
+from projections.views.command_text import searched
 from projections.views.reasons import KINDS
 from projections.views.record_context import RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
@@ -192,7 +193,7 @@ class JobFold:
         if is_over(event) and not row.ended_ms:
             self._series.job_over(row, self._cache.tasks)
             self._waiting.leave(row)
-            row.ended_ms = moment.now
+            row.ended_ms, row.waits_ms = moment.now, 0
             self._use(row.pool, -1, -row.tasks)
             for kind in KINDS:
                 self._cache.explanations.remove((event.job_id, kind))
@@ -219,6 +220,7 @@ def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
         health=int(event.health is not None),
         owner=event.owner,
         labels=to_json(event.labels),
+        command=searched(event),
         state=SUBMITTED,
         overridden=int(bool(event.overrides or event.chunks)),
         retries_max=event.retries_max,

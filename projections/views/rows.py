@@ -108,6 +108,10 @@ class JobRow(msgspec.Struct):
     """The newest; 0: there was none."""
     needs: str = "{}"
     """What a task of an older version needs, by version, where it is something else."""
+    command: str = ""
+    """What runs, as far as lists are searched for it."""
+    waits_ms: int = 0
+    """Since when tasks of it are queued, without a moment when none was; 0: none is."""
     queued: int = 0
     ordered: int = 0
     running: int = 0

@@ -89,7 +89,12 @@ Index("history_of_tasks", history.c.offset, sqlite_where=history.c.topic == RANK
 Index("run_reports_by_offset", run_reports.c.offset)
 Index("jobs_by_state", jobs.c.state, jobs.c.number)
 Index("throttled_jobs", jobs.c.number, sqlite_where=jobs.c.backoff > 0)
-Index("jobs_by_pool", jobs.c.pool, jobs.c.number)
+Index(
+    "jobs_by_group",  # all that lists are filtered and counted by, so that these read no row
+    *(jobs.c.pool, jobs.c.state, jobs.c.owner, jobs.c.queued, jobs.c.waits_ms, jobs.c.submitted_ms, jobs.c.number),
+    *(jobs.c.command, jobs.c.labels),
+)
+Index("jobs_by_wait", jobs.c.waits_ms, jobs.c.number, sqlite_where=jobs.c.waits_ms > 0)
 Index("volumes_by_job", volumes.c.job_id)
 Index("rounds_by_position", rounds.c.machine, rounds.c.position)
 Index("rounds_by_time", rounds.c.machine, rounds.c.at_ms, rounds.c.number)

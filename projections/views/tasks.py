@@ -181,6 +181,8 @@ class TaskFold:
             if name:
                 row = named.jobs[at // STATES]
                 setattr(row, name, getattr(row, name) + int(counted[at]))
+                if name == "queued":
+                    row.waits_ms = (row.waits_ms or moment.now) if row.queued and not row.ended_ms else 0
 
     def _stand(self, named: NamedTasks, before: I32, kept: I64 | None) -> None:
         """What entitlement has said stays with a task that gets a place, and with one that keeps its admission."""

@@ -26,6 +26,7 @@ from events.records.lifecycle import (
 from events.topics import JOBS
 from projections.views import override_chunks
 from projections.views.cache import Cache
+from projections.views.command_text import searched
 from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow, SubmissionRow, to_json
 from projections.views.tasks import TaskFold
@@ -119,7 +120,7 @@ class UpdateFold:
                 int(bool(spec.overrides or spec.chunks)),
             )
             row.retries_max, row.on_preempt = spec.retries_max, spec.on_preempt
-            row.max_running = spec.max_running
+            row.max_running, row.command = spec.max_running, searched(spec)
             self._tasks.change_need(row, event.version, spec.resources, len(spec.ports), ints(event.forgotten).tolist())
 
     def _command(self, moment: RecordContext, event: UpdateStarted) -> tuple[int, int, str, str]:

@@ -30,7 +30,8 @@ from paceline.moments.log_cut import CutLog, before, closed, first_at, read_time
 from processors.cell_machines import machines
 from processors.runtime.store import RocksStore
 from processors.state.table import RowChange
-from projections.queries.job_list import JobFilter, JobTexts
+from projections.queries.job_filter import JobFilter
+from projections.queries.job_list import JobTexts
 from projections.views.projector import rebuild
 from projections.views.reader import Views
 from projections.views.tables import chains, jobs
@@ -181,7 +182,7 @@ def test_the_views_of_a_stretch_are_those_of_the_log_then(file, tmp_path):
     cut = closed(past(), before(past(), read_time(TO) + 1))
     views = Views(rebuild(CutLog(past(), cut), tmp_path))
     with views.read() as connection:
-        listed = JobTexts().page(connection, JobFilter([], "", []), 10, -1).rows
+        listed = JobTexts().page(connection, JobFilter(), 10, None).rows
         assert jobs == [json.loads(each.text) for each in listed]
     assert {job["job_id"]: job["state"] for job in jobs} == {
         "huge": "KILLED",

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -41,6 +42,20 @@ class Duration(click.ParamType):
             if number != value and number.replace(".", "", 1).isdecimal():
                 return float(number) * factor
         raise click.BadParameter(f"{value!r} is no time with a unit, such as 500ms, 30s or 5m", ctx, param)
+
+
+class Since(Duration):
+    """So long ago, or a time; without an offset it is local. It becomes RFC 3339."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The time in UTC."""
+        with suppress(ValueError):
+            return _utc(datetime.fromisoformat(str(value)))
+        return _utc(datetime.now(UTC) - timedelta(seconds=super().convert(value, param, ctx)))
+
+
+def _utc(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Target(click.Path):

@@ -10,6 +10,7 @@ from events.bounds import INSTANCES_MAX
 from paceline.cli.commands import job_commands, job_update
 from paceline.cli.commands.common import (
     DECIDED_S,
+    Since,
     at_option,
     cell_column,
     cell_option,
@@ -163,11 +164,20 @@ def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | Non
 
 
 @job.command(
-    "list", epilog=examples("paceline job list --state RUNNING", "paceline job list --pool /maps/tiles -o name")
+    "list",
+    epilog=examples(
+        "paceline job list --state RUNNING --pool /maps",
+        "paceline job list --owner ann --since 24h -o name",
+        "paceline job list --order wait",
+    ),
 )
 @click.option("--state", help="Only jobs in these states, such as PENDING,RUNNING.")
-@click.option("--pool", help="Only jobs of this pool.")
+@click.option("--pool", help="Only jobs of this pool and of those below it.")
+@click.option("--owner", "owners", multiple=True, help="Only jobs of this owner; repeatable, any of them.")
 @click.option("--label", "labels", multiple=True, metavar="KEY:VALUE", help="Only jobs with this label; repeatable.")
+@click.option("--text", help="Only jobs with this in their id or their command.")
+@click.option("--since", type=Since(), help="Only jobs submitted since then: 24h ago, or 2026-08-21T10:44:07Z.")
+@click.option("--order", type=click.Choice(("newest", "wait")), help="wait: only jobs that wait, the longest first.")
 @click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Jobs per page.")
 @click.option("--page-token", help="Continue after the last page.")
 @zone_option
@@ -179,7 +189,11 @@ def list_(
     client: "Client",
     state: str | None,
     pool: str | None,
+    owners: tuple[str, ...],
     labels: tuple[str, ...],
+    text: str | None,
+    since: str | None,
+    order: str | None,
     page_size: int,
     page_token: str | None,
     zone: str,
@@ -187,7 +201,8 @@ def list_(
     shape: TableOptions,
 ) -> None:
     """List jobs, the newest first."""
-    body = client.jobs_page(state, pool, labels, page_size, page_token)
+    more: Any = {"owners": owners, "text": text, "since": since, "order": order}
+    body = client.jobs_page(state, pool, labels, page_size, page_token, **more)
     jobs = body["jobs"]
     columns = [
         Column("JOB", lambda each: each["job_id"]),

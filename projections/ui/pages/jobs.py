@@ -1,17 +1,122 @@
-"""The list of jobs."""
+"""The list of jobs: counted, grouped, a page of it at a time."""
 
-import json
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
-from projections.queries.job_list import JobFilter
+import orjson
+
+from events.codes import ENDED_JOBS
+from projections.api.all_cells import jobs_page, page_starts
+from projections.api.context import Paging, Place
+from projections.api.jobs import JOB_STATES, JobsRequest
+from projections.queries.job_counts import By, JobGroup, wait_reasons
+from projections.queries.job_filter import JobFilter
+from projections.ui.job_shape import task_bar
+from projections.ui.pages import job_filters
+from projections.ui.pages.job_filters import Asked, asked
 from projections.ui.scene import Page, Scene
+from projections.ui.words import lasts, ms_of
+
+SHOWN = 50
+"""Jobs of a page."""
+GROUPS_SHOWN = 40
+BARS = {"RUNNING": "running", "PENDING": "waiting", "SUBMITTED": "waiting", "KILLING": "stopping"} | {
+    "SUCCEEDED": "succeeded", "FAILED": "failed", "REJECTED": "failed", "KILLED": "killed"
+}  # fmt: skip
+"""The colours of states."""
 
 
 def load(scene: Scene) -> dict[str, Any]:
-    """The newest jobs of the first cell."""
-    context, connection = scene.first()
-    found = context.texts.page(connection, JobFilter([], "", []), 100, -1)
-    return {"jobs": [json.loads(each.text) for each in found.rows]}
+    """A page of the jobs that the address asks for, and how many there are."""
+    wish = asked(scene.query)
+    wanted = wish.filter(scene.now_ms)
+    groups = counted(scene, wanted._replace(states=()), wish.group)
+    of_state: dict[str, int] = defaultdict(int)
+    for group in groups:
+        of_state[group.state] += group.jobs
+    page = Paging(SHOWN, scene.query.get("page_token", ""))
+    words = (wish._asdict(),)
+    request = JobsRequest(wanted, words)
+    at = page_starts(page, tuple[Place, Place], *words)
+    found = orjson.loads(jobs_page(scene.cells, page, request, at))
+    return {
+        "asked": wish,
+        "jobs": [_shown(job, scene.now_ms) for job in found["jobs"]],
+        "next_page_token": found["next_page_token"],
+        "first_page": not page.token,
+        "total": sum(of_state[state] for state in wanted.states or of_state),
+        "facets": [(state, of_state[state]) for state in JOB_STATES if of_state[state] or state in wanted.states],
+        "all_states": sum(of_state.values()),
+        "open": sum(count for state, count in of_state.items() if state not in (*ENDED_JOBS, "REJECTED")),
+        "groups": _reasons(scene, wanted) if wish.group == "reason" else _groups(groups, wish),
+        "known_groups": job_filters.GROUPS,
+        "sorts": job_filters.SORTS,
+        "spans": job_filters.SPANS,
+        "cell_shown": len(scene.cells) > 1,
+        "command": wish.command(scene.now_ms),
+        "api": wish.api(scene.now_ms),
+    }
+
+
+def counted(scene: Scene, wanted: JobFilter, group: str = "pool") -> list[JobGroup]:
+    """The groups of the jobs of all cells that a filter lets through."""
+    by: By = "owner" if group == "owner" else "pool"
+    return [each for cell in scene.cells.values() for each in cell.context.counts.of(cell.connection, wanted, by)]
+
+
+def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[dict[str, Any]]:
+    """Jobs by what the address groups them by, most jobs first; `parts` of a bar by state."""
+    found: dict[str, dict[str, JobGroup]] = defaultdict(dict)
+    for group in groups:
+        name = group.state if wish.group == "state" else group.name
+        known = found[name].get(group.state, JobGroup(name, group.state, 0, 0))
+        found[name][group.state] = JobGroup(name, group.state, known.jobs + group.jobs, known.queued + group.queued)
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "jobs": (jobs := sum(each.jobs for each in states.values())),
+            "waiting": sum(each.queued for each in states.values()),
+            "parts": [(BARS[state], states[state].jobs * 100 / jobs) for state in JOB_STATES if state in states],
+            "label": ", ".join(f"{states[state].jobs} {state.lower()}" for state in JOB_STATES if state in states),
+            "now": name in {"pool": [wish.pool], "owner": wish.owners, "state": wish.states}[wish.group],
+            "query": wish.query(**_narrowed(wish.group, name)) if name else None,
+        }
+        for name, states in found.items()
+    ]
+    rows.sort(key=lambda row: (-row["jobs"], row["name"]))
+    return rows[:GROUPS_SHOWN]
+
+
+def _narrowed(group: str, name: str) -> dict[str, Any]:
+    return {group: name} if group == "pool" else {f"{group}s": [name]}
+
+
+def _reasons(scene: Scene, wanted: JobFilter) -> list[dict[str, Any]]:
+    """Jobs that wait, by what for."""
+    found: dict[str, tuple[int, int]] = {}
+    for cell in scene.cells.values():
+        for code, jobs, tasks in wait_reasons(cell.connection, wanted):
+            known = found.get(code, (0, 0))
+            found[code] = known[0] + jobs, known[1] + tasks
+    most = max((tasks for _, tasks in found.values()), default=1)
+    rows = [
+        {"name": code, "jobs": jobs, "waiting": tasks, "parts": [("waiting", tasks * 100 / most)], "now": False}
+        | {"label": f"{tasks} tasks wait", "query": None}
+        for code, (jobs, tasks) in found.items()
+    ]
+    return sorted(rows, key=lambda row: (-row["waiting"], row["name"]))
+
+
+def _shown(job: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    waits, update = ms_of(job["waiting_since"]), job["update"]
+    return {
+        **job,
+        "parts": task_bar(job["tasks"], job["instances"]),
+        "rolls": update if update and not update["ended_at"] else None,
+        "age": lasts(now_ms - ms_of(job["submitted_at"])),
+        "waits": lasts(now_ms - waits) if waits else "",
+    }
 
 
 PAGES = (Page("/jobs", "jobs.html", load, "Jobs"),)

@@ -1,0 +1,67 @@
+"""How many jobs a filter lets through, by state and by what they are grouped by: what the list of jobs begins with."""
+
+from typing import Literal, NamedTuple
+
+from sqlalchemy import Connection
+
+from events.codes import Code
+from projections.queries.job_filter import INDEX, JobFilter
+from projections.views.reader import folded, rows_as_text
+from projections.views.reasons import WAITS
+
+KEPT_MAX = 16
+"""Counts that are kept: pages that are looked at again while nothing has happened."""
+By = Literal["pool", "owner"]
+
+
+class JobGroup(NamedTuple):
+    """Jobs of one pool or owner that have one state, and how many of their tasks are queued."""
+
+    name: str
+    state: str
+    jobs: int
+    queued: int
+
+
+class JobCounts:
+    """The counts of a cell, each found once for a state of the views. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[object, ...], list[JobGroup]] = {}
+
+    def of(self, connection: Connection, wanted: JobFilter, by: By) -> list[JobGroup]:
+        """The groups of the jobs that a filter lets through."""
+        conditions, values = wanted.conditions()
+        key = (by, *conditions, *values, *folded(connection).items())
+        found = self._kept.get(key)
+        if found is None:
+            where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+            query = f"SELECT {by}, state, count(*), sum(queued) FROM jobs INDEXED BY {INDEX}{where} GROUP BY 1, 2"
+            found = [JobGroup(*row) for row in rows_as_text(connection, query, values)]
+            self._kept[key] = found
+            while len(self._kept) > KEPT_MAX:
+                self._kept.pop(next(iter(self._kept), ()), None)
+        return found
+
+
+class WaitReason(NamedTuple):
+    """What tasks are queued for: a code, and how many jobs and tasks."""
+
+    code: str
+    jobs: int
+    tasks: int
+
+
+def wait_reasons(connection: Connection, wanted: JobFilter) -> list[WaitReason]:
+    """What the tasks of the jobs that a filter lets through wait for, most tasks first: of those that aren't admitted
+    what entitlement says, of those that are and have no place what placement says of their job.
+    """
+    conditions, values = wanted._replace(waiting=True).conditions()
+    placed = ", ".join(f"'{kind}'" for kind in WAITS)
+    unplaced = f"SELECT code FROM explanations AS e WHERE e.job_id = w.job_id AND e.kind IN ({placed}) AND e.tasks > 0"
+    query = (
+        f"SELECT coalesce(h.code, ({unplaced} LIMIT 1), '{Code.NOT_YET_EVALUATED}') AS code, "
+        "count(DISTINCT w.job_id), sum(w.tasks) FROM waiting AS w LEFT JOIN holds AS h ON h.number = w.standing "
+        f"WHERE w.job_id IN (SELECT job_id FROM jobs WHERE {' AND '.join(conditions)}) GROUP BY 1 ORDER BY 3 DESC, 1"
+    )
+    return [WaitReason(*row) for row in rows_as_text(connection, query, values)]

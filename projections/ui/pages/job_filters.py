@@ -1,0 +1,121 @@
+"""The filter of the list of jobs, as addresses of the page have it, and the same as the API and the command line do."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from shlex import join
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from starlette.datastructures import QueryParams
+
+from events.bounds import WORD_MAX
+from projections.api.jobs import LABELS_MAX, job_states, label_pair
+from projections.api.problems import Problem
+from projections.queries.job_filter import JobFilter
+from projections.ui.words import iso
+
+GROUPS = ("pool", "owner", "state", "reason")
+SORTS = {"newest": "newest first", "wait": "longest wait first"}
+SPANS = {"1h": ("last hour", 3_600), "24h": ("last 24 h", 86_400), "7d": ("last 7 days", 604_800)}
+"""What the list offers as time: words, and seconds."""
+
+
+class Asked(NamedTuple):
+    """What an address of the page asks for. `since` is one of `SPANS`, a time, or empty."""
+
+    states: list[str]
+    pool: str
+    owners: list[str]
+    labels: list[str]
+    text: str
+    since: str
+    group: str
+    sort: str
+
+    def filter(self, now_ms: int) -> JobFilter:
+        """The filter, times counted back from a moment."""
+        return JobFilter(
+            self.states,
+            self.pool,
+            [label_pair(each) for each in self.labels],
+            self.owners,
+            self.text,
+            self.since_ms(now_ms),
+            self.sort == "wait",
+        )
+
+    def since_ms(self, now_ms: int) -> int:
+        """The beginning of the time that is asked for; 0: none is. Raises a problem where it is no time."""
+        if not self.since:
+            return 0
+        if self.since in SPANS:
+            return max(1, now_ms - SPANS[self.since][1] * 1000)
+        try:
+            time = datetime.fromisoformat(self.since)
+        except ValueError as error:
+            detail = f"{self.since[:40]!r} is no time: it is one of {', '.join(SPANS)}, or such as 2026-08-21T10:44:07Z"
+            raise Problem(422, "INVALID_REQUEST", detail, [("/query/since", "no time")]) from error
+        return max(1, int(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000))
+
+    def query(self, **changes: Any) -> dict[str, Any]:
+        """The query of the address, with some of it changed; what is empty is left out."""
+        named = self._asdict() | changes
+        named["state"] = ",".join(named.pop("states"))
+        named |= {"owner": named.pop("owners"), "label": named.pop("labels")}
+        usual = {"group": GROUPS[0], "sort": next(iter(SORTS))}
+        return {name: value for name, value in named.items() if value and usual.get(name) != value}
+
+    def chips(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """What narrows the list, each with the query without it."""
+        found = [("pool", self.pool, self.query(pool=""))] if self.pool else []
+        for name, plural in (("owner", "owners"), ("label", "labels")):
+            values: Sequence[str] = getattr(self, plural)
+            found += [
+                (name, value, self.query(**{plural: [each for each in values if each != value]})) for value in values
+            ]
+        found += [("text", self.text, self.query(text=""))] if self.text else []
+        if self.since:
+            words = SPANS[self.since][0] if self.since in SPANS else f"since {self.since}"
+            found.append(("submitted", words, self.query(since="")))
+        return found
+
+    def api(self, now_ms: int) -> str:
+        """The address at which the API says the same."""
+        pairs = self.query(since=iso(self.since_ms(now_ms)) if self.since else "", group="", sort="")
+        pairs |= {"order": self.sort} if self.sort == "wait" else {}
+        return "/v1/jobs" + (f"?{urlencode(pairs, doseq=True)}" if pairs else "")
+
+    def command(self, now_ms: int) -> str:
+        """The command that says the same."""
+        words = ["paceline", "job", "list"]
+        words += ["--state", ",".join(self.states)] if self.states else []
+        words += ["--pool", self.pool] if self.pool else []
+        words += [word for owner in self.owners for word in ("--owner", owner)]
+        words += [word for label in self.labels for word in ("--label", label)]
+        words += ["--text", self.text] if self.text else []
+        if self.since:
+            words += ["--since", self.since if self.since.endswith("h") else iso(self.since_ms(now_ms))]
+        return join([*words, *(["--order", "wait"] if self.sort == "wait" else [])])
+
+
+def asked(query: QueryParams) -> Asked:
+    """What an address asks for. Raises a problem for what can't be."""
+    texts = {name: query.get(name, "").strip()[:WORD_MAX] for name in ("pool", "text", "since")}
+    return Asked(
+        job_states(",".join(query.getlist("state"))),
+        texts["pool"],
+        _some(query, "owner"),
+        _some(query, "label"),
+        texts["text"],
+        texts["since"],
+        _one_of(query.get("group", ""), GROUPS),
+        _one_of(query.get("sort", ""), tuple(SORTS)),
+    )
+
+
+def _some(query: QueryParams, name: str) -> list[str]:
+    return list(dict.fromkeys(each for each in query.getlist(name) if each))[:LABELS_MAX]
+
+
+def _one_of(text: str, known: Sequence[str]) -> str:
+    return text if text in known else known[0]

@@ -1,0 +1,11 @@
+"""What lists find a job by, beside its id."""
+
+from events.records.jobs import JobSubmitted
+
+SEARCHED_MAX = 200
+"""Characters of a command: it stands in an index."""
+
+
+def searched(job: JobSubmitted) -> str:
+    """The beginning of its command."""
+    return " ".join(job.command)[:SEARCHED_MAX]
