@@ -19,27 +19,20 @@ from starlette.routing import BaseRoute, Match, Mount, Route
 
 from events.log.port import LogError
 from projections.api.as_of import in_the_making
-from projections.api.context import client_of
+from projections.api.context import Context, client_of
 from projections.api.moments import Asker, Making, Moments
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
 from projections.api.stream import EventResponse
-from projections.ui import assets, rendering, signing
+from projections.queries.log_time import newest_ms
+from projections.ui import assets, rendering, signing, time_bar
+from projections.ui.contents import ACTIONS, DATA, PAGES
 from projections.ui.frame import Frame, sign_in_first
 from projections.ui.live import Hub, Load
-from projections.ui.pages import find, help, jobs, rounds
-from projections.ui.scene import Action, Contexts, Data, Elsewhere, Page, Sent, opened
+from projections.ui.scene import Action, Contexts, Data, Elsewhere, Page, Scene, Sent, opened
 from projections.ui.sessions import SIGN_IN, SIGN_OUT, Sessions
 from projections.views.reader import ViewsAway, folded
 
-PAGES: tuple[Page, ...] = (
-    *find.PAGES,
-    *help.PAGES,
-    *jobs.PAGES,
-    *rounds.PAGES,
-)
-DATA: tuple[Data, ...] = ()
-ACTIONS: tuple[Action, ...] = ()
 MAKING_S = 0.5
 """So long a page waits for a moment before it shows how far its making is."""
 STREAMS_MAX = 1000
@@ -77,6 +70,7 @@ class Ui:
         self._hub = Hub(self._standing)
         self._streams = ConcurrencyLimit(STREAMS_MAX, "streams", "are open", STREAMS_OF_CLIENT_MAX)
         self._pages = [(page, Route(page.path, self._shows(page), methods=["GET"])) for page in PAGES]
+        self._watched = [*self._pages, (time_bar.PART, Route(time_bar.PART.path, self._shows(time_bar.PART)))]
 
     def app(self) -> Starlette:
         """The app, to be mounted at /ui."""
@@ -123,11 +117,23 @@ class Ui:
         return Then(found.contexts, found.moment.at_ms, found.moment.text)
 
     def _now(self) -> Then:
-        return Then(self.contexts, int(time.time() * 1000))
+        """The present; of history it is its end."""
+        now_ms = int(time.time() * 1000)
+        if self.frame.read_only:
+            now_ms = max(map(_newest_ms, self.contexts.values())) or now_ms
+        return Then(self.contexts, now_ms)
 
     def _html(self, request: Request, page: Page, then: Then) -> str:
+        values = self.frame.of(request, page.section)
         with opened(then.contexts, request.path_params, request.query_params, then.now_ms, then.at) as scene:
-            return rendering.html(page.template, self.frame.of(request, page.section) | page.load(scene))
+            values["time"] = self._time_bar(scene)
+            return rendering.html(page.template, values | page.load(scene))
+
+    def _time_bar(self, scene: Scene) -> dict[str, Any]:
+        context, connection = scene.first()
+        shown = time_bar.Shown(scene.now_ms, connection, past=bool(scene.at))
+        with self.contexts[context.cell].views.read() as present:
+            return time_bar.bar(context.cell, present, self._now().now_ms if scene.at else scene.now_ms, shown)
 
     def _gives(self, data: Data) -> Any:
         def load(request: Request, then: Then) -> bytes:
@@ -172,7 +178,7 @@ class Ui:
         url = urlsplit(text)
         scope = {"type": "http", "method": "GET", "path": unquote(url.path)}
         query = QueryParams(url.query)
-        for page, route in self._pages:
+        for page, route in self._watched:
             match, found = route.matches(scope)
             if match == Match.FULL and not page.for_writing and not query.get("at"):
                 return lambda: self._parts(page, found["path_params"], query)
@@ -181,7 +187,9 @@ class Ui:
     def _parts(self, page: Page, path: Mapping[str, str], query: QueryParams) -> Iterator[tuple[str, str]]:
         then = self._now()
         with opened(then.contexts, path, query, then.now_ms) as scene:
-            yield from rendering.parts(page.template, self.frame.shared(page.section, "") | page.load(scene))
+            yield from rendering.parts(
+                page.template, self.frame.shared(page.section, "", query.get("cell")) | page.load(scene)
+            )
 
     def _standing(self) -> list[dict[str, int]]:
         def of(context: Any) -> dict[str, int]:
@@ -198,6 +206,11 @@ class Ui:
             status, code, text = error.status_code, "NO_SUCH_PAGE", f"{request.url.path}: {error.detail}"
         values = self.frame.of(request) | {"status": status, "code": code, "text": text}
         return rendering.answer(request, rendering.html("problem.html", values), status)
+
+
+def _newest_ms(context: Context) -> int:
+    with context.views.read() as connection:
+        return newest_ms(connection)
 
 
 def _asked(request: Request) -> str:

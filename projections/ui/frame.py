@@ -1,6 +1,6 @@
 """What every page shows around its own: the menu, the moment, who is signed in."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -32,31 +32,43 @@ class Frame:
     def __init__(self, cells: Iterable[int], sessions: Sessions | None) -> None:
         self._cells = sorted(cells)
         self._sessions = sessions
+        self.read_only = sessions is None
 
-    def shared(self, section: str, at: str) -> dict[str, Any]:
+    def shared(self, section: str, at: str, cell: str | None = None) -> dict[str, Any]:
         """What doesn't depend on who looks: parts that are sent to all may show only this. `off`: why nothing can be
         changed, empty where it can.
         """
-        off = READ_ONLY if self._sessions is None else IN_THE_PAST if at else ""
+        off = READ_ONLY if self.read_only else IN_THE_PAST if at else ""
         return {
             "menu": MENU,
             "section": section,
             "off": off,
+            "read_only": self.read_only,
             "cells": self._cells,
             "at": at,
-            "link": lambda path, **query: rendering.link(at, path, **query),
+            "cell": cell,
+            "link": lambda path, **query: rendering.link(at, path, **{"cell": cell, **query}),
         }
 
     def of(self, request: Request, section: str = "") -> dict[str, Any]:
-        """All of it. `watch`: what the stream calls this page, empty where it doesn't change."""
+        """All of it. `watch`: what the stream calls this page, empty where it doesn't change; `here(at, …)`: this
+        page at another moment, with other parts of its query.
+        """
         at = request.query_params.get("at", "")
-        path = request.url.path.removeprefix("/ui")
-        query = urlencode([pair for pair in request.query_params.multi_items() if pair[0] not in OF_BROWSER])
-        here = f"{quote(path)}?{query}" if query else quote(path)
-        return self.shared(section, at) | {
+        path = quote(request.url.path.removeprefix("/ui"))
+        pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in OF_BROWSER]
+        here = path + _query(pairs)
+
+        def there(at: str = "", **other: Any) -> str:
+            new = [*other.items(), *([("at", at)] if at else [])]
+            return f"/ui{path}{_query([*(pair for pair in pairs if pair[0] not in ('at', *other)), *new])}"
+
+        return self.shared(section, at, request.query_params.get("cell")) | {
             "session": self.session(request),
             "sign_in": sign_in_first(here if request.method == "GET" else "/"),
-            "watch": "" if at or not section else here,
+            "watch": "" if at or not section or self.read_only else here,
+            "here": there,
+            "time": None,
         }
 
     def session(self, request: Request) -> Session | None:
@@ -70,6 +82,10 @@ class Frame:
         if request.query_params.get("at"):
             raise Problem(409, "READ_ONLY", IN_THE_PAST)
         return self._sessions
+
+
+def _query(pairs: Sequence[tuple[str, Any]]) -> str:
+    return f"?{urlencode(pairs)}" if pairs else ""
 
 
 def sign_in_first(path: str) -> str:

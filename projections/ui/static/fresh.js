@@ -4,7 +4,7 @@ import { Live } from "./live.js";
 import { swap } from "./swap.js";
 
 const SILENT_MS = 12_000;
-const { watch, worker } = document.body.dataset;
+const { watch, time, worker } = document.body.dataset;
 const label = document.querySelector("#fresh");
 let heard = Date.now();
 let behind = 0;
@@ -41,7 +41,7 @@ function say() {
 let enter = () => {};
 let leave = () => {};
 if (watch) {
-  const watches = [watch];
+  const watches = time ? [watch, time] : [watch];
   if ("SharedWorker" in globalThis && worker) {
     const { port } = new SharedWorker(worker, { type: "module", name: "live" });
     port.onmessage = ({ data }) => take(data);

@@ -2,3 +2,4 @@
 /** What every page loads. */
 import "./keys.js";
 import "./fresh.js";
+import "./time.js";

@@ -1,0 +1,18 @@
+"""All pages, what their scripts ask for, and what their forms do."""
+
+from projections.ui.pages import (
+    find,
+    help,
+    jobs,
+    rounds,
+)
+from projections.ui.scene import Action, Data, Page
+
+PAGES: tuple[Page, ...] = (
+    *find.PAGES,
+    *help.PAGES,
+    *jobs.PAGES,
+    *rounds.PAGES,
+)
+DATA: tuple[Data, ...] = ()
+ACTIONS: tuple[Action, ...] = ()

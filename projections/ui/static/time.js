@@ -1,0 +1,47 @@
+// @ts-check
+/** The time bar: the handle leads to a moment, steps count from now while the page is live. */
+
+const bar = document.querySelector(".time");
+const slider = document.querySelector("#at");
+const shown = document.querySelector("[data-moment]");
+
+/** Shows this page at a moment. @param {string} at */
+function go(at) {
+  const query = new URLSearchParams(location.search);
+  if (at) query.set("at", at);
+  else query.delete("at");
+  location.search = query.toString();
+}
+
+/** @param {number} ms */
+const iso = (ms) => new Date(ms).toISOString();
+/** 24 Nov 14:03:27Z @param {number} ms */
+const written = (ms) => {
+  const [, , day, month, , clock] = /^(\w+), (\d+) (\w+) (\d+) ([\d:]+)/.exec(new Date(ms).toUTCString()) ?? [];
+  return `${day} ${month} ${clock}Z`;
+};
+
+if (bar instanceof HTMLElement && slider instanceof HTMLInputElement) {
+  const last = Number(slider.max);
+  const moment = () => {
+    const [from, to] = [Number(bar.dataset.from), Number(bar.dataset.to)];
+    return from + (slider.valueAsNumber / last) * (to - from);
+  };
+  const live = () => moment() >= Date.now();
+  slider.addEventListener("input", () => {
+    const text = live() ? "now" : written(moment());
+    slider.setAttribute("aria-valuetext", text);
+    if (shown) shown.textContent = text;
+  });
+  slider.addEventListener("change", () => go(live() ? "" : iso(moment())));
+  if (!bar.dataset.atMs) bar.addEventListener("click", step);
+}
+
+/** In the present the links of steps are as old as the page. @param {Event} event */
+function step(event) {
+  const link = event.target instanceof Element && event.target.closest("[data-step]");
+  if (!(link instanceof HTMLElement) || (event instanceof MouseEvent && (event.ctrlKey || event.metaKey || event.shiftKey))) return;
+  const { round, cell } = /** @type {HTMLElement} */ (document.querySelector("#live_moment")).dataset;
+  event.preventDefault();
+  go(link.dataset.step === "round" ? `${cell}/placement/round/${Number(round) - 1}` : iso(Date.now() + Number(link.dataset.step)));
+}
