@@ -4,6 +4,8 @@ from projections.ui.pages import (
     find,
     help,
     jobs,
+    pool,
+    pools,
     rounds,
 )
 from projections.ui.scene import Action, Data, Page
@@ -12,6 +14,8 @@ PAGES: tuple[Page, ...] = (
     *find.PAGES,
     *help.PAGES,
     *jobs.PAGES,
+    *pools.PAGES,
+    *pool.PAGES,
     *rounds.PAGES,
 )
 DATA: tuple[Data, ...] = ()

@@ -1,0 +1,106 @@
+"""The tree of pools by level: as much of it as is shown, however many pools there are."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, select
+
+from projections.queries.pages import rows_of
+from projections.queries.pool_tree import ROOT
+from projections.views import tables
+from projections.views.reader import rows_as_text
+from projections.views.rows import PoolRow
+from projections.views.waiting import Standing
+
+PLACING = {Standing.ENTITLED: "entitled", Standing.BORROWED: "borrowed"}
+"""What is said of tasks that are admitted and have no place."""
+_STANDINGS = str(select(tables.pools.c.path, tables.pools.c.over_since_ms, tables.pools.c.under_since_ms))
+_FETCHED = 500
+
+
+class Standings(NamedTuple):
+    """Of all pools but the root: those right below each, and since when some have more or less than they may use."""
+
+    below: Mapping[str, Sequence[str]]
+    over: Mapping[str, int]
+    under: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Waits:
+    """What waits in a pool and those below it: tasks by the code that holds them, and those without a place."""
+
+    codes: Counter[str]
+    placing: Counter[str]
+    jobs: int = 0
+    """Open ones, waiting or not."""
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks wait."""
+        return self.codes.total() + self.placing.total()
+
+
+def above(path: str) -> str:
+    """The pool above one."""
+    return path.rpartition("/")[0] or ROOT
+
+
+def levels(path: str) -> list[str]:
+    """A pool and those above it, without the root, from the first level down."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
+
+
+def standings(connection: Connection) -> Standings:
+    """The tree, without what stands in its rows."""
+    below: dict[str, list[str]] = {}
+    over, under = {}, {}
+    for path, over_ms, under_ms in sorted(rows_as_text(connection, _STANDINGS)):
+        if path == ROOT:
+            continue
+        below.setdefault(above(path), []).append(path)
+        if over_ms:
+            over[path] = over_ms
+        if under_ms:
+            under[path] = under_ms
+    return Standings(below, over, under)
+
+
+def pools_named(connection: Connection, paths: Sequence[str]) -> dict[str, PoolRow]:
+    """The rows of some pools."""
+    pools = tables.pools
+    found: dict[str, PoolRow] = {}
+    for start in range(0, len(paths), _FETCHED):
+        some = paths[start : start + _FETCHED]
+        found |= {row.path: row for row in rows_of(connection, PoolRow, select(pools).where(pools.c.path.in_(some)))}
+    return found
+
+
+def waits(connection: Connection) -> dict[str, Waits]:
+    """By pool what waits in it and below it; the root for all. Pools without jobs are left out."""
+    holds, waiting, jobs, use = tables.holds.c, tables.waiting.c, tables.jobs.c, tables.pool_use.c
+    own: dict[str, Waits] = {}
+
+    def of(path: str) -> Waits:
+        return own.setdefault(path, Waits(Counter(), Counter()))
+
+    held = select(holds.pool, holds.code, func.sum(holds.tasks)).where(holds.tasks > 0)
+    for path, code, tasks in connection.execute(held.group_by(holds.pool, holds.code)):
+        of(path).codes[code] += tasks
+    placing = select(jobs.pool, waiting.standing, func.sum(waiting.tasks)).where(waiting.standing < 0)
+    placing = placing.select_from(tables.waiting.join(tables.jobs, waiting.job_id == jobs.job_id))
+    for path, standing, tasks in connection.execute(placing.group_by(jobs.pool, waiting.standing)):
+        of(path).placing[PLACING[standing]] += tasks
+    for path, open_jobs in connection.execute(select(use.path, use.open_jobs).where(use.open_jobs > 0)):
+        of(path).jobs += open_jobs
+    out: dict[str, Waits] = {}
+    for path, mine in own.items():
+        for level in (ROOT, *levels(path)):
+            sums = out.setdefault(level, Waits(Counter(), Counter()))
+            sums.codes.update(mine.codes)
+            sums.placing.update(mine.placing)
+            sums.jobs += mine.jobs
+    return out

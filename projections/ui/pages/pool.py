@@ -1,0 +1,125 @@
+"""One pool: what it may use and how that came about, who waits in it, and who gave up runs for whom."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from events.pool_spec import from_event
+from events.records.pools import PoolDefined
+from events.resources import Kinds
+from events.words import plural
+from projections.api.all_cells import OpenCell
+from projections.api.problems import not_found
+from projections.queries.entitlements import entitlement_json
+from projections.queries.pages import Json
+from projections.queries.pool_levels import levels, pools_named, standings, waits
+from projections.queries.pool_tree import capacity_of, pools_in_full, queue_json, spec_of
+from projections.queries.preemption_flows import flows
+from projections.queries.resources import kinds_of
+from projections.ui.amounts import titled
+from projections.ui.pages.pools import LEVEL_MAX, kept, resources_shown, rows_of_level
+from projections.ui.pool_bars import bars, shared, verdict
+from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
+from projections.ui.scene import Page, Scene
+from projections.ui.words import lasts
+from projections.views.rows import PoolRow
+
+QUEUE = 20
+QUEUE_MAX = 1000
+CLASSES = {
+    "preemptible": "preemptible",
+    "controllers": "preemptible controllers",
+    "non_preemptible": "not preemptible",
+    "non_preemptible_controllers": "controllers, not preemptible",
+}
+
+
+def load(scene: Scene) -> dict[str, Any]:
+    """The pool that the path names."""
+    path = f"/{scene.path['path']}"
+    of, row = _found(scene, path)
+    connection, kinds, pool = of.connection, kinds_of(of.connection), shared(row)
+    capacity = capacity_of(connection).amounts
+    names = [name for name in kinds.names if capacity.get(name) or _named_in(row, name)]
+    waiting = waits(connection).get(path)
+    size, hours = _size(scene), hours_of(scene.query.get("hours", ""))
+    units = kinds.units
+    entitled = entitlement_json(connection, of.context.cell, path)
+    [body] = pools_in_full(connection, path)
+    return {
+        "path": path,
+        "cell": of.context.cell,
+        "above": [each for each in levels(path) if each != path],
+        "verdict": verdict(row, pool, waiting, scene.now_ms),
+        "bars": [(titled(name, units[name]), each) for name, each in bars(pool, names, {}, kinds).items() if each],
+        "body": body,
+        "row": row,
+        "waits": waiting,
+        "lines": entitled["lines"],
+        "note": entitled["note"],
+        "queue": _queue(connection, path, size, scene.now_ms),
+        "more": size * 5 if size < QUEUE_MAX else None,
+        "flows": matrix(flows(connection, scene.now_ms - hours * HOUR_MS, path)),
+        "hours": hours,
+        "choices": HOURS,
+        "spec": _document(path, pool.spec, kinds),
+        "asked": kept(scene),
+        **_children(scene, connection, kinds, path),
+    }
+
+
+def _found(scene: Scene, path: str) -> tuple[OpenCell, PoolRow]:
+    """The pool, in the cell that it belongs to. Raises a problem."""
+    for cell, each in scene.cells.items():
+        row = pools_named(each.connection, [path]).get(path)
+        if row is not None and row.spec and spec_of(row).cell == cell:
+            return each, row
+    raise not_found("pool", path)
+
+
+def _named_in(row: PoolRow, name: str) -> bool:
+    pool = shared(row)
+    return bool(pool.spec.reservation.get(name) or pool.spec.limit.get(name) or pool.demand.get(name))
+
+
+def _size(scene: Scene) -> int:
+    text = scene.query.get("size", "")
+    return min(QUEUE_MAX, max(1, int(text))) if text.isascii() and text.isdigit() and len(text) < 6 else QUEUE
+
+
+def _queue(connection: Connection, path: str, size: int, now_ms: int) -> list[Json]:
+    """Each class of work with its first gangs."""
+    found = queue_json(connection, path, size)["classes"]
+    for line in found.values():
+        line["said"] = f"{plural(line['tasks'], 'task')} of {plural(line['jobs'], 'job')}"
+        for gang in line["gangs"]:
+            since = gang["since"]
+            gang["ago"] = lasts(now_ms - datetime.fromisoformat(since).timestamp() * 1000) if since else "-"
+    return [{"title": CLASSES[name], **line} for name, line in found.items()]
+
+
+def _children(scene: Scene, connection: Connection, kinds: Kinds, path: str) -> dict[str, Any]:
+    after = scene.query.get("after", "")
+    below = standings(connection).below.get(path, ())
+    paths = [each for each in below if each > after]
+    names = resources_shown(connection, kinds, scene.query.get("resource", ""))
+    return {
+        "below": len(below),
+        "children": rows_of_level(connection, kinds, paths[:LEVEL_MAX], names, scene.now_ms),
+        "after": paths[LEVEL_MAX - 1] if len(paths) > LEVEL_MAX else None,
+        "names": [(name, titled(name, kinds.units[name])) for name in names],
+    }
+
+
+def _document(path: str, spec: PoolDefined, kinds: Kinds) -> str:
+    """The pool as a file that `paceline pool apply` takes, what has its default left out."""
+    body = from_event(spec, kinds.units)
+    default = from_event(PoolDefined(path=path, command_id=""), kinds.units)
+    told = {name: value for name, value in body.items() if value != default[name]}
+    lines = ({"path": path} | told).items()
+    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in lines)
+
+
+PAGES = (Page("/pools/{path:path}", "pool.html", load, "Pools"),)

@@ -1,0 +1,96 @@
+"""What a row about a pool shows: amounts as bars on one scale, and whether it gets its share."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from events.records.pools import PoolDefined
+from events.resources import Amounts, Kinds, Unit
+from projections.queries.pool_levels import Waits
+from projections.queries.pool_tree import spec_of
+from projections.ui.amounts import percent, shown, with_unit
+from projections.ui.words import lasts
+from projections.views.rows import PoolRow, amounts_in
+
+ROOM = 1.06
+"""Bars end a little before the end of their scale."""
+DEMAND_SHOWN = 1.7
+"""Demand is shown up to so many times of what else there is of a pool."""
+
+
+class Shared(NamedTuple):
+    """A pool's amounts by kind."""
+
+    spec: PoolDefined
+    entitlement: Amounts
+    allocation: Amounts
+    placed: Amounts
+    demand: Amounts
+
+
+def shared(row: PoolRow) -> Shared:
+    """The amounts of a row."""
+    return Shared(
+        spec_of(row), *(amounts_in(each) for each in (row.entitlement, row.allocation, row.placed, row.demand))
+    )
+
+
+def bar(name: str, pool: Shared, whole: int, unit: Unit) -> dict[str, Any] | None:
+    """One resource of a pool in percent of a scale: `whole`, or where that is 0 what there is of the pool. None: it
+    has nothing of it.
+    """
+    reserved, limit = pool.spec.reservation.get(name, 0), pool.spec.limit.get(name)
+    amounts = {field: getattr(pool, field).get(name, 0) for field in ("entitlement", "allocation", "placed", "demand")}
+    if not any((reserved, limit, *amounts.values())):
+        return None
+    entitled, allocated, placed, wanted = amounts.values()
+    most = max(reserved, limit or 0, entitled, allocated, placed)
+    top = whole or int(max(most, min(wanted, most * DEMAND_SHOWN if most else wanted)) * ROOM) or 1
+    texts = {"reservation": reserved, **amounts} | ({} if limit is None else {"limit": limit})
+    return {
+        "res": percent(reserved, top),
+        "ent": percent(entitled, top),
+        "alloc": percent(allocated, top),
+        "placed": percent(placed, top),
+        "dem": percent(wanted, top),
+        "lim": None if limit is None else percent(limit, top),
+        "over": placed > entitled,
+        "label": ", ".join(f"{title} {with_unit(value, unit)}" for title, value in texts.items()),
+        **{f"{title}_text": shown(value, unit) for title, value in texts.items()},
+    }
+
+
+def bars(pool: Shared, names: Sequence[str], capacity: Mapping[str, int], kinds: Kinds) -> dict[str, Any]:
+    """A bar for each resource; `capacity`: that of the scale, empty: each pool has its own."""
+    units = kinds.units
+    return {name: bar(name, pool, capacity.get(name, 0), units.get(name, Unit.MILLI)) for name in names}
+
+
+class Verdict(NamedTuple):
+    """Whether a pool gets its share: a shape and a few words."""
+
+    shape: str
+    words: str
+
+
+def verdict(row: PoolRow, pool: Shared, waits: Waits | None, now_ms: int) -> Verdict:
+    """See above; the first that holds."""
+    spec, entitled, wanted = pool.spec, pool.entitlement, pool.demand
+    reserved = {name: min(most, wanted.get(name, 0)) for name, most in spec.reservation.items()}
+    below = [name for name, most in reserved.items() if entitled.get(name, 0) < most]
+    if row.over_since_ms:
+        return Verdict("preempted", f"more than its share, for {lasts(now_ms - row.over_since_ms)}")
+    if below:
+        return Verdict("bad", f"no: less {', '.join(below)} than reserved")
+    if row.under_since_ms:
+        return Verdict("warn", f"no host fits, for {lasts(now_ms - row.under_since_ms)}")
+    if spec.closed:
+        return Verdict("warn", "closed: admits nothing")
+    short = {name for name, most in wanted.items() if most > entitled.get(name, 0)}
+    at_limit = any(entitled.get(name, 0) >= most for name, most in spec.limit.items() if name in short)
+    if at_limit or (waits is not None and waits.codes["LIMIT_REACHED"]):
+        return Verdict("warn", "at its limit")
+    if short:
+        return Verdict("good", "yes; wants more")
+    if waits is not None and waits.tasks:
+        return Verdict("good", "yes; tasks wait")
+    return Verdict("good", "all it wants") if any(wanted.values()) else Verdict("fact", "wants nothing")

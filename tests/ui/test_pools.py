@@ -1,0 +1,128 @@
+"""The pages of pools say what the API says, of cells that were played by seed; and what they leave out is a link."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from events.records.entitlement import PoolAnswered
+from events.records.pools import PoolDefined
+from projections.queries.preemption_flows import flows
+from projections.ui.preemption_matrix import OTHERS, SIDE_MAX, matrix
+from tests.projections.conftest import Api
+from tests.simulate.sharing import play_drawn
+from tests.ui.sites import Rows, number, site
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_the_tree_says_what_the_api_says(tmp_path: Path, seed: int) -> None:
+    with site(play_drawn(seed).log, tmp_path) as shown:
+        pools = {each["path"]: each for each in shown.api("/v1/pools")["pools"]}
+        opened = [path for path in pools if any(other.startswith(f"{path}/") for other in pools)]
+        rows = Rows(shown.page("/pools", open=opened, resource="cpu")).of("pool:")
+        assert rows.keys() == pools.keys()
+        for path, cells in rows.items():
+            pool = pools[path]
+            for place, name in ((3, "allocation"), (4, "entitlement"), (5, "demand")):
+                assert number(cells[place]) == pool[name].get("cpu", 0), (path, name)
+            waiting = sum(line["tasks"] for each in _at_or_below(pools, path) for line in each["queue"].values())
+            placing = sum(sum(each["waiting_for_place"].values()) for each in _at_or_below(pools, path))
+            assert number(cells[-2]) == waiting + placing, path
+            assert number(cells[-3]) == sum(each["open_jobs"] for each in _at_or_below(pools, path)), path
+
+
+def _at_or_below(pools, path):
+    return [each for other, each in pools.items() if other == path or other.startswith(f"{path}/")]
+
+
+def test_a_pool_says_what_the_api_says(tmp_path: Path) -> None:
+    with site(play_drawn(11).log, tmp_path) as shown:
+        for pool in shown.api("/v1/pools")["pools"]:
+            path = pool["path"]
+            page = shown.page(f"/pools{path}")
+            amounts = {cells[0]: cells[2:] for _, cells in Rows(page).rows if len(cells) == 7}
+            for name, title in (("cpu", "cpu"), ("memory", "memory GiB")):
+                if title in amounts:
+                    told = [number(text) for text in amounts[title][:4]]
+                    fields = ("reservation", "allocation", "entitlement", "demand")
+                    wanted = [number(str(pool[each].get(name, 0))) for each in fields]
+                    assert told == pytest.approx(wanted, abs=0.0006), (path, name)
+            for lines in shown.api(f"/v1/entitlements{path}")["lines"].values():
+                assert all(line in unescape(page) for line in lines)
+            for line in shown.api(f"/v1/queues{path}?size=20")["classes"].values():
+                assert all(gang["job_id"] in page for gang in line["gangs"])
+
+
+def test_only_opened_levels_of_a_large_tree_are_shown(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    for team in range(30):
+        api.pool(f"/t{team:02}")
+        for leaf in range(6):
+            api.pool(f"/t{team:02}/p{leaf}")
+    with site(api.cell.log, tmp_path / "again") as shown:
+        page = shown.page("/pools")
+        assert len(Rows(page).of("pool:")) == 30
+        toggle = re.search(r'href="([^"]+)"[^>]*aria-label="Open /t07,', page)[1].replace("&amp;", "&")
+        rows = Rows(shown.client.get(toggle).text).of("pool:")
+        assert len(rows) == 36
+        assert "/t07/p3" in rows
+    api.close()
+
+
+def test_an_empty_cell_says_what_would_fill_it(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    with site(api.cell.log, tmp_path / "again") as shown:
+        assert "paceline pool apply" in shown.page("/pools")
+        assert "no pool /nowhere" in shown.page("/pools/nowhere", 404) or "/nowhere" in shown.page(
+            "/pools/nowhere", 404
+        )
+    api.close()
+
+
+HOSTILE = "\"'><script>hostile=1</script>\u202e\x07{{7*7}}\nEND\nrm -rf ~"
+
+
+def test_what_owners_write_is_text_and_stays_inside_its_command(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    api.pool("/p", description=HOSTILE, owners=(HOSTILE,), reservation={"cpu": 1500})
+    with site(api.cell.log, tmp_path / "again") as shown:
+        page = shown.page("/pools/p")
+        assert "<script>hostile" not in page
+        assert "\u202e" not in page
+        command = re.search(r"paceline pool apply - &lt;&lt;(.*?)</pre>", page, re.S)[1]
+        assert command.count("\nEND") == 1
+        assert command.endswith("\nEND")
+    api.close()
+
+
+def test_a_pool_belongs_to_one_cell(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    at = api.cell.fact(PoolDefined(path="/far", command_id="c", cell=3))
+    api.cell.decide("entitlement", PoolAnswered(path="/far", pools_offset=at, command_id="c", code="DONE"))
+    with site(api.cell.log, tmp_path / "again") as shown:
+        assert "/far" not in Rows(shown.page("/pools")).of("pool:")
+        shown.page("/pools/far", 404)
+    api.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_preemption_is_in_the_matrix_once(tmp_path: Path, seed: int) -> None:
+    with site(play_drawn(seed).log, tmp_path) as shown, shown.projector.views.read() as connection:
+        found = flows(connection, 0)
+        orders = [
+            runs for (runs,) in connection.exec_driver_sql("SELECT victims FROM orders WHERE answer IN ('', 'LEFT')")
+        ]
+        assert sum(found.values()) == sum(orders)
+        told = matrix(found)
+        assert (told["sum"] if told else 0) == sum(orders)
+
+
+def test_many_pools_stand_together_in_the_matrix() -> None:
+    found = {(f"/a{loser}", f"/b{winner}"): 1 + loser for loser in range(20) for winner in range(15)}
+    told = matrix(found)
+    assert told is not None
+    assert len(told["heads"]) == len(told["rows"]) == SIDE_MAX
+    assert told["heads"][-1] == told["rows"][-1]["name"] == OTHERS
+    assert sum(each["sum"] for each in told["rows"]) == sum(found.values()) == told["sum"]
+    assert told["rows"][0]["name"] == "/a19"
