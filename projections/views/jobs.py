@@ -191,7 +191,7 @@ class JobFold:
             return
         row.state, row.position = event.state, moment.offset + 1
         if is_over(event) and not row.ended_ms:
-            self._series.job_over(row, self._cache.tasks)
+            self._series.job_over(moment, row, self._cache.tasks)
             self._waiting.leave(row)
             row.ended_ms, row.waits_ms = moment.now, 0
             self._use(row.pool, -1, -row.tasks)

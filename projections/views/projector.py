@@ -275,10 +275,11 @@ class Projector:
             self._jobs.fact(moment, event, value)
         elif moment.topic == POOLS.name:
             self._pools.fact(moment, event, value)
-            self._series.fact(event)
+            self._series.fact(moment, event)
         elif moment.topic == HOSTS.name:
             self._hosts.fact(moment, event)
             self._marks.fact(moment, event)
+            self._series.fact(moment, event)
         elif moment.topic == TASKS.name:
             for job_id in jobs:
                 self._leaving.note_unread(moment.offset, job_id)
@@ -312,7 +313,7 @@ class Projector:
         first = RecordContext(
             record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=known
         )
-        self._series.round(first, len(round_.decisions))
+        self._series.round(first, len(round_.decisions), self._chains[machine].inputs)
         for place, value in enumerate(round_.decisions):
             self._decision(first._replace(place=place), decode(value))
         self._leaving.sweep(first, covered)
@@ -323,7 +324,7 @@ class Projector:
         self._reasons.decision(moment, event)
         self._preemptions.decision(moment, event)
         self._marks.decision(moment, event)
-        self._series.decision(event)
+        self._series.decision(moment, event)
         if isinstance(event, JobsForgotten):
             self._leaving.forgotten(event, self._chains["lifecycle"].inputs)
         elif moment.machine == "lifecycle":

@@ -1,19 +1,31 @@
 """Folds the time series of a cell: what each topic says of it, step by step of that topic's log time."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlalchemy import Connection
 
 from events.codes import Code
+from events.columns import I64, ints, pack_ints
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, PoolAnswered
+from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
+from events.records.lifecycle import HostReconciled
 from events.records.placement import CapacityChanged
 from events.records.pools import PoolDefined
-from events.topics import ALL, RANK, rounds_of
+from events.topics import ALL, HOSTS, RANK, rounds_of
 from projections.views.cache import Cache
+from projections.views.host_series import RECONCILED, HostSeries, heard
 from projections.views.pool_series import PoolNumbers, PoolTaskSeries, ShareSeries
 from projections.views.record_context import RecordContext
 from projections.views.series_columns import Columns
 from projections.views.task_series import TaskSeries
+from projections.views.unread import Unread
+from projections.views.waiting_series import HeldTasks, UnplacedTasks
 
+HostFact = HostConnected | HostOffered | HostSilent | HostBack
+LEFT = -1
+"""Beside what is heard of hosts: tasks have left the queue."""
 LIFECYCLE, ENTITLEMENT, PLACEMENT = map(rounds_of, ("lifecycle", "entitlement", "placement"))
 CAPACITY = "capacity/"
 """Before the names of the levels that are what the cell has of a resource."""
@@ -28,7 +40,12 @@ class SeriesFold:
         self._shares = ShareSeries(cache, RANK[ENTITLEMENT], self._numbers)
         pool_tasks = PoolTaskSeries(cache, RANK[LIFECYCLE], self._numbers)
         self._pools = {ENTITLEMENT: self._shares, LIFECYCLE: pool_tasks}
-        self.tasks = TaskSeries(self._columns[LIFECYCLE], pool_tasks)
+        self._held = HeldTasks(cache, self._columns[ENTITLEMENT])
+        self._unplaced = UnplacedTasks(cache, self._columns[PLACEMENT])
+        self._hosts = HostSeries(cache, self._columns[PLACEMENT])
+        pairs = (ENTITLEMENT, LIFECYCLE), (PLACEMENT, LIFECYCLE), (PLACEMENT, HOSTS.name)
+        self._unread = {(owner, topic): Unread(cache.unread, owner, topic) for owner, topic in pairs}
+        self.tasks = TaskSeries(self._columns[LIFECYCLE], pool_tasks, self._left)
 
     def restore(self, connection: Connection) -> None:
         """Finds again what is derived from rows."""
@@ -37,6 +54,11 @@ class SeriesFold:
         self._numbers.restore(connection)
         for topic, pools in self._pools.items():
             pools.restore(connection, self._columns[topic].second)
+        for unread in self._unread.values():
+            unread.restore(connection)
+        self._held.restore(connection)
+        self._unplaced.restore(connection)
+        self._hosts.restore(connection)
         self.tasks.restore(connection)
 
     def record(self, topic: str, at_ms: int) -> None:
@@ -47,27 +69,56 @@ class SeriesFold:
         if topic in self._pools:
             self._pools[topic].go_to(at_ms)
 
-    def fact(self, event: Event) -> None:
+    def fact(self, moment: RecordContext, event: Event) -> None:
         """Folds a fact."""
         if isinstance(event, PoolDefined):
             self._numbers.define(event.path)
+        elif isinstance(event, HostFact) and (what := heard(event)) is not None:
+            self._unread[PLACEMENT, HOSTS.name].add(moment.offset, what, event.host_id, event.session)
 
-    def round(self, moment: RecordContext, decisions: int) -> None:
-        """A machine has written a round: so much later than its logical time, that of the newest record it had read."""
+    def round(self, moment: RecordContext, decisions: int, covered: Mapping[str, int]) -> None:
+        """A machine has written a round: so much later than its logical time, that of the newest record it had read.
+        `covered`: how far that is, by topic.
+        """
+        for (owner, topic), unread in self._unread.items():
+            if owner == moment.topic:
+                for item in unread.read(covered.get(topic, 0)):
+                    self._read(owner, *item)
         columns = self._columns[moment.topic]
         columns.count("rounds")
         columns.count("decisions", decisions)
         columns.peak("lag_ms", max(0, moment.at_ms - moment.now))
 
-    def decision(self, event: Event) -> None:
+    def decision(self, moment: RecordContext, event: Event) -> None:
         """Folds a decision of any machine."""
+        if moment.topic == PLACEMENT:
+            self._unplaced.decision(event)
+            self._hosts.decision(event)
+        elif moment.topic == ENTITLEMENT:
+            self._held.decision(event)
         match event:
+            case HostReconciled():
+                self._unread[PLACEMENT, LIFECYCLE].add(moment.offset, RECONCILED, event.host_id, event.session)
             case EntitlementsSet():
                 self._shares.changed(event.pools)
             case PoolAnswered(code=Code.DONE):
                 self._shares.changed([event.path])
             case CapacityChanged():
                 self._capacity(event)
+
+    def _left(self, moment: RecordContext, job_id: str, instances: I64) -> None:
+        """Lifecycle says that tasks of a job have left the queue for no host; other machines will read it."""
+        for owner in (ENTITLEMENT, PLACEMENT):
+            self._unread[owner, LIFECYCLE].add(moment.offset, LEFT, job_id, pack_ints(instances))
+
+    def _read(self, owner: str, what: int, name: str, said: Any) -> None:
+        """A machine has read what another topic says."""
+        if what != LEFT:
+            self._hosts.hear(what, name, said)
+        elif owner == ENTITLEMENT:
+            self._held.left(name, ints(said))
+        else:
+            self._unplaced.left(name, len(ints(said)))
 
     def _capacity(self, event: CapacityChanged) -> None:
         columns = self._columns[PLACEMENT]
@@ -82,3 +133,5 @@ class SeriesFold:
             columns.flush()
         for pools in self._pools.values():
             pools.flush()
+        for unread in self._unread.values():
+            unread.flush()

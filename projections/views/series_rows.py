@@ -90,6 +90,48 @@ class CellStep(msgspec.Struct, array_like=True):
     peaks: dict[str, int]
 
 
+class UnreadRow(msgspec.Struct):
+    """What a record of another topic says that a machine has not read yet: the series of a machine know it only when
+    a round of it covers the record, see `unread.py`. `place` tells several of one record apart.
+    """
+
+    machine: str
+    topic: int
+    offset: int
+    place: int
+    item: bytes
+
+
+class HeldTasksRow(msgspec.Struct):
+    """Tasks of a job that entitlement holds back, as far as it knows: `ranges` are code, first instance and count."""
+
+    job_id: str
+    ranges: bytes
+
+
+class UnplacedTasksRow(msgspec.Struct):
+    """How many tasks of a job placement last said it finds no place for, less those that it placed since or heard to
+    have ended; `gang`: 1: of its gang.
+    """
+
+    job_id: str
+    gang: int
+    code: str
+    tasks: int
+
+
+class HostStateRow(msgspec.Struct):
+    """A host as placement knows it."""
+
+    host_id: str
+    session: int = 0
+    offered: int = 0
+    silent: int = 0
+    reconciled: int = 0
+    lost_session: int = -1
+    avoided: int = 0
+
+
 class MarkRow(msgspec.Struct):
     """What of one kind (`shape`) happened in a step, as far as one topic says: how often (`count`), when and where
     first, and what, in `items`: JSON of the first of them. Rows of each resolution are kept as long as those of series.

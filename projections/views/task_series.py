@@ -1,17 +1,18 @@
 """The series of tasks by state, of the cell and of pools; lifecycle's. Tasks of jobs that are over count no more."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sqlalchemy import Connection, select
 
 from events.codes import ENDED_TASKS, LIVE_TASKS, TaskState
-from events.columns import I32, I64, counted
+from events.columns import I32, I64, counted, distinct
 from projections.views import tables
 from projections.views.blocks import BLOCK, Blocks, unpack
 from projections.views.cache import TASK_COLUMNS
 from projections.views.named_tasks import COUNTS, STATES, NamedTasks
 from projections.views.pool_series import PoolTaskSeries
+from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow
 from projections.views.series_columns import Columns
 
@@ -23,9 +24,13 @@ OLDEST = "oldest_s"
 class TaskSeries:
     """See above."""
 
-    def __init__(self, columns: Columns, pools: PoolTaskSeries) -> None:
+    def __init__(
+        self, columns: Columns, pools: PoolTaskSeries, left: Callable[[RecordContext, str, I64], None]
+    ) -> None:
         self._columns = columns
         self._pools = pools
+        self._left = left
+        """Told of the instances of a job that have left the queue for no host."""
         self._queued: dict[int, int] = {}
         """How many tasks are queued, by the second since which they are."""
 
@@ -42,7 +47,7 @@ class TaskSeries:
                 queued[max(0, start - block * BLOCK) : max(0, end - block * BLOCK)] = False
             self._note(columns[since][queued], 1)
 
-    def moved(self, named: NamedTasks, counts: I64, before: I32, after: I32, since: I32, now_s: int) -> None:
+    def moved(self, moment: RecordContext, named: NamedTasks, counts: I64, before: I32, after: I32, since: I32) -> None:
         """Tasks have other states; `counts`: how many more there are by job and state, `since`: when they got the
         state that they had before.
         """
@@ -50,17 +55,20 @@ class TaskSeries:
         if any(job.ended_ms for job in jobs):
             open_ = np.array([not job.ended_ms for job in jobs])
             mine = open_[named.job]
-            counts, before, after, since = counts[open_], before[mine], after[mine], since[mine]
-            jobs = [job for job in jobs if not job.ended_ms]
+            named, before, after, since = named.some(mine), before[mine], after[mine], since[mine]
+            counts, jobs = counts[open_], [job for job in jobs if not job.ended_ms]
         self._add(jobs, counts)
         left, came = before == TaskState.QUEUED, after == TaskState.QUEUED
         changed = left != came
         if changed.any():
             self._note(since[left & changed], -1)
-            self._note(np.full(int((came & changed).sum()), now_s, dtype=np.int32), 1)
+            self._note(np.full(int((came & changed).sum()), moment.now // 1000, dtype=np.int32), 1)
             self._set_oldest()
+        gone = left & (after != TaskState.ORDERED)
+        for job in distinct(named.job[gone]).tolist() if gone.any() else ():
+            self._left(moment, named.jobs[job].job_id, named.instance[gone & (named.job == job)])
 
-    def job_over(self, job: JobRow, tasks: Blocks) -> None:
+    def job_over(self, moment: RecordContext, job: JobRow, tasks: Blocks) -> None:
         """A job is over: whatever the states of its tasks, they count no more."""
         counts = np.zeros((1, STATES), dtype=np.int64)
         for state in OPEN:
@@ -68,8 +76,10 @@ class TaskSeries:
         self._add([job], counts)
         if job.queued:
             places = tasks.place(job.base + np.arange(job.instances))
-            self._note(tasks["state_s"][places[tasks["state"][places] == TaskState.QUEUED]], -1)
+            queued = np.flatnonzero(tasks["state"][places] == TaskState.QUEUED)
+            self._note(tasks["state_s"][places[queued]], -1)
             self._set_oldest()
+            self._left(moment, job.job_id, queued)
 
     def _add(self, jobs: Sequence[JobRow], counts: I64) -> None:
         sums = counts.sum(axis=0).tolist()

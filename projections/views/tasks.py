@@ -170,7 +170,7 @@ class TaskFold:
         counted = np.bincount(first + after, minlength=size) - np.bincount(first + before, minlength=size)
         state[places] = after
         since = tasks["state_s"][places]
-        self._series.moved(named, counted.reshape(-1, STATES), before, state[places], since, moment.now // 1000)
+        self._series.moved(moment, named, counted.reshape(-1, STATES), before, state[places], since)
         news = places if kept is not None else places[before != after]
         tasks["since_s"][news] = moment.now // 1000
         self._times.left(tasks, places[before != after], before[before != after], moment.now // 1000)

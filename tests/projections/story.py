@@ -9,6 +9,7 @@ from events.codec import decode, encode
 from events.codes import Outcome
 from events.columns import pack_ints, pack_longs
 from events.records.entitlement import EntitlementsSet, PoolAnswered
+from events.records.hosts import HostBack, HostSilent
 from events.records.jobs import JobActionRequested, JobStopRequested, JobUpdateRequested
 from events.records.lifecycle import (
     CommandAnswered,
@@ -21,11 +22,24 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.records.parts import Cause, UpdatePolicy
-from events.records.placement import CapacityChanged
+from events.records.placement import CapacityChanged, GangsReturned, HostLost, HostRemoved
 from events.records.pools import PoolDefined, PoolRemoved
 from events.records.tasks import RunsReported
 from tests.machines import instances_changed
-from tests.projections.cell import Cell, admitted, ended, held, job, preempted, queued, ranked, runs
+from tests.projections.cell import (
+    Cell,
+    admitted,
+    ended,
+    gangs,
+    held,
+    job,
+    placed,
+    preempted,
+    queued,
+    ranked,
+    runs,
+    unplaced,
+)
 
 
 class LogSummary:
@@ -65,6 +79,8 @@ class LogSummary:
                     self.define,
                     self.share,
                     self.share,
+                    self.look_for_hosts,
+                    self.lose_host,
                 ]
             )(step)
 
@@ -107,6 +123,27 @@ class LogSummary:
 
     def host(self, step: int) -> None:
         self.cell.host(f"h{self.random.randrange(3)}", session=step + 1)
+
+    def lose_host(self, step: int) -> None:
+        """A host falls silent, is heard again, or is given up."""
+        of = {"host_id": f"h{self.random.randrange(3)}", "session": self.random.randint(1, step + 1)}
+        self.cell.fact(self.random.choice([HostSilent, HostSilent, HostBack])(**of))
+        if self.random.random() < 0.5:
+            lost = HostLost(**of, code="SILENT", silent_ms=1), HostRemoved(**of, code="ASKED", left_ms=0)
+            self.cell.decide("placement", self.random.choice(lost))
+
+    def look_for_hosts(self, step: int) -> None:
+        """Placement says something of tasks that wait for a place."""
+        if not self.jobs:
+            return
+        job_id, instances = self.some()
+        gang = self.random.randint(0, 1)
+        said = [
+            unplaced(job_id, self.random.choice(["NO_HOST_FITS", "NO_HOSTS"]), len(instances), size=1 + gang),
+            GangsReturned(**gangs(job_id, instances, 1, gang), code="NO_HOST_FITS"),
+            placed(job_id, instances, 1, "h1"),
+        ]
+        self.cell.decide("placement", self.random.choice(said))
 
     def some(self) -> tuple[str, tuple[int, ...]]:
         job_id = self.random.choice(sorted(self.jobs))

@@ -8,14 +8,14 @@ from events.columns import pack_longs
 from events.records.entitlement import EntitlementsSet, PoolAnswered
 from events.records.hosts import HostSilent
 from events.records.lifecycle import RunsAvailable
-from events.records.placement import HostAvoided, HostLost
+from events.records.placement import HostAvoided, HostLost, HostRemoved
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from projections.queries.marks import marks
 from projections.queries.pool_series import pool_series
 from projections.queries.series import cell_series
 from projections.views.projector import Projector
 from projections.views.series_rows import DAY, HOUR, MINUTE
-from tests.projections.cell import Cell, ended, preempted, runs
+from tests.projections.cell import Cell, admitted, ended, held, ordered, placed, preempted, runs, unplaced
 
 SECOND_MS = 1000
 START = 1_700_000_000_000
@@ -82,6 +82,64 @@ def test_old_steps_are_coarse_and_new_ones_fine(cell, tmp_path):
     assert new.tasks["queued"][0] == 3 * 24
     assert (new.step_ms, old.step_ms) == (10_000, 300_000)
     assert cell.ms // 1000 - count < DAY + 3 * HOUR
+
+
+def test_waiting_tasks_are_shown_by_the_reason_that_was_said_last(cell, tmp_path):
+    cell.host()
+    cell.accept("a", instances=10)
+    cell.decide("entitlement", held("a", tuple(range(10)), "LIMIT_REACHED"))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("entitlement", held("a", (3, 4), "BEHIND_IN_QUEUE"), admitted("a", (0, 1, 2), 1))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("placement", unplaced("a", "NO_HOST_FITS", 2))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("placement", placed("a", (0,), 1, "h1"))
+    cell.decide("lifecycle", ordered("a", (0,), 1, "h1"), ended("a", (8, 9), Outcome.STOPPED))
+    cell.decide("entitlement")
+    with Folded(cell, tmp_path) as views:
+        found = cell_series(views, START, START + 40_000)
+    assert found.waiting == {
+        "LIMIT_REACHED": [10, 5, 5, 3],
+        "BEHIND_IN_QUEUE": [0, 2, 2, 2],
+        "NO_HOST_FITS": [0, 0, 2, 1],
+        "NOT_YET_EVALUATED": [0, 3, 1, 1],
+        "BACKOFF": [0, 0, 0, 0],
+    }
+    assert found.tasks["queued"] == [10, 10, 10, 7]
+
+
+def test_a_machine_is_not_said_to_know_what_it_has_not_read(cell, tmp_path):
+    cell.accept("a", instances=3)
+    cell.decide("entitlement", held("a", (0, 1, 2), "LIMIT_REACHED"))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("lifecycle", ended("a", (0, 1, 2), Outcome.STOPPED))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("entitlement")
+    with Folded(cell, tmp_path) as views:
+        found = cell_series(views, START, START + 30_000)
+    assert found.waiting["LIMIT_REACHED"] == [3, 3, 0]
+
+
+def test_hosts_are_shown_by_state(cell, tmp_path):
+    for name in ("h1", "h2", "h3"):
+        cell.host(name)
+    cell.decide("placement")
+    cell.ms += 10 * SECOND_MS
+    cell.fact(HostSilent(host_id="h2", session=1))
+    cell.decide("placement", HostAvoided(host_id="h1", code="FAILS_AT_ONCE", until_ms=1))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("placement", HostLost(host_id="h2", session=1, code="SILENT", silent_ms=9))
+    cell.ms += 10 * SECOND_MS
+    cell.host("h2", session=2)
+    cell.decide("placement", HostRemoved(host_id="h3", session=1, code="ASKED", left_ms=1))
+    with Folded(cell, tmp_path) as views:
+        found = cell_series(views, START, START + 40_000).hosts
+    assert {state: values for state, values in found.items() if any(values)} == {
+        "up": [3, 1, 1, 1],
+        "suspected": [0, 1, 1, 1],
+        "silent": [0, 1, 0, 0],
+        "lost": [0, 0, 1, 0],
+    }
 
 
 def share(cell, paths, cpu):

@@ -1,0 +1,143 @@
+"""The series of waiting tasks by reason: those that entitlement holds back, and those that placement finds no place
+for, each as its machine knows them (`unread.py`).
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+from sqlalchemy import Connection, select
+
+from events.columns import I32, I64, ints, spread
+from events.records.base import Event
+from events.records.entitlement import GangsAdmitted, GangsHeld
+from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
+from projections.views import tables
+from projections.views.cache import Cache
+from projections.views.reasons import per_job
+from projections.views.series_columns import Columns
+from projections.views.series_rows import HeldTasksRow, UnplacedTasksRow
+
+HELD = "held/"
+UNPLACED = "unplaced/"
+"""Before the codes in the names of levels."""
+Ranges = list[tuple[str, int, int]]
+"""Code, first instance and count of tasks that wait."""
+_ranges = msgspec.msgpack.Decoder(Ranges)
+
+
+class HeldTasks:
+    """Tasks that entitlement holds back."""
+
+    def __init__(self, cache: Cache, columns: Columns) -> None:
+        self._rows = cache.held_tasks
+        self._columns = columns
+        self._jobs: dict[str, Ranges] = {}
+
+    def restore(self, connection: Connection) -> None:
+        """Finds them again."""
+        for job_id, ranges in connection.execute(select(tables.held_tasks)):
+            self._jobs[job_id] = _ranges.decode(ranges)
+
+    def decision(self, event: Event) -> None:
+        """Folds a decision of entitlement."""
+        match event:
+            case GangsHeld():
+                for job_id, instances in _instances(event):
+                    self._put(job_id, instances, event.code)
+            case GangsAdmitted() if self._jobs:
+                for job_id, instances in _instances(event):
+                    self.left(job_id, instances)
+
+    def left(self, job_id: str, instances: I32 | I64) -> None:
+        """Tasks of a job are no longer in the queue."""
+        if job_id in self._jobs:
+            self._put(job_id, instances, "")
+
+    def _put(self, job_id: str, instances: I32 | I64, code: str) -> None:
+        """Tasks of a job wait for a code, or, without one, no longer."""
+        before = self._jobs.get(job_id, [])
+        codes = [*dict.fromkeys([*(each for each, _, _ in before), *([code] if code else [])])]
+        size = max([int(instances.max(initial=-1)) + 1, *(first + count for _, first, count in before)])
+        held = np.zeros(size, dtype=np.int64)
+        for each, first, count in before:
+            held[first : first + count] = codes.index(each) + 1
+        after = held.copy()
+        after[instances] = codes.index(code) + 1 if code else 0
+        more = np.bincount(after, minlength=len(codes) + 1) - np.bincount(held, minlength=len(codes) + 1)
+        for each, change in zip(codes, more[1:].tolist(), strict=True):
+            if change:
+                self._columns.set(HELD + each, self._columns.level(HELD + each) + change)
+        self._keep(job_id, codes, after)
+
+    def _keep(self, job_id: str, codes: list[str], held: I64) -> None:
+        edges = [0, *(np.flatnonzero(np.diff(held)) + 1).tolist(), len(held)]
+        parts = [(first, end) for first, end in pairwise(edges) if end > first and held[first]]
+        ranges = [(codes[held[first] - 1], first, end - first) for first, end in parts]
+        if ranges:
+            self._jobs[job_id] = ranges
+            self._rows.put(HeldTasksRow(job_id, msgspec.msgpack.encode(ranges)))
+        elif self._jobs.pop(job_id, None) is not None:
+            self._rows.remove(job_id)
+
+
+class UnplacedTasks:
+    """Tasks that placement finds no place for. It says a reason anew only where it is another one, so tasks that come
+    to wait later for the same one aren't counted.
+    """
+
+    def __init__(self, cache: Cache, columns: Columns) -> None:
+        self._rows = cache.unplaced_tasks
+        self._columns = columns
+        self._jobs: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def restore(self, connection: Connection) -> None:
+        """Finds them again."""
+        for job_id, gang, code, tasks in connection.execute(select(tables.unplaced_tasks)):
+            self._jobs[job_id, gang] = (code, tasks)
+
+    def decision(self, event: Event) -> None:
+        """Folds a decision of placement."""
+        match event:
+            case GangsUnplaced():
+                self._put(event.job_id, int(event.size > 1), event.code, event.tasks)
+            case GangsReturned():
+                gangs = ints(event.gang)
+                for gang in (0, 1):
+                    for job_id, tasks in per_job(event, np.where(gangs == gang, ints(event.count), 0)):
+                        self._lower(job_id, (gang,), tasks)
+            case TasksPlaced() if self._jobs:
+                for job_id, tasks in per_job(event):
+                    self._lower(job_id, (0, 1), tasks)
+
+    def left(self, job_id: str, tasks: int) -> None:
+        """So many tasks of a job are no longer in the queue."""
+        self._lower(job_id, (0, 1), tasks)
+
+    def _lower(self, job_id: str, gangs: Iterable[int], tasks: int) -> None:
+        for gang in gangs:
+            code, before = self._jobs.get((job_id, gang), ("", 0))
+            if before:
+                self._put(job_id, gang, code, max(0, before - tasks))
+
+    def _put(self, job_id: str, gang: int, code: str, tasks: int) -> None:
+        for each, change in ((self._jobs.get((job_id, gang), ("", 0)), -1), ((code, tasks), 1)):
+            if each[1]:
+                name = UNPLACED + each[0]
+                self._columns.set(name, self._columns.level(name) + change * each[1])
+        if tasks:
+            self._jobs[job_id, gang] = (code, tasks)
+            self._rows.put(UnplacedTasksRow(job_id, gang, code, tasks))
+        elif self._jobs.pop((job_id, gang), None) is not None:
+            self._rows.remove((job_id, gang))
+
+
+def _instances(event: GangsHeld | GangsAdmitted) -> Iterable[tuple[str, I64]]:
+    """The jobs that a record names, each with its instances."""
+    job, first, count = ints(event.job), ints(event.first), ints(event.count)
+    order = np.argsort(job, kind="stable")
+    ends = np.searchsorted(job[order], np.arange(len(event.job_ids)), side="right").tolist()
+    for job_id, start, end in zip(event.job_ids, [0, *ends], ends, strict=False):
+        mine = order[start:end]
+        yield job_id, spread(first[mine], count[mine])
