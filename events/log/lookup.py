@@ -1,5 +1,6 @@
-"""Single records of a log, read without those after them."""
+"""Some records of a log, read without those after them."""
 
+from collections.abc import Mapping
 from contextlib import closing
 
 from events.log.port import Log, LogRecord
@@ -8,17 +9,24 @@ WAIT_S = 1.0
 """How long a read that brings nothing waits before it is tried again."""
 
 
-def records(log: Log, topic: str, start: int, limit: int) -> list[LogRecord]:
-    """Up to `limit` records of a topic from an offset on. Raises `LogGap`, `LogUnavailable`."""
-    found: list[LogRecord] = []
-    end = log.bounds(topic)[1]
-    with closing(log.reader({topic: start})) as reader:
-        while len(found) < limit and reader.position(topic) < end:
-            found += reader.poll(limit - len(found), WAIT_S)
+def stretches(log: Log, wanted: Mapping[str, tuple[int, int]]) -> dict[str, list[LogRecord]]:
+    """The records of several topics from one offset up to another, read together. Raises `LogGap`, `LogUnavailable`."""
+    found: dict[str, list[LogRecord]] = {topic: [] for topic in wanted}
+    starts = {topic: start for topic, (start, end) in wanted.items() if start < end}
+    limit = sum(wanted[topic][1] - start for topic, start in starts.items())
+    with closing(log.reader(starts)) as reader:
+        while any(reader.position(topic) < wanted[topic][1] for topic in starts):
+            for record in reader.poll(limit, WAIT_S):
+                if record.offset < wanted[record.topic][1]:
+                    found[record.topic].append(record)
     return found
 
 
+def records(log: Log, topic: str, start: int, end: int) -> list[LogRecord]:
+    """The records of a topic from one offset up to another, or to its end. Raises as `stretches`."""
+    return stretches(log, {topic: (start, min(end, log.bounds(topic)[1]))})[topic]
+
+
 def record_at(log: Log, topic: str, offset: int) -> LogRecord | None:
-    """The record at an offset; None where there is none. Raises `LogGap`, `LogUnavailable`."""
-    found = records(log, topic, offset, 1) if offset < log.bounds(topic)[1] else []
-    return found[0] if found and found[0].offset == offset else None
+    """The record at an offset; None where there is none. Raises as `stretches`."""
+    return next(iter(records(log, topic, offset, offset + 1)), None)

@@ -10,7 +10,20 @@ from events.pool_spec import PoolSpec
 from events.settings_spec import CellSpec
 from events.spec import JobSpec
 from paceline.client.proof import Proving
-from projections.api import causes, hosts, jobs, pool_views, pools, series, settings, stream, system, throttled, volumes
+from projections.api import (
+    causes,
+    hosts,
+    jobs,
+    log_pages,
+    pool_views,
+    pools,
+    series,
+    settings,
+    stream,
+    system,
+    throttled,
+    volumes,
+)
 from projections.api.as_of import AsOf, describe
 from projections.api.context import Context, TaskLog, own_cell
 from projections.api.errors import install
@@ -63,7 +76,20 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
     app.state.context = context
     app.state.guards = guards
     app.include_router(system.probes(), responses=PROBLEMS)
-    for part in (jobs, throttled, pools, pool_views, hosts, volumes, settings, stream, series, causes, system):
+    for part in (
+        jobs,
+        throttled,
+        pools,
+        pool_views,
+        hosts,
+        volumes,
+        settings,
+        stream,
+        series,
+        causes,
+        log_pages,
+        system,
+    ):
         app.include_router(part.routes(context), dependencies=[Depends(own_cell)], responses=PROBLEMS)
     if gateway is not None:
         app.include_router(gateway)

@@ -102,7 +102,7 @@ class Router:
             case ["v1", "pools" | "queues" | "entitlements" | "pool-series", *parts]:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
-            case ["v1", "events"] | ["v1", "rounds" | "causes", *_] | ["v1", "cell", "settings"] if (
+            case ["v1", "events" | "log"] | ["v1", "rounds" | "causes", *_] | ["v1", "cell", "settings"] if (
                 len(self._contexts) > 1
             ):
                 listed = ", ".join(map(str, self._contexts))

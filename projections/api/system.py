@@ -7,6 +7,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection
 
 from events.codec import decode
+from events.log.lookup import record_at
 from events.topics import ALL, MACHINES, rounds_of
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, next_token
 from projections.api.log_loss import must_be_whole
@@ -54,7 +55,9 @@ def routes(context: Context) -> APIRouter:
             offset = entities.round_offset(connection, machine, number) if machine in MACHINES else None
             if offset is None:
                 raise not_found("round", f"{number} of {machine}")
-            record = next(iter(context.log.scan(rounds_of(machine), offset)))
+            record = record_at(context.log, rounds_of(machine), offset)
+            if record is None:
+                raise not_found("round", f"{number} of {machine} in the log")
             return {"position": f"{record.topic}:{offset}", "at": at(record.at_ms), **whole(decode(record.value))}
 
         return await read(look)

@@ -173,3 +173,32 @@ def _json(record: Record) -> Json:
             if link.cause != NOTHING
         ],
     }
+
+
+class Branch(NamedTuple):
+    """A record of a chain as a tree shows it: how deep, how it led to the one above, and whether it stands there a
+    second time, without what led to it.
+    """
+
+    depth: int
+    link: Link | None
+    record: Record
+    repeated: bool
+
+
+def tree(found: Chain) -> list[Branch]:
+    """A chain as a tree, from what is asked for down to what led to it."""
+    records = {each.place: each for each in found.records}
+    seen: set[Cause] = set()
+    out: list[Branch] = []
+    waiting: list[tuple[int, Link | None, Cause]] = [(0, None, each.place) for each in reversed(found.starts)]
+    while waiting:
+        depth, link, place = waiting.pop()
+        record = records.get(place)
+        if record is None:
+            continue
+        out.append(Branch(depth, link, record, place in seen))
+        if place not in seen:
+            seen.add(place)
+            waiting += [(depth + 1, each, each.cause) for each in reversed(record.links)]
+    return out

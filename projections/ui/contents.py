@@ -4,6 +4,7 @@ from projections.ui.pages import (
     find,
     help,
     jobs,
+    log,
     pool,
     pools,
     rounds,
@@ -17,6 +18,7 @@ PAGES: tuple[Page, ...] = (
     *pools.PAGES,
     *pool.PAGES,
     *rounds.PAGES,
+    *log.PAGES,
 )
 DATA: tuple[Data, ...] = ()
 ACTIONS: tuple[Action, ...] = ()

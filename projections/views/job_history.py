@@ -230,7 +230,7 @@ def _add_hosts(event: Any, job: Any, out: Details) -> None:
     host = ints(event.host)[order].tolist()
     start = 0
     for _, detail in out:
-        some = dict.fromkeys(host[start : start + 4 * HOSTS_SHOWN])
+        some = dict.fromkeys(host[start : start + min(detail["tasks"], 4 * HOSTS_SHOWN)])
         detail["hosts"] = [event.host_ids[number] for number in list(some)[:HOSTS_SHOWN]]
         start += detail["tasks"]
 

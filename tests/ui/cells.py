@@ -88,7 +88,7 @@ def up(folder: Path, *options: str) -> Iterator[Shown]:
 def empty(folder: Path) -> Iterator[Shown]:
     """A cell without hosts, pools and jobs."""
     with up(folder, "--no-agent") as cell:
-        cell.there = {"machine": "lifecycle", "number": "1"}
+        cell.there = {"subject": "paceline.hosts:0"}
         yield cell
 
 
@@ -107,7 +107,14 @@ def real(folder: Path) -> Iterator[Shown]:
         client.stop_job("stopped", reason=HOSTILE, wait=START_S)
         until(lambda: client.job("stopped")["state"] == "KILLED", "a job to stop")
         host = next(client.hosts())["host_id"]
-        cell.there = {"job_id": ODD, "path": "maps/tiles", "host_id": host, "machine": "placement", "number": "1"}
+        cell.there = {
+            "job_id": ODD,
+            "path": "maps/tiles",
+            "host_id": host,
+            "machine": "placement",
+            "number": "1",
+            "subject": ODD,
+        }
         try:
             yield cell
         finally:
@@ -143,7 +150,7 @@ def many(folder: Path) -> Iterator[Shown]:
     with process(folder, sys.executable, "-m", "bench._ui_server", str(folder), TOKEN) as started:
         address = until(lambda: started.output("cell").read_text().partition("\n")[0], "the API")
         there = {"job_id": "job-000000", "path": "team-0/pool-0", "host_id": "host-00007"}
-        yield Shown(address, {**there, "machine": "entitlement", "number": "3"})
+        yield Shown(address, {**there, "machine": "entitlement", "number": "3", "subject": "job-000000"})
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from events.codec import decode
 from events.records.rounds import RoundCommitted
+from events.topics import ALL
 from projections.api.app import create_app
 from projections.queries import rounds
 from projections.ui.app import add_ui
@@ -97,3 +98,34 @@ def test_a_round_tells_its_inputs_decisions_causes_and_neighbours(client: TestCl
 )
 def test_a_round_that_is_not_there_is_said(client: TestClient, path: str) -> None:
     assert "there is no round" in page(client, path, 404)
+
+
+def test_the_log_is_paged_and_leads_to_rounds_jobs_causes_and_its_own_past(client: TestClient) -> None:
+    path, seen = "/log", []
+    while path:
+        text = page(client, path)
+        seen += re.findall(r'<tr id="record-([a-z]+)-(\d+)"', text)
+        older = re.search(r'href="/ui(/log\?before=[^"]+)">Older', text)
+        path = older[1].replace("&amp;", "&") if older else ""
+    assert len(seen) == len(set(seen)) == sum(past().bounds(topic.name)[1] for topic in ALL)
+    text = page(client, "/log?job=tiles&kind=TasksPlaced")
+    for link in ("/ui/rounds/placement/", "/ui/why/placement/round/", "/ui/jobs/tiles", "/ui/log?kind=TasksPlaced"):
+        assert f'href="{link}' in text
+    assert "at=0%2Fpaceline.placement%3A" in text
+
+
+def test_a_position_shows_the_log_from_there_back(client: TestClient) -> None:
+    text = page(client, "/log?position=paceline.hosts:3")
+    assert re.findall(r'<tr id="record-([a-z]+)-(\d+)"( class="here")?', text) == [
+        ("hosts", "3", ' class="here"'), ("hosts", "2", ""), ("hosts", "1", ""), ("hosts", "0", "")
+    ]  # fmt: skip
+    page(client, "/log?position=nonsense", 400)
+    page(client, "/log?before=1,2", 400)
+
+
+def test_the_page_of_causes_is_the_chain(client: TestClient) -> None:
+    text = page(client, "/why/huge")
+    plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+    assert "1 run ended: 1 STOPPED (1 STOP)" in plain
+    assert plain.index("instances to stop same entity") < plain.index("stop requested recorded")
+    page(client, "/why/nobody", 404)

@@ -137,12 +137,12 @@ def _hash_of(record: LogRecord) -> str:
 
 
 def _input(cell: OpenCell, segment: Segment, kinds: Kinds) -> Input:
-    size = min(INPUTS, segment.end - segment.start)
+    end = min(segment.start + INPUTS, segment.end)
     try:
-        found = records(cell.context.log, segment.topic, segment.start, size)
+        found = records(cell.context.log, segment.topic, segment.start, end)
     except LogGap:
         return Input(segment, [("", ("the log no longer has these records",))])
-    return Input(segment, [(_position(each), _line_of(each, kinds)) for each in found if each.offset < segment.end])
+    return Input(segment, [(_position(each), _line_of(each, kinds)) for each in found])
 
 
 def _position(record: LogRecord) -> str:
@@ -161,7 +161,7 @@ def _waited_ms(cell: OpenCell, event: RoundCommitted, record: LogRecord) -> int 
     times = []
     for segment in event.inputs:
         try:
-            first = records(cell.context.log, segment.topic, segment.start, 1)
+            first = records(cell.context.log, segment.topic, segment.start, segment.start + 1)
         except LogGap:
             return None
         times += [each.at_ms for each in first]

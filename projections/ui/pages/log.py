@@ -1,0 +1,79 @@
+"""The log: facts and decisions, the newest first, and why something was decided."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from events.records import BY_NAME as KINDS
+from events.topics import ALL, BY_NAME, FANOUT
+from projections.api.causes import starts_of
+from projections.api.log_pages import filter_of
+from projections.api.problems import Problem
+from projections.queries import log_records, why
+from projections.queries.log_places import read_place, write_place
+from projections.ui.scene import Page, Scene
+
+PAGE = 50
+FILTERS = ("topic", "kind", "job", "pool", "host")
+SENT_OUT = {topic.name for topic in FANOUT}
+"""Topics whose records stand in no cell's log."""
+
+
+def load(scene: Scene) -> dict[str, Any]:
+    """Some records, those before `before` or from `position` on, where one of them is named."""
+    cell = scene.first()
+    values = {name: scene.query.get(name, "").strip() for name in FILTERS}
+    marked, ends = "", _ends(scene.query.get("before", ""))
+    if (position := scene.query.get("position")) is not None:
+        place = read_place(position)
+        if place is None or not place.topic:
+            raise Problem(
+                400, "BAD_POSITION", f"{position[:80]!r} is no position of a record, such as paceline.jobs:17"
+            )
+        marked, values["topic"], ends = f"{place.topic}:{place.number}", place.topic, {place.topic: place.number + 1}
+    found = log_records.page(cell.connection, cell.context.log, filter_of(**values), PAGE, ends)
+    chosen = {name: value for name, value in values.items() if value}
+    older = {**chosen, "before": ",".join(str(found.ends.get(name, 0)) for name in BY_NAME)} if found.ends else None
+    return {
+        "entries": found.entries,
+        "older": older,
+        "back_to_ms": found.back_to_ms,
+        "full": len(found.entries) == PAGE,
+        "values": values,
+        "marked": marked,
+        "newest": not marked and ends is None,
+        "topics": [topic.name.removeprefix("paceline.") for topic in ALL],
+        "kinds": [name for name, kind in sorted(KINDS.items()) if getattr(kind, "topic", "") not in SENT_OUT],
+        "cell": scene.query.get("cell"),
+        "cell_number": cell.context.cell,
+        "then": lambda at: f"/ui/log?{urlencode({**chosen, 'at': at})}",
+    }
+
+
+def _ends(text: str) -> dict[str, int] | None:
+    """Where a page begins: the ends of the topics with commas between, in their order."""
+    if not text:
+        return None
+    parts = text.split(",")
+    if len(parts) != len(BY_NAME) or not all(each.isascii() and each.isdigit() and len(each) < 19 for each in parts):
+        raise Problem(400, "BAD_POSITION", f"{text[:80]!r} is no place in the log; go on from the first page")
+    return dict(zip(BY_NAME, map(int, parts), strict=True))
+
+
+def load_why(scene: Scene) -> dict[str, Any]:
+    """What led to the records at a position, or to the headline of a job."""
+    cell = scene.first()
+    subject = scene.path["subject"]
+    found = why.chain(cell.connection, cell.context.log, starts_of(cell.context, cell.connection, subject))
+    return {
+        "subject": subject,
+        "rows": why.tree(found),
+        "whole": found.whole,
+        "cell": scene.query.get("cell"),
+        "write_place": write_place,
+    }
+
+
+PAGES = (
+    Page("/log", "log.html", load, "Log"),
+    Page("/why/{subject:path}", "why.html", load_why, "Log"),
+)
