@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from paceline.cli.main import run
-from tests.ui.browser import Visitor
-from tests.ui.test_pages import NARROW, blamed, fits
+from tests.browser.browser import Visitor
+from tests.browser.test_pages import NARROW, blamed, fits
 
 SCENARIO = Path(__file__).parents[2] / "examples" / "scenarios" / "first.yaml"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.ui.browser import Visitor
+from tests.browser.browser import Visitor
 
 POLICY = "default-src 'none'; script-src 'self' 'unsafe-inline'"
 PAGE = "http://127.0.0.1:9/"

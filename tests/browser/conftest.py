@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.ui import cells
-from tests.ui.browser import Visitor, chromium
-from tests.ui.cells import Shown
+from tests.browser import cells
+from tests.browser.browser import Visitor, chromium
+from tests.browser.cells import Shown
 
 HERE = Path(__file__).parent
 
@@ -60,7 +60,12 @@ def history(real: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield cell
 
 
-@pytest.fixture(params=["real", "empty", "many", "history"])
+@pytest.fixture(scope="package")
+def past(real: Shown) -> Shown:
+    return cells.past(real)
+
+
+@pytest.fixture(params=["real", "past", "empty", "many", "history"])
 def cell(request: pytest.FixtureRequest) -> Shown:
     """Each of them."""
     shown: Shown = request.getfixturevalue(request.param)

@@ -5,10 +5,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+import httpx2
 
 from bench._large_cell import LargeCell, Size
 from deploy.processes import Processes
@@ -34,12 +37,14 @@ class Shown:
     address: str
     there: dict[str, str] = field(default_factory=dict)
     data: Path = Path()
+    at: str = ""
+    """The moment at which it is looked at; empty: the present."""
 
-    def url(self, path: str, query: str = "") -> str:
+    def url(self, path: str) -> str:
         """The address of a page of this cell; `path` as routes have it."""
         for name, value in self.there.items():
             path = path.replace("{" + name + "}", value).replace("{" + name + ":path}", value)
-        return f"http://{self.address}/ui{path}{query}"
+        return f"http://{self.address}/ui{path}" + (f"?at={quote(self.at)}" if self.at else "")
 
     def client(self) -> Client:
         """A client that may write."""
@@ -136,6 +141,15 @@ def jobs() -> list[dict[str, Any]]:
         {"job_id": "stopped", "pool": "/maps/tiles", "command": ["sleep", "600"], **TASK},
         {"job_id": ODD, "pool": "/maps/tiles", "command": ["sh", "-c", f"{' '.join(talks[2:])} # {HOSTILE}"], **named},
     ]
+
+
+def past(cell: Shown) -> Shown:
+    """A cell as it is now, however long ago that will be."""
+    with cell.client() as client:
+        rounds = client.cell()["machines"]["lifecycle"]["round"]
+    then = replace(cell, at=f"0/lifecycle/round/{rounds}")
+    until(lambda: httpx2.get(then.url("/jobs"), trust_env=False).status_code == 200, "the views of that moment")
+    return then
 
 
 @contextmanager

@@ -7,11 +7,11 @@ import pytest
 from playwright.sync_api import Page
 
 from projections.ui.app import PAGES
-from tests.ui.browser import WIDE, Visitor
-from tests.ui.cells import Shown
+from tests.browser.browser import WIDE, Visitor
+from tests.browser.cells import Shown
 
 AXE = Path(__file__).parents[2] / ".npm" / "node_modules" / "axe-core" / "axe.min.js"
-PATHS = [page.path for page in PAGES]
+PATHS = [page.path for page in PAGES if not page.for_writing]
 NARROW = {"width": 400, "height": 800}
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 FOCUSABLE = (

@@ -16,6 +16,22 @@ LOCAL = ("127.0.0.1",)
 TIMEOUT_MS = 20_000
 WIDE = {"width": 1600, "height": 1000}
 
+DRAWN = """() => {
+  const small = document.createElement("canvas");
+  small.width = small.height = 16;
+  const draw = small.getContext("2d", { willReadFrequently: true });
+  const drawn = (canvas) => {
+    if (!canvas.checkVisibility()) return true;
+    if (!canvas.width || !canvas.height) return false;
+    draw.drawImage(canvas, 0, 0, 16, 16);
+    return draw.getImageData(0, 0, 16, 16).data.some((value) => value);
+  };
+  return document.readyState === "complete"
+    && [...document.querySelectorAll(".plot .canvas")].every((box) => box.querySelector("canvas"))
+    && [...document.querySelectorAll("canvas")].every(drawn);
+}"""
+"""Whether each canvas has something in it."""
+
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
@@ -26,6 +42,11 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def stands(page: Page) -> None:
+    """Waits until all that a page shows is drawn."""
+    page.wait_for_function(DRAWN)
 
 
 class Visitor:

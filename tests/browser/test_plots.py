@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Route
 
 from projections.ui import rendering
-from tests.ui.browser import Visitor
+from tests.browser.browser import Visitor
 
 ADDRESS = "http://127.0.0.1:9"
 KINDS = {"js": "text/javascript", "css": "text/css"}
