@@ -10,23 +10,28 @@ import sqlite3
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
-from events.log.port import Log
+from events.log.port import Log, LogFault, LogGap
 from paceline.history.open_log import open_log
 from paceline.history.start_state import FOLDER, VIEWS
+from paceline.moments import copies
+from paceline.moments.copies import begin_from
+from paceline.moments.copy_views import end_with_input
 from paceline.moments.log_cut import CutLog
-from paceline.moments.order import Order, Progress
+from paceline.moments.order import GONE, Order, Progress
 from paceline.services.settings import Settings
 from projections.views import tables
 from projections.views.projector import Projector
 
 NICE = 10
 SAY_S = 0.1
+TRIES = 2
 
 
 class Say:
@@ -47,12 +52,17 @@ class Say:
 def main() -> int:
     """Makes the views that standard input orders."""
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    threading.Thread(target=end_with_input, daemon=True).start()
     os.nice(NICE)
     os.umask(0o077)
     log = open_log(Settings(**msgspec.structs.asdict(order.log)))
-    make(log, order, Say())
-    log.close()
+    try:
+        make(log, order, Say())
+    except LogGap as error:
+        sys.stdout.write(f"{error}\n")
+        return GONE
+    finally:
+        log.close()
     return 0
 
 
@@ -62,6 +72,32 @@ def make(log: Log, order: Order, say: Callable[[int, int], None]) -> None:
     start = Path(order.log.data) / FOLDER / VIEWS
     if start.exists():
         shutil.copyfile(start, target)
+    elif _copied(order):
+        try:
+            _fold(log, order, say)
+            return
+        except LogFault:  # the copies are of another log
+            _remove(target)
+    _fold(log, order, say)
+
+
+def _copied(order: Order) -> bool:
+    """Whether there is a copy to begin from, which is then the target. Copies may be left out meanwhile."""
+    for _ in range(TRIES):
+        try:
+            return begin_from(Path(order.folder) / copies.FOLDER, order.ends, Path(order.target))
+        except (OSError, zlib.error):
+            _remove(Path(order.target))
+    return False
+
+
+def _remove(target: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        target.with_name(target.name + suffix).unlink(missing_ok=True)
+
+
+def _fold(log: Log, order: Order, say: Callable[[int, int], None]) -> None:
+    target = Path(order.target)
     engine = tables.open_engine(target)
     projector = Projector(CutLog(log, order.ends), engine)
     begun, of = sum(projector.positions().values()), sum(order.ends.values())
@@ -71,12 +107,6 @@ def make(log: Log, order: Order, say: Callable[[int, int], None]) -> None:
     engine.dispose()
     with closing(sqlite3.connect(target)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")  # all of it in one file, which nobody writes to any more
-
-
-def _end_with_input() -> None:
-    while os.read(sys.stdin.fileno(), 4096):  # not through the buffer, whose lock would be held when this process ends
-        pass
-    os._exit(1)
 
 
 if __name__ == "__main__":

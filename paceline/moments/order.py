@@ -2,6 +2,9 @@
 
 import msgspec
 
+GONE = 3
+"""Exit code: the log no longer has what the views are made of."""
+
 
 class LogAddress(msgspec.Struct, frozen=True):
     """Where a process opens the log of a cell, as settings name it."""

@@ -20,7 +20,7 @@ from typing import IO
 import msgspec
 
 from events.file_locks import hold
-from paceline.moments.order import Progress
+from paceline.moments.order import GONE, Progress
 from projections.api.moments import Asker
 from projections.api.problems import Problem
 
@@ -34,6 +34,7 @@ BUDGET_S = 60.0
 BUDGET_SHARE = 0.25
 """Time for making views that readers without the token have at once, and how fast it comes back."""
 KEPT_MAX = 32
+ERROR_MAX = 300
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Wish:
     done: int = 0
     of: int = 0
     error: str = ""
+    gone: bool = False
     ended: bool = False
 
 
@@ -93,6 +95,8 @@ class ViewMaker:
                 wish = self._wishes[target] = Wish(target, ends, asker, self._clock() + LEASE_S)
                 self._start()
             if wish.error:  # until its lease ends; who asks after that has them made again
+                if wish.gone:
+                    raise Problem(410, "GONE", wish.error)
                 raise Problem(503, "MOMENT_FAILED", wish.error, headers={"Retry-After": "10"})
             wish.wanted_until = self._clock() + LEASE_S
             if asker.trusted:
@@ -202,8 +206,12 @@ class ViewMaker:
             self._process = None
         if code == 0:
             part.replace(wish.target)
+        elif code == GONE:
+            wish.gone, wish.error = True, last.decode(errors="replace")[:ERROR_MAX]
         elif not wish.error and self._clock() <= wish.wanted_until:
-            wish.error = f"the views could not be made: {last.decode(errors='replace')[:300] or f'exit code {code}'}"
+            wish.error = (
+                f"the views could not be made: {last.decode(errors='replace')[:ERROR_MAX] or f'exit code {code}'}"
+            )
 
     def _watch(self, process: subprocess.Popen[bytes], wish: Wish, started: float) -> None:
         """Ends the process when nobody wants its views any more, or it takes too long."""

@@ -12,6 +12,7 @@ from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.membership import Membership
 from events.log.kafka.transactions import Transactions
 from events.topics import ALL
+from paceline.moments.copier import Copier
 from paceline.services import faust_app
 from paceline.services.assigned_cells import Cells, ProcessKind
 from paceline.services.cell_log import with_archive
@@ -36,7 +37,9 @@ class ViewsPart:
             opened.callback(self._log.close)
             self._transactions = Transactions(self._log, [topic.name for topic in ALL])
             # views that are made anew begin before the log where that was cut
-            self._projector = Projector(with_archive(self._log, settings.archive), folder_of(settings, cell))
+            folder = folder_of(settings, cell)
+            self._copier = Copier(folder, settings.views.copy_every, lambda text: start.say(cell, text))
+            self._projector = Projector(with_archive(self._log, settings.archive), folder, self._copier.folded)
             opened.pop_all()
         self._unwatch = WATCHED.add(cell, self._projector.views)
 
@@ -52,6 +55,7 @@ class ViewsPart:
     def close(self) -> None:
         """See `Part.close`."""
         self._unwatch()
+        self._copier.close()
         with closing(self._log):
             self._projector.close()
 

@@ -92,10 +92,12 @@ class ServicePart(SettingsTable):
 
 
 class ViewsPart(SettingsTable):
-    """`[views]`, views of the past. `make_s`: seconds that making them may take; `made_mib`: space for those that were
-    made.
+    """`[views]`, views of the past. A copy of the views is made after every `copy_every` records, of which a large one
+    counts as one for each 100 bytes. `make_s`: seconds that making views of a moment may take; `made_mib`: space for
+    those that were made.
     """
 
+    copy_every: int = Field(default=25_000, ge=1)
     make_s: float = Field(default=120, gt=0)
     made_mib: int = Field(default=4096, ge=1)
 

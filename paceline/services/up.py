@@ -27,6 +27,7 @@ from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.listen_address import address_of
 from hostagent.server import Server
+from paceline.moments.copier import Copier
 from paceline.output import note
 from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, lock, prepare
 from paceline.services.host_settings import host_settings
@@ -88,7 +89,8 @@ class Up:
         if settings.kafka:
             components += [self._join(settings.kafka), self._transactions()]
         self._processors = [self._processor(make, name, claimant) for name, make in machines(settings.cell).items()]
-        self.projector = Projector(self.log, self._data)
+        self._copier = Copier(self._data, settings.views.copy_every, note)
+        self.projector = Projector(self.log, self._data, self._copier.folded)
         view_metrics.WATCHED.add(self.log.cell, self.projector.views)
         self._agent: LocalAgent | None = None
         self._components = [*components, *self._processors, self._for_hosts()]
@@ -108,6 +110,7 @@ class Up:
             with ExitStack() as closing:
                 closing.callback(self._lock.close)
                 closing.callback(self._moments.close)
+                closing.callback(self._copier.close)
                 closing.callback((self._data / "cell.json").unlink, missing_ok=True)
                 for log in (self.log, *self._other_logs):
                     closing.callback(log.close)

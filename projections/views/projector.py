@@ -103,11 +103,15 @@ class ViewsFault(Exception):
 
 class Projector:
     """Keeps the views of one cell in `engine`, or in the file views.sqlite of a folder. A `Component`. Raises
-    `ViewsFault` where the file can't be written.
+    `ViewsFault` where the file can't be written. `on_folded` is told after each batch how many records it had, and how
+    many bytes.
     """
 
-    def __init__(self, log: Log, target: Path | Engine) -> None:
+    def __init__(
+        self, log: Log, target: Path | Engine, on_folded: Callable[[int, int], None] = lambda records, size: None
+    ) -> None:
         self._log = log
+        self._on_folded = on_folded
         self._engine = target if isinstance(target, Engine) else tables.open_engine(target / "views.sqlite")
         self.views = Views(self._engine)
         self._cache = Cache()
@@ -233,7 +237,7 @@ class Projector:
             ) from error
 
     def _fold(self) -> int:
-        folded = size = 0
+        folded = size = read = 0
         removed = self._leaving.removed
         with self._writing() as connection:
             self._cache.begin(connection)
@@ -241,7 +245,7 @@ class Projector:
             self._soon = []
             for delivered in self._inbox.deliver(RECORDS):
                 self._take(connection, delivered)
-                folded += 1
+                folded, read = folded + 1, read + len(delivered.record.value)
                 if isinstance(delivered.event, RoundCommitted):
                     size += len(delivered.record.value)
                 if size + ROW_BYTES * (self._leaving.removed - removed) > DECISIONS_BYTES:
@@ -250,6 +254,7 @@ class Projector:
                 self._note_standing()
                 self._series.flush()
                 self._cache.flush()
+        self._on_folded(folded, read)
         return folded
 
     def _take(self, connection: Connection, delivered: Delivered) -> None:
