@@ -187,9 +187,8 @@ class Ui:
     def _parts(self, page: Page, path: Mapping[str, str], query: QueryParams) -> Iterator[tuple[str, str]]:
         then = self._now()
         with opened(then.contexts, path, query, then.now_ms) as scene:
-            yield from rendering.parts(
-                page.template, self.frame.shared(page.section, "", query.get("cell")) | page.load(scene)
-            )
+            shared = self.frame.shared(page.section, "", query.get("cell"))
+            yield from rendering.parts(page.template, shared | {"here": lambda *_, **__: ""} | page.load(scene))
 
     def _standing(self) -> list[dict[str, int]]:
         def of(context: Any) -> dict[str, int]:

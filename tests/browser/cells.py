@@ -62,13 +62,15 @@ def until(holds: Callable[[], Any], what: str) -> Any:
 
 @contextmanager
 def process(folder: Path, *command: str) -> Iterator[Processes]:
-    """A process that ends with the block."""
+    """A process that ends with the block, and must not have failed at anything meanwhile."""
     started = Processes(folder / "logs", {})
     try:
         started.start("cell", command)
         yield started
     finally:
         started.stop_all()
+    said = started.output("cell").read_text()
+    assert "Traceback" not in said, said
 
 
 @contextmanager
