@@ -16,6 +16,7 @@ from paceline.history.views_at import views_at
 from paceline.moments.log_cut import write_time
 from paceline.output import note
 from paceline.services.data_folder import prepare
+from paceline.services.operations import OperationsOf
 from paceline.services.past import CellFolder, moments_of
 from paceline.services.settings import UpSettings
 from paceline.services.startup import listening, process_labels
@@ -59,7 +60,10 @@ def serve(settings: UpSettings) -> None:
     body = {"cell": stretch.cell, "listen": address, "log": what, "machines": _standings(views)}
     token = prepare(data)
     moments = moments_of(settings, {stretch.cell: CellFolder(log, data, stretch.from_ms)})
-    app = create_app(views, log, token=token, listen=address, cell_info=lambda: body, moments=moments)
+    operations = OperationsOf(log, views, settings, data, stores=False, readers=False)
+    app = create_app(
+        views, log, token=token, listen=address, cell_info=lambda: body, moments=moments, operations=operations
+    )
     add_ui(app, {stretch.cell: app.state.context}, None)
     app.add_middleware(ReadOnly, what=what)
     file = data / FILE

@@ -13,6 +13,7 @@ from hostagent.gateway.remote_output import RemoteOutput
 from paceline.moments.source import CellMoments
 from paceline.services.health_pages import waiting
 from paceline.services.http_serving import LateApp, serve
+from paceline.services.operations import OperationsOf
 from paceline.services.past import CellFolder, moments_of
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, begin, folder_of
@@ -77,6 +78,7 @@ class Api:
             listen=start.address,
             cell_info=lambda: self._info(cell, views),
             task_log=RemoteOutput(settings.service.gateways, start.token, cell),
+            operations=OperationsOf(log, views, settings, folder_of(settings, cell), stores=False),
         )
 
     def _health(self) -> Health:

@@ -8,10 +8,11 @@ import difflib
 import os
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -109,6 +110,14 @@ class LogsPart(SettingsTable):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+class Origin(NamedTuple):
+    """Where the value of a setting comes from: flag, the name of a variable, a file, or default."""
+
+    name: str
+    value: Any
+    origin: str
+
+
 class Settings(BaseSettings):
     """All settings. `server` is the address of an API, empty: of the cell that runs on `data`; `kafka` is HOST:PORT,
     empty: the embedded log; `kafka_options` are librdkafka's by name, for its security;
@@ -136,6 +145,12 @@ class Settings(BaseSettings):
     service: ServicePart = ServicePart()
     logs: LogsPart = LogsPart()
     views: ViewsPart = ViewsPart()
+    _origins: tuple[Origin, ...] = PrivateAttr(default=())
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Every setting by name, with its origin, where they were loaded; secrets are not shown."""
+        return self._origins
 
     @classmethod
     def settings_customise_sources(
@@ -173,29 +188,26 @@ class UpSettings(SettingsTable):
     archive: str = ""
     host: AgentPart = AgentPart()
     views: ViewsPart = ViewsPart()
-
-
-class Origin(NamedTuple):
-    """Where the value of a setting comes from: flag, the name of a variable, a file, or default."""
-
-    name: str
-    value: Any
-    origin: str
+    origins: tuple[Origin, ...] = ()
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:
     """The settings of this process; flags that are None were not given. Raises `WrongSettings`: all problems."""
-    return _load(config, _overrides(flags))[0]
+    overrides = _overrides(flags)
+    settings, file = _load(config, overrides)
+    settings._origins = tuple(_origins(settings, file, overrides))
+    return settings
 
 
 def origins(config: Path | None = None, **flags: Any) -> list[Origin]:
     """Every setting of this process, by name, with its origin; secrets are not shown. Raises `WrongSettings`."""
-    overrides = _overrides(flags)
-    settings, file = _load(config, overrides)
+    return list(load(config, **flags).origins)
+
+
+def _origins(settings: Settings, file: Path | None, overrides: dict[str, Any]) -> Iterator[Origin]:
     environment = _leaves(EnvSettingsSource(Settings)())
     from_file = _leaves(tomllib.loads(file.read_text()) if file else {})
     from_flags = _leaves(overrides)
-    out = []
     for name, value in _leaves(settings.model_dump()).items():
         if name in from_flags:
             origin = "flag"
@@ -203,8 +215,7 @@ def origins(config: Path | None = None, **flags: Any) -> list[Origin]:
             origin = _variable(name)
         else:
             origin = str(file) if name in from_file else "default"
-        out.append(Origin(name, _shown(name, value), origin))
-    return out
+        yield Origin(name, _shown(name, value), origin)
 
 
 def _variable(name: str) -> str:
@@ -274,6 +285,7 @@ def for_up(settings: Settings) -> UpSettings:
         archive=settings.archive,
         host=settings.agent,
         views=settings.views,
+        origins=settings.origins,
     )
 
 

@@ -31,6 +31,7 @@ from paceline.moments.copier import Copier
 from paceline.output import note
 from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, lock, prepare
 from paceline.services.host_settings import host_settings
+from paceline.services.operations import OperationsOf
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
 from paceline.services.past import CellFolder, moments_of
 from paceline.services.startup import instance_of, listening, retry_until_reachable
@@ -221,6 +222,7 @@ class Up:
             task_log=functools.partial(read_output, self._gateway),
             others=self._other_logs,
             moments=self._moments,
+            operations=OperationsOf(self.log, self.projector.views, self._settings, self._data, stores=True),
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token)
         return app

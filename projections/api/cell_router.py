@@ -102,9 +102,9 @@ class Router:
             case ["v1", "pools" | "queues" | "entitlements" | "pool-series", *parts]:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
-            case ["v1", "events" | "log"] | ["v1", "rounds" | "causes", *_] | ["v1", "cell", "settings"] if (
-                len(self._contexts) > 1
-            ):
+            case (
+                ["v1", "events" | "log"] | ["v1", "rounds" | "causes", *_] | ["v1", "cell", "settings" | "operations"]
+            ) if len(self._contexts) > 1:
                 listed = ", ".join(map(str, self._contexts))
                 raise Problem(422, "CELL_NEEDED", f"say which cell with ?cell=N; this server serves {listed}")
         return self._first

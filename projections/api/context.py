@@ -67,6 +67,14 @@ def of_cell(text: str, cell: int) -> str:
     return ",".join(f"{topic}@{cell}:{offset}" for topic, _, offset in pairs)
 
 
+class Operations(Protocol):
+    """What the process that serves a cell knows of it beside the views: itself, its stores, readers, snapshots, the
+    archive, settings, alarms. Asked for in the background; None: not known yet.
+    """
+
+    def __call__(self) -> dict[str, Any] | None: ...  # noqa: D102
+
+
 class LogPage(Protocol):
     """A piece of a run's output: where it begins, where to go on, and whether more will come."""
 
@@ -97,6 +105,7 @@ class Context:
     task_log: TaskLog | None
     streams_max: int
     others: list[Appends] = field(default_factory=list)
+    operations: Operations | None = None
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
     counts: JobCounts = field(default_factory=JobCounts)

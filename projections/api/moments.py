@@ -171,6 +171,7 @@ def past_context(present: Context, views: Views, log: Log) -> Context:
         facts=LossCheckedLog(views, log),
         cell_info=cell_info,
         others=[],
+        operations=None,
         beside=[],
         texts=JobTexts(),
     )

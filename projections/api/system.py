@@ -12,7 +12,7 @@ from events.topics import ALL, MACHINES, rounds_of
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, next_token
 from projections.api.log_loss import must_be_whole
 from projections.api.problems import Problem, not_found
-from projections.queries import entities
+from projections.queries import entities, operations
 from projections.queries.resources import kinds_json, kinds_of
 from projections.record_json import at, whole
 from projections.views.reader import folded
@@ -46,6 +46,13 @@ def routes(context: Context) -> APIRouter:
         with context.views.read() as connection:
             resources = kinds_json(kinds_of(connection))
         return {**context.cell_info(), "resources": resources}
+
+    @router.get("/v1/cell/operations")
+    async def operations_(read: Reading) -> Response:
+        """How the cell is: its machines and who has them, gateways, what was skipped; and what the process that
+        answers knows beside that (`process`, null: it was not asked yet).
+        """
+        return await read(lambda connection: operations.standing_json(connection, context.operations))
 
     @router.get("/v1/rounds/{machine}/{number}")
     async def round_(machine: str, number: Annotated[int, Path(ge=0, le=LONG_MAX)], read: Reading) -> Response:

@@ -5,6 +5,7 @@ from projections.ui.pages import (
     help,
     jobs,
     log,
+    operations,
     pool,
     pools,
     rounds,
@@ -19,6 +20,7 @@ PAGES: tuple[Page, ...] = (
     *pool.PAGES,
     *rounds.PAGES,
     *log.PAGES,
+    *operations.PAGES,
 )
 DATA: tuple[Data, ...] = ()
 ACTIONS: tuple[Action, ...] = ()

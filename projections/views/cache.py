@@ -174,6 +174,7 @@ class Cache:
         self.explanations = Rows(tables.explanations, rows.ExplanationRow)
         self.positions = Rows(tables.positions, rows.PositionRow)
         self.chains = Rows(tables.chains, rows.ChainRow)
+        self.owners = Rows(tables.owners, rows.OwnerRow)
         self.meta = Rows(tables.meta, rows.MetaRow)
         self.waiting = Rows(tables.waiting, sharing_rows.WaitingRow)
         self.holds = Rows(tables.holds, sharing_rows.HoldRow)

@@ -39,7 +39,7 @@ from projections.views.reader import Views
 from projections.views.reasons import ReasonFold
 from projections.views.record_context import RecordContext, of_fact
 from projections.views.retention import JobRetention
-from projections.views.rows import ChainRow, PositionRow, to_json
+from projections.views.rows import ChainRow, OwnerRow, PositionRow, to_json
 from projections.views.run_reports import rows_of
 from projections.views.series import SeriesFold
 from projections.views.state_times import STATE_TIMES
@@ -270,6 +270,9 @@ class Projector:
             self._round(connection, delivered, event)
         elif isinstance(event, EpochStarted):
             self._marks.epoch(of_fact(record), event)
+            build = delivered.key.build if delivered.key else ""
+            at_ms, logic, state = record.at_ms, event.logic, event.state
+            self._cache.owners.put(OwnerRow(event.machine, event.epoch, event.claimant, at_ms, build, logic, state))
         elif record.topic in (JOBS.name, POOLS.name, HOSTS.name, TASKS.name):
             self._fact(of_fact(record), event, record.value)
 

@@ -27,6 +27,18 @@ class ChainRow(msgspec.Struct):
     inputs: str
 
 
+class OwnerRow(msgspec.Struct):
+    """Who has a machine: the process that claimed its present epoch, when, and of which version it is."""
+
+    machine: str
+    epoch: int
+    claimant: str
+    claimed_ms: int
+    build: str
+    logic: int
+    state: int
+
+
 class SubmissionRow(msgspec.Struct):
     """A JobSubmitted that a job stands on, or that isn't answered yet; `value` is the encoded record, `chunks` what it
     names of `override_chunks`, with spaces between.

@@ -43,6 +43,7 @@ def _table(name: str, row: type[msgspec.Struct], *key: str) -> Table:
 
 positions = _table("positions", rows.PositionRow, "topic")
 chains = _table("chains", rows.ChainRow, "machine")
+owners = _table("owners", rows.OwnerRow, "machine")
 submissions = _table("submissions", rows.SubmissionRow, "offset")
 override_chunks = _table("override_chunks", rows.OverrideChunkRow, "name")
 jobs = _table("jobs", rows.JobRow, "job_id")

@@ -1,0 +1,64 @@
+"""Alarms: those rules of `deploy/prometheus/alerts.yaml` that the views can tell, as they hold now."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from projections.queries import job_metrics, pool_metrics
+from projections.queries.metric_families import Samples
+
+PAGE, TICKET = "page", "ticket"
+
+
+class Rule(NamedTuple):
+    """An alarm holds where a sample of a metric with these last label values is above a bound."""
+
+    name: str
+    metric: str
+    labels: tuple[str, ...]
+    above: float
+    severity: str
+    text: str
+    """`{label}` is the first label after the cell, `{value}` the sample."""
+
+
+RULES = (
+    Rule("PacelineHostsSuspected", "paceline_hosts", ("SUSPECTED",), 0, TICKET,
+         "{value} hosts are suspected and take no new tasks"),
+    Rule("PacelinePoolStarves", "paceline_pool_under_entitlement_seconds", (), 3600, TICKET,
+         "pool {label} waits below its entitlement for {value} s"),
+    Rule("PacelineClaimWaits", "paceline_pool_oldest_wait_seconds", ("place",), 900, TICKET,
+         "entitled work of pool {label} has no host for {value} s"),
+    Rule("PacelineStartsSlow", "paceline_pool_oldest_wait_seconds", ("start",), 1800, TICKET,
+         "a task of pool {label} was ordered {value} s ago"),
+    Rule("PacelinePreemptionSlow", "paceline_preemption_oldest_seconds", (), 600, TICKET,
+         "an order to preempt is unanswered for {value} s"),
+    Rule("PacelineUpdateStands", "paceline_update_oldest_seconds", (), 3600, TICKET,
+         "an update, {label}, has made no progress for {value} s"),
+)  # fmt: skip
+BEHIND_MAX = 10_000
+
+
+class Alarm(NamedTuple):
+    """An alarm that holds."""
+
+    name: str
+    severity: str
+    text: str
+
+
+def alarms(connection: Connection, cell: int, now_ms: int, behind: Mapping[str, int]) -> list[Alarm]:
+    """The alarms that hold. `behind`: how many records the views don't have yet, per topic."""
+    samples: Samples = {family.name: [] for family in (*pool_metrics.FAMILIES, *job_metrics.FAMILIES)}
+    pool_metrics.look(connection, str(cell), now_ms, samples)
+    job_metrics.look(connection, str(cell), now_ms, samples)
+    found = []
+    if sum(behind.values()) > BEHIND_MAX:
+        found.append(Alarm("PacelineViewsBehind", PAGE, f"the views are {sum(behind.values())} records behind"))
+    for rule in RULES:
+        for labels, value in samples[rule.metric]:
+            if value > rule.above and labels[len(labels) - len(rule.labels) :] == rule.labels:
+                text = rule.text.format(label=labels[1] if len(labels) > 1 else "", value=round(value))
+                found.append(Alarm(rule.name, rule.severity, text))
+    return found

@@ -1,0 +1,40 @@
+"""How the cell is run: alarms, machines, the log, gateways and readers, what was skipped, settings, versions."""
+
+from typing import Any
+
+from projections.queries import entities, operations
+from projections.ui.scene import Page, Scene
+
+QUARANTINE_SHOWN = 20
+
+
+def load(scene: Scene) -> dict[str, Any]:
+    """What the views say, and in the present what this process knows beside them."""
+    cell = scene.first()
+    connection, context = cell.connection, cell.context
+    positions = operations.positions(connection)
+    process = context.operations() if context.operations and not scene.at else None
+    bounds: dict[str, list[int]] = (process or {}).get("log") or {}
+    info = {} if scene.at else context.cell_info().get("machines", {})
+    return {
+        "machines": operations.machines(connection),
+        "hashes": {machine: each.get("hash", "") for machine, each in info.items()},
+        "lags": {machine: sum(each["lag"].values()) for machine, each in info.items() if each.get("lag") is not None},
+        "gateways": operations.gateways(connection),
+        "quarantined": operations.quarantined(connection),
+        "quarantine": entities.quarantine_rows(connection, QUARANTINE_SHOWN, None).rows,
+        "topics": [(topic, _known(bounds.get(topic), end), end) for topic, end in positions.items()],
+        "process": process,
+        "asked": context.operations is not None and not scene.at,
+        "cell": scene.query.get("cell"),
+        "cell_number": context.cell,
+        "now_ms": scene.now_ms,
+    }
+
+
+def _known(bounds: list[int] | None, end: int) -> tuple[int, int] | None:
+    """Where a topic begins and ends: the views may know a later end than when the log was asked."""
+    return (bounds[0], max(bounds[1], end)) if bounds else None
+
+
+PAGES = (Page("/operations", "operations.html", load, "Operations"),)
