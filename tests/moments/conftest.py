@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from events.log.embedded import EmbeddedLog
 from events.log.port import Log
+from paceline.moments.log_cut import CutLog
 from paceline.moments.source import CellMoments
 from paceline.services.past import CellFolder, moments_of
 from paceline.services.settings import for_up, load
@@ -56,8 +57,6 @@ def client_of(app: FastAPI) -> TestClient:
 
 def then(log: Log, ends: Mapping[str, int], folder: Path) -> TestClient:
     """A server of the present that a log ended at."""
-    from paceline.moments.log_cut import CutLog
-
     cut = CutLog(log, ends)
     folder.mkdir()
     return client_of(app_of(Views(rebuild(cut, folder)), cut))

@@ -84,7 +84,7 @@ def written(log: MemoryLog, folder: Path) -> None:
     """Writes a history to the embedded log of a data folder."""
     prepare(folder)
     now = [0]
-    out = EmbeddedLog(folder / "log", now_ms=lambda: now[0])
+    out = EmbeddedLog(folder / "log", log.cell, now_ms=lambda: now[0])
     records = [record for topic in ALL for record in log.scan(topic.name, 0)]
     for record in sorted(records, key=lambda each: each.at_ms):
         now[0] = record.at_ms
