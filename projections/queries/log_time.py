@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection, func, select
 
+from events.topics import MACHINES
 from projections.views import tables
 
 _chains, _rounds = tables.chains.c, tables.rounds.c
@@ -16,3 +17,12 @@ def newest_ms(connection: Connection) -> int:
     """When the newest of the rounds was written; 0: there is none."""
     last = (_rounds.machine == _chains.machine) & (_rounds.number == _chains.round)
     return int(connection.execute(select(func.max(_rounds.at_ms)).where(last)).scalar() or 0)
+
+
+def oldest_ms(connection: Connection) -> int:
+    """When the oldest of the rounds that are kept was written; 0: there is none."""
+    firsts = (
+        connection.execute(select(_rounds.at_ms).where(_rounds.machine == machine).order_by(_rounds.number).limit(1))
+        for machine in MACHINES
+    )
+    return min((int(at_ms) for found in firsts for at_ms in found.scalars()), default=0)

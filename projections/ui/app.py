@@ -175,7 +175,7 @@ class Ui:
 
     def _load_of(self, text: str) -> Load:
         """What renders the parts of a page that a stream asks for. Raises a problem where there is no such page."""
-        url = urlsplit(text)
+        url = urlsplit(text if text.startswith("/") and not text.startswith("//") else "")
         scope = {"type": "http", "method": "GET", "path": unquote(url.path)}
         query = QueryParams(url.query)
         for page, route in self._watched:

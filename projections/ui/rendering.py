@@ -10,7 +10,7 @@ from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictU
 from starlette.requests import Request
 from starlette.responses import Response
 
-from projections.ui import assets, words
+from projections.ui import assets, colours, words
 from projections.ui.plain_text import plain
 
 LIVE = "live_"
@@ -50,7 +50,7 @@ def environment() -> Environment:
         "iso": words.iso,
         "segment": lambda name: quote(name, safe=""),
     }
-    made.globals |= {"asset": assets.href}
+    made.globals |= {"asset": assets.href, "reason_colours": colours.REASONS}
     return made
 
 

@@ -1,13 +1,15 @@
 """The time bar: what has happened in a day, and where in it one looks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from projections.queries.log_time import round_of
+from projections.queries.marks import Mark, marks
 from projections.queries.series import cell_series
+from projections.ui.lines import Drawn, drawn
 from projections.ui.scene import Page, Scene
 from projections.ui.words import iso
 
@@ -66,6 +68,7 @@ def bar(cell: int, present: Connection, now_ms: int, shown: Shown) -> dict[str, 
         },
         "points": POINTS,
         "spark": _spark(present, from_ms, min(to_ms, -(-now_ms // GRID_MS) * GRID_MS)),
+        "marks": [_mark(cell, each, from_ms) for each in marks(present, from_ms, to_ms)],
         "ticks": list(_ticks(from_ms, to_ms)),
     }
 
@@ -80,17 +83,15 @@ def _round(cell: int, number: int) -> str:
     return f"{cell}/{PLACEMENT}/round/{number}"
 
 
-def _spark(connection: Connection, from_ms: int, to_ms: int) -> str:
+def _spark(connection: Connection, from_ms: int, to_ms: int) -> Drawn:
     """The line of events."""
     series = cell_series(connection, from_ms, to_ms, (to_ms - from_ms) // GRID_MS)
-    return path([sum(counts) for counts in zip(*series.events.values(), strict=True)], HEIGHT)
+    return drawn([sum(counts) for counts in zip(*series.events.values(), strict=True)], HEIGHT)
 
 
-def path(values: Sequence[float | None], height: int) -> str:
-    """Values as a line, one unit apart, the largest at the top; the path of an SVG. What isn't known is left out."""
-    most = max((value for value in values if value is not None), default=0) or 1
-    known = [(at, height - value / most * height) for at, value in enumerate(values) if value is not None]
-    return "M" + "L".join(f"{at} {y:.1f}" for at, y in known) if known else ""
+def _mark(cell: int, mark: Mark, from_ms: int) -> dict[str, Any]:
+    x = (mark.at_ms - from_ms) * 100 / DAY_MS
+    return {"shape": mark.shape, "x": f"{x:.2f}", "text": mark.text, "at": f"{cell}/{mark.position}", "ms": mark.at_ms}
 
 
 def _ticks(from_ms: int, to_ms: int) -> Iterator[tuple[str, str]]:

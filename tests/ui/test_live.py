@@ -197,6 +197,8 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
     [
         ("watch=/nope", 404),
         ("watch=http://elsewhere.example/", 404),
+        ("watch=//elsewhere.example/", 404),
+        ("watch=", 404),
         ("watch=/jobs?at=2026-01-01T00:00:00Z", 404),
         ("watch=/stream", 404),
         ("watch=%ff%00", 404),

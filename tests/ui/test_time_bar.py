@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from projections.ui.time_bar import DAY_MS, GRID_MS, Shown, bar, path
+from projections.ui.lines import drawn
+from projections.ui.time_bar import DAY_MS, GRID_MS, Shown, bar
 from tests.projections.conftest import Api
 
 NOW = 1_795_600_800_000 + 7_000
@@ -67,8 +68,13 @@ def test_any_moment_lies_on_the_bar(ago: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "drawn"),
-    [([], ""), ([None], ""), ([0, 0], "M0 10.0L1 10.0"), ([None, 1, 2], "M1 5.0L2 0.0")],
+    ("values", "line", "area"),
+    [
+        ([], "", ""),
+        ([None], "", ""),
+        ([0, 0], "M0 10.0L1 10.0", "M0 10.0L1 10.0V10H0Z"),
+        ([None, 1, 2], "M1 5.0L2 0.0", "M1 5.0L2 0.0V10H1Z"),
+    ],
 )
-def test_a_line_of_values(values: list[float | None], drawn: str) -> None:
-    assert path(values, 10) == drawn
+def test_a_line_of_values(values: list[float | None], line: str, area: str) -> None:
+    assert drawn(values, 10)[:2] == (line, area)

@@ -35,6 +35,15 @@ if (bar instanceof HTMLElement && slider instanceof HTMLInputElement) {
   });
   slider.addEventListener("change", () => go(live() ? "" : iso(moment())));
   if (!bar.dataset.atMs) bar.addEventListener("click", step);
+  bar.addEventListener("click", mark);
+}
+
+/** A mark leads to its moment on this page. @param {Event} event */
+function mark(event) {
+  const link = event.target instanceof Element && event.target.closest("[data-at]");
+  if (!link || (event instanceof MouseEvent && (event.ctrlKey || event.metaKey || event.shiftKey))) return;
+  event.preventDefault();
+  go(link.getAttribute("data-at") ?? "");
 }
 
 /** In the present the links of steps are as old as the page. @param {Event} event */

@@ -1,0 +1,21 @@
+"""What has a colour of its own, the same on every page and plot."""
+
+from events.codes import Code
+
+REASONS: dict[str, str] = {
+    Code.ENTITLEMENT_REACHED: "s1",
+    Code.BEHIND_IN_QUEUE: "s7",
+    Code.LIMIT_REACHED: "s5",
+    Code.WAITING_FOR_PREEMPTION: "s4",
+    Code.NO_HOST_FITS: "s2",
+    Code.GANG_INCOMPLETE: "s6",
+    Code.CONSTRAINT_MISMATCH: "s3",
+    Code.NEVER_FITS: "s8",
+    Code.RUN_FAILED: "s8",
+}
+"""Reasons, in the order in which they stand on one another from the bottom. Tasks don't wait for a run that failed."""
+REST = "s0"
+TASKS = {"queued": "waiting", "backoff": "backoff", "stopping": "stopping", "ordered": "ordered", "running": "running"}
+"""States of tasks, from the top of a plot."""
+HOSTS = {"up": "running", "suspected": "backoff", "silent": "waiting", "returning": "ordered", "lost": "lost"}
+"""States of hosts."""

@@ -1,0 +1,123 @@
+"""The numbers at the top of the overview, each with its line over a day; and what is counted beside them."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from projections.queries.pool_series import PoolsSeries
+from projections.queries.series import CellSeries
+from projections.queries.series_steps import Values
+from projections.ui.colours import HOSTS
+from projections.ui.lines import Drawn, drawn
+from projections.ui.overview_plots import total
+from projections.ui.words import grouped, lasts, short
+from projections.views.pool_series import ROOT
+
+HEIGHT = 20
+"""Of a line, see `lines.drawn`."""
+RECENT = 5
+"""Points of an hour, minutes, that say how much there is of something a minute."""
+
+
+class Figure(NamedTuple):
+    """A number: its name, value and unit, a note, the page that it leads to, and its line."""
+
+    name: str
+    value: str
+    unit: str
+    note: str
+    page: str
+    line: Drawn
+
+
+class MachineFigures(NamedTuple):
+    """Of one machine over an hour: its largest lag in the last minutes, decisions a minute, and their lines."""
+
+    lag_ms: int | None
+    decisions: float
+    lag_line: Drawn
+    decisions_line: Drawn
+
+
+def line(values: Sequence[float | None]) -> Drawn:
+    """The line of some values."""
+    return drawn(values, HEIGHT)
+
+
+def figures(day: CellSeries, hour: CellSeries, pools: PoolsSeries, longest_wait_ms: int) -> list[Figure]:
+    """The numbers, in the order in which they are asked for."""
+    waiting = total([day.tasks["queued"], day.tasks["backoff"]])
+    oldest, running = day.oldest_wait_ms, day.tasks["running"]
+    return [
+        Figure("Waiting tasks", grouped(last(waiting)), "", "queued or in backoff", "/jobs?sort=wait", line(waiting)),
+        Figure("Longest wait", lasts(longest_wait_ms), "", "of a queued task", "/jobs?sort=wait", line(oldest)),
+        Figure("Running tasks", grouped(last(running)), "", "", "/jobs?state=RUNNING", line(running)),
+        _allocated(day, pools),
+        _hosts_up(day),
+        _decided(day, hour),
+        _lag(day, hour),
+    ]
+
+
+def _allocated(day: CellSeries, pools: PoolsSeries) -> Figure:
+    capacity = day.capacity.get("cpu", [])
+    used = pools.pools[ROOT].allocation.get("cpu", []) if ROOT in pools.pools else []
+    have = last(capacity)
+    percent = f"{last(used) * 100 / have:.1f}" if have else "–"
+    note = f"{short(last(used) / 1000)} of {short(have / 1000)} cores"
+    return Figure("CPU allocated", percent, "%", note, "/pools", line(used))
+
+
+def _hosts_up(day: CellSeries) -> Figure:
+    counts = hosts(day)
+    down = ", ".join(f"{count} {state}" for state, count in counts if state != "up")
+    up, all_ = dict(counts).get("up", 0), sum(count for _, count in counts)
+    return Figure("Hosts up", grouped(up), f"of {grouped(all_)}", down, "/hosts", line(day.hosts.get("up", [])))
+
+
+def _decided(day: CellSeries, hour: CellSeries) -> Figure:
+    decisions = [sum(counts) for counts in zip(*(each.decisions for each in day.machines.values()), strict=True)]
+    rounds = sum(_a_minute(each.rounds) for each in hour.machines.values())
+    now = sum(_a_minute(each.decisions) for each in hour.machines.values())
+    return Figure("Decisions a minute", short(now), "", f"{short(rounds)} rounds", "/rounds", line(decisions))
+
+
+def _lag(day: CellSeries, hour: CellSeries) -> Figure:
+    recent = {name: lag for name in hour.machines if (lag := machine(hour, name).lag_ms) is not None}
+    largest = [_most(at) for at in zip(*(each.lag_ms for each in day.machines.values()), strict=True)]
+    slowest = max(recent, key=lambda name: recent[name], default="")
+    value = f"{recent[slowest] / 1000:.1f}" if slowest else "–"
+    note = f"{slowest}, last {RECENT} min" if slowest else f"no round in {RECENT} min"
+    return Figure("Largest lag", value, "s", note, "/operations", line(largest))
+
+
+def machine(hour: CellSeries, name: str) -> MachineFigures:
+    """The figures of a machine."""
+    found = hour.machines[name]
+    return MachineFigures(
+        _most(found.lag_ms[-RECENT:]), _a_minute(found.decisions), line(found.lag_ms), line(found.decisions)
+    )
+
+
+def hosts(series: CellSeries) -> list[tuple[str, int]]:
+    """How many hosts have each state; states that none has are left out."""
+    return [(state, count) for state in HOSTS if (count := last(series.hosts.get(state, [])))]
+
+
+def host_bar(counts: Sequence[tuple[str, int]]) -> list[tuple[str, float]]:
+    """The parts of a bar of them: colour and percent."""
+    all_ = sum(count for _, count in counts)
+    return [(HOSTS[state], count * 100 / all_) for state, count in counts]
+
+
+def last(values: Values) -> int:
+    """The newest value; 0 where it isn't known."""
+    return (values[-1] if values else None) or 0
+
+
+def _most(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _a_minute(counts: Sequence[int]) -> float:
+    """How often in the last minutes, each."""
+    return sum(counts[-RECENT:]) / RECENT

@@ -1,0 +1,92 @@
+"""The plots of the overview, from the series of a cell; `plots.js` says what they are."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from events.resources import Unit
+from projections.queries.pool_series import PoolsSeries, pool_series
+from projections.queries.resources import kinds_of
+from projections.queries.series import CellSeries
+from projections.queries.series_steps import Values
+from projections.ui.colours import REASONS, REST, TASKS
+from projections.views import tables
+from projections.views.pool_series import ROOT
+
+POOLS_MAX = 7
+"""Pools of the first level that are told apart, the largest."""
+Plot = dict[str, Any]
+
+
+def resources(connection: Connection, day: CellSeries) -> dict[str, str]:
+    """The resources that hosts have, and the unit that a plot counts each in."""
+    units = kinds_of(connection).units
+    return {
+        name: "GiB" if units.get(name) is Unit.MIB else {"cpu": "cores"}.get(name, "")
+        for name, values in day.capacity.items()
+        if any(values)
+    }
+
+
+def waiting(day: CellSeries) -> Plot:
+    """Waiting tasks by reason; those without a colour of their own are one series, on top."""
+    known = [code for code in REASONS if any(day.waiting.get(code, ()))]
+    rest = [code for code, values in day.waiting.items() if code not in REASONS and any(values)]
+    series = [{"name": code, "colour": REASONS[code], "values": day.waiting[code]} for code in reversed(known)]
+    if rest:
+        name = rest[0] if len(rest) == 1 else "other reasons"
+        series.insert(0, {"name": name, "colour": REST, "values": total([day.waiting[code] for code in rest])})
+    return _stacked(day, series)
+
+
+def tasks(day: CellSeries) -> Plot:
+    """Tasks by state."""
+    series = [{"name": state, "colour": colour, "values": day.tasks[state]} for state, colour in TASKS.items()]
+    return _stacked(day, series)
+
+
+def pools_of_day(connection: Connection, day: CellSeries) -> PoolsSeries:
+    """The series of the root and of the pools of the first level, at the times of those of the cell."""
+    paths = tables.pools.c.path
+    first_level = select(paths).where(paths != ROOT, func.instr(func.substr(paths, 2), "/") == 0)
+    names = [ROOT, *connection.execute(first_level).scalars()]
+    return pool_series(connection, names, day.times[0], day.times[-1] + day.step_ms, len(day.times))
+
+
+def pools(day: CellSeries, found: PoolsSeries, resource: str, unit: str) -> Plot:
+    """What pools of the first level were allocated of a resource, against what the cell has."""
+    allocated = {name: pool.allocation[resource] for name, pool in found.pools.items() if resource in pool.allocation}
+    of_all = allocated.pop(ROOT, None)
+    largest = sorted(allocated, key=lambda name: (-max(value or 0 for value in allocated[name]), name))[:POOLS_MAX]
+    series: list[dict[str, Any]] = [
+        {"name": name, "colour": f"s{place}", "values": _written(allocated[name], unit)}
+        for place, name in enumerate(largest, 1)
+    ]
+    if of_all is not None and len(allocated) > len(largest):
+        shown = total([allocated[name] for name in largest])
+        rest: Values = [None if all_ is None else all_ - (part or 0) for all_, part in zip(of_all, shown, strict=True)]
+        series.append({"name": "other pools", "colour": REST, "values": _written(rest, unit)})
+    series.reverse()
+    if resource in day.capacity:
+        capacity = {"name": "capacity", "colour": "ink", "values": _written(day.capacity[resource], unit)}
+        series.append(capacity | {"line": True})
+    return _stacked(day, series)
+
+
+def total(rows: Sequence[Values]) -> Values:
+    """The sum of values; None where none is known."""
+    return [sum(value or 0 for value in at) if set(at) != {None} else None for at in zip(*rows, strict=True)]
+
+
+def _stacked(day: CellSeries, series: Sequence[Mapping[str, Any]]) -> Plot:
+    """A plot, to the end of its last point."""
+    times = [at // 1000 for at in [*day.times, day.times[-1] + day.step_ms]]
+    shown = [{**each, "values": [*each["values"], each["values"][-1]]} for each in series]
+    return {"times": times, "stacked": True, "series": shown}
+
+
+def _written(values: Values, unit: str) -> list[float | None]:
+    """Amounts of records in the unit of a plot."""
+    per = 1024 if unit == "GiB" else 1000
+    return [None if value is None else round(value / per, 2) for value in values]

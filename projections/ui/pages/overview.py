@@ -1,0 +1,94 @@
+"""The first page answers: is the cell deciding, and is anybody stuck."""
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from events.log.port import LogError
+from projections.queries.job_filter import JobFilter
+from projections.queries.log_time import oldest_ms
+from projections.queries.machine_lag import MachineLag, ends_of, machine_lags, views_unread
+from projections.queries.marks import Mark, marks
+from projections.queries.sentences import WAIT
+from projections.queries.series import cell_series
+from projections.ui import overview_figures, overview_plots
+from projections.ui.linked_text import linked
+from projections.ui.scene import Page, Scene
+from projections.ui.words import lasts, ms_of
+
+DAY_MS, HOUR_MS, SHORTEST_MS = 86_400_000, 3_600_000, 600_000
+"""Plots show a day, or as long as the cell has been there, but not less than ten minutes."""
+OLDEST, INCIDENTS = 8, 8
+"""Waiting jobs and incidents that are shown."""
+MINUTES = 60
+
+
+class Lags(NamedTuple):
+    """How far the machines and the views are behind the log; `fault`: why that can't be said."""
+
+    machines: list[MachineLag]
+    views: int
+    fault: str = ""
+
+    @property
+    def late(self) -> list[MachineLag]:
+        """Those that don't decide."""
+        return [each for each in self.machines if each.late_since_ms]
+
+
+def load(scene: Scene) -> dict[str, Any]:
+    """The present of a cell, and its last day, `day`."""
+    context, connection = scene.first()
+    now_ms = scene.now_ms
+    begin_ms = min(max(oldest_ms(connection), now_ms - DAY_MS), now_ms - SHORTEST_MS)
+    day = cell_series(connection, begin_ms, now_ms)
+    hour = cell_series(connection, now_ms - HOUR_MS, now_ms, MINUTES)
+    found = context.texts.page(connection, JobFilter(waiting=True), OLDEST, None)
+    oldest = [_waiting(orjson.loads(each.text), now_ms) for each in found.rows]
+    resources = overview_plots.resources(connection, day)
+    wanted = scene.query.get("resource", "cpu")
+    resource = wanted if wanted in resources else next(iter(resources), "cpu")
+    pools = overview_plots.pools_of_day(connection, day)
+    found_marks = marks(connection, now_ms - DAY_MS, now_ms, INCIDENTS)
+    lags, hosts = _lags(scene), overview_figures.hosts(day)
+    return {
+        "lags": lags,
+        "now_ms": now_ms,
+        "machines": [(each, overview_figures.machine(hour, each.machine)) for each in lags.machines],
+        "oldest": oldest,
+        "stuck": [each for each in oldest if each["reason"] and each["reason"]["actor"] != WAIT],
+        "figures": overview_figures.figures(day, hour, pools, oldest[0]["waits_ms"] if oldest else 0),
+        "plots": {
+            "waiting": overview_plots.waiting(day),
+            "tasks": overview_plots.tasks(day),
+            "pools": overview_plots.pools(day, pools, resource, resources.get(resource, "")),
+        },
+        "resource": resource,
+        "resources": resources,
+        "hosts": hosts,
+        "host_bar": overview_figures.host_bar(hosts),
+        "incidents": [_incident(context.cell, each) for each in reversed(found_marks)],
+        "has_jobs": bool(context.texts.page(connection, JobFilter(), 1, None).rows),
+    }
+
+
+def _lags(scene: Scene) -> Lags:
+    context, connection = scene.first()
+    try:
+        ends = ends_of(context.log)
+        return Lags(list(machine_lags(connection, context.log, ends, scene.now_ms)), views_unread(connection, ends))
+    except LogError as error:
+        return Lags([], 0, str(error))
+
+
+def _waiting(job: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    waits_ms = now_ms - ms_of(job["waiting_since"])
+    return {**job, "waits_ms": waits_ms, "waits": lasts(waits_ms)}
+
+
+def _incident(cell: int, mark: Mark) -> dict[str, Any]:
+    """A mark, its sentence in pieces, and the moment that it leads to."""
+    return {"mark": mark, "text": list(linked(mark.text, mark.links)), "at": f"{cell}/{mark.position}"}
+
+
+PAGES = (Page("/", "overview.html", load, "Overview"),)
