@@ -24,6 +24,7 @@ from projections.api.log_loss import Appends
 from projections.api.problems import Problem, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
 from projections.queries import entities, pool_tree
+from projections.queries.host_map import HostMaps
 from projections.queries.job_counts import JobCounts
 from projections.queries.job_list import JobTexts
 from projections.views.reader import BadPosition, Views, reached, read_positions, write_positions
@@ -108,6 +109,7 @@ class Context:
     operations: Operations | None = None
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
+    host_maps: HostMaps = field(default_factory=HostMaps)
     counts: JobCounts = field(default_factory=JobCounts)
     waiting: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(READS_MAX, "reads", "wait"))
 

@@ -14,6 +14,9 @@ from projections.queries import tasks as task_queries
 from projections.queries.resources import kinds_of
 from projections.views.rows import HostRow
 
+Word = HostLossConfirmed | HostRemovalRequested | HostClearRequested
+"""What an operator says of a host."""
+
 
 def routes(context: Context) -> APIRouter:
     """The routes under /v1/hosts."""
@@ -52,31 +55,28 @@ def routes(context: Context) -> APIRouter:
     @router.post("/{host_id}/loss-confirmations", status_code=202, responses=ANSWERED)
     async def confirm(host_id: str, command: Command, wait: Wait) -> Response:
         """Says that a silent host is lost, so that its tasks run elsewhere at once."""
-
-        def fact(command_id: str) -> HostLossConfirmed:
-            return HostLossConfirmed(host_id=host_id, command_id=command_id, reason=command.reason)
-
-        return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
+        return await tell(context, host_id, HostLossConfirmed, command, wait)
 
     @router.post("/{host_id}/removals", status_code=202, responses=ANSWERED)
     async def remove(host_id: str, command: Command, wait: Wait) -> Response:
         """Says that a host has left for good, so that the cell forgets it."""
-
-        def fact(command_id: str) -> HostRemovalRequested:
-            return HostRemovalRequested(host_id=host_id, command_id=command_id, reason=command.reason)
-
-        return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
+        return await tell(context, host_id, HostRemovalRequested, command, wait)
 
     @router.post("/{host_id}/clearances", status_code=202, responses=ANSWERED)
     async def clear(host_id: str, command: Command, wait: Wait) -> Response:
         """Says that a suspected host is fine, so that it takes new tasks again."""
-
-        def fact(command_id: str) -> HostClearRequested:
-            return HostClearRequested(host_id=host_id, command_id=command_id, reason=command.reason)
-
-        return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
+        return await tell(context, host_id, HostClearRequested, command, wait)
 
     return router
+
+
+async def tell(context: Context, host_id: str, what: type[Word], command: Command, wait: float) -> Response:
+    """An operator's word about a host, and the answer to it. Raises a problem where it is refused."""
+
+    def fact(command_id: str) -> Word:
+        return what(host_id=host_id, command_id=command_id, reason=command.reason)
+
+    return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
 
 
 def _host(connection: Connection, host_id: str) -> HostRow:

@@ -18,6 +18,7 @@ from projections.api.context import READS_MAX, Context, of_cell
 from projections.api.log_loss import LossCheckedLog
 from projections.api.problems import Problem
 from projections.api.request_limits import ConcurrencyLimit
+from projections.queries.host_map import HostMaps
 from projections.queries.job_list import JobTexts
 from projections.record_json import at as time_text
 from projections.views.reader import Views, chains_of, write_positions
@@ -174,4 +175,5 @@ def past_context(present: Context, views: Views, log: Log) -> Context:
         operations=None,
         beside=[],
         texts=JobTexts(),
+        host_maps=HostMaps(),
     )

@@ -6,9 +6,9 @@ GIB = 1024
 
 
 def shown(value: int, unit: Unit) -> str:
-    """An amount in cores, devices or GiB: 12,345.5; exact to a thousandth of a core or of a GiB."""
+    """An amount in cores, devices or GiB: 12,345.5. Cores are exact, GiB to a tenth from 100 on."""
     whole = value / (GIB if unit is Unit.MIB else 1000)
-    return f"{whole:,.3f}".rstrip("0").rstrip(".")
+    return f"{whole:,.{1 if unit is Unit.MIB and whole >= 100 else 3}f}".rstrip("0").rstrip(".")
 
 
 def titled(name: str, unit: Unit) -> str:

@@ -3,6 +3,8 @@
 from projections.ui.pages import (
     find,
     help,
+    host,
+    hosts,
     jobs,
     log,
     operations,
@@ -20,9 +22,11 @@ PAGES: tuple[Page, ...] = (
     *overview.PAGES,
     *pools.PAGES,
     *pool.PAGES,
+    *hosts.PAGES,
+    *host.PAGES,
     *rounds.PAGES,
     *log.PAGES,
     *operations.PAGES,
 )
-DATA: tuple[Data, ...] = ()
-ACTIONS: tuple[Action, ...] = ()
+DATA: tuple[Data, ...] = (*hosts.DATA,)
+ACTIONS: tuple[Action, ...] = (*host.ACTIONS,)

@@ -100,6 +100,7 @@ Index(
     *(jobs.c.command, jobs.c.labels),
 )
 Index("jobs_by_wait", jobs.c.waits_ms, jobs.c.number, sqlite_where=jobs.c.waits_ms > 0)
+Index("past_runs_by_host", past_runs.c.host, past_runs.c.ended_s)
 Index("volumes_by_job", volumes.c.job_id)
 Index("rounds_by_position", rounds.c.machine, rounds.c.position)
 Index("rounds_by_time", rounds.c.machine, rounds.c.at_ms, rounds.c.number)

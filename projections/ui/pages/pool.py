@@ -19,7 +19,8 @@ from projections.queries.pool_tree import capacity_of, pools_in_full, queue_json
 from projections.queries.preemption_flows import flows
 from projections.queries.resources import kinds_of
 from projections.ui.amounts import titled
-from projections.ui.pages.pools import LEVEL_MAX, kept, resources_shown, rows_of_level
+from projections.ui.kept import kept
+from projections.ui.pages.pools import LEVEL_MAX, resources_shown, rows_of_level
 from projections.ui.pool_bars import bars, shared, verdict
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
 from projections.ui.scene import Page, Scene

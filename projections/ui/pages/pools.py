@@ -13,6 +13,7 @@ from projections.queries.pool_tree import ROOT, capacity_of, cell_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.resources import kinds_of
 from projections.ui.amounts import titled, with_unit
+from projections.ui.kept import kept
 from projections.ui.pool_bars import bars, shared, verdict
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
 from projections.ui.scene import Page, Scene
@@ -37,11 +38,6 @@ def load(scene: Scene) -> dict[str, Any]:
         found.update(flows(each.connection, scene.now_ms - hours * HOUR_MS))
     shown = {"flows": matrix(found), "hours": hours, "choices": HOURS}
     return {"trees": trees, "scale": scale, "asked": kept(scene), **shown}
-
-
-def kept(scene: Scene, *but: str) -> dict[str, list[str]]:
-    """The query of a page for links that change a part of it; the moment is kept by `link`."""
-    return {name: scene.query.getlist(name) for name in scene.query if name not in ("at", *but)}
 
 
 class _Shown(NamedTuple):

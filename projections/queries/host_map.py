@@ -1,0 +1,248 @@
+"""All hosts of a cell as columns: what maps, histograms and sums over tens of thousands of them are made of.
+
+Most hosts say what many others say, in the same words: what stands in a column is decoded once for each text.
+"""
+
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import OperationalError
+
+from events.resources import Kinds
+from projections.queries.resources import kinds_of
+from projections.views import tables
+from projections.views.reader import Views, ViewsAway, folded, rows_as_text, write_positions
+
+STATES = ("UP", "SUSPECTED", "SILENT", "LOST", "RETURNING", "CONNECTING")
+"""As `entities.host_state` has them, here by number."""
+NONE = 255
+"""In a column of shares: the host has nothing of it."""
+STEPS = 10
+REST = 20
+"""A map is made anew at most after so many times as long as that took,"""
+AT_ONCE_S = 0.02
+"""but one that is made so fast is always made anew."""
+STALE_S = 15.0
+"""No map is shown that is older, unless nothing has changed."""
+GROUPS_MAX = 5000
+NO_VALUE = ""
+"""The group of hosts without an attribute."""
+
+U8 = NDArray[np.uint8]
+I64 = NDArray[np.int64]
+FLAGS = NDArray[np.bool_]
+_hosts = tables.hosts.c
+_ROWS = str(
+    select(
+        _hosts.host_id, _hosts.session, _hosts.silent_ms, _hosts.offered, _hosts.lost_session, _hosts.lost_code,
+        _hosts.avoided_ms, _hosts.reconciled_session, _hosts.runs, _hosts.capacity, _hosts.sizes, _hosts.allocated,
+        _hosts.attributes,
+    ).order_by(_hosts.host_id)
+)  # fmt: skip
+_amounts = msgspec.json.Decoder(dict[str, int])
+
+
+@dataclass(slots=True)
+class HostMap:
+    """By id. `capacity` and `allocated`: of each kind, an amount for each host."""
+
+    ids: list[str]
+    state: U8
+    runs: I64
+    capacity: dict[str, I64]
+    allocated: dict[str, I64]
+    _texts: list[str]
+    """What is said of attributes, each text once, and which of them each host has."""
+    _attributes: I64
+    version: str = ""
+    """What tells the state of the views from others."""
+    rest_ms: int = 0
+    """So long it pays to wait before asking for the next one."""
+    _read: list[dict[str, Any]] | None = None
+
+    def share(self, name: str) -> U8:
+        """Percent of a kind that runs hold, of each host; `NONE`: it has nothing of it."""
+        have, held = self.capacity[name], self.allocated[name]
+        percent = np.minimum(100, 100 * held // np.maximum(have, 1))
+        return np.where(have > 0, percent, NONE).astype(np.uint8)
+
+    def free(self, name: str) -> I64:
+        """How much of a kind is free on hosts that take tasks; 0 on others."""
+        return np.where(self.state == 0, np.maximum(0, self.capacity[name] - self.allocated[name]), 0)
+
+    def steps(self, name: str) -> list[int]:
+        """How many hosts that are up have given away 0 to under 10 percent of a kind, and so on; the last step has all
+        of 90 and more.
+        """
+        share = self.share(name)[self.state == 0]
+        counts: list[int] = np.bincount(step_of(share[share != NONE]), minlength=STEPS).tolist()
+        return counts
+
+    def counts(self) -> dict[str, int]:
+        """How many hosts have each state."""
+        return dict(zip(STATES, np.bincount(self.state, minlength=len(STATES)).tolist(), strict=True))
+
+    def attributes(self) -> list[str]:
+        """The attributes that groups can be made by: those that several hosts have alike, those
+        of users first.
+        """
+        few = max(2, len(self.ids) // 2)
+        known = [name for name, values in self._values().items() if len(values) <= min(few, GROUPS_MAX)]
+        return sorted(known, key=lambda name: ("/" in name, name))
+
+    def groups(self, attribute: str) -> tuple[list[str], NDArray[np.uint16]]:
+        """The values of an attribute, in order, and which of them each host has."""
+        told = [_text(each.get(attribute)) for each in self._told()]
+        values = sorted(set(told))
+        places = {value: place for place, value in enumerate(values)}
+        numbers = np.array([places[value] for value in told] or [0], dtype=np.uint16)
+        return values, numbers[self._attributes]
+
+    def named(self, text: str) -> FLAGS:
+        """The hosts whose id has a text in it; of `name=value` those with that attribute."""
+        name, is_, value = text.partition("=")
+        if not is_:
+            return np.fromiter((text in each for each in self.ids), np.bool_, len(self.ids))
+        fits = np.array([_text(each.get(name.strip())) == value.strip() for each in self._told()] or [False])
+        return fits[self._attributes]
+
+    def beyond(self, host_id: str) -> FLAGS:
+        """The hosts after one in the order of ids."""
+        return np.arange(len(self.ids)) >= bisect_right(self.ids, host_id)
+
+    def _told(self) -> list[dict[str, Any]]:
+        if self._read is None:
+            self._read = [msgspec.json.decode(text) for text in self._texts]
+        return self._read
+
+    def _values(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for each in self._told():
+            for name, value in each.items():
+                found.setdefault(name, set()).add(_text(value))
+        return found
+
+
+def _text(value: Any) -> str:
+    """The value of an attribute; empty: the host doesn't have it."""
+    return NO_VALUE if value is None else str(value)
+
+
+def step_of(share: U8) -> U8:
+    """The tenth that a share in percent is in."""
+    return np.minimum(share // STEPS, STEPS - 1).astype(np.uint8)
+
+
+def host_map(connection: Connection) -> HostMap:
+    """The hosts as they are in the views."""
+    kinds = kinds_of(connection)
+    columns: Sequence[Sequence[Any]] = list(zip(*rows_as_text(connection, _ROWS), strict=True)) or [()] * 13
+    ids, session, silent, offered, lost_session, lost_code, avoided, reconciled, runs, *texts = columns
+    numbers = [
+        np.array(column, dtype=np.int64) for column in (session, silent, offered, lost_session, avoided, reconciled)
+    ]
+    lost = np.fromiter(map(bool, lost_code), np.bool_, len(ids))
+    capacity, sizes, allocated, attributes = texts
+    have = _columns(kinds, list(zip(capacity, sizes, strict=True)), lambda pair: used_of(kinds, *pair))
+    held = _columns(kinds, allocated, _amounts.decode)
+    state = _states(lost, *numbers)
+    index, known = _numbered(attributes)
+    return HostMap(list(ids), state, np.array(runs, dtype=np.int64), have, held, known, index)
+
+
+def _states(
+    lost: FLAGS, session: I64, silent: I64, offered: I64, lost_session: I64, avoided: I64, reconciled: I64
+) -> U8:
+    """See `entities.host_state`."""
+    ready = (offered > 0) & (reconciled >= session)
+    cases = [
+        lost & (lost_session >= session),
+        silent > 0,
+        ready & (avoided > 0),
+        ready,
+        (session > 0) & (reconciled > 0),
+    ]
+    names = ("LOST", "SILENT", "SUSPECTED", "UP", "RETURNING")
+    places = [STATES.index(name) for name in names]
+    return np.select(cases, places, STATES.index("CONNECTING")).astype(np.uint8)
+
+
+def _columns(kinds: Kinds, texts: Sequence[Any], read: Callable[[Any], dict[str, int]]) -> dict[str, I64]:
+    """Amounts by kind, of each host."""
+    index, known = _numbered(texts)
+    rows = [read(text) for text in known]
+    return {
+        name: np.array([row.get(name, 0) for row in rows] or [0], dtype=np.int64)[index]
+        for name in kinds.names
+        if name not in kinds.licences
+    }
+
+
+def _numbered(texts: Sequence[Any]) -> tuple[I64, list[Any]]:
+    """Which text each host has, and the texts."""
+    known: dict[Any, int] = {}
+    index = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(texts))
+    return index, list(known)
+
+
+def used_of(kinds: Kinds, capacity: str, sizes: str) -> dict[str, int]:
+    """What a host lends to tasks."""
+    offered = _amounts.decode(capacity)
+    ignored = kinds.ignored(offered, msgspec.json.decode(sizes))
+    return {name: amount for name, amount in offered.items() if name not in ignored}
+
+
+class HostMaps:
+    """The newest map of some views, kept while they stand still. One of a large cell is kept a little longer and made
+    anew beside its readers: none waits for it, and that takes a bounded part of a core.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._positions: dict[str, int] = {}
+        self._map: HostMap | None = None
+        self._made_at = self._took_s = 0.0
+        self._renewal: threading.Thread | None = None
+
+    def of(self, views: Views, connection: Connection) -> HostMap:
+        """The map of the state that a connection of the views sees, or one of some seconds before."""
+        positions = folded(connection)
+        with self._lock:
+            if self._map is not None:
+                if positions == self._positions:
+                    return self._map
+                age = time.monotonic() - self._made_at
+                if self._took_s > AT_ONCE_S and age < STALE_S:
+                    if age > REST * self._took_s and (self._renewal is None or not self._renewal.is_alive()):
+                        self._renewal = threading.Thread(target=self._renew, args=(views,), daemon=True)
+                        self._renewal.start()
+                    return self._map
+            return self._keep(positions, *_timed(connection))
+
+    def _renew(self, views: Views) -> None:
+        try:
+            with views.read() as connection:
+                positions, made = folded(connection), _timed(connection)
+        except (ViewsAway, OperationalError):  # readers will say so
+            return
+        with self._lock:
+            self._keep(positions, *made)
+
+    def _keep(self, positions: dict[str, int], made: HostMap, took_s: float) -> HostMap:
+        self._map, self._positions, self._took_s, self._made_at = made, positions, took_s, time.monotonic()
+        made.version, made.rest_ms = write_positions(positions), int(1000 * REST * took_s)
+        return made
+
+
+def _timed(connection: Connection) -> tuple[HostMap, float]:
+    """A new map, and the seconds that it took."""
+    begin = time.monotonic()
+    return host_map(connection), time.monotonic() - begin

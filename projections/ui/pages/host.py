@@ -1,0 +1,178 @@
+"""One host: how it stands, what runs and ran there; and an operator's word about it."""
+
+import json
+import uuid
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
+from projections.api import hosts as api
+from projections.api.all_cells import OpenCell
+from projections.api.commands import Command
+from projections.api.context import Context
+from projections.api.problems import Problem, not_found
+from projections.queries import tasks as task_queries
+from projections.queries.entities import host_json, host_row, volume_json, volume_rows
+from projections.queries.host_runs import host_runs
+from projections.queries.resources import kinds_of
+from projections.ui.amounts import titled
+from projections.ui.host_words import SHAPES, since, why
+from projections.ui.kept import kept
+from projections.ui.pages.hosts import uses
+from projections.ui.preemption_matrix import HOUR_MS, hours_of
+from projections.ui.run_lanes import drawn
+from projections.ui.scene import Action, Page, Scene, Sent, Shown
+from projections.views.rows import HostRow
+
+TASKS = 50
+VOLUMES = 50
+HOURS = {1: "1 h", 24: "24 h", 168: "7 d"}
+WAIT_S = 10.0
+REASON_MAX = 1000
+
+
+class WordAbout(NamedTuple):
+    """What an operator can say of a host: the verb, in which states, what comes of it, and the fact."""
+
+    verb: str
+    title: str
+    states: tuple[str, ...]
+    effect: str
+    fact: type[api.Word]
+
+
+WORDS = {
+    "confirm-loss": WordAbout(
+        "confirm-loss",
+        "Confirm the loss",
+        ("SILENT",),
+        "Its tasks run elsewhere at once. If the host is still alive, they run twice until its agent connects again.",
+        HostLossConfirmed,
+    ),
+    "remove": WordAbout(
+        "remove",
+        "Remove",
+        ("SILENT", "LOST"),
+        "The cell forgets it and its volumes. It must have no runs; if it connects again, it is a new host.",
+        HostRemovalRequested,
+    ),
+    "clear": WordAbout(
+        "clear",
+        "Clear",
+        ("SUSPECTED",),
+        "It takes new tasks again, as if nothing had been suspected.",
+        HostClearRequested,
+    ),
+}
+"""By the name that `paceline host` has for it."""
+
+
+def load(scene: Scene) -> dict[str, Any]:
+    """The host that the path names."""
+    of, row = _found(scene)
+    connection, kinds = of.connection, kinds_of(of.connection)
+    body = host_json(row, kinds)
+    hours = hours_of(scene.query.get("hours", ""))
+    first = scene.query.get("first", "")
+    begin = int(first) if first.isascii() and first.isdigit() and len(first) < 16 else 0
+    there = task_queries.host_tasks(connection, row, TASKS, begin)
+    begin_ms = scene.now_ms - hours * HOUR_MS
+    runs = host_runs(connection, row, begin_ms // 1000)
+    volumes = volume_rows(connection, VOLUMES, None, row.host_id, "")
+    return {
+        "body": body,
+        "row": row,
+        "host_id": row.host_id,
+        "of_cell": of.context.cell,
+        "shape": SHAPES[body["state"]],
+        "lasting": since(row, body["state"], scene.now_ms),
+        "why": why(body),
+        "uses": [(titled(name, kinds.units[name]), use) for name, use in uses(row, kinds).items()],
+        "words": [word for word in WORDS.values() if body["state"] in word.states],
+        "tasks": there.items,
+        "next": there.next,
+        "gantt": drawn(runs, begin_ms, scene.now_ms) if runs else None,
+        "runs": len(runs),
+        "hours": hours,
+        "choices": HOURS,
+        "volumes": [volume_json(each) for each in volumes.rows],
+        "more_volumes": volumes.more,
+        "asked": kept(scene),
+    }
+
+
+def _found(scene: Scene) -> tuple[OpenCell, HostRow]:
+    """The host in the cell where it is; one that was lost here may have come back elsewhere. Raises a problem."""
+    name, found = scene.path["host_id"], []
+    for each in scene.cells.values():
+        row = host_row(each.connection, name)
+        if row is not None:
+            found.append((each, row))
+    if not found:
+        raise not_found("host", name)
+    return next((pair for pair in found if not pair[1].lost_code), found[0])
+
+
+def ask(scene: Scene) -> dict[str, Any]:
+    """What a word about a host means, before it is given."""
+    of, row = _found(scene)
+    word = _word(scene.path["word"])
+    body = host_json(row, kinds_of(of.connection))
+    return {
+        "word": word,
+        "host_id": row.host_id,
+        "of_cell": of.context.cell,
+        "state_now": body["state"],
+        "shape": SHAPES[body["state"]],
+        "fits": body["state"] in word.states,
+        "runs": row.runs,
+        "command_id": uuid.uuid4().hex,
+        "answer": None,
+    }
+
+
+def _word(name: str) -> WordAbout:
+    if name not in WORDS:
+        raise not_found("word about hosts", name)
+    return WORDS[name]
+
+
+async def say(sent: Sent) -> Shown | str:
+    """Gives the word, and shows what was answered."""
+    word, host_id = _word(sent.path["word"]), sent.path["host_id"]
+    reason = sent.field("reason").strip()
+    if not reason or len(reason) > REASON_MAX:
+        raise Problem(422, "INVALID_REQUEST", f"a reason is needed, of {REASON_MAX} characters at most")
+    command = Command(command_id=sent.field("command_id")[:128] or None, reason=reason)
+    context = _context(sent)
+    try:
+        told = _told(await api.tell(context, host_id, word.fact, command, WAIT_S))
+        status = 200
+    except Problem as problem:
+        told, status = {"code": problem.code, "message": problem.detail, "fine": False}, problem.status
+    values = {"word": word, "host_id": host_id, "of_cell": context.cell, "given": reason, "answer": told}
+    return Shown("host_word.html", values, status)
+
+
+def _context(sent: Sent) -> Context:
+    """The cell that the form was made for."""
+    wanted = sent.field("of_cell")
+    context = sent.contexts.get(int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else -1)
+    if context is None:
+        raise Problem(422, "CELL_NEEDED", "the form says no cell that is served here")
+    return context
+
+
+def _told(answer: Response) -> dict[str, Any]:
+    said = json.loads(bytes(answer.body))
+    if "code" not in said:
+        said |= {"code": "NOT_ANSWERED", "message": f"placement hasn't answered yet; it is at {said['position']}"}
+    return {**said, "fine": True}
+
+
+PAGES = (
+    Page("/hosts/{host_id}", "host.html", load, "Hosts"),
+    Page("/hosts/{host_id}/{word}", "host_word.html", ask, "Hosts", for_writing=True),
+)
+ACTIONS = (Action("/hosts/{host_id}/{word}", say, "Hosts"),)
