@@ -86,7 +86,7 @@ def _copied(order: Order) -> bool:
     for _ in range(TRIES):
         try:
             return begin_from(Path(order.folder) / copies.FOLDER, order.ends, Path(order.target))
-        except (OSError, zlib.error):
+        except (OSError, ValueError, zlib.error):
             _remove(Path(order.target))
     return False
 

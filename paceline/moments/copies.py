@@ -42,8 +42,8 @@ def nearest(found: Sequence[Head], ends: Mapping[str, int]) -> Head | None:
 
 
 def begin_from(folder: Path, ends: Mapping[str, int], target: Path) -> bool:
-    """Writes the views that a moment begins from to a file, if there is a copy. Raises `OSError` and `zlib.error` where
-    that isn't whole.
+    """Writes the views that a moment begins from to a file, if there is a copy. Raises `OSError`, `ValueError` and
+    `zlib.error` where that isn't whole.
     """
     found = heads(folder)
     head = nearest(found, ends)

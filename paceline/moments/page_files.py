@@ -27,6 +27,7 @@ LEVEL = 1
 HASH_BYTES = 8
 
 Numbers = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -89,37 +90,41 @@ def line_to(found: Sequence[Head], number: int) -> list[Head]:
 
 
 def put_together(folder: Path, line: Sequence[Head], target: Path) -> None:
-    """Writes the file that a line of copies stands for, the newest first. Raises `OSError` and `zlib.error` where their
-    files aren't whole.
+    """Writes the file that a line of copies stands for, the newest first. Raises `OSError`, `ValueError` and
+    `zlib.error` where their files aren't whole.
     """
     newest = line[0]
     missing = np.ones(newest.pages, np.bool_)
-    with target.open("wb") as out:
-        out.truncate(newest.pages * newest.page_bytes)
-        for head in line:
-            wanted = head.numbers[_in(missing, head.numbers)]
-            for number, page in read_pages(folder, head, wanted):
-                out.seek(number * newest.page_bytes)
-                out.write(page)
-            missing[wanted] = False
+    with target.open("wb") as file:
+        file.truncate(newest.pages * newest.page_bytes)
+    out = np.memmap(target, np.uint8, "r+", shape=(newest.pages, newest.page_bytes))
+    for head in line:
+        wanted = _in(missing, head.numbers)
+        for numbers, pages in _read_blocks(folder, head, wanted):
+            out[numbers] = pages
+        missing[head.numbers[wanted]] = False
     if missing.any():
         raise OSError(f"{folder} lacks pages of copy {newest.number}")
 
 
-def read_pages(folder: Path, head: Head, wanted: Numbers) -> Iterator[tuple[int, bytes]]:
-    """Those pages of a copy, ascending, each with its number."""
-    held, ends, size = head.numbers, head.block_ends, head.page_bytes
-    places = np.searchsorted(held, wanted)
+def read_pages(folder: Path, head: Head, wanted: Marks) -> Iterator[tuple[int, bytes]]:
+    """The pages of a copy that are marked, ascending, each with its number."""
+    for numbers, pages in _read_blocks(folder, head, wanted):
+        yield from zip(numbers.tolist(), map(bytes, pages), strict=True)
+
+
+def _read_blocks(folder: Path, head: Head, wanted: Marks) -> Iterator[tuple[Numbers, npt.NDArray[np.uint8]]]:
+    """The pages of a copy that are marked, with their numbers, those of a block at a time."""
+    start = 0
     with (folder / head.file).open("rb") as file:
-        block, pages = -1, b""
-        for number, place in zip(wanted.tolist(), places.tolist(), strict=True):
-            if place // BLOCK != block:
-                block = place // BLOCK
-                start = int(ends[block - 1]) if block else 0
+        for at, end in enumerate(head.block_ends.tolist()):
+            part = slice(at * BLOCK, (at + 1) * BLOCK)
+            marks = wanted[part]
+            if marks.any():
                 file.seek(start)
-                pages = zlib.decompress(file.read(int(ends[block]) - start))
-            at = place % BLOCK * size
-            yield number, pages[at : at + size]
+                pages = np.frombuffer(zlib.decompress(file.read(end - start)), np.uint8).reshape(-1, head.page_bytes)
+                yield head.numbers[part][marks], pages[marks]
+            start = end
 
 
 def write_copy(folder: Path, head: Head, pages: Iterable[tuple[int, bytes]]) -> Head:
@@ -154,8 +159,9 @@ def write_copy(folder: Path, head: Head, pages: Iterable[tuple[int, bytes]]) -> 
 
 def leave_out(folder: Path, head: Head, after: Head) -> Head:
     """Removes a copy, which `after` goes on from; returns what that is now."""
-    old = head.numbers[~np.isin(head.numbers, after.numbers) & (head.numbers < after.pages)]
-    merged = merge(read_pages(folder, head, old), read_pages(folder, after, after.numbers), key=lambda pair: pair[0])
+    old = ~np.isin(head.numbers, after.numbers) & (head.numbers < after.pages)
+    new = np.ones(len(after.numbers), np.bool_)
+    merged = merge(read_pages(folder, head, old), read_pages(folder, after, new), key=lambda pair: pair[0])
     made = write_copy(folder, msgspec.structs.replace(after, previous=head.previous), merged)
     (folder / after.file).unlink(missing_ok=True)
     remove(folder, head)
@@ -199,7 +205,7 @@ def pages_of(file: Path, numbers: Numbers, page_bytes: int) -> Iterator[tuple[in
             yield number, pages.read(page_bytes)
 
 
-def _in(marks: npt.NDArray[np.bool_], numbers: Numbers) -> npt.NDArray[np.bool_]:
+def _in(marks: Marks, numbers: Numbers) -> Marks:
     """Which of the numbers are marked; those beyond the marks aren't."""
     found = np.zeros(len(numbers), np.bool_)
     inside = numbers < len(marks)
