@@ -26,7 +26,8 @@ from events.log.tail_cache import TailCache, in_shares
 FORMAT = 1
 POLL_BYTES = 16 * 1024 * 1024
 """A poll or a step of a scan reads no more than this, one record apart."""
-SCAN_RECORDS = 10_000
+SCAN_FIRST, SCAN_RECORDS = 16, 10_000
+"""Records that a scan reads in its first step and in the later ones: many look at the first record alone."""
 FREE_BYTES_MIN = 64 * 1024 * 1024
 """With less space than this on the disk nothing is appended: RocksDB needs room to tidy up."""
 SECONDARY_POLL_SECONDS = 0.05
@@ -194,11 +195,11 @@ class EmbeddedLog:
         """See `Log.scan`."""
         self.refresh()
         end = self._topic(topic).end
-        position = start
+        position, limit = start, SCAN_FIRST
         self.take(topic, position, 0)
         while position < end:
-            taken = self.take(topic, position, min(SCAN_RECORDS, end - position))
-            position = taken[-1].offset + 1
+            taken = self.take(topic, position, min(limit, end - position))
+            position, limit = taken[-1].offset + 1, SCAN_RECORDS
             yield from taken
 
     def bounds(self, topic: str) -> tuple[int, int]:
