@@ -1,7 +1,7 @@
-"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--json]`.
+"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--jobs N] [--json]`.
 
-`log` runs on all three logs, `cell` on those that last, `replay` on the embedded one, `simulate` on that in memory. All
-of it, with what it starts, has two cores.
+`log` runs on all three logs, `cell` on those that last, `replay` and `ui` on the embedded one, `simulate` on that in
+memory. All of it, with what it starts, has two cores.
 
 A bench is a module of this folder with `run(log, options) -> Result`. It prints each figure beside a reference measured
 in the same run, because machines differ; units stand in the names.
@@ -10,7 +10,7 @@ in the same run, because machines differ; units stand in the names.
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from events.log.embedded import EmbeddedLog, wall_clock_ms
@@ -24,20 +24,22 @@ LOGS = ("memory", "embedded", "kafka")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a bench is told besides the log: an empty folder that is removed afterwards, and whether the parts of a
-    cell are processes of their own.
+    """What a bench is told besides the log: an empty folder that is removed afterwards, whether the parts of a cell are
+    processes of their own, and how many jobs the cell of `ui` has; 0: as many as its targets are for.
     """
 
     folder: Path
     processes: bool = False
+    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Figures and the references beside them, by name; a name ends in its unit."""
+    """Figures and the references beside them, by name; a name ends in its unit. Some figures have a target: at most."""
 
     figures: Mapping[str, float]
     references: Mapping[str, float]
+    targets: Mapping[str, float] = field(default_factory=dict)
 
 
 @contextmanager

@@ -23,11 +23,12 @@ def main() -> int:
     parser.add_argument("--log", choices=LOGS, default="embedded")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     parser.add_argument("--processes", action="store_true", help="cell: each part a process of its own, on Kafka")
+    parser.add_argument("--jobs", type=int, default=0, help="ui: a smaller cell, to see that all of it runs")
     asked = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # and all that it starts
     with TemporaryDirectory(prefix="paceline-bench-") as folder:
         result: Result = importlib.import_module(f"bench.{asked.name}").run(
-            asked.log, Options(Path(folder), asked.processes)
+            asked.log, Options(Path(folder), asked.processes, asked.jobs)
         )
     if asked.json:
         parts = {"figures": dict(result.figures), "references": dict(result.references)}
@@ -36,7 +37,8 @@ def main() -> int:
     for title, numbers in (("figures", result.figures), ("references", result.references)):
         print(f"{asked.name} on {asked.log}: {title}")
         for name, number in numbers.items():
-            print(f"  {name:<44} {number:>14,.3f}")
+            target = f"   target {result.targets[name]:,g}" if name in result.targets else ""
+            print(f"  {name:<44} {number:>14,.3f}{target}")
     return 0
 
 
