@@ -1,5 +1,7 @@
 """What the process that makes views is told, and what it tells."""
 
+from typing import Any
+
 import msgspec
 
 GONE = 3
@@ -26,6 +28,29 @@ class Order(msgspec.Struct, frozen=True):
     ends: dict[str, int]
     target: str
     folder: str
+
+
+class RoundOrder(msgspec.Struct, frozen=True):
+    """What the process that decides a round again gets: the log, the round, and where snapshots are, empty: nowhere."""
+
+    log: LogAddress
+    machine: str
+    round: int
+    snapshots: str = ""
+
+
+class RoundResult(msgspec.Struct, frozen=True):
+    """What came of it. `decided`: False where this build decides by another logic, so the round was only applied.
+    `begun`: the round that the machine began after; `difference`: as `paceline log verify -o json` has it.
+    """
+
+    logic: int
+    decided: bool
+    decisions: int
+    begun: int
+    ms: int
+    hash: str
+    difference: dict[str, Any] | None = None
 
 
 class Progress(msgspec.Struct, frozen=True):

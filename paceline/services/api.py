@@ -10,11 +10,12 @@ from sqlalchemy import select
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import cells as count_cells
 from hostagent.gateway.remote_output import RemoteOutput
+from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments
 from paceline.services.health_pages import waiting
 from paceline.services.http_serving import LateApp, serve
 from paceline.services.operations import OperationsOf
-from paceline.services.past import CellFolder, moments_of
+from paceline.services.past import CellFolder, moments_of, replays_of
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, begin, folder_of
 from projections.api.app import create_app
@@ -35,6 +36,7 @@ class Api:
         self._start = start
         self._apps: dict[int, Any] = {}
         self._logs: list[KafkaLog] = []
+        self._replays: list[CellReplays] = []
         self._moments: CellMoments | None = None
         self._cells = range(count_cells(settings.kafka, settings.kafka_options))
         self.app = LateApp(waiting(self._health, self._why))
@@ -64,6 +66,8 @@ class Api:
         with ExitStack() as closing:
             if self._moments is not None:
                 closing.callback(self._moments.close)
+            for replays in self._replays:
+                closing.callback(replays.close)
             for log in self._logs:
                 closing.callback(log.close)
 
@@ -79,7 +83,12 @@ class Api:
             cell_info=lambda: self._info(cell, views),
             task_log=RemoteOutput(settings.service.gateways, start.token, cell),
             operations=OperationsOf(log, views, settings, folder_of(settings, cell), stores=False),
+            replays=self._replay(cell),
         )
+
+    def _replay(self, cell: int) -> CellReplays:
+        self._replays.append(replays_of(self._settings, cell))
+        return self._replays[-1]
 
     def _health(self) -> Health:
         waits = self._waits()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from events.log.port import Log
 from paceline.moments.order import LogAddress
+from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments, CellPast
 from paceline.moments.view_maker import MakerLimits
 from paceline.services.cell_log import with_archive
@@ -26,15 +27,26 @@ def moments_of(settings: Settings | UpSettings, cells: Mapping[int, CellFolder])
     """Makes views of the past of some cells."""
 
     def past(cell: int, each: CellFolder) -> CellPast:
-        address = LogAddress(
-            str(settings.data),
-            cell,
-            settings.kafka,
-            settings.kafka_options,
-            settings.schema_registry_url,
-            settings.archive,
-        )
-        return CellPast(with_archive(each.log, settings.archive), address, each.folder, each.since_ms)
+        log = with_archive(each.log, settings.archive)
+        return CellPast(log, address_of(settings, cell), each.folder, each.since_ms)
 
     limits = MakerLimits(settings.views.make_s, settings.views.made_mib * MIB)
     return CellMoments({cell: past(cell, each) for cell, each in cells.items()}, limits)
+
+
+def replays_of(settings: Settings | UpSettings, cell: int) -> CellReplays:
+    """Decides rounds of a cell again."""
+    snapshots = settings.snapshots if isinstance(settings, Settings) else ""
+    return CellReplays(address_of(settings, cell), snapshots, settings.views.make_s)
+
+
+def address_of(settings: Settings | UpSettings, cell: int) -> LogAddress:
+    """Where another process opens the log of a cell."""
+    return LogAddress(
+        str(settings.data),
+        cell,
+        settings.kafka,
+        settings.kafka_options,
+        settings.schema_registry_url,
+        settings.archive,
+    )

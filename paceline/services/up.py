@@ -33,7 +33,7 @@ from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, 
 from paceline.services.host_settings import host_settings
 from paceline.services.operations import OperationsOf
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
-from paceline.services.past import CellFolder, moments_of
+from paceline.services.past import CellFolder, moments_of, replays_of
 from paceline.services.startup import instance_of, listening, retry_until_reachable
 from paceline.services.waiting_pages import WaitingPages
 from processors.cell_machines import machines
@@ -111,6 +111,7 @@ class Up:
             with ExitStack() as closing:
                 closing.callback(self._lock.close)
                 closing.callback(self._moments.close)
+                closing.callback(self._replays.close)
                 closing.callback(self._copier.close)
                 closing.callback((self._data / "cell.json").unlink, missing_ok=True)
                 for log in (self.log, *self._other_logs):
@@ -211,6 +212,7 @@ class Up:
         from projections.api.app import create_app
         from projections.ui.app import add_ui
 
+        self._replays = replays_of(self._settings, self.log.cell)
         self._moments = moments_of(self._settings, {self.log.cell: CellFolder(self.log, self._data)})
         app = create_app(
             self.projector.views,
@@ -223,6 +225,7 @@ class Up:
             others=self._other_logs,
             moments=self._moments,
             operations=OperationsOf(self.log, self.projector.views, self._settings, self._data, stores=True),
+            replays=self._replays,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token)
         return app

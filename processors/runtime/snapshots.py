@@ -186,14 +186,17 @@ def verify(url: str, log: Log, machine: str) -> Iterator[StoredSnapshot]:
             yield _verify(url, log, snapshot, Path(folder) / "store")
 
 
-def restore(url: str, log: Log, machine: Machine, folder: Path) -> Restored:
-    """Puts the newest good snapshot of a machine into the folder of its store, in place of what is there.
+def restore(url: str, log: Log, machine: Machine, folder: Path, before: int | None = None) -> Restored:
+    """Puts the newest good snapshot of a machine into the folder of its store, in place of what is there; `before`: of
+    those that were taken before that round.
 
     Raises `LogUnavailable` where the place or the log can't be reached. Nobody may have the store open.
     """
     refused: list[str] = []
     restored = folder.with_name(f"{folder.name}.restoring")
     for snapshot in stored(url, log.cell, machine.name):
+        if before is not None and snapshot.round >= before:
+            continue
         shutil.rmtree(restored, ignore_errors=True)
         manifest, fault = snapshot.manifest, snapshot.fault
         if manifest is not None and not _usable(manifest, machine):

@@ -25,7 +25,7 @@ from projections.api import (
     volumes,
 )
 from projections.api.as_of import AsOf, describe
-from projections.api.context import Context, Operations, TaskLog, own_cell
+from projections.api.context import Context, Operations, Replays, TaskLog, own_cell
 from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
@@ -57,17 +57,18 @@ def create_app(
     others: Sequence[Log] = (),
     moments: MomentSource | None = None,
     operations: Operations | None = None,
+    replays: Replays | None = None,
 ) -> FastAPI:
     """The app over the views of a cell.
 
     `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
     agents, `task_log` asks a host for output, `others` are the logs of the other cells, which are told of pools,
-    `moments` makes views of the past, `operations` tells what this process knows beside the views.
+    `moments` makes views of the past, `operations` tells what this process knows beside the views,
+    `replays` decides rounds again.
     Handlers run in threads of their own beside the components of the cell.
     """
-    context = Context(
-        views, log, LossCheckedLog(views, log), cell_info, task_log, streams_max, list(others), operations
-    )
+    facts = LossCheckedLog(views, log)
+    context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
     app = app_over(context, {"token": token, "listen": listen}, gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app

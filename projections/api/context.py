@@ -19,9 +19,9 @@ from events.bounds import INT_MAX
 from events.codec import encode
 from events.log.port import Log, NewRecord
 from events.records.base import Event
-from events.topics import POOLS
+from events.topics import MACHINES, POOLS
 from projections.api.log_loss import Appends
-from projections.api.problems import Problem, wrong_cell
+from projections.api.problems import Problem, not_found, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
 from projections.queries import entities, pool_tree
 from projections.queries.host_map import HostMaps
@@ -76,6 +76,32 @@ class Operations(Protocol):
     def __call__(self) -> dict[str, Any] | None: ...  # noqa: D102
 
 
+class RoundReplay(NamedTuple):
+    """A round that is being decided again, `done` of `of` rounds, or was: then `result` or `error`."""
+
+    done: int = 0
+    of: int = 0
+    result: dict[str, Any] | None = None
+    error: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether it was."""
+        return self.result is not None or bool(self.error)
+
+
+class Replays(Protocol):
+    """Decides rounds again, one at a time. Thread-safe."""
+
+    def start(self, machine: str, number: int) -> RoundReplay:
+        """Begins with a round, unless it is at work with that. Raises a problem while it is with another."""
+        ...
+
+    def last(self, machine: str, number: int) -> RoundReplay | None:
+        """What came of it last; None: it wasn't asked for, or that was forgotten."""
+        ...
+
+
 class LogPage(Protocol):
     """A piece of a run's output: where it begins, where to go on, and whether more will come."""
 
@@ -107,6 +133,7 @@ class Context:
     streams_max: int
     others: list[Appends] = field(default_factory=list)
     operations: Operations | None = None
+    replays: Replays | None = None
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
     host_maps: HostMaps = field(default_factory=HostMaps)
@@ -168,6 +195,23 @@ class Context:
         end = await run_in_threadpool(lambda: self.log.ends([POOLS.name])[POOLS.name])
         if end:
             await self.reach({POOLS.name: end - 1}, POOL_WAIT_S)
+
+    async def replay(self, machine: str, number: int, seconds: float) -> RoundReplay:
+        """Has a round decided again, and waits so long for what comes of it. Raises a problem."""
+        await run_in_threadpool(self._must_have, machine, number)
+        if self.replays is None:
+            raise Problem(501, "NO_REPLAYS", "this server decides no round again; `paceline log verify` does")
+        replays, deadline = self.replays, time.monotonic() + seconds
+        found = await run_in_threadpool(replays.start, machine, number)
+        while not found.over and time.monotonic() < deadline:
+            await asyncio.sleep(NEWS_S)
+            found = replays.last(machine, number) or found
+        return found
+
+    def _must_have(self, machine: str, number: int) -> None:
+        with self.views.read() as connection:
+            if machine not in MACHINES or entities.round_offset(connection, machine, number) is None:
+                raise not_found("round", f"{number} of {machine}")
 
     async def reach(self, wanted: Mapping[str, int], timeout: float) -> bool:
         """Waits until the views have reached these offsets; False where they haven't in time."""

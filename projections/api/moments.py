@@ -173,6 +173,7 @@ def past_context(present: Context, views: Views, log: Log) -> Context:
         cell_info=cell_info,
         others=[],
         operations=None,
+        replays=None,
         beside=[],
         texts=JobTexts(),
         host_maps=HostMaps(),

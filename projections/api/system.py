@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Path, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection
@@ -9,9 +10,9 @@ from sqlalchemy import Connection
 from events.codec import decode
 from events.log.lookup import record_at
 from events.topics import ALL, MACHINES, rounds_of
-from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, next_token
+from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, next_token
 from projections.api.log_loss import must_be_whole
-from projections.api.problems import Problem, not_found
+from projections.api.problems import ANSWERED, Problem, not_found
 from projections.queries import entities, operations
 from projections.queries.resources import kinds_json, kinds_of
 from projections.record_json import at, whole
@@ -68,6 +69,17 @@ def routes(context: Context) -> APIRouter:
             return {"position": f"{record.topic}:{offset}", "at": at(record.at_ms), **whole(decode(record.value))}
 
         return await read(look)
+
+    @router.post("/v1/rounds/{machine}/{number}/replays", status_code=202, responses=ANSWERED)
+    async def replay(machine: str, number: Annotated[int, Path(ge=1, le=LONG_MAX)], wait: Wait) -> Response:
+        """Decides a round again, in a process of its own: from the nearest snapshot, or from the start of the log. It
+        changes nothing. `difference` is null where the decisions are identical.
+        """
+        found = await context.replay(machine, number, wait)
+        if found.error:
+            raise Problem(503, "REPLAY_FAILED", found.error, headers={"Retry-After": "10"})
+        body = {"machine": machine, "round": number, "done": found.done, "of": found.of, "result": found.result}
+        return Response(orjson.dumps(body), 200 if found.over else 202, media_type="application/json")
 
     @router.get("/v1/log/quarantine")
     async def quarantine(read: Reading, page: Pages) -> Response:

@@ -29,4 +29,4 @@ PAGES: tuple[Page, ...] = (
     *operations.PAGES,
 )
 DATA: tuple[Data, ...] = (*hosts.DATA,)
-ACTIONS: tuple[Action, ...] = (*host.ACTIONS,)
+ACTIONS: tuple[Action, ...] = (*host.ACTIONS, *rounds.ACTIONS)

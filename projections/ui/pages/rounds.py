@@ -22,7 +22,8 @@ from projections.queries.rounds import Round
 from projections.queries.story_parts import Line
 from projections.record_json import whole
 from projections.ui.lanes import Fact, Key, Lanes, lanes_of, taken_in
-from projections.ui.scene import Page, Scene
+from projections.ui.rendering import link
+from projections.ui.scene import Action, Page, Scene, Sent
 from projections.views.reader import chains_of
 
 PAGE = 50
@@ -32,6 +33,8 @@ DECISIONS = 20
 INPUTS = 3
 """Records of an input that are told."""
 RECORD_CHARACTERS = 4000
+REPLAY_WAIT_S = 3.0
+"""So long the page is waited with for a round that is decided again."""
 
 
 def load_list(scene: Scene) -> dict[str, Any]:
@@ -117,8 +120,20 @@ def load_round(scene: Scene) -> dict[str, Any]:
         "taken_in_by": rounds.taken_in_by(cell.connection, found),
         "earlier": last.number if last else None,
         "later": rounds.round_of(cell.connection, machine, found.number + 1) is not None,
+        "replay": cell.context.replays.last(machine, found.number) if cell.context.replays else None,
+        "can_replay": cell.context.replays is not None,
         "cell": scene.query.get("cell"),
     }
+
+
+async def decide_again(sent: Sent) -> str:
+    """Has a round decided again, and leads to its page, which shows what comes of it."""
+    machine, number, cell = sent.path["machine"], sent.path["number"], sent.field("cell")
+    context = next((each for each in sent.contexts.values() if str(each.cell) == cell), None)
+    if context is None or not number.isascii() or not number.isdigit() or len(number) > 18:
+        raise not_found("round", f"{number} of {machine} in cell {cell}")
+    await context.replay(machine, int(number), REPLAY_WAIT_S)
+    return f"{link('', f'/rounds/{machine}/{number}', cell=cell if len(sent.contexts) > 1 else None)}#live_replay"
 
 
 def _read(cell: OpenCell, found: Round) -> tuple[LogRecord, RoundCommitted]:
@@ -171,9 +186,9 @@ def _waited_ms(cell: OpenCell, event: RoundCommitted, record: LogRecord) -> int 
 def _decision(chain: Mapping[Cause, why.Record], place: Cause, round_: RoundCommitted, kinds: Kinds) -> Decision:
     event = decode(round_.decisions[place.index])
     links = []
-    for link in chain[place].links:
-        cause = chain.get(link.cause)
-        links.append((link.kind, write_place(link.cause), cause.line if cause else ()))
+    for each in chain[place].links:
+        cause = chain.get(each.cause)
+        links.append((each.kind, write_place(each.cause), cause.line if cause else ()))
     text = orjson.dumps(whole(event), option=orjson.OPT_INDENT_2).decode()
     return Decision(place.index, type(event).__name__, story.line_of(event, kinds), links, text[:RECORD_CHARACTERS])
 
@@ -199,6 +214,7 @@ def _key(place: Cause) -> Key:
     return (place.topic, place.offset) if place.topic else (place.machine, place.round)
 
 
+ACTIONS = (Action("/rounds/{machine}/{number}/replays", decide_again, "Rounds"),)
 PAGES = (
     Page("/rounds", "rounds.html", load_list, "Rounds"),
     Page("/rounds/{machine}/{number}", "round.html", load_round, "Rounds"),
