@@ -6,6 +6,7 @@ the finer ones.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -28,6 +29,7 @@ from projections.views.series_rows import (
 )
 
 ROOT = "/"
+PATHS_CACHED = 20_000
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.Decoder(PoolStep).decode
 
@@ -93,8 +95,8 @@ class PoolSeries:
         self._numbers = numbers
         self._values = values
         self._steps = [_Steps(cache.series, topic, each) for each in RESOLUTIONS]
-        self._unwritten: set[int] = set()
-        """Parts whose row of the finest step isn't written as it stands."""
+        self._changed: set[str] = set()
+        """Paths of pools whose row of the finest step isn't written as it stands."""
 
     def restore(self, connection: Connection, second: int) -> None:
         """Finds again what changed in the steps that are open at a second of the topic."""
@@ -116,34 +118,35 @@ class PoolSeries:
     def go_to(self, at_ms: int) -> None:
         """The time of the topic; steps that are over are written."""
         second = at_ms // 1000
+        if second < self._steps[0].start + self._steps[0].resolution.step_s:
+            return
+        self.flush()
         for step in self._steps:
             length = step.resolution.step_s
             if second < step.start + length:
                 return
-            if step is self._steps[0]:
-                self.flush()
-            else:
-                for part in step.changed:
-                    self._write(step, part)
+            for part in step.changed if step is not self._steps[0] else ():
+                self._write(step, part)
             step.start = second // length * length
             step.changed = {}
 
     def changed(self, paths: Iterable[str]) -> None:
         """The values of these pools have changed."""
-        for path in paths:
-            number = self._numbers.of(path)
-            if number is None:
-                continue
-            part = 1 + number // POOLS_IN_PART
-            self._unwritten.add(part)
-            for step in self._steps:
-                step.changed.setdefault(part, set()).add(number)
+        self._changed.update(paths)
 
     def flush(self) -> None:
         """Writes the open step of the finest resolution as it stands."""
-        for part in sorted(self._unwritten):
+        parts = set()
+        for path in self._changed:
+            number = self._numbers.of(path)
+            if number is not None:
+                part = 1 + number // POOLS_IN_PART
+                parts.add(part)
+                for step in self._steps:
+                    step.changed.setdefault(part, set()).add(number)
+        self._changed.clear()
+        for part in sorted(parts):
             self._write(self._steps[0], part)
-        self._unwritten.clear()
 
     def _write(self, step: _Steps, part: int) -> None:
         stretch, changed = step.stretch(part), step.changed[part]
@@ -196,10 +199,11 @@ class PoolTaskSeries(PoolSeries):
         return list(TASKS_OF_POOL), [None if row is None else [row.queued, row.live] for row in rows]
 
 
-def lineage(path: str) -> list[str]:
+@lru_cache(PATHS_CACHED)
+def lineage(path: str) -> tuple[str, ...]:
     """A pool and those above it, the root first."""
     parts = path.strip("/").split("/")
-    return [ROOT, *("/" + "/".join(parts[: at + 1]) for at in range(len(parts)))]
+    return ROOT, *("/" + "/".join(parts[: at + 1]) for at in range(len(parts)))
 
 
 def _flat(amounts: Iterable[Amounts], names: Sequence[str]) -> list[int]:

@@ -93,8 +93,8 @@ class JobRetention:
         if not reports:
             return []
         slots, runs = (np.array(column) for column in zip(*((slot, each[2]) for slot, each in reports), strict=True))
-        tasks = self._cache.tasks
-        old = tasks["run"][tasks.place(slots)] - runs > RUNS_KEPT
+        places = self._cache.tasks.place(slots)  # first: it may move the columns
+        old = self._cache.tasks["run"][places] - runs > RUNS_KEPT
         return [reports[at][1] for at in np.flatnonzero(old).tolist()]
 
     def forgotten(self, event: JobsForgotten, covered: Mapping[str, int]) -> None:

@@ -27,6 +27,8 @@ HostFact = HostConnected | HostOffered | HostSilent | HostBack
 LEFT = -1
 """Beside what is heard of hosts: tasks have left the queue."""
 LIFECYCLE, ENTITLEMENT, PLACEMENT = map(rounds_of, ("lifecycle", "entitlement", "placement"))
+READ = {ENTITLEMENT: (LIFECYCLE,), PLACEMENT: (LIFECYCLE, HOSTS.name)}
+"""The topics whose records count for the series of a machine's topic when that machine has read them."""
 CAPACITY = "capacity/"
 """Before the names of the levels that are what the cell has of a resource."""
 
@@ -43,8 +45,8 @@ class SeriesFold:
         self._held = HeldTasks(cache, self._columns[ENTITLEMENT])
         self._unplaced = UnplacedTasks(cache, self._columns[PLACEMENT])
         self._hosts = HostSeries(cache, self._columns[PLACEMENT])
-        pairs = (ENTITLEMENT, LIFECYCLE), (PLACEMENT, LIFECYCLE), (PLACEMENT, HOSTS.name)
-        self._unread = {(owner, topic): Unread(cache.unread, owner, topic) for owner, topic in pairs}
+        pairs = [(owner, topic) for owner, topics in READ.items() for topic in topics]
+        self._unread = {pair: Unread(cache.unread, *pair) for pair in pairs}
         self.tasks = TaskSeries(self._columns[LIFECYCLE], pool_tasks, self._left)
 
     def restore(self, connection: Connection) -> None:
@@ -80,10 +82,9 @@ class SeriesFold:
         """A machine has written a round: so much later than its logical time, that of the newest record it had read.
         `covered`: how far that is, by topic.
         """
-        for (owner, topic), unread in self._unread.items():
-            if owner == moment.topic:
-                for item in unread.read(covered.get(topic, 0)):
-                    self._read(owner, *item)
+        for topic in READ.get(moment.topic, ()):
+            for item in self._unread[moment.topic, topic].read(covered.get(topic, 0)):
+                self._read(moment.topic, *item)
         columns = self._columns[moment.topic]
         columns.count("rounds")
         columns.count("decisions", decisions)

@@ -67,6 +67,9 @@ class Columns:
         self._levels: dict[str, int] = {}
         self._steps = [_Step(Stretch(lines, topic, CELL_PART, each)) for each in RESOLUTIONS]
         self._second = 0
+        self._changed: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self._peaks: dict[str, int] = {}
 
     def restore(self, connection: Connection) -> None:
         """Finds the levels and the open steps again."""
@@ -87,6 +90,7 @@ class Columns:
         second = at_ms // 1000
         if second < self._second + RESOLUTIONS[0].step_s:
             return
+        self._merge()
         self._second = second // RESOLUTIONS[0].step_s * RESOLUTIONS[0].step_s
         for step in self._steps:
             if step.open and step.stretch.ends_before(second):
@@ -110,32 +114,38 @@ class Columns:
         """A level stands so high from now on."""
         if self._levels.get(name) != value:
             self._levels[name] = value
-            for step in self._opened():
-                step.levels.add(name)
+            self._changed.add(name)
 
     def count(self, name: str, times: int = 1) -> None:
         """Something happened so often."""
-        for step in self._opened():
-            step.counts[name] = step.counts.get(name, 0) + times
+        self._counts[name] = self._counts.get(name, 0) + times
 
     def peak(self, name: str, value: int) -> None:
         """Something was so large."""
-        for step in self._opened():
-            step.peaks[name] = max(step.peaks.get(name, value), value)
+        if value >= self._peaks.get(name, 0):
+            self._peaks[name] = value
 
     def flush(self) -> None:
         """Writes the open steps as they stand."""
+        self._merge()
         for step in self._steps:
-            if step.dirty:
-                self._write(step)
+            self._write(step)
 
-    def _opened(self) -> list[_Step]:
+    def _merge(self) -> None:
+        """Takes what is new into the open steps."""
+        if not (self._changed or self._counts or self._peaks):
+            return
         for step in self._steps:
             if not step.open:
                 step.stretch.begin(self._second)
                 step.open = True
             step.dirty = True
-        return self._steps
+            step.levels |= self._changed
+            for name, times in self._counts.items():
+                step.counts[name] = step.counts.get(name, 0) + times
+            for name, value in self._peaks.items():
+                step.peaks[name] = max(value, step.peaks.get(name, 0))
+        self._changed, self._counts, self._peaks = set(), {}, {}
 
     def _write(self, step: _Step) -> None:
         if step.dirty:

@@ -17,6 +17,8 @@ from projections.views.rows import JobRow
 from projections.views.series_columns import Columns
 
 OPEN = (TaskState.QUEUED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING, TaskState.BACKOFF)
+NAMES = {state: state.name.lower() for state in TaskState}
+"""The names of levels and counts."""
 OLDEST = "oldest_s"
 """The level that is the second since which the task waits that waits longest; 0: none does."""
 
@@ -57,16 +59,19 @@ class TaskSeries:
             mine = open_[named.job]
             named, before, after, since = named.some(mine), before[mine], after[mine], since[mine]
             counts, jobs = counts[open_], [job for job in jobs if not job.ended_ms]
+        if not jobs:
+            return
         self._add(jobs, counts)
         left, came = before == TaskState.QUEUED, after == TaskState.QUEUED
-        changed = left != came
-        if changed.any():
-            self._note(since[left & changed], -1)
-            self._note(np.full(int((came & changed).sum()), moment.now // 1000, dtype=np.int32), 1)
-            self._set_oldest()
-        gone = left & (after != TaskState.ORDERED)
-        for job in distinct(named.job[gone]).tolist() if gone.any() else ():
-            self._left(moment, named.jobs[job].job_id, named.instance[gone & (named.job == job)])
+        if left.any():
+            gone = left & (after != TaskState.ORDERED)
+            for job in distinct(named.job[gone]).tolist():
+                self._left(moment, named.jobs[job].job_id, named.instance[gone & (named.job == job)])
+            self._note(since[left & ~came], -1)
+        if came.any():
+            news = int((came & ~left).sum())
+            self._note(np.full(news, moment.now // 1000, dtype=np.int32), 1)
+        self._set_oldest()
 
     def job_over(self, moment: RecordContext, job: JobRow, tasks: Blocks) -> None:
         """A job is over: whatever the states of its tasks, they count no more."""
@@ -82,19 +87,19 @@ class TaskSeries:
             self._left(moment, job.job_id, queued)
 
     def _add(self, jobs: Sequence[JobRow], counts: I64) -> None:
-        sums = counts.sum(axis=0).tolist()
+        rows = counts.tolist()
+        sums = [sum(column) for column in zip(*rows, strict=True)]
         for state in OPEN:
             if sums[state]:
-                name = state.name.lower()
+                name = NAMES[state]
                 self._columns.set(name, self._columns.level(name) + sums[state])
         for state in ENDED_TASKS:
             if sums[state] > 0:
-                self._columns.count(state.name.lower(), sums[state])
+                self._columns.count(NAMES[state], sums[state])
         pools: dict[str, tuple[int, int]] = {}
-        live = counts[:, LIVE_TASKS].sum(axis=1).tolist()
-        for job, *more in zip(jobs, counts[:, TaskState.QUEUED].tolist(), live, strict=True):
-            before = pools.get(job.pool, (0, 0))
-            pools[job.pool] = before[0] + more[0], before[1] + more[1]
+        for job, row in zip(jobs, rows, strict=True):
+            queued, live = pools.get(job.pool, (0, 0))
+            pools[job.pool] = queued + row[TaskState.QUEUED], live + sum(row[state] for state in LIVE_TASKS)
         for path, (queued, live) in pools.items():
             if queued or live:
                 self._pools.add(path, queued, live)
