@@ -14,6 +14,7 @@ from paceline.client.errors import PacelineError
 COMMANDS = {
     "up": "Run a cell in this process.",
     "down": "Stop the cell that runs on a data folder.",
+    "ui": "Open the web UI of a cell in a browser.",
     "job": "Submit, follow, update and stop jobs.",
     "pool": "Define and inspect pools.",
     "host": "Inspect hosts; confirm a loss.",

@@ -77,6 +77,7 @@ def serve(settings: UpSettings) -> None:
         signal.signal(number, end)
     try:
         note(f"cell {stretch.cell} as it was is at http://{address}, {what}, read-only; stop with Ctrl-C")
+        note(f"web UI: http://{address}/ui/")
         server.run([socket_])
     finally:
         file.unlink(missing_ok=True)

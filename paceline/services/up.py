@@ -104,6 +104,7 @@ class Up:
         try:
             self._write_cell_file()
             note(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
+            note(f"web UI: http://{self.listen()}/ui/")
             Host(self.log, self._components, self.projector).run(self._stop)
         finally:
             server.should_exit = True

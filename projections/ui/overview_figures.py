@@ -47,10 +47,11 @@ def figures(day: CellSeries, hour: CellSeries, pools: PoolsSeries, longest_wait_
     """The numbers, in the order in which they are asked for."""
     waiting = total([day.tasks["queued"], day.tasks["backoff"]])
     oldest, running = day.oldest_wait_ms, day.tasks["running"]
+    others = f"{grouped(last(day.tasks['ordered']))} starting, {grouped(last(day.tasks['stopping']))} stopping"
     return [
         Figure("Waiting tasks", grouped(last(waiting)), "", "queued or in backoff", "/jobs?sort=wait", line(waiting)),
         Figure("Longest wait", lasts(longest_wait_ms), "", "of a queued task", "/jobs?sort=wait", line(oldest)),
-        Figure("Running tasks", grouped(last(running)), "", "", "/jobs?state=RUNNING", line(running)),
+        Figure("Running tasks", grouped(last(running)), "", others, "/jobs?state=RUNNING", line(running)),
         _allocated(day, pools),
         _hosts_up(day),
         _decided(day, hour),
@@ -69,7 +70,7 @@ def _allocated(day: CellSeries, pools: PoolsSeries) -> Figure:
 
 def _hosts_up(day: CellSeries) -> Figure:
     counts = hosts(day)
-    down = ", ".join(f"{count} {state}" for state, count in counts if state != "up")
+    down = ", ".join(f"{count} {state}" for state, count in counts if state != "up") or "none is away"
     up, all_ = dict(counts).get("up", 0), sum(count for _, count in counts)
     return Figure("Hosts up", grouped(up), f"of {grouped(all_)}", down, "/hosts", line(day.hosts.get("up", [])))
 

@@ -21,11 +21,10 @@ Plot = dict[str, Any]
 
 def resources(connection: Connection, day: CellSeries) -> dict[str, str]:
     """The resources that hosts have, and the unit that a plot counts each in."""
-    units = kinds_of(connection).units
     return {
-        name: "GiB" if units.get(name) is Unit.MIB else {"cpu": "cores"}.get(name, "")
-        for name, values in day.capacity.items()
-        if any(values)
+        name: "GiB" if unit is Unit.MIB else {"cpu": "cores"}.get(name, "")
+        for name, unit in kinds_of(connection).units.items()
+        if any(day.capacity.get(name, ()))
     }
 
 
