@@ -121,13 +121,12 @@ def add_routes(router: APIRouter, context: Context) -> None:
     @router.post("/{job_id}/rollbacks", status_code=202, responses=ANSWERED)
     async def roll_back(job_id: str, command: RollBackCommand, wait: Wait) -> Response:
         """Goes back to an earlier version of the job, by an update to a new version that is equal to it."""
-        return await _act(context, job_id, command, "roll_back", wait, version=command.version)
+        return await act(context, job_id, command, "roll_back", wait, version=command.version)
 
     @router.post("/{job_id}/priorities", status_code=202, responses=ANSWERED)
     async def change_priority(job_id: str, command: PriorityCommand, wait: Wait) -> Response:
         """Gives a job another priority: what of it waits stands elsewhere in the queue of its pool."""
-        fact = partial(JobPriorityRequested, job_id=job_id, priority=command.priority)
-        return await _carry_out(context, job_id, command, fact, wait)
+        return await set_priority(context, job_id, command, wait)
 
     @router.delete("/{job_id}", status_code=202, responses=ANSWERED)
     async def delete(
@@ -137,7 +136,7 @@ def add_routes(router: APIRouter, context: Context) -> None:
         force: Annotated[bool, Query(description="Stop the job first, if it has not ended.")] = False,
     ) -> Response:
         """Forgets a job."""
-        return await _act(context, job_id, command, "delete", wait, force=force)
+        return await act(context, job_id, command, "delete", wait, force=force)
 
 
 def _in_query(
@@ -193,29 +192,41 @@ def _instances(router: APIRouter, context: Context) -> None:
     @router.post("/{job_id}/stops", status_code=202, responses=ANSWERED)
     async def stop(job_id: str, command: InstancesCommand, wait: Wait) -> Response:
         """Asks for the end of a job, or of some of its instances."""
-        fact = partial(JobStopRequested, job_id=job_id, **command.columns())
-        return await _carry_out(context, job_id, command, fact, wait, FINE)
+        return await stop_job(context, job_id, command, wait)
 
     @router.post("/{job_id}/starts", status_code=202, responses=ANSWERED)
     async def start(job_id: str, command: InstancesCommand, wait: Wait) -> Response:
         """Runs instances again that were stopped or have ended."""
-        return await _act(context, job_id, command, "start", wait, **command.columns())
+        return await act(context, job_id, command, "start", wait, **command.columns())
 
     @router.post("/{job_id}/restarts", status_code=202, responses=ANSWERED)
     async def restart(job_id: str, command: RestartCommand, wait: Wait) -> Response:
         """Stops instances and runs them again, in batches: an update to a version that is equal."""
-        return await _act(context, job_id, command, "restart", wait, batch=command.batch, **command.columns())
+        return await act(context, job_id, command, "restart", wait, batch=command.batch, **command.columns())
 
 
 def _plain(router: APIRouter, context: Context, path: str, action: str, text: str) -> None:
     """The route of an action that needs nothing beside what all take."""
 
     @router.post(f"/{{job_id}}/{path}", status_code=202, responses=ANSWERED, description=text, name=action)
-    async def act(job_id: str, command: JobCommand, wait: Wait) -> Response:
-        return await _act(context, job_id, command, action, wait)
+    async def plain(job_id: str, command: JobCommand, wait: Wait) -> Response:
+        return await act(context, job_id, command, action, wait)
 
 
-async def _act(context: Context, job_id: str, command: JobCommand, action: str, wait: float, **more: Any) -> Response:
+async def stop_job(context: Context, job_id: str, command: InstancesCommand, wait: float) -> Response:
+    """Asks for the end of a job, or of some of its instances."""
+    fact = partial(JobStopRequested, job_id=job_id, **command.columns())
+    return await _carry_out(context, job_id, command, fact, wait, FINE)
+
+
+async def set_priority(context: Context, job_id: str, command: PriorityCommand, wait: float) -> Response:
+    """Gives a job another priority."""
+    fact = partial(JobPriorityRequested, job_id=job_id, priority=command.priority)
+    return await _carry_out(context, job_id, command, fact, wait)
+
+
+async def act(context: Context, job_id: str, command: JobCommand, action: str, wait: float, **more: Any) -> Response:
+    """Asks for an action of `JobActionRequested`."""
     fact = partial(JobActionRequested, job_id=job_id, action=action, **more)
     return await _carry_out(context, job_id, command, fact, wait)
 

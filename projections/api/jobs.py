@@ -97,35 +97,40 @@ def _submission(router: APIRouter, context: Context) -> None:
         dry_run: Annotated[bool, Query(description="Check the job and answer what would be written.")] = False,
     ) -> Response:
         """Submits a job. The same id with the same content again is answered with the job."""
-        spec = await checked_spec(context, body)
-        event = spec.to_event()
+        return await submit_job(context, body, wait, dry_run)
+
+
+async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = False) -> Response:
+    """Submits a job, or only checks it. Raises a problem where it is refused."""
+    spec = await checked_spec(context, body)
+    event = spec.to_event()
+    known = await run_in_threadpool(_look, context, event)
+    if known == Code.NO_SUCH_POOL:
+        await context.settle_pools()
         known = await run_in_threadpool(_look, context, event)
-        if known == Code.NO_SUCH_POOL:
-            await context.settle_pools()
-            known = await run_in_threadpool(_look, context, event)
-        if known == Code.NO_SUCH_POOL:
-            message = no_pool(event.pool)
-            raise Problem(422, Code.NO_SUCH_POOL, message, [("/pool", message)])
-        if isinstance(known, dict):
-            return JSONResponse({**known, "repeated": True}, 200)
-        warned = await run_in_threadpool(_warnings, context, event)
-        if dry_run:
-            written = [{"event": "JobSubmitted", **whole(event)}]
-            return JSONResponse({"job_id": event.job_id, "events": written, **warned}, 200)
-        offset = await run_in_threadpool(context.append, event, event.job_id, spec.chunks)
-        position = f"{JOBS.name}:{offset}"
-        location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
-        answer = await context.answer(JOBS.name, offset, wait)
-        if answer is None:
-            told = {"job_id": event.job_id, "position": position, "state": "SUBMITTED", **warned}
-            return JSONResponse(told, 202, location)
-        if answer.code not in (Code.DONE, Code.REPEATED):
-            headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}
-            status = _STATUS.get(Code(answer.code), 422)
-            raise Problem(status, answer.code, answer.message, position=position, headers=headers)
-        job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
-        repeated = {"repeated": answer.code == Code.REPEATED}
-        return JSONResponse({**job, **repeated, **warned}, 200, location)
+    if known == Code.NO_SUCH_POOL:
+        message = no_pool(event.pool)
+        raise Problem(422, Code.NO_SUCH_POOL, message, [("/pool", message)])
+    if isinstance(known, dict):
+        return JSONResponse({**known, "repeated": True}, 200)
+    warned = await run_in_threadpool(_warnings, context, event)
+    if dry_run:
+        written = [{"event": "JobSubmitted", **whole(event)}]
+        return JSONResponse({"job_id": event.job_id, "events": written, **warned}, 200)
+    offset = await run_in_threadpool(context.append, event, event.job_id, spec.chunks)
+    position = f"{JOBS.name}:{offset}"
+    location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
+    answer = await context.answer(JOBS.name, offset, wait)
+    if answer is None:
+        told = {"job_id": event.job_id, "position": position, "state": "SUBMITTED", **warned}
+        return JSONResponse(told, 202, location)
+    if answer.code not in (Code.DONE, Code.REPEATED):
+        headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}
+        status = _STATUS.get(Code(answer.code), 422)
+        raise Problem(status, answer.code, answer.message, position=position, headers=headers)
+    job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
+    repeated = {"repeated": answer.code == Code.REPEATED}
+    return JSONResponse({**job, **repeated, **warned}, 200, location)
 
 
 def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None:

@@ -33,6 +33,13 @@ def job_row(connection: Connection, job_id: str) -> JobRow | None:
     return found
 
 
+def job_rows(connection: Connection, numbers: Sequence[int]) -> list[JobRow]:
+    """The rows of jobs by their numbers, in that order; numbers of none are left out."""
+    found: list[JobRow] = rows_of(connection, JobRow, select(tables.jobs).where(tables.jobs.c.number.in_(numbers)))
+    rows = {row.number: row for row in found}
+    return [rows[number] for number in numbers if number in rows]
+
+
 def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
     """Jobs as lists show them: all but their specs."""
     found = situations.of_jobs(connection, rows)
@@ -107,13 +114,16 @@ def explanation(connection: Connection, row: JobRow) -> Json:
     }
 
 
-def history_page(connection: Connection, job_id: str, size: int, after: Sequence[int] | None) -> Page:
-    """What happened to a job, the oldest first."""
+def history_page(
+    connection: Connection, job_id: str, size: int, after: Sequence[int] | None, newest: bool = False
+) -> Page:
+    """What happened to a job, the oldest or the newest first."""
     lines = tables.history.c
     key = (lines.at_ms, lines.depth, lines.topic, lines.offset, lines.place)
-    query = select(*key, lines.round, lines.event, lines.detail).where(lines.job_id == job_id).order_by(*key)
+    query = select(*key, lines.round, lines.event, lines.detail).where(lines.job_id == job_id)
+    query = query.order_by(*(column.desc() if newest else column for column in key))
     if after is not None:
-        query = query.where(tuple_(*key) > tuple_(*after))
+        query = query.where(tuple_(*key) < tuple_(*after) if newest else tuple_(*key) > tuple_(*after))
     found = some(connection, lambda *values: values, query, size, lambda values: len(values[-1]))
     items, units = [], kinds_of(connection).units
     for at_ms, _, rank, offset, place, number, event, detail in found.rows:

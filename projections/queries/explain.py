@@ -329,6 +329,7 @@ def reason(code: str, text: str, since_ms: int, machine: str, remedy: Remedy | N
         "tier": tier_of(code),
         "message": f"{text}; {remedy.change}" if remedy.change and remedy.change not in text else text,
         "actor": remedy.actor,
+        "change": remedy.change if remedy.change not in text else "",
         "since": at(since_ms),
         "machine": machine,
         "tasks": None,

@@ -7,21 +7,18 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from events.codes import ENDED_JOBS
-from projections.queries.entities import jobs_json
+from projections.queries.entities import job_rows, jobs_json
 from projections.queries.job_filter import INDEX, JobFilter
-from projections.queries.pages import RowsPage, first_of, rows_of
-from projections.views import tables
+from projections.queries.pages import RowsPage, first_of
 from projections.views.reader import rows_as_text
-from projections.views.rows import JobRow
 
 KEPT_MAX = 20_000
 """Texts that are kept, each of at most TEXT_MAX bytes."""
 TEXT_MAX = 4096
 _ENDED = frozenset(ENDED_JOBS)
-_jobs = tables.jobs.c
 
 
 Key = tuple[str, int, int, int, str, int, int, int]
@@ -70,11 +67,8 @@ class JobTexts:
         )
 
     def _rendered(self, connection: Connection, keys: Sequence[Key]) -> list[bytes]:
-        numbers = [key[NUMBER] for key in keys]
-        rows: list[JobRow] = rows_of(connection, JobRow, select(tables.jobs).where(_jobs.number.in_(numbers)))
-        shown = map(orjson.dumps, jobs_json(connection, rows))
-        of: dict[Any, bytes] = {row.number: text for row, text in zip(rows, shown, strict=True)}
-        texts = [of[number] for number in numbers]
+        numbers = [number for _, number, *_ in keys]
+        texts = list(map(orjson.dumps, jobs_json(connection, job_rows(connection, numbers))))
         for key, text in zip(keys, texts, strict=True):
             if key[STATE] in _ENDED and len(text) <= TEXT_MAX:
                 self._kept[key] = text

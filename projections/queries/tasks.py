@@ -16,6 +16,7 @@ from projections.record_json import at
 from projections.views import tables
 from projections.views.blocks import BLOCK, unpack
 from projections.views.cache import TASK_COLUMNS
+from projections.views.reader import rows_as_text
 from projections.views.rows import HostRow, JobRow
 from projections.views.waiting import Standing
 
@@ -80,9 +81,12 @@ def columns_of(connection: Connection, job: JobRow, instances: I32 | I64) -> I32
     """The columns of some tasks of a job, a row for each of `TASK_COLUMNS`."""
     slots = job.base + instances.astype(np.int64)
     out = np.zeros((len(TASK_COLUMNS), len(slots)), dtype=np.int32)
-    for number in np.unique(slots // BLOCK).tolist():
-        mine = slots // BLOCK == number
-        out[:, mine] = _block(connection, tables.task_blocks, number, len(TASK_COLUMNS))[:, slots[mine] % BLOCK]
+    order = np.argsort(slots, kind="stable")
+    blocks, starts = np.unique(slots[order] // BLOCK, return_index=True)
+    mine = dict(zip(blocks.tolist(), np.split(order, starts[1:]), strict=False))
+    numbers = ",".join(map(str, mine))
+    for number, data in rows_as_text(connection, f"SELECT block, data FROM task_blocks WHERE block IN ({numbers})"):
+        out[:, mine[number]] = unpack(data, len(TASK_COLUMNS))[:, slots[mine[number]] % BLOCK]
     return out
 
 

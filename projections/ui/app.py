@@ -127,6 +127,7 @@ class Ui:
         values = self.frame.of(request, page.section)
         with opened(then.contexts, request.path_params, request.query_params, then.now_ms, then.at) as scene:
             values["time"] = self._time_bar(scene)
+            values["watch"] = "" if page.for_writing else values["watch"]
             return rendering.html(page.template, values | page.load(scene))
 
     def _time_bar(self, scene: Scene) -> dict[str, Any]:

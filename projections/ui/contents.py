@@ -5,6 +5,9 @@ from projections.ui.pages import (
     help,
     host,
     hosts,
+    job,
+    job_changes,
+    job_tasks,
     jobs,
     log,
     operations,
@@ -12,6 +15,7 @@ from projections.ui.pages import (
     pool,
     pools,
     rounds,
+    submit,
 )
 from projections.ui.scene import Action, Data, Page
 
@@ -20,6 +24,10 @@ PAGES: tuple[Page, ...] = (
     *help.PAGES,
     *jobs.PAGES,
     *overview.PAGES,
+    *job.PAGES,
+    *job_changes.PAGES,
+    *job_tasks.PAGES,
+    *submit.PAGES,
     *pools.PAGES,
     *pool.PAGES,
     *hosts.PAGES,
@@ -28,5 +36,13 @@ PAGES: tuple[Page, ...] = (
     *log.PAGES,
     *operations.PAGES,
 )
-DATA: tuple[Data, ...] = (*hosts.DATA,)
-ACTIONS: tuple[Action, ...] = (*host.ACTIONS, *rounds.ACTIONS)
+DATA: tuple[Data, ...] = (
+    *job.DATA,
+    *hosts.DATA,
+)
+ACTIONS: tuple[Action, ...] = (
+    *job_changes.ACTIONS,
+    *submit.ACTIONS,
+    *host.ACTIONS,
+    *rounds.ACTIONS,
+)

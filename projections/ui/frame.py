@@ -66,7 +66,7 @@ class Frame:
         return self.shared(section, at, request.query_params.get("cell")) | {
             "session": self.session(request),
             "sign_in": sign_in_first(here if request.method == "GET" else "/"),
-            "watch": "" if at or not section or self.read_only else here,
+            "watch": here if section and not at and not self.read_only and request.method == "GET" else "",
             "here": there,
             "time": None,
         }

@@ -116,6 +116,7 @@ def real(folder: Path) -> Iterator[Shown]:
         host = next(client.hosts())["host_id"]
         cell.there = {
             "job_id": ODD,
+            "instance": "0",
             "path": "maps/tiles",
             "host_id": host,
             "machine": "placement",
@@ -165,7 +166,7 @@ def many(folder: Path) -> Iterator[Shown]:
     cell.log.close()
     with process(folder, sys.executable, "-m", "bench._ui_server", str(folder), TOKEN) as started:
         address = until(lambda: started.output("cell").read_text().partition("\n")[0], "the API")
-        there = {"job_id": "job-000000", "path": "team-0/pool-0", "host_id": "host-00007"}
+        there = {"job_id": "job-000000", "instance": "0", "path": "team-0/pool-0", "host_id": "host-00007"}
         yield Shown(address, {**there, "machine": "entitlement", "number": "3", "subject": "job-000000"})
 
 

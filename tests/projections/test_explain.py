@@ -216,7 +216,7 @@ def test_a_pool_that_saves_says_when_its_credit_suffices(waiting):
 def test_what_else_entitlement_says(waiting, code, numbers, actor, message):
     waiting.cell.decide("entitlement", held("a", (0, 1), code, **numbers))
     assert told(waiting) == (code, actor, message)
-    assert waiting.get("/v1/jobs/a")["reason"] == {"code": code, "message": message}
+    assert waiting.get("/v1/jobs/a")["reason"] == {"code": code, "message": message, "actor": actor}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,40 @@ def pages(folder: Path, number: int = 0) -> Iterator[Pages]:
         held.close()
 
 
+class _Element(HTMLParser):
+    """Collects the text of the element with an id."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name, self._open = name, list[str]()
+        self.text = list[str]()
+        self.found = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("input", "meta", "link", "br", "img"):
+            return
+        if self._open or (dict(attrs).get("id") == self._name and not self.found):
+            self._open.append(tag)
+            self.found = True
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open:
+            self._open.pop()
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.text.append(data)
+
+
 def text_of(html: str, name: str) -> str:
-    """The text of the element with an id, in one line."""
-    found = re.search(rf'<(\w+)[^>]* id="{re.escape(name)}".*?</\1>', html, re.DOTALL)
-    assert found, f"no element {name}"
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", found[0])).split())
+    """The text of the element with an id, words apart by one space."""
+    element = _Element(name)
+    element.feed(html)
+    assert element.found, f"no element {name}"
+    return " ".join(" ".join(element.text).split())
 
 
 def links(html: str, words: str) -> list[str]:

@@ -54,6 +54,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "sorts": job_filters.SORTS,
         "spans": job_filters.SPANS,
         "cell_shown": len(scene.cells) > 1,
+        "bulk_query": _pairs(wish.query(group="")),
         "command": wish.command(scene.now_ms),
         "api": wish.api(scene.now_ms),
     }
@@ -106,6 +107,11 @@ def _reasons(scene: Scene, wanted: JobFilter) -> list[dict[str, Any]]:
         for code, (jobs, tasks) in found.items()
     ]
     return sorted(rows, key=lambda row: (-row["waiting"], row["name"]))
+
+
+def _pairs(query: dict[str, Any]) -> list[tuple[str, str]]:
+    """The fields of a form that say the same as a query."""
+    return [(name, each) for name, value in query.items() for each in (value if isinstance(value, list) else [value])]
 
 
 def _shown(job: dict[str, Any], now_ms: int) -> dict[str, Any]:

@@ -1,0 +1,181 @@
+"""A job: its state and what explains it, its tasks, runs, history and versions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from events.codes import ENDED_JOBS
+from projections.queries import entities, versions
+from projections.queries.explanation_bars import measures
+from projections.queries.job_runs import runs_by_host
+from projections.queries.story_jobs import line_of
+from projections.queries.task_columns import task_columns
+from projections.ui.found_job import FoundJob, find_job, named
+from projections.ui.job_gantt import drawn
+from projections.ui.job_update import update_shown
+from projections.ui.pages.job_actions import offered
+from projections.ui.scene import Data, Page, Scene
+from projections.ui.words import lasts, ms_of
+
+STORY_SHOWN, STORY_PAGE = 25, 100
+HOSTS_SHOWN = 9
+SHAPES = {
+    "RunsAvailable": "running",
+    "RunsOrdered": "ordered",
+    "TasksPlaced": "ordered",
+    "RunsStopping": "stopping",
+    "GangsQueued": "queued",
+    "GangsHeld": "pending",
+    "GangsUnplaced": "pending",
+    "PreemptionsOrdered": "preempted",
+    "JobRejected": "rejected",
+}
+"""The shapes of events in the story; of users' facts it is that of a policy, of other decisions that of one."""
+
+
+def load(scene: Scene) -> dict[str, Any]:
+    """All of the page."""
+    found = find_job(scene)
+    _, _, connection, row = found
+    [job] = entities.jobs_json(connection, [row])
+    explained = entities.explanation(connection, row)
+    spec = versions.present_spec(connection, row, overrides=False)
+    columns, output_of = task_columns(connection, row), _output_of(found)
+    return named(scene, found) | {
+        "job": job,
+        "per_task": _per_task(spec),
+        "open": row.state not in (*ENDED_JOBS, "REJECTED"),
+        "waiting": row.queued + row.backoff,
+        "reasons": [_reason(each, scene.now_ms) for each in explained["reasons"]],
+        "actions": offered(row, job["update"]),
+        "ranges": columns.ranges(),
+        "grid": {"position": job["position"], "instances": len(columns.state)},
+        "story": story(scene, found, STORY_SHOWN, None)["story"],
+        "gantt": drawn(runs_by_host(connection, row, HOSTS_SHOWN), row.version, scene.now_ms),
+        "update": update_shown(connection, row, scene.now_ms),
+        "diff": _diff(connection, row),
+        "age": {name: lasts(scene.now_ms - ms_of(job[f"{name}_at"])) for name in ("submitted", "started", "ended")},
+        "output_of": output_of,
+        "commands": _commands(row.job_id, output_of, scene.at),
+    }
+
+
+def story(scene: Scene, found: FoundJob, size: int, before: Any) -> dict[str, Any]:
+    """What happened to a job in sentences, the newest first."""
+    page = entities.history_page(found.connection, found.row.job_id, size, before, newest=True)
+    return {"story": [_told(event) for event in page.items], "next": page.next}
+
+
+def load_tasks(scene: Scene) -> dict[str, Any]:
+    """The columns of all tasks."""
+    found = find_job(scene)
+    columns = task_columns(found.connection, found.row)
+    return {"instances": len(columns.state), "newest": found.row.version, **columns.run_lengths()}
+
+
+def load_spec(scene: Scene) -> dict[str, Any]:
+    """The specification of the job."""
+    found = find_job(scene)
+    spec = versions.present_spec(found.connection, found.row, overrides=True)
+    return named(scene, found) | {"text": orjson.dumps(spec, option=orjson.OPT_INDENT_2).decode()}
+
+
+def load_story(scene: Scene) -> dict[str, Any]:
+    """A page of what happened to the job."""
+    found = find_job(scene)
+    text = scene.query.get("before", "")
+    before = [int(part) for part in text.split(".")] if text.replace(".", "").isdecimal() else None
+    told = story(scene, found, STORY_PAGE, before if before and len(before) == 5 else None)
+    return named(scene, found) | told | {"next": ".".join(map(str, told["next"] or ())), "first": not text}
+
+
+def load_versions(scene: Scene) -> dict[str, Any]:
+    """The versions of the job, and how two of them differ."""
+    found = find_job(scene)
+    _, _, connection, row = found
+    kept = versions.versions(connection, row)
+    numbers = {each.version: each for each in kept}
+    newest = row.version
+    wanted = {name: scene.query.get(name, "") for name in ("from", "to")}
+    to = int(wanted["to"]) if wanted["to"].isdecimal() and int(wanted["to"]) in numbers else newest
+    older = [number for number in numbers if number < to]
+    since = int(wanted["from"]) if wanted["from"].isdecimal() and int(wanted["from"]) in numbers else max(older or [to])
+    changes = (
+        versions.changes_json(*(versions.whole_spec(connection, numbers[each].offset) for each in (since, to)))
+        if numbers
+        else {"changes": [], "more": 0}
+    )
+    shown = [versions.version_json(each) for each in kept]
+    return (
+        named(scene, found)
+        | {"versions": shown, "since": since, "to": to}
+        | {
+            "different": changes["changes"],
+            "more": changes["more"],
+        }
+    )
+
+
+def _diff(connection: Any, row: Any) -> dict[str, Any] | None:
+    """How the newest version differs from the one before that is kept; None: there is none before."""
+    kept = versions.versions(connection, row)
+    if len(kept) < 2:
+        return None
+    old, new = (versions.whole_spec(connection, each.offset) for each in (kept[1], kept[0]))
+    return {"from": kept[1].version, "to": kept[0].version, **versions.changes_json(old, new)}
+
+
+def _per_task(spec: dict[str, Any]) -> str:
+    """What one task asks for."""
+    parts = [f"{amount} {name}" for name, amount in spec.get("resources", {}).items() if amount not in (0, "0MiB")]
+    ports = spec.get("ports") or []
+    parts += [f"{'port' if len(ports) == 1 else 'ports'} {', '.join(ports)}"] if ports else []
+    return ", ".join(parts) or "nothing"
+
+
+def _commands(job_id: str, output_of: int | None, at: str) -> list[str]:
+    """Commands that say what the page says."""
+    then = f" --at {at}" if at else ""
+    found = [f"paceline job {verb} {job_id}{then}" for verb in ("get", "explain", "tasks", "history", "versions")]
+    found += [f"paceline job logs {job_id} --task {output_of} --follow"] if output_of is not None else []
+    return [*found, f"paceline log why {job_id}"]
+
+
+def _reason(reason: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    change = reason["change"]
+    since = ms_of(reason["since"])
+    return {
+        **reason,
+        "say": reason["message"].removesuffix(f"; {change}") if change else reason["message"],
+        "measures": measures(reason),
+        "lasts": lasts(now_ms - since) if since else "",
+    }
+
+
+def _told(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event of the story: its sentence, its shape, and where it stands."""
+    name, detail = event["event"], event["detail"]
+    shape = SHAPES.get(name, "decide" if event["machine"] else "policy")
+    if name == "RunsEnded":
+        shape = next(iter(detail.get("outcomes", {"KILLED": 0}))).lower()
+        shape = {"stopped": "killed", "replaced": "killed", "with_gang": "failed"}.get(shape, shape)
+    cause = detail.get("cause") or ""
+    return {**event, "line": line_of(name, detail), "shape": shape, "cause": cause if ":" in cause else ""}
+
+
+def _output_of(found: FoundJob) -> int | None:
+    """The task whose output is looked at first: the one that failed last, or the first one; None: none had a run."""
+    row = found.row
+    if row.failed_instance >= 0:
+        return row.failed_instance
+    return 0 if row.running or row.succeeded or row.stopping_tasks or row.killed else None
+
+
+PAGES = (
+    Page("/jobs/{job_id}", "job.html", load, "Jobs"),
+    Page("/jobs/{job_id}/spec", "job_spec.html", load_spec, "Jobs"),
+    Page("/jobs/{job_id}/history", "job_history.html", load_story, "Jobs"),
+    Page("/jobs/{job_id}/versions", "job_versions.html", load_versions, "Jobs"),
+)
+DATA = (Data("/data/jobs/{job_id}/tasks", load_tasks),)

@@ -1,0 +1,125 @@
+"""Changing jobs: a page names what is affected and asks for a reason, then each job says what became of it."""
+
+import uuid
+from typing import Any
+
+from events.codes import Code
+from projections.api.problems import Problem
+from projections.queries import entities, versions
+from projections.queries.task_columns import task_columns
+from projections.ui.found_job import find_job
+from projections.ui.job_orders import carry_out, command_line
+from projections.ui.pages.job_actions import BY_NAME, JobAction
+from projections.ui.pages.job_filters import asked
+from projections.ui.scene import Action, Page, Scene, Sent, Shown
+from projections.views.rows import JobRow
+
+MANY_MAX = 500
+"""Jobs of one form."""
+NAMED_MAX = 20
+"""Jobs that are named one by one before that."""
+FOR_MANY = ("stop", "hold", "release", "priority")
+FIELDS = ("instances", "batch", "version", "priority")
+
+
+def load_one(scene: Scene) -> dict[str, Any]:
+    """What an action would do to the job."""
+    action, found = _action(scene.path["action"]), find_job(scene)
+    row = found.row
+    update = versions.newest_updates(found.connection, [row]).get(row.job_id)
+    if not action.makes_sense(row, versions.update_json(update) if update else None):
+        raise Problem(409, "NOT_NOW", f"{action.word} makes no sense for job {row.job_id} now: it is {row.state}")
+    kept = [each.version for each in versions.versions(found.connection, row) if each.version != row.version]
+    return _form(action, [row]) | {
+        "ranges": task_columns(found.connection, row).ranges(),
+        "versions": kept,
+        "priority": row.priority,
+        "instances": scene.query.get("instances", ""),
+    }
+
+
+def load_many(scene: Scene) -> dict[str, Any]:
+    """What an action would do to the jobs that are chosen, or to all that the list has."""
+    action = _action(scene.query.get("do", ""))
+    if action.name not in FOR_MANY:
+        raise Problem(422, "INVALID_REQUEST", f"{action.word} is for one job at a time")
+    rows, more = _matching(scene) if scene.query.get("all") else (_chosen(scene), False)
+    sensible = [row for row in rows if action.makes_sense(row, None)]
+    left_out = len(rows) - len(sensible)
+    return _form(action, sensible) | {
+        "ranges": [],
+        "versions": [],
+        "priority": "",
+        "instances": "",
+        "left_out": left_out,
+        "more": more,
+    }
+
+
+def _form(action: JobAction, rows: list[JobRow]) -> dict[str, Any]:
+    job_ids = [row.job_id for row in rows]
+    return {
+        "action": action,
+        "rows": rows,
+        "named": rows[:NAMED_MAX],
+        "tasks": sum(row.tasks for row in rows),
+        "running": sum(row.running for row in rows),
+        "waiting": sum(row.queued + row.backoff for row in rows),
+        "command_id": uuid.uuid4().hex,
+        "commands": command_line(action.name, job_ids[:NAMED_MAX], "REASON", {}) if rows else [],
+        "left_out": 0,
+        "more": False,
+        "ranges": [],
+        "versions": [],
+        "priority": "",
+        "instances": "",
+        "many_max": MANY_MAX,
+    }
+
+
+def _action(name: str) -> JobAction:
+    if name not in BY_NAME:
+        raise Problem(404, Code.NOT_FOUND, f"there is no action {name[:40]!r}; there are {', '.join(BY_NAME)}")
+    return BY_NAME[name]
+
+
+def _chosen(scene: Scene) -> list[JobRow]:
+    job_ids = list(dict.fromkeys(scene.query.getlist("job")))[:MANY_MAX]
+    found = (entities.job_row(cell.connection, job_id) for job_id in job_ids for cell in scene.cells.values())
+    return [row for row in found if row is not None]
+
+
+def _matching(scene: Scene) -> tuple[list[JobRow], bool]:
+    """The first jobs of the list as its address has it, and whether there are more."""
+    wanted = asked(scene.query).filter(scene.now_ms)
+    rows: list[JobRow] = []
+    more = False
+    for cell in scene.cells.values():
+        page = cell.context.texts.page(cell.connection, wanted, MANY_MAX, None)
+        more |= page.more
+        rows += entities.job_rows(cell.connection, [each.number for each in page.rows])
+    return rows[:MANY_MAX], more or len(rows) > MANY_MAX
+
+
+async def change(sent: Sent) -> Shown | str:
+    """Gives the command of the form to its jobs."""
+    action, job_ids = _action(sent.field("do")), sent.form.get("job", [])[:MANY_MAX]
+    if not job_ids:
+        raise Problem(422, "INVALID_REQUEST", "no job was chosen")
+    outcomes = await carry_out(sent, action.name, job_ids)
+    fields = {name: sent.field(name) for name in FIELDS}
+    values = {
+        "action": action,
+        "reason_given": sent.field("reason"),
+        "outcomes": sorted(outcomes, key=lambda each: each.done),
+        "done": sum(each.done for each in outcomes),
+        "commands": command_line(action.name, job_ids[:NAMED_MAX], sent.field("reason"), fields),
+    }
+    return Shown("job_changed.html", values)
+
+
+PAGES = (
+    Page("/jobs/{job_id}/do/{action}", "job_change.html", load_one, "Jobs", for_writing=True),
+    Page("/change-jobs", "job_change.html", load_many, "Jobs", for_writing=True),
+)
+ACTIONS = (Action("/change-jobs", change, "Jobs"),)

@@ -1,0 +1,78 @@
+"""The tasks of a job as a table, and one of them with its runs and their output."""
+
+from typing import Any
+
+from events.codes import TaskState
+from projections.api.problems import not_found
+from projections.queries import tasks as task_queries
+from projections.queries.runs import task_runs
+from projections.queries.task_columns import task_columns
+from projections.ui.found_job import find_job, named
+from projections.ui.pages.job_actions import offered
+from projections.ui.scene import Page, Scene
+from projections.ui.words import lasts, ms_of
+
+SHOWN = 100
+STREAMS = ("stdout", "stderr")
+OF_INSTANCES = ("start", "restart", "stop")
+"""Actions that may be about one task."""
+
+
+def load_list(scene: Scene) -> dict[str, Any]:
+    """A page of the tasks, those of one state where the address names it."""
+    found = find_job(scene)
+    state, first = scene.query.get("state", "").upper(), scene.query.get("first", "")
+    states = [TaskState[state]] if state in TaskState.__members__ else []
+    page = task_queries.tasks_page(
+        found.connection, found.row, states, SHOWN, int(first) if first.isdecimal() and len(first) < 10 else 0
+    )
+    return named(scene, found) | {
+        "state_shown": state if states else "",
+        "ranges": task_columns(found.connection, found.row).ranges(),
+        "tasks": [_since(task, scene.now_ms) for task in page.items],
+        "next": page.next,
+    }
+
+
+def load_one(scene: Scene) -> dict[str, Any]:
+    """A task: its state, its runs, and where the output of one of them is."""
+    found = find_job(scene)
+    _, _, connection, row = found
+    text = scene.path["instance"]
+    instance = int(text) if text.isdecimal() and len(text) < 10 else -1
+    task = task_queries.task(connection, row, instance)
+    runs = task_runs(connection, row, instance) if instance >= 0 else []
+    if task is None and not runs:
+        raise not_found("task", f"{text[:40]} of job {row.job_id}")
+    wanted = scene.query.get("run", "")
+    known = [run["run"] for run in runs]
+    run = int(wanted) if wanted.isdecimal() and int(wanted) in known else next(iter(known), None)
+    stream = scene.query.get("stream", "")
+    stream = stream if stream in STREAMS else STREAMS[0]
+    return named(scene, found) | {
+        "instance": instance,
+        "last": row.instances - 1,
+        "task": _since(task, scene.now_ms) if task else None,
+        "runs": [_timed(each, scene.now_ms) for each in runs],
+        "run": run,
+        "stream": stream,
+        "streams": STREAMS,
+        "actions": [each for each in offered(row, None) if each.name in OF_INSTANCES],
+    }
+
+
+def _since(task: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    since = ms_of(task["since"])
+    return {**task, "lasts": lasts(now_ms - since) if since else ""}
+
+
+def _timed(run: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    started = ms_of(run["started_at"])
+    took = lasts((ms_of(run["ended_at"]) or now_ms) - started) if started else ""
+    return {**run, "took": took}
+
+
+PAGES = (
+    Page("/jobs/{job_id}/tasks", "job_tasks.html", load_list, "Jobs"),
+    Page("/jobs/{job_id}/tasks/{instance}", "job_task.html", load_one, "Jobs"),
+)

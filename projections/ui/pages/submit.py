@@ -1,0 +1,76 @@
+"""Submitting a job from a page: a job file as JSON, checked by the cell before it is written."""
+
+import uuid
+from typing import Any
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+
+from projections.api.context import Context
+from projections.api.jobs import submit_job
+from projections.api.problems import Problem
+from projections.queries import pool_tree
+from projections.ui.job_orders import WAIT_S
+from projections.ui.rendering import link
+from projections.ui.scene import Action, Contexts, Page, Scene, Sent, Shown
+
+EXAMPLE = """{
+  "job_id": "hello",
+  "pool": "/default",
+  "command": ["sh", "-c", "echo hello"],
+  "instances": 1,
+  "resources": {"cpu": 0.1, "memory": "64MiB"}
+}
+"""
+
+
+def load(scene: Scene) -> dict[str, Any]:
+    """An empty form, with an example to begin from."""
+    pools = (pool for each in scene.cells.values() for pool in pool_tree.pools_json(each.connection))
+    leaf = next((pool["path"] for pool in pools if pool["path"] != "/"), "/default")
+    return _form(EXAMPLE.replace("/default", leaf), uuid.uuid4().hex)
+
+
+def _form(text: str, command_id: str, **more: Any) -> dict[str, Any]:
+    return {"text": text, "command_id": command_id, "faults": [], "checked": None, "warnings": []} | more
+
+
+async def submit(sent: Sent) -> Shown | str:
+    """Checks the job, and submits it unless only the check was asked for. What the cell refuses is told by the fields
+    of the job, beside its text.
+    """
+    text, command_id = sent.field("spec"), sent.field("command_id")
+    try:
+        body = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        fault = [("", f"it is no JSON: {error}")]
+        return Shown("submit.html", _form(text, command_id, faults=fault), 422)
+    if isinstance(body, dict) and not body.get("job_id"):
+        body["job_id"] = f"job-{command_id[:12]}"
+    only_check = sent.field("do") == "check"
+    context = await run_in_threadpool(_cell_of, sent.contexts, body)
+    try:
+        response = await submit_job(context, body, WAIT_S, only_check)
+    except Problem as problem:
+        faults = list(problem.errors) or [("", f"{problem.code}: {problem.detail}")]
+        return Shown("submit.html", _form(text, command_id, faults=faults), problem.status)
+    told = orjson.loads(response.body)
+    if only_check:
+        values = _form(text, command_id, checked=told["job_id"], warnings=told.get("warnings", []))
+        return Shown("submit.html", values)
+    return link("", f"/jobs/{told['job_id']}")
+
+
+def _cell_of(contexts: Contexts, body: Any) -> Context:
+    """The cell of the pool that a job names; the first where none has it."""
+    pool = str(body.get("pool", "")) if isinstance(body, dict) else ""
+    for context in contexts.values() if pool else ():
+        with context.views.read() as connection:
+            found = next(iter(pool_tree.pools_json(connection, pool)), None)
+        if found is not None and found["cell"] in contexts:
+            return contexts[found["cell"]]
+    return next(iter(contexts.values()))
+
+
+PAGES = (Page("/submit", "submit.html", load, "Jobs", for_writing=True),)
+ACTIONS = (Action("/submit", submit, "Jobs"),)
