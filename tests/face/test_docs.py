@@ -15,6 +15,7 @@ from events.records.jobs import JobSubmitted
 from paceline.cli.main import cli as command
 from paceline.cli.reference import reference
 from paceline.job_files import read_jobs, read_pools
+from paceline.services.settings import ViewsPart
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -108,3 +109,9 @@ def test_standard_input_of_the_tour_is_a_job(monkeypatch):
     [text] = re.findall(r"<<'JOB'\n(.*?)JOB\n", (ROOT / "README.md").read_text(), re.S)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert [job.job_id for job in read_jobs(["-"])] == ["too-much"]
+
+
+def test_the_settings_of_views_are_those_of_the_page():
+    rows = re.findall(r"^\| `views\.(\w+)` \| ([\d,]+) \|", (ROOT / "docs" / "operations.md").read_text(), re.M)
+    shown = {name: float(default.replace(",", "")) for name, default in rows}
+    assert shown == ViewsPart().model_dump()
