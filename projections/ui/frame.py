@@ -55,6 +55,7 @@ class Frame:
         page at another moment, with other parts of its query.
         """
         at = request.query_params.get("at", "")
+        theme = request.query_params.get("theme")
         path = quote(request.url.path.removeprefix("/ui"))
         pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in OF_BROWSER]
         here = path + _query(pairs)
@@ -68,6 +69,7 @@ class Frame:
             "sign_in": sign_in_first(here if request.method == "GET" else "/"),
             "watch": here if section and not at and not self.read_only and request.method == "GET" else "",
             "here": there,
+            "theme": theme if theme in ("light", "dark") else "",
             "time": None,
         }
 

@@ -1,7 +1,10 @@
 // @ts-check
 /** The theme: that of the system, unless ?theme= or an earlier choice says another. Runs before anything is painted. */
 {
-  const chosen = new URLSearchParams(location.search).get("theme");
+  const url = new URL(location.href);
+  const chosen = url.searchParams.get("theme");
+  url.searchParams.delete("theme");
+  if (chosen) history.replaceState(null, "", url);
   try {
     if (chosen === "system") localStorage.removeItem("theme");
     else if (chosen === "light" || chosen === "dark") localStorage.setItem("theme", chosen);

@@ -23,18 +23,22 @@ const written = (ms) => {
 
 if (bar instanceof HTMLElement && slider instanceof HTMLInputElement) {
   const last = Number(slider.max);
-  const moment = () => {
-    const [from, to] = [Number(bar.dataset.from), Number(bar.dataset.to)];
-    return from + (slider.valueAsNumber / last) * (to - from);
-  };
+  const past = Boolean(bar.dataset.atMs);
+  const [from, to] = [Number(bar.dataset.from), Number(bar.dataset.to)];
+  // in the present its right end is now, whenever that is
+  const moment = () => (past ? to : Date.now()) - (1 - slider.valueAsNumber / last) * (to - from);
   const live = () => moment() >= Date.now();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let leaving;
   slider.addEventListener("input", () => {
+    clearTimeout(leaving);
     const text = live() ? "now" : written(moment());
     slider.setAttribute("aria-valuetext", text);
     if (shown) shown.textContent = text;
   });
-  slider.addEventListener("change", () => go(live() ? "" : iso(moment())));
-  if (!bar.dataset.atMs) bar.addEventListener("click", step);
+  // keys change it a minute each: it leads there when the last of them was pressed
+  slider.addEventListener("change", () => (leaving = setTimeout(() => (past || !live()) && go(live() ? "" : iso(moment())), 400)));
+  if (!past) bar.addEventListener("click", step);
   bar.addEventListener("click", mark);
 }
 
