@@ -12,6 +12,7 @@ from processors.entitlement.rows import DefinedRow, root_row
 from processors.entitlement.share_tree import ShareTree
 from processors.state.record_rows import row_of
 from projections.queries.pages import Json, rows_of
+from projections.queries.pool_levels import levels, pools_named, standings
 from projections.queries.pool_tree import ROOT, capacity_of, cell_json, pool_rows, pools_json, spec_of
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amount
@@ -50,14 +51,25 @@ def _of_cell(whole: Json) -> tuple[dict[str, list[str]], str]:
 
 def _lines(connection: Connection, cell: int, path: str, kinds: Kinds) -> tuple[dict[str, list[str]], str]:
     capacity = capacity_of(connection).amounts
-    rows = {row.path: row for row in pool_rows(connection) if spec_of(row).cell == cell}
-    turns = {row.pool: row for row in rows_of(connection, TurnRow, select(tables.turns)) if row.pool in rows}
+    anybody = rows_of(connection, TurnRow, select(tables.turns))
+    found = pool_rows(connection) if anybody else _along(connection, path)
+    rows = {row.path: row for row in found if spec_of(row).cell == cell}
+    turns = {row.pool: row for row in anybody if row.pool in rows}
     alone = _without_turns(rows, kinds, capacity) if turns else {}
     pools = {each: _shared(row, turns, alone) for each, row in rows.items()}
     try:
         return explain(path, pools, capacity, lambda name, value: amount(name, value, kinds)), ""
     except Unfair:
         return {}, STALE
+
+
+def _along(connection: Connection, path: str) -> list[PoolRow]:
+    """The pools right below those on the way to one. What is below them again says nothing that isn't in their rows,
+    unless somebody has a turn.
+    """
+    below = standings(connection).below
+    paths = [each for parent in (ROOT, *levels(path)[:-1]) for each in below.get(parent, ())]
+    return list(pools_named(connection, paths).values())
 
 
 def _without_turns(rows: Mapping[str, PoolRow], kinds: Kinds, capacity: Amounts) -> dict[str, Amounts]:

@@ -1,7 +1,7 @@
 """The tree of pools by level: as much of it as is shown, however many pools there are."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -79,28 +79,40 @@ def pools_named(connection: Connection, paths: Sequence[str]) -> dict[str, PoolR
     return found
 
 
-def waits(connection: Connection) -> dict[str, Waits]:
-    """By pool what waits in it and below it; the root for all. Pools without jobs are left out."""
+def waits(connection: Connection, paths: Iterable[str]) -> dict[str, Waits]:
+    """What waits in each of some pools and below it; the root, for all, is always among them. Pools without jobs are
+    left out.
+    """
     holds, waiting, jobs, use = tables.holds.c, tables.waiting.c, tables.jobs.c, tables.pool_use.c
-    own: dict[str, Waits] = {}
+    counted, out = _Counted({ROOT, *paths}), dict[str, Waits]()
 
-    def of(path: str) -> Waits:
-        return own.setdefault(path, Waits(Counter(), Counter()))
+    def sums(path: str) -> Iterator[Waits]:
+        return (out.setdefault(level, Waits(Counter(), Counter())) for level in counted.by(path))
 
     held = select(holds.pool, holds.code, func.sum(holds.tasks)).where(holds.tasks > 0)
     for path, code, tasks in connection.execute(held.group_by(holds.pool, holds.code)):
-        of(path).codes[code] += tasks
+        for each in sums(path):
+            each.codes[code] += tasks
     placing = select(jobs.pool, waiting.standing, func.sum(waiting.tasks)).where(waiting.standing < 0)
     placing = placing.select_from(tables.waiting.join(tables.jobs, waiting.job_id == jobs.job_id))
     for path, standing, tasks in connection.execute(placing.group_by(jobs.pool, waiting.standing)):
-        of(path).placing[PLACING[standing]] += tasks
+        for each in sums(path):
+            each.placing[PLACING[standing]] += tasks
     for path, open_jobs in connection.execute(select(use.path, use.open_jobs).where(use.open_jobs > 0)):
-        of(path).jobs += open_jobs
-    out: dict[str, Waits] = {}
-    for path, mine in own.items():
-        for level in (ROOT, *levels(path)):
-            sums = out.setdefault(level, Waits(Counter(), Counter()))
-            sums.codes.update(mine.codes)
-            sums.placing.update(mine.placing)
-            sums.jobs += mine.jobs
+        for each in sums(path):
+            each.jobs += open_jobs
     return out
+
+
+class _Counted:
+    """Which of some pools a pool counts for: itself and those above it."""
+
+    def __init__(self, paths: set[str]) -> None:
+        self._paths = paths
+        self._known: dict[str, list[str]] = {ROOT: [ROOT]}
+
+    def by(self, path: str) -> list[str]:
+        if path not in self._known:
+            up = self.by(above(path))
+            self._known[path] = [*up, path] if path in self._paths else up
+        return self._known[path]

@@ -114,9 +114,11 @@ def cell_json(connection: Connection, cell: int) -> Json:
 def _warnings(connection: Connection, cell: int, capacity: Capacity, kinds: Kinds) -> Iterable[str]:
     """That pools of the first level reserve more than the cell has."""
     reserved: Amounts = {}
-    for row in pool_rows(connection):
+    pools = tables.pools
+    first = select(pools).where(pools.c.path != ROOT, pools.c.path.not_like("/%/%"))
+    for row in rows_of(connection, PoolRow, first):
         spec = spec_of(row)
-        if row.path.count("/") == 1 and spec.cell == cell:
+        if spec.cell == cell:
             for name, most in spec.reservation.items():
                 reserved[name] = reserved.get(name, 0) + most
     have = {name: capacity.amounts.get(name, 0) for name in reserved}

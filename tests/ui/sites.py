@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from projections.api.app import create_app
 from projections.ui.app import add_ui
 from projections.views.projector import Projector
 from tests.projections.conftest import LISTEN, TOKEN
+from tests.simulate.play import play
 
 
 class Rows(HTMLParser):
@@ -76,6 +78,42 @@ class Site:
         answer = self.client.get(path, headers={"Authorization": f"Bearer {TOKEN}"})
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+
+BUSY = """
+name: busy
+seed: {seed}
+end: 3m
+hosts:
+  - {{name: a, count: 6, resources: {{cpu: 16, memory: 64GiB}}, attributes: {{rack: r1}}}}
+  - {{name: g, count: 2, resources: {{cpu: 32, memory: 256GiB, gpu: 4}}, attributes: {{rack: r2}}}}
+pools:
+  - {{path: /maps, reservation: {{cpu: 40}}}}
+  - {{path: /maps/tiles, limit: {{cpu: 30}}, reservation: {{cpu: 10, memory: 100MiB}}, share: 3}}
+  - {{path: /maps/routes, share: 2}}
+  - {{path: /search, reservation: {{cpu: 60}}}}
+  - {{path: /search/index, reservation: {{cpu: 50}}, preemption_delay: 5s}}
+  - {{path: /batch}}
+jobs:
+  - {{job_id: logs, pool: /batch, instances: 150, resources: {{cpu: 1, memory: 1000MiB}},
+     sim: {{draw: {{uniform: [1m, 9m]}}}}}}
+  - {{job_id: tiles, at: 20s, pool: /maps/tiles, instances: 40, resources: {{cpu: 1.5, memory: 1GiB}},
+     sim: {{duration: 9m}}}}
+  - {{job_id: patch, at: 22s, pool: /maps/tiles, instances: 4, priority: 9, resources: {{cpu: 2}},
+     sim: {{duration: 9m}}}}
+  - {{job_id: index, at: 40s, pool: /search/index, instances: 60, resources: {{cpu: 1}}, sim: {{duration: 9m}}}}
+  - {{job_id: train, at: 50s, pool: /maps/routes, instances: 3, resources: {{cpu: 4, gpu: 2}}, sim: {{duration: 9m}}}}
+  - {{job_id: giant, at: 50s, pool: /maps/routes, instances: 2, resources: {{cpu: 64}}, sim: {{duration: 9m}}}}
+events:
+  - {{at: 2m, pool: {{path: /maps/tiles, limit: {{cpu: 20}}, reservation: {{cpu: 10}}, share: 3}}}}
+"""
+"""Pools that have too little and too much, tasks that wait for several reasons, preemptions, a change."""
+
+
+@lru_cache(4)
+def busy_log(seed: int) -> Log:
+    """The log of a cell that was played until all of that was so."""
+    return play(BUSY.format(seed=seed)).run.cell.log
 
 
 @contextmanager

@@ -20,8 +20,7 @@ from projections.queries.host_map import NONE, STATES, STEPS
 from projections.ui.app import add_ui
 from tests.projections.cell import Cell, ended
 from tests.projections.conftest import LISTEN, TOKEN, Api
-from tests.simulate.sharing import play_drawn
-from tests.ui.sites import Rows, Site, site
+from tests.ui.sites import Rows, Site, busy_log, site
 
 HOSTILE = "\"'><script>hostile=1</script>\u202e\x07{{7*7}}"
 
@@ -74,7 +73,7 @@ def share_of(host: dict, name: str) -> int:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_columns_of_the_map_are_a_fold_over_the_hosts(tmp_path: Path, seed: int) -> None:
-    log = play_drawn(seed).log if seed == 3 else drawn(seed).log
+    log = busy_log(1) if seed == 3 else drawn(seed).log
     with site(log, tmp_path) as shown:
         hosts = all_hosts(shown)
         told = shown.client.get("/ui/data/hosts?by=rack").json()

@@ -22,13 +22,16 @@ from projections.ui.amounts import titled
 from projections.ui.kept import kept
 from projections.ui.pages.pools import LEVEL_MAX, resources_shown, rows_of_level
 from projections.ui.pool_bars import bars, shared, verdict
+from projections.ui.pool_plots import changes, plots
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
+from projections.ui.rendering import link
 from projections.ui.scene import Page, Scene
 from projections.ui.words import lasts
 from projections.views.rows import PoolRow
 
 QUEUE = 20
 QUEUE_MAX = 1000
+PLOTS = 2
 CLASSES = {
     "preemptible": "preemptible",
     "controllers": "preemptible controllers",
@@ -44,9 +47,13 @@ def load(scene: Scene) -> dict[str, Any]:
     connection, kinds, pool = of.connection, kinds_of(of.connection), shared(row)
     capacity = capacity_of(connection).amounts
     names = [name for name in kinds.names if capacity.get(name) or _named_in(row, name)]
-    waiting = waits(connection).get(path)
-    size, hours = _size(scene), hours_of(scene.query.get("hours", ""))
+    waiting = waits(connection, [path]).get(path)
+    size, hours, units = _size(scene), hours_of(scene.query.get("hours", "")), kinds.units
+    drawn = bars(pool, names, {}, kinds)
     units = kinds.units
+    begin_ms = scene.now_ms - hours * HOUR_MS
+    changed = changes(connection, path, begin_ms, scene.now_ms)
+    shown = [name for name in kinds.names if drawn.get(name)][:PLOTS]
     entitled = entitlement_json(connection, of.context.cell, path)
     [body] = pools_in_full(connection, path)
     return {
@@ -54,7 +61,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "cell": of.context.cell,
         "above": [each for each in levels(path) if each != path],
         "verdict": verdict(row, pool, waiting, scene.now_ms),
-        "bars": [(titled(name, units[name]), each) for name, each in bars(pool, names, {}, kinds).items() if each],
+        "bars": [(titled(name, units[name]), each) for name, each in drawn.items() if each],
         "body": body,
         "row": row,
         "waits": waiting,
@@ -62,7 +69,16 @@ def load(scene: Scene) -> dict[str, Any]:
         "note": entitled["note"],
         "queue": _queue(connection, path, size, scene.now_ms),
         "more": size * 5 if size < QUEUE_MAX else None,
-        "flows": matrix(flows(connection, scene.now_ms - hours * HOUR_MS, path)),
+        "plots": plots(
+            connection,
+            path,
+            (begin_ms, scene.now_ms),
+            [(name, units[name]) for name in shown],
+            [each.at_ms for each in changed],
+        ),
+        "plotted": [(name, titled(name, units[name])) for name in shown],
+        "changes": [(each, link(f"{of.context.cell}/{each.position}", f"/pools{path}")) for each in changed],
+        "flows": matrix(flows(connection, begin_ms, path)),
         "hours": hours,
         "choices": HOURS,
         "spec": _document(path, pool.spec, kinds),

@@ -55,7 +55,6 @@ def _tree(scene: Scene, cell: int, of: OpenCell, scale: str) -> dict[str, Any]:
     connection = of.connection
     kinds, whole, standing = kinds_of(connection), capacity_of(connection), standings(connection)
     names = resources_shown(connection, kinds, scene.query.get("resource", ""))
-    shown = _Shown(kinds, names, whole.amounts if scale == "cell" else {}, standing, waits(connection), scene.now_ms)
     first = list(standing.below.get(ROOT, ()))
     roots = [path for path, row in pools_named(connection, first).items() if spec_of(row).cell == cell]
     roots.sort()
@@ -65,6 +64,8 @@ def _tree(scene: Scene, cell: int, of: OpenCell, scale: str) -> dict[str, Any]:
     roots = [path for path in roots if path > after]
     paths = list(_visible(standing, roots[:LEVEL_MAX], opened))
     rows = pools_named(connection, paths[:ROWS_MAX])
+    scaled = whole.amounts if scale == "cell" else {}
+    shown = _Shown(kinds, names, scaled, standing, waits(connection, rows), scene.now_ms)
     info = cell_json(connection, cell)
     units = kinds.units
     return {
@@ -160,8 +161,8 @@ def rows_of_level(
     connection: Connection, kinds: Kinds, paths: list[str], names: list[str], now_ms: int
 ) -> list[dict[str, Any]]:
     """Rows of pools that stand beside one another."""
-    shown = _Shown(kinds, names, {}, standings(connection), waits(connection), now_ms)
     rows = pools_named(connection, paths)
+    shown = _Shown(kinds, names, {}, standings(connection), waits(connection, rows), now_ms)
     return [pool_row(shown, rows[path], 1, set()) for path in paths if path in rows]
 
 

@@ -1,0 +1,56 @@
+"""A pool over time: what it was entitled to, had and wanted, and when it was changed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from events.resources import Unit
+from projections.queries.marks import Mark, marks
+from projections.queries.pool_series import pool_series
+from projections.queries.series_steps import Values
+from projections.ui.amounts import GIB
+
+CHANGE = "policy"
+LINES: tuple[tuple[str, str, dict[str, bool]], ...] = (
+    ("allocation", "running", {}),
+    ("demand", "waiting", {"line": True, "dash": True}),
+    ("entitlement", "ink", {"line": True}),
+)
+"""Series of a plot: their colours, and how they are drawn; what isn't a line is an area."""
+
+
+def plots(
+    connection: Connection,
+    path: str,
+    between_ms: tuple[int, int],
+    kinds: Sequence[tuple[str, Unit]],
+    at_ms: Sequence[int],
+) -> dict[str, Any]:
+    """A plot for each resource, see `plots.js`; `at_ms`: when to put marks."""
+    found = pool_series(connection, [path], *between_ms)
+    pool = found.pools.get(path)
+    times = [each // 1000 for each in found.times] if pool else []
+    unknown: Values = [None] * len(times)
+
+    def series(name: str, unit: Unit) -> list[dict[str, Any]]:
+        values = {field: getattr(pool, field).get(name, unknown) for field, _, _ in LINES} if pool else {}
+        return [
+            {"name": field, "colour": colour, "values": _scaled(values[field], unit), **more}
+            for field, colour, more in LINES
+            if field in values
+        ]
+
+    marks_s = [each // 1000 for each in at_ms]
+    return {name: {"times": times, "marks": marks_s, "series": series(name, unit)} for name, unit in kinds}
+
+
+def _scaled(values: Sequence[int | None], unit: Unit) -> list[float | None]:
+    factor = GIB if unit is Unit.MIB else 1000
+    return [None if each is None else round(each / factor, 3) for each in values]
+
+
+def changes(connection: Connection, path: str, begin_ms: int, end_ms: int) -> list[Mark]:
+    """When a pool was changed, the newest first."""
+    found = marks(connection, begin_ms, end_ms)
+    return [each for each in reversed(found) if each.shape == CHANGE and ("pool", path) in each.links]
