@@ -17,14 +17,11 @@ TIMEOUT_MS = 20_000
 WIDE = {"width": 1600, "height": 1000}
 
 DRAWN = """() => {
-  const small = document.createElement("canvas");
-  small.width = small.height = 16;
-  const draw = small.getContext("2d", { willReadFrequently: true });
   const drawn = (canvas) => {
     if (!canvas.checkVisibility()) return true;
     if (!canvas.width || !canvas.height) return false;
-    draw.drawImage(canvas, 0, 0, 16, 16);
-    return draw.getImageData(0, 0, 16, 16).data.some((value) => value);
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return new Uint32Array(data.buffer).some((pixel) => pixel);
   };
   return document.readyState === "complete"
     && [...document.querySelectorAll(".plot .canvas")].every((box) => box.querySelector("canvas"))

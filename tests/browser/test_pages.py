@@ -15,7 +15,8 @@ PATHS = [page.path for page in PAGES if not page.for_writing]
 NARROW = {"width": 400, "height": 800}
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 FOCUSABLE = (
-    "a[href], button:not([disabled]), input:not([disabled]):not([type=hidden]), select, textarea, summary, "
+    "a[href]:not([tabindex='-1']), button:not([disabled]), "
+    "input:not([disabled]):not([type=hidden]), select, textarea, summary, "
     "[tabindex='0']"
 )
 
