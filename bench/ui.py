@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 from httpx2 import Client
 
-from bench import Options, Result, percentile
+from bench import Options, Result, _why, percentile
 from bench._large_cell import Job, Size, host
 from paceline.client import cell_file
 from projections.ui.contents import PAGES
@@ -31,6 +31,7 @@ TARGETS = {
     "hosts_map_load_ms": 1500.0,
     "assets_kib": 150.0,
     "watchers_cpu_percent": 30.0,
+    "why_ms": 1000.0,
 }
 DRAWN = {"hosts": "hosts_map"}
 """What is measured of a page in the browser, where it has another name."""
@@ -61,6 +62,8 @@ def run(log: str, options: Options) -> Result:
     if not options.jobs:
         result = measured(options.folder / "cell", Size(), Effort())
         figures, references = delays(options.folder, PAIRS)
+        causes, beside = _why.run(options.folder / "why")
+        figures, references = {**figures, **causes}, {**references, **beside}
         return Result({**result.figures, **figures}, {**result.references, **references}, TARGETS)
     jobs = options.jobs
     return measured(options.folder / "cell", Size(jobs, 10 * jobs, jobs // 2, jobs // 50), Effort(20, 1, 20, 3.0))

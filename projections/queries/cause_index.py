@@ -1,7 +1,7 @@
 """The index of causes in the views of a cell, beside its log (`causes.Index`)."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from sqlalchemy import Connection
@@ -12,13 +12,14 @@ from events.log.port import Log, LogGap
 from events.records.base import Event
 from events.records.parts import Cause
 from events.records.rounds import RoundCommitted
+from events.resources import LONG_MAX
 from events.topics import BY_NAME, RANK
 from projections.queries.cause_ties import FACT, Location, Window
 from projections.queries.causes import RoundPlace
 
 _MENTIONS = (
-    "SELECT offset, place FROM mentions WHERE job_id = ? AND event = ? AND first <= ? AND last >= ? AND first_run <= ? "
-    "AND last_run >= ? ORDER BY offset DESC, place DESC"
+    "SELECT offset, place FROM mentions WHERE job_id = ? AND event = ? AND offset < ? AND first <= ? AND last >= ? "
+    "AND first_run <= ? AND last_run >= ? ORDER BY offset DESC, place DESC"
 )
 _ROUND = "SELECT position, ends FROM rounds WHERE machine = ? AND number = ?"
 
@@ -69,18 +70,21 @@ class ViewIndex:
         assert isinstance(round_, RoundCommitted)
         return Cause(machine=round_.machine, round=round_.round, index=index)
 
-    def mentions(self, job_id: str, kinds: Sequence[type[Event]], window: Window) -> Iterator[Location]:
+    def mentions(
+        self, job_id: str, kinds: Sequence[type[Event]], window: Window, ends: Mapping[str, int] | None = None
+    ) -> Iterator[Location]:
         """See `Index`."""
         topics: dict[str, list[str]] = {}
         for kind in kinds:
             topics.setdefault(kind.topic, []).append(kind.__name__)
         for topic in sorted(topics, key=RANK.__getitem__, reverse=True):
-            found = [self._of_kind(job_id, name, window) for name in topics[topic]]
+            end = LONG_MAX if ends is None else ends.get(topic, 0)
+            found = [self._of_kind(job_id, name, end, window) for name in topics[topic]]
             for offset, place in heapq.merge(*found, reverse=True):
                 yield topic, offset, place if BY_NAME[topic].machine else FACT
 
-    def _of_kind(self, job_id: str, name: str, window: Window) -> Iterator[tuple[int, int]]:
-        values = (job_id, name, window.last, window.first, window.last_run, window.first_run)
+    def _of_kind(self, job_id: str, name: str, end: int, window: Window) -> Iterator[tuple[int, int]]:
+        values = (job_id, name, end, window.last, window.first, window.last_run, window.first_run)
         with self._connection.exec_driver_sql(_MENTIONS, values) as rows:
             yield from map(tuple, rows)
 

@@ -4,7 +4,7 @@ the fact that it answers (`jobs_offset`), or a run, a gang or a job that its cau
 The rules need an index of which records name a job, and read only the records that they look at.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple, Protocol
 
@@ -47,9 +47,12 @@ class Index(Protocol):
         """The position of a record that is there, as decisions carry it."""
         ...
 
-    def mentions(self, job_id: str, kinds: Sequence[type[Event]], window: Window) -> Iterator[Location]:
+    def mentions(
+        self, job_id: str, kinds: Sequence[type[Event]], window: Window, ends: Mapping[str, int] | None = None
+    ) -> Iterator[Location]:
         """The records of some kinds that name a job, and may name one of these runs: the last of each topic first,
-        and topics in the reverse of `MACHINES`: an answer comes before what it answers.
+        and topics in the reverse of `MACHINES`: an answer comes before what it answers. `ends`: only those before
+        these offsets, of other topics none.
         """
         ...
 
@@ -142,7 +145,11 @@ class Causes:
 
     def _tied(self, place: Cause, tie: Tie, run: Run) -> Link | None:
         """The last record before a decision by which it is tied to its cause for a run."""
-        for location in self._index.mentions(run[0], tie.kinds, tie.window(self, run)):
+        window, round_ = tie.window(self, run), self._index.round(place.machine, place.round)
+        if round_ is None or window.last < window.first or window.last_run < 1:
+            return None
+        ends = {**round_.ends, rounds_of(place.machine): round_.offset + 1}
+        for location in self._index.mentions(run[0], tie.kinds, window, ends):
             if self._is_before(location, place) and tie.match(self, location, run):
                 return Link(place, self._index.cause_at(location), "run" if tie.same_run else "entity", run)
         return None

@@ -1,6 +1,6 @@
 """An index of causes that reads a whole log and remembers all of it: the truth about the index in the views."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from events.acceptance import Chain
 from events.codec import decode
@@ -51,8 +51,10 @@ class WholeLog:
     def cause_at(self, location: Location) -> Cause:
         return self._causes[location]
 
-    def mentions(self, job_id: str, kinds: Sequence[type[Event]], window: Window) -> Iterator[Location]:
-        """All of these kinds: whether one names a run of the window is left to who asks."""
+    def mentions(
+        self, job_id: str, kinds: Sequence[type[Event]], window: Window, ends: Mapping[str, int] | None = None
+    ) -> Iterator[Location]:
+        """All of these kinds: whether one names a run of the window and stands before the ends is left to who asks."""
         found = [each for each in self._by_job.get(job_id, ()) if isinstance(self._events[each], tuple(kinds))]
         yield from sorted(found, key=lambda each: (RANK[each[0]], *each[1:]), reverse=True)
 
