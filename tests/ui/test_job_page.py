@@ -16,9 +16,11 @@ from events.records.jobs import JobStopRequested, JobUpdateRequested
 from events.records.lifecycle import InstancesTaken, JobRejected, UpdateProgressed, UpdateStarted
 from events.records.parts import Cause, UpdatePolicy
 from projections.api.cell_router import create_cells_app
+from projections.api.jobs import JOB_STATES
 from projections.queries.task_columns import TaskColumns
 from projections.ui.app import add_ui
 from projections.ui.pages import job, job_tasks
+from projections.ui.rendering import environment
 from tests.projections.cell import ended, held
 from tests.projections.cell import job as job_of
 from tests.projections.conftest import LISTEN, TOKEN, Api
@@ -195,6 +197,8 @@ def test_versions_differ_as_the_command_says(ui):
     assert "2 of 5 updated, 2 at a time. larger" in update
     assert "0-1 2 of 2 0" in update
     assert "/resources/cpu - 1 + 2" in text_of(ui.page("/jobs/web/versions"), "main")
+    assert "0 Ordered" in text_of(ui.page("/jobs/web/tasks"), "task-0")
+    assert "done" in text_of(ui.page("/jobs/web/tasks"), "task-0")
     assert '"cpu": 2' in unescape(ui.page("/jobs/web/spec"))
 
 
@@ -207,3 +211,16 @@ def test_all_that_users_name_is_text_and_nothing_else(ui):
         assert "<script>alert" not in html
         assert "\u202e" not in html
         assert "\x07" not in html
+
+
+def test_every_state_has_a_shape():
+    source = (
+        'import state with context %}{% for name in names %}{{ state(name) }}{% endfor %}{% include "shapes.html" %}'
+    )
+    names = [*JOB_STATES, *list(TaskState.__members__)[1:]]
+    template = environment().from_string('{% from "macros.html" ' + source)
+    html = template.render(names=names, off="", session=None, link=None)
+    drawn = set(re.findall(r'<symbol id="([^"]+)"', html))
+    used = re.findall(r'href="#(sh-[^"]+)"', html)
+    assert len(used) >= len(names)
+    assert set(used) <= drawn

@@ -12,9 +12,9 @@ from projections.queries.job_runs import runs_by_host
 from projections.queries.story_jobs import line_of
 from projections.queries.task_columns import task_columns
 from projections.ui.found_job import FoundJob, find_job, named
+from projections.ui.job_actions import offered
 from projections.ui.job_gantt import drawn
 from projections.ui.job_update import update_shown
-from projections.ui.pages.job_actions import offered
 from projections.ui.scene import Data, Page, Scene
 from projections.ui.words import lasts, ms_of
 
@@ -48,7 +48,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "open": row.state not in (*ENDED_JOBS, "REJECTED"),
         "waiting": row.queued + row.backoff,
         "reasons": [_reason(each, scene.now_ms) for each in explained["reasons"]],
-        "actions": offered(row, job["update"]),
+        "actions": offered(row, job["update"] or {}),
         "ranges": columns.ranges(),
         "grid": {"position": job["position"], "instances": len(columns.state)},
         "story": story(scene, found, STORY_SHOWN, None)["story"],

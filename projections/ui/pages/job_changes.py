@@ -8,8 +8,8 @@ from projections.api.problems import Problem
 from projections.queries import entities, versions
 from projections.queries.task_columns import task_columns
 from projections.ui.found_job import find_job
+from projections.ui.job_actions import BY_NAME, JobAction
 from projections.ui.job_orders import carry_out, command_line
-from projections.ui.pages.job_actions import BY_NAME, JobAction
 from projections.ui.pages.job_filters import asked
 from projections.ui.scene import Action, Page, Scene, Sent, Shown
 from projections.views.rows import JobRow
@@ -27,7 +27,7 @@ def load_one(scene: Scene) -> dict[str, Any]:
     action, found = _action(scene.path["action"]), find_job(scene)
     row = found.row
     update = versions.newest_updates(found.connection, [row]).get(row.job_id)
-    if not action.makes_sense(row, versions.update_json(update) if update else None):
+    if not action.makes_sense(row, versions.update_json(update) if update else {}):
         raise Problem(409, "NOT_NOW", f"{action.word} makes no sense for job {row.job_id} now: it is {row.state}")
     kept = [each.version for each in versions.versions(found.connection, row) if each.version != row.version]
     return _form(action, [row]) | {
@@ -44,7 +44,7 @@ def load_many(scene: Scene) -> dict[str, Any]:
     if action.name not in FOR_MANY:
         raise Problem(422, "INVALID_REQUEST", f"{action.word} is for one job at a time")
     rows, more = _matching(scene) if scene.query.get("all") else (_chosen(scene), False)
-    sensible = [row for row in rows if action.makes_sense(row, None)]
+    sensible = [row for row in rows if action.makes_sense(row, {})]
     left_out = len(rows) - len(sensible)
     return _form(action, sensible) | {
         "ranges": [],

@@ -8,7 +8,7 @@ from projections.queries import tasks as task_queries
 from projections.queries.runs import task_runs
 from projections.queries.task_columns import task_columns
 from projections.ui.found_job import find_job, named
-from projections.ui.pages.job_actions import offered
+from projections.ui.job_actions import offered
 from projections.ui.scene import Page, Scene
 from projections.ui.words import lasts, ms_of
 
@@ -31,6 +31,7 @@ def load_list(scene: Scene) -> dict[str, Any]:
         "ranges": task_columns(found.connection, found.row).ranges(),
         "tasks": [_since(task, scene.now_ms) for task in page.items],
         "next": page.next,
+        "updates": found.row.update > 0,
     }
 
 
@@ -57,7 +58,7 @@ def load_one(scene: Scene) -> dict[str, Any]:
         "run": run,
         "stream": stream,
         "streams": STREAMS,
-        "actions": [each for each in offered(row, None) if each.name in OF_INSTANCES],
+        "actions": [each for each in offered(row, {}) if each.name in OF_INSTANCES],
     }
 
 

@@ -21,7 +21,7 @@ function start(form) {
   }
   form.addEventListener("change", count);
   form.addEventListener("reset", () => setTimeout(count));
-  form.addEventListener("paceline:swap", count);
+  form.addEventListener("paceline:swap", count, true);
   addEventListener("pageshow", count);
   count();
 }

@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 from events.codes import ENDED_JOBS
 from projections.views.rows import JobRow
 
-Update = Mapping[str, Any] | None
+Update = Mapping[str, Any]
+"""The newest update of a job; empty: there was none."""
 
 
 class JobAction(NamedTuple):
-    """A button: its name in addresses and the word on it; when it makes sense; `command`: of the command line."""
+    """A button: its name in addresses, which is also that of the command, the word on it, when it makes sense, and what
+    it does.
+    """
 
     name: str
     word: str
@@ -30,15 +33,15 @@ def _going(row: JobRow) -> bool:
 
 
 def _rolls(update: Update) -> bool:
-    return update is not None and not update["ended_at"]
+    return bool(update) and not update["ended_at"]
 
 
 JOB_ACTIONS = (
-    JobAction("pause", "Pause update", lambda row, update: _rolls(update) and not (update or {})["paused"],
+    JobAction("pause", "Pause update", lambda row, update: _rolls(update) and not update["paused"],
               "What is being updated goes on, nothing more is begun."),
-    JobAction("resume", "Resume update", lambda row, update: _rolls(update) and bool((update or {})["paused"]),
+    JobAction("resume", "Resume update", lambda row, update: _rolls(update) and update["paused"],
               "The update goes on."),
-    JobAction("promote", "Promote", lambda row, update: _rolls(update) and (update or {})["state"] == "CANARY",
+    JobAction("promote", "Promote", lambda row, update: _rolls(update) and update["state"] == "CANARY",
               "The update goes on from its canary to all instances."),
     JobAction("abort", "Abort update", lambda row, update: _rolls(update),
               "What is updated stays so, the rest stays as it is.", danger=True),

@@ -1,0 +1,63 @@
+"""Jobs in a browser: one is stopped by who looks at it, tasks are walked through by keyboard, output is live."""
+
+from playwright.sync_api import expect
+
+from paceline.client import cell_file
+from tests.browser.browser import Visitor
+from tests.browser.cells import Shown
+
+
+def test_a_job_is_stopped_from_its_page_and_seen_stopping(visitor: Visitor, real: Shown) -> None:
+    with real.client() as client:
+        job = {"job_id": "by-hand", "pool": "/search", "command": ["sleep", "600"], "resources": {"cpu": "10m"}}
+        client.submit_job(job, wait=30.0)
+    somebody = visitor.somebody()
+    page = somebody.new_page()
+    page.goto(real.url("/jobs/by-hand"))
+    page.get_by_text("Running", exact=True).first.wait_for()
+    page.get_by_role("link", name="Stop…").click()
+    page.get_by_label("Token").fill(cell_file.token(real.data) or "")
+    page.keyboard.press("Enter")
+    watching = somebody.new_page()
+    watching.goto(real.url("/jobs/by-hand"))
+    page.get_by_label("Reason").fill("no longer needed")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("1 of 1 done").wait_for()
+    watching.locator("#live_head").get_by_text("Killed", exact=True).wait_for()
+    expect(watching.locator("#live_story")).to_contain_text("no longer needed")
+
+
+def test_tasks_are_walked_through_by_arrows_and_opened_by_enter(visitor: Visitor, real: Shown) -> None:
+    page = visitor.open(real.url("/jobs/web"))
+    tip = page.locator("[data-tip]")
+    expect(tip).to_contain_text("task 0")
+    page.locator("#grid canvas").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")  # the last one has no neighbour
+    expect(tip).to_contain_text("task 2")
+    expect(tip).to_contain_text("Running")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs/web/tasks/2")
+    expect(page.locator("h1")).to_contain_text("Task 2")
+
+
+def test_the_output_of_a_run_grows_while_it_is_looked_at(visitor: Visitor, real: Shown) -> None:
+    page = visitor.open(real.url("/jobs/web/tasks/1"))
+    output = page.locator("[data-output]")
+    expect(output).to_contain_text("a line")
+    lines = output.inner_text().count("\n")
+    page.wait_for_function(
+        "lines => document.querySelector('[data-output]').innerText.split('\\n').length > lines + 3", arg=lines
+    )
+
+
+def test_chosen_jobs_are_counted_and_changed_together(visitor: Visitor, real: Shown) -> None:
+    page = visitor.open(real.url("/jobs") + "?pool=/maps")
+    bar = page.locator("#bulk")
+    expect(bar).to_be_hidden()
+    page.get_by_label("Choose done").check()
+    page.get_by_label("Choose failed").check()
+    expect(bar).to_contain_text("2 jobs, 5 tasks chosen")
+    page.get_by_role("button", name="Clear").click()
+    expect(bar).to_be_hidden()
