@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import orjson
 
 from events.codes import ENDED_JOBS
@@ -10,13 +11,14 @@ from projections.queries import entities, versions
 from projections.queries.explanation_bars import measures
 from projections.queries.job_runs import runs_by_host
 from projections.queries.story_jobs import line_of
-from projections.queries.task_columns import task_columns
+from projections.queries.task_columns import TaskColumns, task_columns
 from projections.ui.found_job import FoundJob, find_job, named
 from projections.ui.job_actions import offered
 from projections.ui.job_gantt import drawn
 from projections.ui.job_update import update_shown
 from projections.ui.scene import Data, Page, Scene
 from projections.ui.words import lasts, ms_of
+from projections.views.rows import JobRow
 
 STORY_SHOWN, STORY_PAGE = 25, 100
 HOSTS_SHOWN = 9
@@ -41,7 +43,8 @@ def load(scene: Scene) -> dict[str, Any]:
     [job] = entities.jobs_json(connection, [row])
     explained = entities.explanation(connection, row)
     spec = versions.present_spec(connection, row, overrides=False)
-    columns, output_of = task_columns(connection, row), _output_of(found)
+    columns = task_columns(connection, row)
+    output_of = _output_of(row, columns)
     return named(scene, found) | {
         "job": job,
         "per_task": _per_task(spec),
@@ -164,12 +167,14 @@ def _told(event: Mapping[str, Any]) -> dict[str, Any]:
     return {**event, "line": line_of(name, detail), "shape": shape, "cause": cause if ":" in cause else ""}
 
 
-def _output_of(found: FoundJob) -> int | None:
-    """The task whose output is looked at first: the one that failed last, or the first one; None: none had a run."""
-    row = found.row
-    if row.failed_instance >= 0:
+def _output_of(row: JobRow, columns: TaskColumns) -> int | None:
+    """The task whose output is looked at first: the one that failed last, or the first one that was told to run; None:
+    none was.
+    """
+    told = np.flatnonzero(columns.version)
+    if 0 <= row.failed_instance < len(columns.version) and columns.version[row.failed_instance]:
         return row.failed_instance
-    return 0 if row.running or row.succeeded or row.stopping_tasks or row.killed else None
+    return int(told[0]) if len(told) else None
 
 
 PAGES = (

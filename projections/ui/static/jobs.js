@@ -20,7 +20,10 @@ function start(form) {
       : `${boxes.length.toLocaleString("en")} ${boxes.length === 1 ? "job" : "jobs"}, ${tasks.toLocaleString("en")} ${tasks === 1 ? "task" : "tasks"} chosen`;
   }
   form.addEventListener("change", count);
-  form.addEventListener("reset", () => setTimeout(count));
+  bar.querySelector("[data-clear]")?.addEventListener("click", () => {
+    for (const box of form.querySelectorAll("input[type=checkbox]")) if (box instanceof HTMLInputElement) box.checked = false;
+    count();
+  });
   form.addEventListener("paceline:swap", count, true);
   addEventListener("pageshow", count);
   count();
