@@ -3,9 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from events.codes import LIVE_TASKS, Outcome
+from projections.queries.host_slots import blocks_of_host
 from projections.queries.tasks import TASK_PLACES
 from projections.views import tables
 from projections.views.blocks import BLOCK, unpack
@@ -13,9 +14,6 @@ from projections.views.cache import TASK_COLUMNS
 from projections.views.rows import HostRow
 
 RUNS_MAX = 1000
-_COLUMN = BLOCK * 4
-_HEAD = max(TASK_PLACES["state"], TASK_PLACES["host"]) + 1
-"""Columns of a block that tell which tasks are of a host: the first ones, so that the rest goes unread."""
 _TIMES = ("ordered_s", "started_s", "ended_s")
 
 
@@ -53,11 +51,12 @@ def _last_runs(connection: Connection, host: HostRow, since_s: int) -> list[Host
     """The last runs of tasks, those that are there among them."""
     names = ("state", "run", "outcome", *_TIMES)
     slots: list[tuple[int, ...]] = []
-    for number, places in _places(connection, host):
+    for number in blocks_of_host(connection, host):
         block = tables.task_blocks
         data = connection.execute(select(block.c.data).where(block.c.block == number)).scalar_one()
         columns = unpack(data, len(TASK_COLUMNS))
-        for place in places:
+        there = (columns[TASK_PLACES["host"]] == host.number) & (columns[TASK_PLACES["state"]] > 0)
+        for place in np.flatnonzero(there).tolist():
             slots.append((number * BLOCK + place, *(int(columns[TASK_PLACES[name], place]) for name in names)))
     found = []
     jobs = _jobs_of(connection, [slot for slot, *_ in slots])
@@ -67,18 +66,6 @@ def _last_runs(connection: Connection, host: HostRow, since_s: int) -> list[Host
             job_id, base = jobs[slot]
             name = "" if live else Outcome(outcome).name
             found.append(HostRun(job_id, slot - base, run, name, ordered_s, started_s, 0 if live else ended_s))
-    return found
-
-
-def _places(connection: Connection, host: HostRow) -> list[tuple[int, list[int]]]:
-    """The blocks with tasks whose last run is or was on a host, and where they are in it."""
-    blocks = tables.task_blocks.c
-    found = []
-    for number, head in connection.execute(select(blocks.block, func.substr(blocks.data, 1, _HEAD * _COLUMN))):
-        column = np.frombuffer(head, dtype="<i4").reshape(_HEAD, BLOCK)
-        places = np.flatnonzero((column[TASK_PLACES["host"]] == host.number) & (column[TASK_PLACES["state"]] > 0))
-        if len(places):
-            found.append((number, places.tolist()))
     return found
 
 

@@ -17,6 +17,10 @@ from projections.views.waiting import Standing
 PLACING = {Standing.ENTITLED: "entitled", Standing.BORROWED: "borrowed"}
 """What is said of tasks that are admitted and have no place."""
 _STANDINGS = str(select(tables.pools.c.path, tables.pools.c.over_since_ms, tables.pools.c.under_since_ms))
+_use = tables.pool_use.c
+_OPEN_JOBS = (
+    f"SELECT {_use.path.name}, {_use.open_jobs.name} FROM {tables.pool_use.name} WHERE {_use.open_jobs.name} > 0"
+)
 _FETCHED = 500
 
 
@@ -83,8 +87,8 @@ def waits(connection: Connection, paths: Iterable[str]) -> dict[str, Waits]:
     """What waits in each of some pools and below it; the root, for all, is always among them. Pools without jobs are
     left out.
     """
-    holds, waiting, jobs, use = tables.holds.c, tables.waiting.c, tables.jobs.c, tables.pool_use.c
-    counted, out = _Counted({ROOT, *paths}), dict[str, Waits]()
+    holds, waiting, jobs = tables.holds.c, tables.waiting.c, tables.jobs.c
+    counted, out, jobs_of = _Counted({ROOT, *paths}), dict[str, Waits](), dict[str, int]()
 
     def sums(path: str) -> Iterator[Waits]:
         return (out.setdefault(level, Waits(Counter(), Counter())) for level in counted.by(path))
@@ -98,9 +102,11 @@ def waits(connection: Connection, paths: Iterable[str]) -> dict[str, Waits]:
     for path, standing, tasks in connection.execute(placing.group_by(jobs.pool, waiting.standing)):
         for each in sums(path):
             each.placing[PLACING[standing]] += tasks
-    for path, open_jobs in connection.execute(select(use.path, use.open_jobs).where(use.open_jobs > 0)):
-        for each in sums(path):
-            each.jobs += open_jobs
+    for path, open_jobs in rows_as_text(connection, _OPEN_JOBS):
+        for level in counted.by(path):
+            jobs_of[level] = jobs_of.get(level, 0) + open_jobs
+    for level, number in jobs_of.items():
+        out.setdefault(level, Waits(Counter(), Counter())).jobs = number
     return out
 
 
@@ -112,7 +118,8 @@ class _Counted:
         self._known: dict[str, list[str]] = {ROOT: [ROOT]}
 
     def by(self, path: str) -> list[str]:
-        if path not in self._known:
+        found = self._known.get(path)
+        if found is None:
             up = self.by(above(path))
-            self._known[path] = [*up, path] if path in self._paths else up
-        return self._known[path]
+            found = self._known[path] = [*up, path] if path in self._paths else up
+        return found

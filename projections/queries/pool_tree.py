@@ -71,7 +71,9 @@ def has_pools_below(connection: Connection, path: str) -> bool:
 
 def pools_json(connection: Connection, path: str = "") -> list[Json]:
     """The same as the API shows them, without what waits in them."""
-    uses = {use: (jobs, tasks) for use, jobs, tasks in connection.execute(select(tables.pool_use))}
+    use = select(tables.pool_use)
+    use = use.where(tables.pool_use.c.path == path) if path else use
+    uses = {each: (jobs, tasks) for each, jobs, tasks in connection.execute(use)}
     kinds = kinds_of(connection)
     return [_pool_json(row, kinds, *uses.get(row.path, (0, 0))) for row in pool_rows(connection, path)]
 

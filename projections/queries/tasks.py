@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Table, select
 
 from events.codes import LIVE_TASKS, Code, Outcome, TaskState, UpdateStep
 from events.columns import I32, I64, ints
+from projections.queries.host_slots import blocks_of_host
 from projections.queries.pages import Json, Page, rows_of
 from projections.queries.run_details import run_details, task_details
 from projections.queries.task_specs import own_specs
@@ -47,10 +48,8 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
     """Tasks that hold something of a host; `first` is a slot."""
     slots: list[int] = []
     columns: list[list[int]] = []
-    blocks = tables.task_blocks.c
-    query = select(blocks.block, blocks.data).where(blocks.live > 0, blocks.block >= first // BLOCK)
-    for number, data in connection.execute(query.order_by(blocks.block)) if host.number else ():
-        held = unpack(data, len(TASK_COLUMNS))
+    for number in blocks_of_host(connection, host, first // BLOCK, live=True):
+        held = _block(connection, tables.task_blocks, number, len(TASK_COLUMNS))
         wanted = (held[TASK_PLACES["host"]] == host.number) & np.isin(held[0], LIVE_TASKS)
         for place in np.flatnonzero(wanted).tolist():
             if number * BLOCK + place >= first:

@@ -4,11 +4,13 @@ import base64
 import random
 import re
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import select
 from starlette.testclient import TestClient
 
 from events.codec import decode
@@ -17,7 +19,12 @@ from events.records.hosts import HostConnected, HostLossConfirmed, HostOffered, 
 from events.records.placement import HostAnswered, HostAvoided, HostLost
 from events.topics import HOSTS
 from projections.queries.host_map import NONE, STATES, STEPS
+from projections.queries.host_runs import host_runs
+from projections.queries.pages import rows_of
+from projections.queries.runs import task_runs
 from projections.ui.app import add_ui
+from projections.views import tables
+from projections.views.rows import HostRow, JobRow
 from tests.projections.cell import Cell, ended
 from tests.projections.conftest import LISTEN, TOKEN, Api
 from tests.ui.sites import Rows, Site, busy_log, site
@@ -144,6 +151,24 @@ def test_a_host_shows_its_runs_and_tasks(tmp_path: Path) -> None:
         assert tasks.keys() == {f"a:{task['instance']}" for task in shown.api("/v1/hosts/runs/tasks")["tasks"]}
         assert len(tasks) == 2
         shown.page("/hosts/nobody", 404)
+
+
+def test_the_runs_of_hosts_are_those_of_all_tasks(tmp_path: Path) -> None:
+    with site(busy_log(1), tmp_path) as shown, shown.projector.views.read() as connection:
+        told = Counter()
+        for row in rows_of(connection, HostRow, select(tables.hosts)):
+            for run in host_runs(connection, row, 0):
+                told[row.host_id, run.job_id, run.instance, run.run, run.outcome or None, run.ended_s] += 1
+        wanted = Counter()
+        for job in rows_of(connection, JobRow, select(tables.jobs)):
+            for instance in range(job.instances):
+                for run in task_runs(connection, job, instance):
+                    if run["host_id"]:
+                        ended_s = datetime.fromisoformat(run["ended_at"]).timestamp() if run["ended_at"] else 0
+                        key = (run["host_id"], job.job_id, instance, run["run"], run["outcome"], int(ended_s))
+                        wanted[key] += 1
+        assert told == wanted
+        assert {"PREEMPTED", "SUCCEEDED", None} <= {outcome for *_, outcome, _ in told}
 
 
 def test_an_empty_cell_says_what_would_fill_it(tmp_path: Path) -> None:

@@ -125,7 +125,12 @@ def _room(found: HostMap, name: str, kinds: Kinds) -> dict[str, Any]:
         if size * factor <= biggest:
             bound, fit = total // (size * factor), int((free // (size * factor)).sum())
             rows.append({"size": size, "bound": bound, "fit": fit, "lost": percent(bound - fit, bound)})
-    return {"rows": rows, "largest": shown(largest, unit), "total": shown(total, unit), "unit": titled(name, unit)}
+    return {
+        "rows": rows,
+        "largest": shown(largest, unit),
+        "total": shown(total, unit),
+        "unit": "GiB" if unit is Unit.MIB else name,
+    }
 
 
 def _rows(

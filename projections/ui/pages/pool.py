@@ -1,8 +1,9 @@
 """One pool: what it may use and how that came about, who waits in it, and who gave up runs for whom."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -14,13 +15,13 @@ from projections.api.all_cells import OpenCell
 from projections.api.problems import not_found
 from projections.queries.entitlements import entitlement_json
 from projections.queries.pages import Json
-from projections.queries.pool_levels import levels, pools_named, standings, waits
+from projections.queries.pool_levels import Standings, Waits, levels, pools_named, standings, waits
 from projections.queries.pool_tree import capacity_of, pools_in_full, queue_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.resources import kinds_of
 from projections.ui.amounts import titled
 from projections.ui.kept import kept
-from projections.ui.pages.pools import LEVEL_MAX, resources_shown, rows_of_level
+from projections.ui.pages.pools import Shown, resources_shown, rows_of_level
 from projections.ui.pool_bars import bars, shared, verdict
 from projections.ui.pool_plots import changes, plots
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
@@ -32,6 +33,7 @@ from projections.views.rows import PoolRow
 QUEUE = 20
 QUEUE_MAX = 1000
 PLOTS = 2
+CHILDREN = 100
 CLASSES = {
     "preemptible": "preemptible",
     "controllers": "preemptible controllers",
@@ -47,7 +49,8 @@ def load(scene: Scene) -> dict[str, Any]:
     connection, kinds, pool = of.connection, kinds_of(of.connection), shared(row)
     capacity = capacity_of(connection).amounts
     names = [name for name in kinds.names if capacity.get(name) or _named_in(row, name)]
-    waiting = waits(connection, [path]).get(path)
+    level = _level(scene, connection, path)
+    waiting = level.waiting.get(path)
     size, hours, units = _size(scene), hours_of(scene.query.get("hours", "")), kinds.units
     drawn = bars(pool, names, {}, kinds)
     units = kinds.units
@@ -83,7 +86,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "choices": HOURS,
         "spec": _document(path, pool.spec, kinds),
         "asked": kept(scene),
-        **_children(scene, connection, kinds, path),
+        **_children(scene, connection, kinds, level),
     }
 
 
@@ -117,15 +120,34 @@ def _queue(connection: Connection, path: str, size: int, now_ms: int) -> list[Js
     return [{"title": CLASSES[name], **line} for name, line in found.items()]
 
 
-def _children(scene: Scene, connection: Connection, kinds: Kinds, path: str) -> dict[str, Any]:
-    after = scene.query.get("after", "")
-    below = standings(connection).below.get(path, ())
+class _Level(NamedTuple):
+    """The pools right below one: how many, those that are shown, their rows, where to go on, and what waits in them."""
+
+    standing: Standings
+    below: int
+    paths: Sequence[str]
+    rows: dict[str, PoolRow]
+    after: str | None
+    waiting: dict[str, Waits]
+
+
+def _level(scene: Scene, connection: Connection, path: str) -> _Level:
+    standing, after = standings(connection), scene.query.get("after", "")
+    below = standing.below.get(path, ())
     paths = [each for each in below if each > after]
+    shown = paths[:CHILDREN]
+    following = shown[-1] if len(paths) > len(shown) else None
+    rows, waiting = pools_named(connection, shown), waits(connection, [path, *shown])
+    return _Level(standing, len(below), shown, rows, following, waiting)
+
+
+def _children(scene: Scene, connection: Connection, kinds: Kinds, level: _Level) -> dict[str, Any]:
     names = resources_shown(connection, kinds, scene.query.get("resource", ""))
+    shown = Shown(kinds, names, {}, level.standing, level.waiting, scene.now_ms)
     return {
-        "below": len(below),
-        "children": rows_of_level(connection, kinds, paths[:LEVEL_MAX], names, scene.now_ms),
-        "after": paths[LEVEL_MAX - 1] if len(paths) > LEVEL_MAX else None,
+        "below": level.below,
+        "children": rows_of_level(shown, level.rows, level.paths),
+        "after": level.after,
         "names": [(name, titled(name, kinds.units[name])) for name in names],
     }
 

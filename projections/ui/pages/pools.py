@@ -1,7 +1,7 @@
 """The tree of pools: what each may use, holds and wants, and who waits."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -40,7 +40,7 @@ def load(scene: Scene) -> dict[str, Any]:
     return {"trees": trees, "scale": scale, "asked": kept(scene), **shown}
 
 
-class _Shown(NamedTuple):
+class Shown(NamedTuple):
     """What rows are made from."""
 
     kinds: Kinds
@@ -65,7 +65,7 @@ def _tree(scene: Scene, cell: int, of: OpenCell, scale: str) -> dict[str, Any]:
     paths = list(_visible(standing, roots[:LEVEL_MAX], opened))
     rows = pools_named(connection, paths[:ROWS_MAX])
     scaled = whole.amounts if scale == "cell" else {}
-    shown = _Shown(kinds, names, scaled, standing, waits(connection, rows), scene.now_ms)
+    shown = Shown(kinds, names, scaled, standing, waits(connection, rows), scene.now_ms)
     info = cell_json(connection, cell)
     units = kinds.units
     return {
@@ -137,7 +137,7 @@ def _named(paths: list[str]) -> str:
     return f"{names} {'has' if len(paths) == 1 else 'have'}"
 
 
-def pool_row(shown: _Shown, row: PoolRow, depth: int, opened: set[str]) -> dict[str, Any]:
+def pool_row(shown: Shown, row: PoolRow, depth: int, opened: set[str]) -> dict[str, Any]:
     """A row of the tree."""
     pool, waiting = shared(row), shown.waiting.get(row.path)
     codes = waiting.codes.most_common(1) if waiting else []
@@ -157,12 +157,8 @@ def pool_row(shown: _Shown, row: PoolRow, depth: int, opened: set[str]) -> dict[
     }
 
 
-def rows_of_level(
-    connection: Connection, kinds: Kinds, paths: list[str], names: list[str], now_ms: int
-) -> list[dict[str, Any]]:
+def rows_of_level(shown: Shown, rows: Mapping[str, PoolRow], paths: Sequence[str]) -> list[dict[str, Any]]:
     """Rows of pools that stand beside one another."""
-    rows = pools_named(connection, paths)
-    shown = _Shown(kinds, names, {}, standings(connection), waits(connection, rows), now_ms)
     return [pool_row(shown, rows[path], 1, set()) for path in paths if path in rows]
 
 
