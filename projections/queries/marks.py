@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from events.quantities import write_amount, write_ms_or_never
 from events.resources import Kinds
@@ -25,6 +25,16 @@ NAMED = 3
 """Hosts, jobs and changes that a sentence names."""
 _TOPICS = {RANK[topic.name]: topic.name for topic in ALL}
 Item = dict[str, Any]
+_rows = tables.marks.c
+_NEWEST = (
+    select(tables.marks)
+    .where(_rows.step_s == bindparam("step_s"), _rows.topic == bindparam("topic"))
+    .where(_rows.at_ms >= bindparam("from_ms"), _rows.at_ms < bindparam("to_ms"))
+    .where(_rows.step > bindparam("after"), _rows.step <= bindparam("until"))
+    .order_by(_rows.step.desc())
+    .limit(bindparam("most"))
+)
+"""Of one topic; made once, since making it takes longer than its rows."""
 
 
 @dataclass(slots=True)
@@ -50,13 +60,12 @@ def marks(connection: Connection, from_ms: int, to_ms: int, most: int = MARKS_MA
     several times within a step is one mark.
     """
     resolution = resolution_of(connection, from_ms, to_ms, STEPS_MAX)
-    rows, step_s = tables.marks.c, resolution.step_s
-    inside = (rows.step_s == step_s) & (rows.at_ms >= from_ms) & (rows.at_ms < to_ms)
-    inside &= (rows.step > from_ms // 1000 - step_s) & (rows.step <= to_ms // 1000)
+    step_s = resolution.step_s
+    inside = {"step_s": step_s, "from_ms": from_ms, "to_ms": to_ms, "most": most}
+    inside |= {"after": from_ms // 1000 - step_s, "until": to_ms // 1000}
     found: list[MarkRow] = []
     for topic in sorted(_TOPICS):
-        newest = select(tables.marks).where(inside, rows.topic == topic).order_by(rows.step.desc()).limit(most)
-        found += [MarkRow(*row) for row in connection.execute(newest)]
+        found += [MarkRow(*row) for row in connection.execute(_NEWEST, inside | {"topic": topic})]
     newest_first = sorted(found, key=lambda row: (row.at_ms, row.topic, row.offset, row.shape), reverse=True)
     kinds = kinds_of(connection)
     return [_mark(row, kinds) for row in reversed(newest_first[:most])]

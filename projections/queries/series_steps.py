@@ -4,17 +4,25 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from events.topics import RANK
 from projections.views import tables
-from projections.views.series_columns import last_rows
+from projections.views.series_columns import SERIES_KEY, last_rows
 from projections.views.series_rows import CELL_PART, RESOLUTIONS, CellStep, Resolution, SeriesRow
 
 POINTS = 300
 """Points of a plot, unless it asks for another number."""
 ROWS_MAX = 1_500
 """Rows of a topic read for a plot, about."""
+_series = tables.series.c
+# Each plot asks these many times: making the statements anew would take longer than all the rest.
+_NEWEST = select(func.max(_series.step)).where(SERIES_KEY)
+_ROWS = (
+    select(tables.series)
+    .where(SERIES_KEY, _series.step >= bindparam("start"), _series.step < bindparam("end"))
+    .order_by(_series.step)
+)
 _decode = msgspec.msgpack.Decoder(CellStep).decode
 
 Values = list[int | None]
@@ -123,16 +131,14 @@ def times_of(connection: Connection, from_ms: int, to_ms: int, points: int = POI
 
 def newest_s(connection: Connection, topic: str) -> int:
     """The second in which the newest step of a topic begins; -1: it has none."""
-    rows = tables.series.c
-    mine = (rows.topic == RANK[topic]) & (rows.step_s == RESOLUTIONS[0].step_s) & (rows.part == CELL_PART)
-    newest = connection.execute(select(func.max(rows.step)).where(mine)).scalar()
+    key = {"topic": RANK[topic], "step_s": RESOLUTIONS[0].step_s, "part": CELL_PART}
+    newest = connection.execute(_NEWEST, key).scalar()
     return -1 if newest is None else newest
 
 
 def rows_in(connection: Connection, topic: str, part: int, times: Times) -> list[SeriesRow]:
     """The rows of a part of a topic from the last whole one before a plot to its end."""
-    step_s, rows = times.resolution.step_s, tables.series.c
-    before = last_rows(connection, RANK[topic], step_s, part, times.start_s - 1)
-    found = select(tables.series).where(rows.topic == RANK[topic], rows.step_s == step_s, rows.part == part)
-    found = found.where(rows.step >= times.start_s, rows.step < times.end_s).order_by(rows.step)
-    return [*before, *(SeriesRow(*row) for row in connection.execute(found))]
+    key = {"topic": RANK[topic], "step_s": times.resolution.step_s, "part": part}
+    before = last_rows(connection, key["topic"], key["step_s"], part, times.start_s - 1)
+    found = connection.execute(_ROWS, key | {"start": times.start_s, "end": times.end_s})
+    return [*before, *(SeriesRow(*row) for row in found)]

@@ -5,7 +5,7 @@ with the present. A topic without records has no rows: its levels stand still.
 """
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from projections.views import tables
 from projections.views.cache import Lines
@@ -13,6 +13,16 @@ from projections.views.series_rows import CELL_PART, RESOLUTIONS, CellStep, Reso
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode = msgspec.msgpack.Decoder(CellStep).decode
+LAST_S = 1 << 40
+"""A second after all others."""
+_rows = tables.series.c
+SERIES_KEY = (
+    (_rows.topic == bindparam("topic")) & (_rows.step_s == bindparam("step_s")) & (_rows.part == bindparam("part"))
+)
+"""The rows of one part, resolution and topic: of a statement that is made once."""
+_UNTIL = SERIES_KEY & (_rows.step <= bindparam("until"))
+_WHOLE = select(_rows.step).where(_UNTIL, _rows.whole == 1).order_by(_rows.step.desc()).limit(1).scalar_subquery()
+_LAST_ROWS = select(tables.series).where(_UNTIL, _rows.step >= _WHOLE).order_by(_rows.step)
 
 
 class Stretch:
@@ -155,12 +165,8 @@ class Columns:
             step.dirty = False
 
 
-def last_rows(connection: Connection, topic: int, step_s: int, part: int, until: int | None = None) -> list[SeriesRow]:
+def last_rows(connection: Connection, topic: int, step_s: int, part: int, until: int = LAST_S) -> list[SeriesRow]:
     """The last whole row of a part that begins at a second at the latest, and those between; empty: there is none."""
-    rows = tables.series.c
-    key = (rows.topic == topic) & (rows.step_s == step_s) & (rows.part == part)
-    if until is not None:
-        key &= rows.step <= until
-    whole = select(rows.step).where(key, rows.whole == 1).order_by(rows.step.desc()).limit(1).scalar_subquery()
-    found = connection.execute(select(tables.series).where(key, rows.step >= whole).order_by(rows.step))
+    key = {"topic": topic, "step_s": step_s, "part": part, "until": until}
+    found = connection.execute(_LAST_ROWS, key)
     return [SeriesRow(*row) for row in found]
