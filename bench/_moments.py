@@ -11,7 +11,7 @@ from events.log.port import Log
 from events.topics import ALL
 from paceline.moments import copies
 from paceline.moments.copier import LOG_TIMES, WORK_BYTES
-from paceline.moments.log_cut import write_time
+from paceline.moments.log_cut import CutLog, before, closed, write_time
 from paceline.moments.page_files import heads, size_of
 from paceline.moments.source import CellMoments
 from paceline.services.past import CellFolder, moments_of
@@ -21,7 +21,7 @@ from projections.views.projector import Projector
 
 SIZE = Size(jobs=160_000, tasks=1_600_000)
 """About 10,000,000 task events: queued, admitted, placed, ordered, started, available, some ended."""
-OPENED = 20
+OPENED, STEPS = 20, 200
 MIB = 1 << 20
 POLL_S = 0.01
 ASKER = Asker("bench", True)
@@ -54,8 +54,8 @@ def run(folder: Path, size: Size = SIZE) -> tuple[dict[str, float], dict[str, fl
 
 
 def fold_and_copy(log: Log, folder: Path, every: int) -> float:
-    """Folds a log into views and copies them as the copier would, but waits for each copy: returns how long those
-    took. A cell that works makes them beside, and the log grows more slowly than it can be folded.
+    """Folds a log as a cell would that follows it: up to one time after the other; and copies the views as the copier
+    would, but waits for each copy. Returns how long those took, in seconds.
     """
     work = size = 0
     copying = 0.0
@@ -64,9 +64,12 @@ def fold_and_copy(log: Log, folder: Path, every: int) -> float:
         nonlocal work, size
         work, size = work + records + read // WORK_BYTES, size + read
 
-    projector = Projector(log, folder, folded)
-    ends = log.ends(topic.name for topic in ALL)
-    while projector.step() or projector.positions() != ends:
+    first, last = _times(log)
+    for step in range(1, STEPS + 1):
+        cut = CutLog(log, closed(log, before(log, first + (last - first) * step // STEPS + 1)))
+        projector = Projector(cut, folder, folded)
+        projector.fold_whole()
+        projector.close()
         if work >= every:
             begin = time.perf_counter()
             head = copies.copy(folder / "views.sqlite", folder / copies.FOLDER, work, size)
@@ -74,14 +77,12 @@ def fold_and_copy(log: Log, folder: Path, every: int) -> float:
                 copies.thin_out(folder / copies.FOLDER, LOG_TIMES * head.log_bytes)
             copying += time.perf_counter() - begin
             work = size = 0
-    projector.close()
     return copying
 
 
 def open_moments(log: Log, folder: Path, count: int = OPENED) -> list[float]:
     """How long until moments are there that are drawn from all times of a log, each in seconds."""
-    records = [next(log.scan(topic.name, at)) for topic in ALL for at in _ends_of(log, topic.name)]
-    first, last = min(record.at_ms for record in records), max(record.at_ms for record in records)
+    first, last = _times(log)
     draw, seconds = random.Random(7), []
     moments = moments_of(load(None, data=folder), {log.cell: CellFolder(log, folder)})
     try:
@@ -100,6 +101,9 @@ def _open(moments: CellMoments, at: str) -> None:
         time.sleep(POLL_S)
 
 
-def _ends_of(log: Log, topic: str) -> tuple[int, ...]:
-    start, end = log.bounds(topic)
-    return (start, end - 1) if end > start else ()
+def _times(log: Log) -> tuple[int, int]:
+    """When the first and the last record were appended."""
+    bounds = {topic.name: log.bounds(topic.name) for topic in ALL}
+    held = [(name, at) for name, (start, end) in bounds.items() if end > start for at in (start, end - 1)]
+    times = [next(log.scan(name, at)).at_ms for name, at in held]
+    return min(times), max(times)

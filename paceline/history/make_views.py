@@ -10,7 +10,6 @@ import sqlite3
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +24,7 @@ from paceline.moments.copies import begin_from
 from paceline.moments.copy_views import end_with_input
 from paceline.moments.log_cut import CutLog
 from paceline.moments.order import GONE, Order, Progress
+from paceline.moments.page_files import DAMAGED
 from paceline.services.settings import Settings
 from projections.views import tables
 from projections.views.projector import Projector
@@ -86,7 +86,7 @@ def _copied(order: Order) -> bool:
     for _ in range(TRIES):
         try:
             return begin_from(Path(order.folder) / copies.FOLDER, order.ends, Path(order.target))
-        except (OSError, ValueError, zlib.error):
+        except DAMAGED:
             _remove(Path(order.target))
     return False
 

@@ -42,8 +42,8 @@ def nearest(found: Sequence[Head], ends: Mapping[str, int]) -> Head | None:
 
 
 def begin_from(folder: Path, ends: Mapping[str, int], target: Path) -> bool:
-    """Writes the views that a moment begins from to a file, if there is a copy. Raises `OSError`, `ValueError` and
-    `zlib.error` where that isn't whole.
+    """Writes the views that a moment begins from to a file, if there is a copy. Raises what is
+    `page_files.DAMAGED`.
     """
     found = heads(folder)
     head = nearest(found, ends)
@@ -91,6 +91,7 @@ def copy(views: Path, folder: Path, work: int, log_bytes: int) -> Head | None:
             pages=copied.stat().st_size // page_bytes,
             held=b"",
             ends=b"",
+            sums=b"",
         )
         made = write_copy(folder, head, pages_of(copied, changed(before, hashes), page_bytes))
         _keep_hashes(folder, made.number, hashes)

@@ -7,7 +7,6 @@ copy is left out by giving its pages to the one after it, where that doesn't hav
 
 import os
 import secrets
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from heapq import merge
@@ -17,6 +16,7 @@ from typing import IO
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from cramjam import DecompressionError, zstd
 
 from events.structs import known
 
@@ -25,6 +25,8 @@ BLOCK = 16
 """Pages that are compressed together."""
 LEVEL = 1
 HASH_BYTES = 8
+DAMAGED = (OSError, ValueError, DecompressionError)
+"""What reading copies raises where their files aren't whole."""
 
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -33,7 +35,8 @@ Marks = npt.NDArray[np.bool_]
 class Head(msgspec.Struct, frozen=True):
     """A copy. `previous`: the copy it goes on from, 0: none. `positions`: where the topics of the log ended; `chains`:
     the last round of each machine with its hash; `work`, `log_bytes`: how much was folded up to it, in units of work
-    and in bytes; `pages`: size of the file; `held`: which pages it has; `ends`: where each block of them ends.
+    and in bytes; `pages`: size of the file; `held`: which pages it has; `ends`: where each block of them
+    ends; `sums`: a hash of each.
     """
 
     number: int
@@ -48,6 +51,7 @@ class Head(msgspec.Struct, frozen=True):
     pages: int
     held: bytes
     ends: bytes
+    sums: bytes
 
     @property
     def numbers(self) -> Numbers:
@@ -90,9 +94,7 @@ def line_to(found: Sequence[Head], number: int) -> list[Head]:
 
 
 def put_together(folder: Path, line: Sequence[Head], target: Path) -> None:
-    """Writes the file that a line of copies stands for, the newest first. Raises `OSError`, `ValueError` and
-    `zlib.error` where their files aren't whole.
-    """
+    """Writes the file that a line of copies stands for, the newest first. Raises what is `DAMAGED`."""
     newest = line[0]
     missing = np.ones(newest.pages, np.bool_)
     with target.open("wb") as file:
@@ -122,7 +124,10 @@ def _read_blocks(folder: Path, head: Head, wanted: Marks) -> Iterator[tuple[Numb
             marks = wanted[part]
             if marks.any():
                 file.seek(start)
-                pages = np.frombuffer(zlib.decompress(file.read(end - start)), np.uint8).reshape(-1, head.page_bytes)
+                packed = file.read(end - start)
+                if _sum(packed) != head.sums[at * HASH_BYTES : (at + 1) * HASH_BYTES]:
+                    raise ValueError(f"{head.file} is damaged")
+                pages = np.frombuffer(bytes(zstd.decompress(packed)), np.uint8).reshape(-1, head.page_bytes)
                 yield head.numbers[part][marks], pages[marks]
             start = end
 
@@ -132,12 +137,15 @@ def write_copy(folder: Path, head: Head, pages: Iterable[tuple[int, bytes]]) -> 
     name = f"{head.number:08}-{secrets.token_hex(4)}{PAGES}"
     numbers: list[int] = []
     ends: list[int] = []
+    sums: list[bytes] = []
     block: list[bytes] = []
 
     def flush(file: IO[bytes]) -> None:
         if block:
-            file.write(zlib.compress(b"".join(block), LEVEL))
+            packed = bytes(zstd.compress(b"".join(block), LEVEL))
+            file.write(packed)
             ends.append(file.tell())
+            sums.append(_sum(packed))
             block.clear()
 
     with (folder / name).open("wb") as file:
@@ -150,7 +158,7 @@ def write_copy(folder: Path, head: Head, pages: Iterable[tuple[int, bytes]]) -> 
         file.flush()
         os.fsync(file.fileno())
     packed = {"held": np.array(numbers, np.int64).tobytes(), "ends": np.array(ends, np.int64).tobytes()}
-    whole = msgspec.structs.replace(head, file=name, **packed)
+    whole = msgspec.structs.replace(head, file=name, sums=b"".join(sums), **packed)
     part = folder / f"{head.number:08}{PART}"
     part.write_bytes(msgspec.msgpack.encode(whole))
     part.replace(_head_file(folder, head.number))
@@ -211,6 +219,10 @@ def _in(marks: Marks, numbers: Numbers) -> Marks:
     inside = numbers < len(marks)
     found[inside] = marks[numbers[inside]]
     return found
+
+
+def _sum(packed: bytes) -> bytes:
+    return blake2b(packed, digest_size=HASH_BYTES).digest()
 
 
 def _head_file(folder: Path, number: int) -> Path:
