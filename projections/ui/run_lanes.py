@@ -45,7 +45,6 @@ def drawn(runs: Sequence[HostRun], begin_ms: int, end_ms: int) -> dict[str, Any]
                 "width": max(0.15, round(right - x, 3)),
                 "y": 2 + lane * LANE_PX,
                 "colour": COLOURS[run.outcome],
-                "job_id": run.job_id,
                 "title": _title(run, end_ms),
             }
         )

@@ -23,10 +23,14 @@ from projections.ui.pages.hosts import uses
 from projections.ui.preemption_matrix import HOUR_MS, hours_of
 from projections.ui.run_lanes import drawn
 from projections.ui.scene import Action, Page, Scene, Sent, Shown
+from projections.ui.words import lasts, ms_of
 from projections.views.rows import HostRow
 
 TASKS = 50
 VOLUMES = 50
+ENDED = 20
+SHAPES_OF_ENDS = {each: each.lower() for each in ("SUCCEEDED", "FAILED", "PREEMPTED", "LOST")} | {"WITH_GANG": "failed"}
+"""Of others it is that of a run that was stopped."""
 HOURS = {1: "1 h", 24: "24 h", 168: "7 d"}
 WAIT_S = 10.0
 REASON_MAX = 1000
@@ -90,10 +94,12 @@ def load(scene: Scene) -> dict[str, Any]:
         "why": why(body),
         "uses": [(titled(name, kinds.units[name]), use) for name, use in uses(row, kinds).items()],
         "words": [word for word in WORDS.values() if body["state"] in word.states],
-        "tasks": there.items,
+        "tasks": [{**task, "ago": lasts(scene.now_ms - ms_of(task["since"]))} for task in there.items],
         "next": there.next,
         "gantt": drawn(runs, begin_ms, scene.now_ms) if runs else None,
         "runs": len(runs),
+        "ended": sorted((run for run in runs if run.outcome), key=lambda run: -run.ended_s)[:ENDED],
+        "outcomes": SHAPES_OF_ENDS,
         "hours": hours,
         "choices": HOURS,
         "volumes": [volume_json(each) for each in volumes.rows],

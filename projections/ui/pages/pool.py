@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -27,7 +26,7 @@ from projections.ui.pool_plots import changes, plots
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
 from projections.ui.rendering import link
 from projections.ui.scene import Page, Scene
-from projections.ui.words import lasts
+from projections.ui.words import lasts, ms_of
 from projections.views.rows import PoolRow
 
 QUEUE = 20
@@ -116,7 +115,7 @@ def _queue(connection: Connection, path: str, size: int, now_ms: int) -> list[Js
         line["said"] = f"{plural(line['tasks'], 'task')} of {plural(line['jobs'], 'job')}"
         for gang in line["gangs"]:
             since = gang["since"]
-            gang["ago"] = lasts(now_ms - datetime.fromisoformat(since).timestamp() * 1000) if since else "-"
+            gang["ago"] = lasts(now_ms - ms_of(since)) if since else "-"
     return [{"title": CLASSES[name], **line} for name, line in found.items()]
 
 
