@@ -13,7 +13,7 @@ from events.codec import encode
 from events.codes import Outcome, TaskState, UpdateStep
 from events.columns import pack_ints
 from events.records.jobs import JobStopRequested, JobUpdateRequested
-from events.records.lifecycle import InstancesTaken, JobRejected, UpdateProgressed, UpdateStarted
+from events.records.lifecycle import InstancesTaken, JobHeld, JobRejected, UpdateProgressed, UpdateStarted
 from events.records.parts import Cause, UpdatePolicy
 from projections.api.cell_router import create_cells_app
 from projections.api.jobs import JOB_STATES
@@ -56,6 +56,16 @@ def test_the_page_says_why_tasks_wait_with_the_numbers_of_the_reason(ui):
     assert "wanted 512MiB · free 1536MiB · limit 2GiB" in why
     assert "pool owner raise the limit" in why
     assert "2 tasks waiting" in text_of(html, "live_head")
+
+
+def test_the_numbers_are_those_of_the_first_reason_that_has_some(ui):
+    web(ui)
+    ui.cell.decide("lifecycle", JobHeld(job_id="web", held=True))
+    ui.fold()
+    why = text_of(ui.page("/jobs/web"), "live_why")
+    assert "Why 2 tasks wait HELD" in why
+    assert "LIMIT_REACHED 2 tasks would exceed the limit of pool /p" in why
+    assert "wanted 1 · free 0.5 · limit 3" in why
 
 
 def test_the_grid_has_every_task(ui):

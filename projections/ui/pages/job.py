@@ -45,12 +45,15 @@ def load(scene: Scene) -> dict[str, Any]:
     spec = versions.present_spec(connection, row, overrides=False)
     columns = task_columns(connection, row)
     output_of = _output_of(row, columns)
+    reasons = [_reason(each, scene.now_ms) for each in explained["reasons"]]
     return named(scene, found) | {
         "job": job,
         "per_task": _per_task(spec),
         "open": row.state not in (*ENDED_JOBS, "REJECTED"),
         "waiting": row.queued + row.backoff,
-        "reasons": [_reason(each, scene.now_ms) for each in explained["reasons"]],
+        "reasons": reasons,
+        "measured": next((each for each in reasons if each["measures"]), None),
+        "seen": next((each for each in reasons if each["hosts_considered"] is not None), None),
         "actions": offered(row, job["update"] or {}),
         "ranges": columns.ranges(),
         "grid": {"position": job["position"], "instances": len(columns.state)},
