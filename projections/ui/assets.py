@@ -65,6 +65,7 @@ async def serve(request: Request) -> Response:
         raise HTTPException(404, "there is no such file")
     fresh = request.path_params["digest"] == digest()
     headers = {"Cache-Control": FOREVER if fresh else "no-store", "Vary": "Accept-Encoding"}
+    headers["X-Content-Type-Options"] = "nosniff"
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response(asset.content, headers=headers, media_type=asset.kind)
     return Response(asset.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=asset.kind)

@@ -40,6 +40,8 @@ GZIP_HEAD = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 Load = Callable[[], Iterable[tuple[str, str]]]
 """Renders the parts of a page: id and HTML of each. Raises a problem where there is nothing to show any more."""
+AWAY = (LogError, ViewsAway, OperationalError)
+"""What is raised while there is nothing to read."""
 T = TypeVar("T")
 
 
@@ -126,17 +128,25 @@ class Hub:
     async def _run(self) -> None:
         """Loads what is due until nobody looks at anything."""
         while self._watches:
-            with suppress(LogError, ViewsAway, OperationalError):  # readers see that they are behind
-                state = await self._in_thread(self._standing)
-                self.looked_at = now = time.monotonic()
-                if state != self._state:
-                    self._state = state
-                    for watch in self._watches.values():
-                        watch.changed_at = watch.changed_at or now
-                for watch in [each for each in self._watches.values() if each.due(now)]:
-                    await self._load(watch)
-                    await asyncio.sleep((time.monotonic() - watch.loaded_at) * REST)
+            try:
+                await self._look()
+            except AWAY:
+                pass  # readers see that they are behind
+            except Exception:
+                logging.getLogger(__name__).exception("the views can't be looked at")
             await asyncio.sleep(LOOK_S)
+
+    async def _look(self) -> None:
+        """Loads what is due. Raises what reading the views raises."""
+        state = await self._in_thread(self._standing)
+        self.looked_at = now = time.monotonic()
+        if state != self._state:
+            self._state = state
+            for watch in self._watches.values():
+                watch.changed_at = watch.changed_at or now
+        for watch in [each for each in self._watches.values() if each.due(now)]:
+            await self._load(watch)
+            await asyncio.sleep((time.monotonic() - watch.loaded_at) * REST)
 
     async def _load(self, watch: Watch) -> None:
         watch.loaded_at, changed_at = time.monotonic(), watch.changed_at
@@ -144,7 +154,7 @@ class Hub:
             watch.parts = await self._in_thread(lambda: dict(self._parts(watch)))
         except Problem as problem:
             watch.parts = {"": self._part(watch, "", problem.detail, event("gone", [watch.name, problem.detail]))}
-        except (LogError, ViewsAway, OperationalError):
+        except AWAY:
             raise
         except Exception:  # a page with a mistake must not end the stream of the others
             logging.getLogger(__name__).exception("%s can't be loaded", watch.name)

@@ -13,4 +13,3 @@ declare class uPlot {
   destroy(): void;
 }
 declare const Idiomorph: { morph(from: Element, to: string | Element, options?: object): Element[] };
-declare const htmx: { process(element: Element): void; config: Record<string, unknown> };

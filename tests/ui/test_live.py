@@ -146,6 +146,26 @@ def test_what_is_compressed_says_the_same() -> None:
 
 
 @pytest.mark.parametrize("fault", [ViewsAway("away"), RuntimeError("a mistake")])
+def test_the_stream_goes_on_when_the_views_could_not_be_read(fault: Exception) -> None:
+    async def test(hub: Hub, views: Views) -> None:
+        with hub.reader({"/a": views.load}, False) as reader:
+            await until(reader, lambda seen: len(seen) == 2, {})
+            standing = [1, fault, 2]
+
+            def look() -> int:
+                found = standing.pop(0) if len(standing) > 1 else standing[0]
+                if isinstance(found, Exception):
+                    raise found
+                views.state = int(found)
+                return views.state
+
+            hub._standing = look
+            await until(reader, lambda seen: seen.get("live_number") == "<p>2</p>", {})
+
+    run(test)
+
+
+@pytest.mark.parametrize("fault", [ViewsAway("away"), RuntimeError("a mistake")])
 def test_readers_see_that_they_are_behind_and_the_stream_goes_on(fault: Exception) -> None:
     async def test(hub: Hub, views: Views) -> None:
         with hub.reader({"/a": views.load}, False) as reader:
@@ -207,6 +227,20 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
 )
 def test_a_stream_of_what_is_no_page_is_refused(client: TestClient, query: str, status: int) -> None:
     assert client.get(f"/ui/stream?{query}").status_code == status
+
+
+def test_what_streams_watch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "WATCHES_MAX", 2)
+
+    async def test(hub: Hub, views: Views) -> None:
+        with hub.reader({"/a": views.load, "/b": views.load}, False), hub.reader({"/b": views.load}, False):
+            more = hub.reader({"/c": views.load}, False)
+            with pytest.raises(Problem, match="2 pages are watched"):
+                more.__enter__()
+        with hub.reader({"/c": views.load}, False):
+            pass
+
+    run(test)
 
 
 def test_live_parts_show_the_same_as_the_page(tmp_path: Path) -> None:
