@@ -21,6 +21,7 @@ from httpx2 import Client
 
 from bench import Options, Result, _why, percentile
 from bench._large_cell import Job, Size, host
+from bench._series import series_mib_per_day
 from paceline.client import cell_file
 from projections.ui.contents import PAGES
 
@@ -32,6 +33,7 @@ TARGETS = {
     "assets_kib": 150.0,
     "watchers_cpu_percent": 30.0,
     "why_ms": 1000.0,
+    "series_mib_per_day": 500.0,
 }
 DRAWN = {"hosts": "hosts_map"}
 """What is measured of a page in the browser, where it has another name."""
@@ -64,6 +66,7 @@ def run(log: str, options: Options) -> Result:
         figures, references = delays(options.folder, PAIRS)
         causes, beside = _why.run(options.folder / "why")
         figures, references = {**figures, **causes}, {**references, **beside}
+        figures["series_mib_per_day"] = series_mib_per_day(options.folder / "series")
         return Result({**result.figures, **figures}, {**result.references, **references}, TARGETS)
     jobs = options.jobs
     return measured(options.folder / "cell", Size(jobs, 10 * jobs, jobs // 2, jobs // 50), Effort(20, 1, 20, 3.0))

@@ -29,6 +29,8 @@ from projections.views import rows, series_rows, sharing_rows, update_rows
 FORMAT = "18"
 """Raised whenever a row changes."""
 
+WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
+"""Rows with long columns: beside a key of its own SQLite fills pages with them, and in the key's order doesn't."""
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
 metadata = MetaData()
 
@@ -38,7 +40,7 @@ def _table(name: str, row: type[msgspec.Struct], *key: str) -> Table:
         Column(field.name, _TYPES[field.type], primary_key=field.name in key, nullable=False, autoincrement=False)
         for field in msgspec.structs.fields(row)
     ]
-    return Table(name, metadata, *columns, sqlite_with_rowid=row in (rows.SubmissionRow, rows.BlockRow))
+    return Table(name, metadata, *columns, sqlite_with_rowid=row in WITH_ROWID)
 
 
 positions = _table("positions", rows.PositionRow, "topic")
