@@ -285,3 +285,32 @@ def test_the_api_answers_with_series_and_marks(api):
 @pytest.mark.parametrize("query", ["from=never", "from=2023-11-14T22:00:00Z&to=2022-11-14T22:00:00Z", "points=0"])
 def test_a_span_of_time_that_is_none_is_refused(api, query):
     api.problem(api.client.get(f"/v1/series?{query}"), 422, "INVALID_REQUEST")
+
+
+def test_a_pool_keeps_its_level_though_the_rows_before_are_gone(cell, tmp_path):
+    """A pool that stands still has no rows, its neighbours do; what is whole keeps it."""
+    define(cell, "/still", "/busy")
+    share(cell, ["/still"], 7)
+    for hour in range(60):
+        share(cell, ["/busy"], hour)
+        cell.ms += HOUR * SECOND_MS
+    with Folded(cell, tmp_path) as views:
+        found = pool_series(views, ["/still", "/busy"], cell.ms - HOUR * SECOND_MS, cell.ms)
+        steps = views.exec_driver_sql("SELECT count(*) FROM series WHERE step_s = 10 AND part = 1").scalar_one()
+    assert found.step_ms == 10_000
+    assert set(found.pools["/still"].entitlement["cpu"]) == {7}
+    assert set(found.pools["/busy"].entitlement["cpu"]) == {59}
+    assert steps <= 26, "a row an hour, of a day and a bit"
+
+
+def test_a_cell_that_stands_still_writes_nothing(cell, tmp_path):
+    cell.accept("a")
+    projector = Projector(cell.log, tmp_path)
+    projector.fold_whole()
+    cell.ms += 30 * DAY * SECOND_MS
+    cell.decide("lifecycle")
+    projector.fold_whole()
+    with projector.views.read() as views:
+        rows = views.exec_driver_sql("SELECT count(*) FROM series WHERE step_s = 10").scalar_one()
+    projector.close()
+    assert rows <= 8
