@@ -18,7 +18,7 @@ from events.codes import Outcome
 from events.records.hosts import HostConnected, HostLossConfirmed, HostOffered, HostSilent
 from events.records.placement import HostAnswered, HostAvoided, HostLost
 from events.topics import HOSTS
-from projections.queries.host_map import NONE, STATES, STEPS
+from projections.queries.host_map import NONE, STATES, STEPS, HostMaps
 from projections.queries.host_runs import host_runs
 from projections.queries.pages import rows_of
 from projections.queries.runs import task_runs
@@ -220,3 +220,29 @@ def test_a_word_about_a_host_names_it_asks_a_reason_and_says_what_was_answered(t
     assert isinstance(said, HostLossConfirmed)
     assert (said.host_id, said.reason, said.command_id) == ("h1", "burnt", fields["command_id"])
     api.close()
+
+
+def test_a_large_map_is_made_anew_beside_its_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell, maps = drawn(1), HostMaps()
+    with site(cell.log, tmp_path) as shown:
+        views = shown.projector.views
+
+        def seen() -> list[str]:
+            with views.read() as connection:
+                return maps.of(views, connection).ids
+
+        def add(name: str) -> None:
+            cell.host(name)
+            while shown.projector.step():
+                pass
+
+        assert "new" not in seen()
+        add("new")
+        assert "new" in seen()
+        monkeypatch.setattr("projections.queries.host_map.AT_ONCE_S", -1.0)
+        monkeypatch.setattr("projections.queries.host_map.REST", 0)
+        add("newer")
+        assert "newer" not in seen()
+        assert maps._renewal is not None
+        maps._renewal.join()
+        assert "newer" in seen()

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from events.columns import pack_ints
 from events.records.entitlement import PoolAnswered
+from events.records.placement import HostsReserved
 from events.records.pools import PoolDefined
 from projections.api.cell_router import create_cells_app
 from projections.queries import entitlements
@@ -142,6 +144,18 @@ def test_how_an_entitlement_came_about_follows_from_the_pools_along_the_way(
         monkeypatch.setattr(entitlements, "_along", lambda connection, _: pool_rows(connection))
         assert told == [entitlements.entitlement_json(connection, 0, path)["lines"] for path in paths]
         assert any(told)
+
+
+def test_hosts_that_are_drained_for_a_gang_are_named_with_its_pool(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    api.pool("/p")
+    api.cell.accept("wide", instances=2, pool="/p")
+    unit = {"job_id": "wide", "first": 0, "count": 2, "run": 1}
+    reserved = {**unit, "host_ids": ("h1", "h2"), "tasks": pack_ints([1, 1]), "until_ms": api.cell.ms + 9}
+    api.cell.decide("placement", HostsReserved(**reserved, kept={"cpu": 500}, state="RESERVED"))
+    with site(api.cell.log, tmp_path / "again") as shown:
+        assert "2 hosts are drained for 2 tasks" in shown.page("/pools/p")
+    api.close()
 
 
 def folder(above: Path, cell: int) -> Path:

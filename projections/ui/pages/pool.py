@@ -17,6 +17,7 @@ from projections.queries.pages import Json
 from projections.queries.pool_levels import Standings, Waits, levels, pools_named, standings, waits
 from projections.queries.pool_tree import capacity_of, pools_in_full, queue_json, spec_of
 from projections.queries.preemption_flows import flows
+from projections.queries.reservations import reservations
 from projections.queries.resources import kinds_of
 from projections.ui.amounts import titled
 from projections.ui.kept import kept
@@ -33,6 +34,7 @@ QUEUE = 20
 QUEUE_MAX = 1000
 PLOTS = 2
 CHILDREN = 100
+RESERVATIONS = 20
 CLASSES = {
     "preemptible": "preemptible",
     "controllers": "preemptible controllers",
@@ -83,6 +85,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "flows": matrix(flows(connection, begin_ms, path)),
         "hours": hours,
         "choices": HOURS,
+        "reserved": reservations(connection, path, RESERVATIONS),
         "spec": _document(path, pool.spec, kinds),
         "asked": kept(scene),
         **_children(scene, connection, kinds, level),
