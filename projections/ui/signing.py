@@ -7,7 +7,7 @@ from starlette.responses import RedirectResponse, Response
 
 from projections.ui import rendering
 from projections.ui.frame import Frame
-from projections.ui.sessions import fields_of
+from projections.ui.sessions import SIGN_IN, fields_of
 
 Handler = Callable[[Request], Awaitable[Response]]
 FIRST = "/ui/"
@@ -53,7 +53,8 @@ def signs_out(frame: Frame) -> Handler:
 
 def local(path: str) -> str:
     """A page of this app to go to; anything else is its first page."""
-    return path if path.startswith(FIRST) and "\\" not in path else FIRST
+    elsewhere = not path.startswith(FIRST) or "\\" in path or path.startswith(f"/ui{SIGN_IN}")
+    return FIRST if elsewhere else path
 
 
 def _page(frame: Frame, request: Request, then: str, wrong: bool = False) -> Response:

@@ -66,7 +66,17 @@ def test_a_wrong_token_signs_nobody_in(client: TestClient, token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "then", ["//evil.example/", "https://evil.example/", "/ui", "/v1/jobs", "/ui/\\evil", "javascript:alert(1)", ""]
+    "then",
+    [
+        "//evil.example/",
+        "https://evil.example/",
+        "/ui",
+        "/v1/jobs",
+        "/ui/\\evil",
+        "javascript:alert(1)",
+        "",
+        "/ui/sign-in?next=a",
+    ],
 )
 def test_the_sign_in_leads_to_no_other_place(client: TestClient, then: str) -> None:
     assert client.post("/ui/sign-in", data={"token": TOKEN, "next": then}).headers["location"] == "/ui/"
