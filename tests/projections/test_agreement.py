@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.codes import ENDED_TASKS, LIVE_TASKS, RunReport, TaskState
-from events.columns import pack_ints
+from events.columns import I32, pack_ints
 from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested
 from events.records.placement import HostLost
@@ -17,12 +17,14 @@ from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.task_table import GANG_WAIT, PLACED
 from processors.runtime.driver import Driver
 from processors.runtime.store import MemoryStore
+from projections.queries.series import CellSeries, cell_series
 from projections.views import tables
 from projections.views.blocks import unpack
 from projections.views.cache import TASK_COLUMNS
 from projections.views.named_tasks import COUNTS
 from projections.views.projector import Projector
 from projections.views.rows import JobRow
+from projections.views.task_series import OPEN
 from tests.lifecycle.harness import order
 from tests.projections.cell import Cell, placed, runs
 
@@ -136,6 +138,8 @@ def check(world: World, views: Projector) -> None:
             row.block: unpack(row.data, len(TASK_COLUMNS)) for row in connection.execute(tables.task_blocks.select())
         }
         on_hosts = sum(row.runs for row in connection.execute(tables.hosts.select()))
+        now = world.cell.ms // 10_000 * 10_000
+        series = cell_series(connection, now, now + 10_000)
     shown = (
         np.concatenate([blocks[number] for number in sorted(blocks)], axis=1)
         if blocks
@@ -154,6 +158,18 @@ def check(world: World, views: Projector) -> None:
         for state, name in COUNTS.items():
             assert getattr(row, name) == states.count(state), (row.job_id, name)
     assert on_hosts == np.isin(shown[0], LIVE_TASKS).sum()
+    check_series(series, now, [row for row in rows if not row.ended_ms], shown)
+
+
+def check_series(series: CellSeries, now_ms: int, jobs: list[JobRow], tasks: I32) -> None:
+    """The newest point of a plot is what the rows of tasks count now."""
+    open_tasks = [tasks[:, row.base : row.base + row.instances] for row in jobs]
+    states = np.concatenate([np.zeros(0, dtype=np.int32), *(each[0] for each in open_tasks)])
+    for state in OPEN:
+        assert (series.tasks[state.name.lower()][-1] or 0) == (states == state).sum(), state
+    state_s = TASK_COLUMNS.index("state_s")
+    queued = [since for each in open_tasks for since in each[state_s][each[0] == TaskState.QUEUED].tolist()]
+    assert (series.oldest_wait_ms[-1] or 0) == (now_ms + 10_000 - min(queued) * 1000 if queued else 0)
 
 
 @settings(max_examples=20)
