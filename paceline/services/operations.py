@@ -64,6 +64,7 @@ class OperationsOf:
             "readers": self._groups,
             "snapshots": self._snapshots,
             "archive": self._archived,
+            "copies": self._copies,
             "settings": self._origins,
             "alarms": self._alarms,
         }
@@ -140,6 +141,16 @@ class OperationsOf:
             if stretches:
                 held[topic.name] = [stretches[0].start, stretches[-1].end]
         return {"url": _without_secrets(self._settings.archive), "topics": held}
+
+    def _copies(self) -> Json:
+        """The copies of views beside them."""
+        from paceline.moments import copies, page_files
+
+        folder = self._folder / copies.FOLDER
+        found = page_files.heads(folder)
+        newest = found[-1].positions if found else {}
+        size = sum(page_files.size_of(folder, head) for head in found)
+        return {"count": len(found), "bytes": size, "newest": sum(newest.values())}
 
     def _origins(self) -> list[Json]:
         found: Iterable[Origin] = self._settings.origins
