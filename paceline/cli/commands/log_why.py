@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.commands.common import cell_option, examples, output_option, with_client, zone_option
+from paceline.cli.commands.common import at_option, cell_option, examples, output_option, with_client, zone_option
 from paceline.output import say, show, when
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ DEEPEST = 24
     )
 )
 @click.argument("subject", metavar="POSITION|JOB")
+@at_option
 @zone_option
 @output_option
 @cell_option

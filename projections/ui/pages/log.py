@@ -69,6 +69,7 @@ def load_why(scene: Scene) -> dict[str, Any]:
         "rows": why.tree(found),
         "whole": found.whole,
         "cell": scene.query.get("cell"),
+        "cell_number": cell.context.cell,
         "write_place": write_place,
     }
 
