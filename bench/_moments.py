@@ -39,10 +39,11 @@ def run(folder: Path, size: Size = SIZE) -> tuple[dict[str, float], dict[str, fl
     seconds = open_moments(log, folder)
     kept = heads(folder / copies.FOLDER)
     in_mib = sum(size_of(folder / copies.FOLDER, head) for head in kept) / MIB
-    figures = {"at_open_s": max(seconds), "copies_mib": in_mib}
+    log_mib = kept[-1].log_bytes / MIB
+    figures = {"at_open_s": max(seconds), "copies_mib": in_mib, "copies_of_log": in_mib / log_mib}
     references = {
         "at_open_median_s": median(seconds),
-        "log_mib": kept[-1].log_bytes / MIB,
+        "log_mib": log_mib,
         "log_on_disk_mib": sum(file.stat().st_size for file in (folder / "log").iterdir()) / MIB,
         "views_mib": (folder / "views.sqlite").stat().st_size / MIB,
         "copies": float(len(kept)),

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 from httpx2 import Client
 
-from bench import Options, Result, _why, percentile
+from bench import Options, Result, _moments, _why, percentile
 from bench._large_cell import Job, Size, host
 from bench._series import series_mib_per_day
 from paceline.client import cell_file
@@ -33,6 +33,8 @@ TARGETS = {
     "assets_kib": 150.0,
     "watchers_cpu_percent": 30.0,
     "why_ms": 1000.0,
+    "at_open_s": 3.0,
+    "copies_of_log": 2.0,
     "series_mib_per_day": 500.0,
 }
 DRAWN = {"hosts": "hosts_map"}
@@ -65,7 +67,8 @@ def run(log: str, options: Options) -> Result:
         result = measured(options.folder / "cell", Size(), Effort())
         figures, references = delays(options.folder, PAIRS)
         causes, beside = _why.run(options.folder / "why")
-        figures, references = {**figures, **causes}, {**references, **beside}
+        moments, of_copies = _moments.run(options.folder / "moments")
+        figures, references = {**figures, **causes, **moments}, {**references, **beside, **of_copies}
         figures["series_mib_per_day"] = series_mib_per_day(options.folder / "series")
         return Result({**result.figures, **figures}, {**result.references, **references}, TARGETS)
     jobs = options.jobs
