@@ -1,5 +1,7 @@
 """What plots show of a cell: steps of log time, the same live and rebuilt, kept as long as they are said to be."""
 
+import random
+
 import pytest
 from sqlalchemy import Connection
 
@@ -13,9 +15,9 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from projections.queries.marks import marks
 from projections.queries.pool_series import pool_series
 from projections.queries.series import cell_series
-from projections.views.projector import Projector
+from projections.views.projector import Projector, rebuild
 from projections.views.series_rows import DAY, HOUR, MINUTE
-from tests.projections.cell import Cell, admitted, ended, held, ordered, placed, preempted, runs, unplaced
+from tests.projections.cell import Cell, admitted, dump, ended, held, ordered, placed, preempted, runs, unplaced
 
 SECOND_MS = 1000
 START = 1_700_000_000_000
@@ -118,6 +120,31 @@ def test_a_machine_is_not_said_to_know_what_it_has_not_read(cell, tmp_path):
     with Folded(cell, tmp_path) as views:
         found = cell_series(views, START, START + 30_000)
     assert found.waiting["LIMIT_REACHED"] == [3, 3, 0]
+
+
+class NothingRead(random.Random):
+    """What a machine has read that hears of the others late."""
+
+    def randint(self, a, b):
+        return a
+
+
+def test_what_machines_say_of_one_task_counts_the_same_whichever_is_folded_first(cell, tmp_path):
+    cell.accept("a", instances=3)
+    cell.ms += 20 * SECOND_MS
+    cell.decide("entitlement", held("a", (0, 1, 2), "LIMIT_REACHED"))
+    live = Projector(cell.log, tmp_path)
+    live.fold_whole()
+    cell.slow = NothingRead()
+    cell.ms -= 10 * SECOND_MS
+    cell.decide("lifecycle", ended("a", (0, 1), Outcome.STOPPED))
+    live.fold_whole()
+    (tmp_path / "again").mkdir()
+    again = rebuild(cell.log, tmp_path / "again")
+    assert dump(live.views.engine) == dump(again)
+    with again.connect() as views:
+        assert cell_series(views, START, START + 30_000).waiting["LIMIT_REACHED"] == [0, 0, 3]
+    live.close()
 
 
 def test_hosts_are_shown_by_state(cell, tmp_path):
