@@ -11,6 +11,7 @@ from events.columns import pack_ints
 from events.records.entitlement import PoolAnswered
 from events.records.placement import HostsReserved
 from events.records.pools import PoolDefined
+from paceline.job_files import read_pools
 from projections.api.cell_router import create_cells_app
 from projections.queries import entitlements
 from projections.queries.pool_tree import pool_rows
@@ -99,6 +100,27 @@ def test_what_owners_write_is_text_and_stays_inside_its_command(tmp_path: Path) 
         command = re.search(r"paceline pool apply - &lt;&lt;(.*?)</pre>", page, re.S)[1]
         assert command.count("\nEND") == 1
         assert command.endswith("\nEND")
+    api.close()
+
+
+def test_the_command_that_is_shown_makes_the_pool_as_it_is(tmp_path: Path) -> None:
+    pool = PoolDefined(
+        path="/p", command_id="c", reservation={"cpu": 1500, "memory": 2048}, limit={"cpu": 20_000}, share={"cpu": 3},
+        share_default=2, static=("cpu",), preemption_delay_ms=5000, closed=True, owners=(HOSTILE,), open_jobs_max=5,
+        description=HOSTILE,
+    )  # fmt: skip
+    api = Api(tmp_path)
+    api.pool(
+        "/p", **{name: getattr(pool, name) for name in pool.__struct_fields__ if name not in ("path", "command_id")}
+    )
+    with site(api.cell.log, tmp_path / "again") as shown:
+        shown_text = unescape(shown.page("/pools/p"))
+        file = tmp_path / "pool.yaml"
+        file.write_text(
+            re.search(r"apply - <<'END'\n(.*?)^END$|apply - <<'END'\n(.*?)\nEND</pre>", shown_text, re.S)[2]
+        )
+        [read] = read_pools([str(file)])
+        assert read.spec.to_event(read.path, "c", 0) == pool
     api.close()
 
 
