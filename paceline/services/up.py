@@ -82,6 +82,7 @@ class Up:
         self._lock = lock(self._data)
         keep_cell(self._data, settings.cell)
         self._socket = listening(settings.listen)
+        self._address = address_of(self._socket)  # said on pages that are being loaded when the socket is closed, too
         self._other_logs: list[Log] = []
         self.log = self._open_log()
         self._ownership: Ownership | None = None
@@ -233,7 +234,7 @@ class Up:
 
     def listen(self) -> str:
         """The address that HTTP is served on."""
-        return address_of(self._socket)
+        return self._address
 
     def _cell_info(self) -> dict[str, Any]:
         status = {}

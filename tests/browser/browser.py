@@ -52,6 +52,7 @@ class Visitor:
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
         self._contexts: list[BrowserContext] = []
+        self._pages: dict[str, Page] = {}
         self.faults: list[str] = []
         """Errors on the console, those that a policy raises included, uncaught errors, requests to elsewhere."""
 
@@ -70,6 +71,17 @@ class Visitor:
         page = self.somebody(**options).new_page()
         page.goto(url)
         return page
+
+    def turn_to(self, url: str, **options: Any) -> tuple[Page, int]:
+        """The page of a session with these options, turned to another address; and the status of the answer."""
+        kind = repr(sorted(options.items()))
+        if kind not in self._pages:
+            self._pages[kind] = self.somebody(**options).new_page()
+        page = self._pages[kind]
+        page.set_viewport_size(WIDE)
+        answer = page.goto(url)
+        assert answer is not None
+        return page, answer.status
 
     def close(self) -> None:
         """Closes all that were opened."""

@@ -37,6 +37,21 @@ def visitor(browser: Browser) -> Iterator[Visitor]:
 
 
 @pytest.fixture(scope="package")
+def _regular(browser: Browser) -> Iterator[Visitor]:
+    visits = Visitor(browser)
+    yield visits
+    visits.close()
+
+
+@pytest.fixture
+def regular(_regular: Visitor) -> Iterator[Visitor]:
+    """Somebody who has loaded what pages need, and opens one after the other; see `Visitor.turn_to`."""
+    yield _regular
+    faults, _regular.faults = _regular.faults, []
+    assert faults == []
+
+
+@pytest.fixture(scope="package")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     with cells.real(tmp_path_factory.mktemp("real")) as cell:
         yield cell

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, TimeoutError
 
 from projections.ui.contents import PAGES
 from tests.browser.browser import WIDE, Visitor, stands
@@ -27,8 +27,12 @@ def has(cell: Shown, path: str) -> bool:
 
 
 def fits(page: Page) -> bool:
-    """Whether nothing scrolls sideways but what may."""
-    return bool(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+    """Whether nothing scrolls sideways but what may, once plots have taken their new width."""
+    try:
+        page.wait_for_function("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    except TimeoutError:
+        return False
+    return True
 
 
 def blamed(page: Page) -> list[str]:
@@ -43,13 +47,11 @@ def blamed(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_is_there_and_fits(visitor: Visitor, cell: Shown, path: str) -> None:
+def test_a_page_is_there_and_fits(regular: Visitor, cell: Shown, path: str) -> None:
     if not has(cell, path):
         pytest.skip("nothing of that kind is there")
-    page = visitor.somebody().new_page()
-    answer = page.goto(cell.url(path))
-    assert answer is not None
-    assert answer.status == 200, page.inner_text("main")
+    page, status = regular.turn_to(cell.url(path))
+    assert status == 200, page.inner_text("main")
     assert page.locator("h1").count() == 1
     assert len(page.inner_text("main")) > 20
     stands(page)
@@ -61,8 +63,9 @@ def test_a_page_is_there_and_fits(visitor: Visitor, cell: Shown, path: str) -> N
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_is_for_everybody(visitor: Visitor, real: Shown, path: str) -> None:
-    page = visitor.open(real.url(path), color_scheme="light")
+def test_a_page_is_for_everybody(regular: Visitor, real: Shown, path: str) -> None:
+    page, _ = regular.turn_to(real.url(path))
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
     stands(page)
     assert blamed(page) == []
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
@@ -70,16 +73,16 @@ def test_a_page_is_for_everybody(visitor: Visitor, real: Shown, path: str) -> No
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_can_be_read_without_scripts(visitor: Visitor, real: Shown, path: str) -> None:
-    page = visitor.open(real.url(path), java_script_enabled=False)
+def test_a_page_can_be_read_without_scripts(regular: Visitor, real: Shown, path: str) -> None:
+    page, _ = regular.turn_to(real.url(path), java_script_enabled=False)
     assert page.locator("h1").count() == 1
     assert page.locator("nav a").count() > 5
     assert len(page.inner_text("main")) > 20
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_all_of_a_page_is_reached_by_keyboard(visitor: Visitor, real: Shown, path: str) -> None:
-    page = visitor.open(real.url(path))
+def test_all_of_a_page_is_reached_by_keyboard(regular: Visitor, real: Shown, path: str) -> None:
+    page, _ = regular.turn_to(real.url(path))
     count = page.evaluate(
         "selector => { window.places = new Map([...document.querySelectorAll(selector)]"
         ".filter(each => each.checkVisibility()).map((each, at) => [each, at])); return window.places.size }",
