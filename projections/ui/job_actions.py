@@ -10,57 +10,76 @@ Update = Mapping[str, Any]
 """The newest update of a job; empty: there was none."""
 
 
+class Need(NamedTuple):
+    """What must hold of a job for an action to make sense, and what is said where it doesn't."""
+
+    holds: Callable[[JobRow, Update], bool]
+    otherwise: str
+
+
 class JobAction(NamedTuple):
-    """A button: its name in addresses, which is also that of the command, the word on it, when it makes sense, and what
-    it does.
+    """A button: its name in addresses, which is also that of the command, the word on it, what it needs, and what it
+    does.
     """
 
     name: str
     word: str
-    makes_sense: Callable[[JobRow, Update], bool]
+    needs: tuple[Need, ...]
     says: str
     danger: bool = False
     fields: tuple[str, ...] = ()
     """What it asks for beside a reason: instances, batch, version, priority."""
 
-
-def _open(row: JobRow) -> bool:
-    return row.base >= 0 and not row.ended_ms
-
-
-def _going(row: JobRow) -> bool:
-    return _open(row) and row.state not in ENDED_JOBS
+    def lacks(self, row: JobRow, update: Update) -> str:
+        """Why it makes no sense for a job as it is; empty: it does."""
+        return next((need.otherwise for need in self.needs if not need.holds(row, update)), "")
 
 
-def _rolls(update: Update) -> bool:
-    return bool(update) and not update["ended_at"]
-
+_ACCEPTED = Need(lambda row, update: row.base >= 0, "it isn't accepted")
+_KEPT = Need(lambda row, update: not row.ended_ms, "it has ended")
+_GOING = Need(lambda row, update: row.state not in ENDED_JOBS, "it has ended")
+_ENDED = Need(lambda row, update: row.state in ENDED_JOBS, "it hasn't ended; stop it first")
+_ROLLS = Need(lambda row, update: bool(update) and not update["ended_at"], "no update of it is under way")
+_NOT_PAUSED = Need(lambda row, update: not update["paused"], "its update is paused already")
+_PAUSED = Need(lambda row, update: bool(update["paused"]), "its update isn't paused")
+_CANARY = Need(lambda row, update: update["state"] == "CANARY", "its update has no canary that waits")
+_CHANGED = Need(lambda row, update: row.version > 1, "it has one version")
+_SERVICE = Need(lambda row, update: row.kind != "batch", "tasks of a batch job aren't restarted; submit it anew")
+_RUNS = Need(lambda row, update: row.running > 0, "none of its tasks runs")
+_IS_OVER = Need(
+    lambda row, update: row.killed + row.failed + row.succeeded > 0, "none of its tasks was stopped or has ended"
+)
+_FREE = Need(lambda row, update: not row.held_ms, "it is held already")
+_HELD = Need(lambda row, update: row.held_ms > 0, "it isn't held")
+_STAYS = Need(lambda row, update: not row.stopping, "it is being stopped already")
+_OPEN = (_ACCEPTED, _KEPT)
+_IN_USE = (*_OPEN, _GOING)
 
 JOB_ACTIONS = (
-    JobAction("pause", "Pause update", lambda row, update: _rolls(update) and not update["paused"],
+    JobAction("pause", "Pause update", (_ROLLS, _NOT_PAUSED),
               "What is being updated goes on, nothing more is begun."),
-    JobAction("resume", "Resume update", lambda row, update: _rolls(update) and update["paused"],
+    JobAction("resume", "Resume update", (_ROLLS, _PAUSED),
               "The update goes on."),
-    JobAction("promote", "Promote", lambda row, update: _rolls(update) and update["state"] == "CANARY",
+    JobAction("promote", "Promote", (_ROLLS, _CANARY),
               "The update goes on from its canary to all instances."),
-    JobAction("abort", "Abort update", lambda row, update: _rolls(update),
+    JobAction("abort", "Abort update", (_ROLLS,),
               "What is updated stays so, the rest stays as it is.", danger=True),
-    JobAction("rollback", "Roll back", lambda row, update: _going(row) and row.version > 1,
+    JobAction("rollback", "Roll back", (*_IN_USE, _CHANGED),
               "An update takes the job to a new version that is equal to an earlier one.", fields=("version",)),
-    JobAction("restart", "Restart", lambda row, update: _going(row) and row.running > 0,
+    JobAction("restart", "Restart", (*_IN_USE, _SERVICE, _RUNS),
               "Instances are stopped and run again, in batches.", fields=("instances", "batch")),
-    JobAction("start", "Start", lambda row, update: _open(row) and row.killed + row.failed + row.succeeded > 0,
+    JobAction("start", "Start", (*_OPEN, _IS_OVER),
               "Instances that were stopped or have ended run again.", fields=("instances",)),
-    JobAction("hold", "Hold", lambda row, update: _going(row) and not row.held_ms,
-              "What of it waits isn't queued until it is released; what runs goes on."),
-    JobAction("release", "Release", lambda row, update: _open(row) and row.held_ms > 0,
-              "What of it waits is queued again."),
-    JobAction("priority", "Priority", lambda row, update: _going(row),
-              "What of it waits stands elsewhere in the queue of its pool.", fields=("priority",)),
-    JobAction("stop", "Stop", lambda row, update: _going(row) and not row.stopping,
-              "Its runs get the time to end that the job asks for; what waits is never run.", danger=True,
+    JobAction("hold", "Hold", (*_IN_USE, _FREE),
+              "Its waiting tasks leave the queue until it is released; what runs goes on."),
+    JobAction("release", "Release", (*_OPEN, _HELD),
+              "Its waiting tasks are queued again."),
+    JobAction("priority", "Priority", _IN_USE,
+              "Its waiting tasks move in the queue of its pool.", fields=("priority",)),
+    JobAction("stop", "Stop", (*_IN_USE, _STAYS),
+              "Running tasks get SIGTERM and the grace time of their job; waiting tasks never run.", danger=True,
               fields=("instances",)),
-    JobAction("delete", "Delete", lambda row, update: row.base >= 0 and row.state in ENDED_JOBS,
+    JobAction("delete", "Delete", (_ACCEPTED, _ENDED),
               "The job is forgotten with its versions; its records stay in the log.", danger=True),
 )  # fmt: skip
 BY_NAME = {action.name: action for action in JOB_ACTIONS}
@@ -68,4 +87,4 @@ BY_NAME = {action.name: action for action in JOB_ACTIONS}
 
 def offered(row: JobRow, update: Update) -> list[JobAction]:
     """The buttons of a job as it is."""
-    return [action for action in JOB_ACTIONS if action.makes_sense(row, update)]
+    return [action for action in JOB_ACTIONS if not action.lacks(row, update)]

@@ -29,6 +29,15 @@ _MODELS: Mapping[str, type[JobCommand]] = {
     "priority": PriorityCommand,
 }
 _NUMBERS = ("batch", "version", "priority")
+_PLAIN = {
+    "string_pattern_mismatch": "instances are written as 0-9,12: numbers, and ranges from one to another",
+    "missing": "a number is needed",
+}
+"""What is wrong with a field, where pydantic says it for developers."""
+
+
+_AGAIN = {"this command was carried out before": "this was sent already, and is done"}
+"""What lifecycle says to a form that comes again, as its sender sees it."""
 
 
 class Outcome(NamedTuple):
@@ -66,7 +75,8 @@ def _command(sent: Sent, name: str, at: int) -> JobCommand:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise Problem(422, "INVALID_REQUEST", f"{where}: {first['msg']}") from error
+        told = _PLAIN.get(first["type"], first["msg"].lower())
+        raise Problem(422, "INVALID_REQUEST", f"{where}: {told}") from error
 
 
 def _whole(name: str, text: str) -> int:
@@ -98,7 +108,7 @@ async def _one(context: Context | None, job_id: str, name: str, command: JobComm
     told = orjson.loads(response.body)
     if "code" not in told:
         return Outcome(job_id, True, "WRITTEN", f"written at {told['position']}; it isn't answered yet")
-    return Outcome(job_id, True, told["code"], told["message"] or "done")
+    return Outcome(job_id, True, told["code"], _AGAIN.get(told["message"], told["message"] or "done"))
 
 
 async def _call(context: Context, job_id: str, name: str, command: JobCommand) -> Any:

@@ -86,7 +86,9 @@ class Sessions:
 
 
 async def fields_of(request: Request) -> Form:
-    """The fields of a form. Raises a problem where it is none, or too large."""
+    """The fields of a form, with lines that end as elsewhere: forms send CR LF. Raises a problem where it is none, or
+    too large.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Problem(415, "FORMS_ONLY", "pages send forms: application/x-www-form-urlencoded")
@@ -94,6 +96,7 @@ async def fields_of(request: Request) -> Form:
     if len(body) > FORM_BYTES_MAX:
         raise Problem(413, "TOO_LARGE", f"the form is over {FORM_BYTES_MAX} bytes")
     try:
-        return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS_MAX)
+        found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS_MAX)
     except ValueError as error:
         raise Problem(400, "BAD_REQUEST", f"the form can't be read: {error}") from error
+    return {name: [value.replace("\r\n", "\n") for value in values] for name, values in found.items()}

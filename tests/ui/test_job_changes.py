@@ -10,10 +10,11 @@ import pytest
 
 from events.codec import decode
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobSubmitted
-from events.records.lifecycle import CommandAnswered, JobHeld
+from events.records.lifecycle import CommandAnswered, JobHeld, RunsAvailable
 from projections.ui import job_orders
+from projections.ui.job_actions import BY_NAME
 from projections.ui.pages.job_changes import MANY_MAX
-from tests.projections.cell import accepted
+from tests.projections.cell import accepted, runs
 from tests.ui.views import Pages, links, pages
 
 SAID = {"reason": "why not", "command_id": "c1"}
@@ -60,7 +61,7 @@ def send(ui: Pages, csrf: str, **fields: Any) -> str:
 
 
 def value(html: str, name: str) -> str:
-    found = re.search(rf'name="{name}" value="([^"]*)"', html)
+    found = re.search(rf'name="{name}"[^>]* value="([^"]*)"', html)
     assert found
     return unescape(found[1])
 
@@ -85,7 +86,7 @@ def test_a_refusal_is_told_with_its_code(ui):
     csrf = ui.sign_in()
     answers(ui, "VERSION_CONFLICT", "the job has version 2")
     told = send(ui, csrf, do="hold", job="web")
-    assert "0 of 1 done" in told
+    assert "Hold: refused" in told
     assert "VERSION_CONFLICT" in told
     assert "the job has version 2" in told
 
@@ -119,7 +120,7 @@ def test_each_button_writes_its_command(ui, fields, expected):
     running(ui, "web")
     csrf = ui.sign_in()
     answers(ui)
-    assert "1 of 1 done" in send(ui, csrf, job="web", **fields)
+    assert ": done</h1>" in send(ui, csrf, job="web", **fields)
     [fact] = facts(ui, JobActionRequested)
     assert (fact.action, fact.version) == expected
 
@@ -160,7 +161,9 @@ def test_all_jobs_of_a_list_are_named_up_to_a_bound(ui, monkeypatch):
     ("fields", "code"),
     [
         ({"do": "stop", "reason": " "}, "REASON_NEEDED"),
-        ({"do": "stop", "instances": "5-1"}, "INVALID_REQUEST"),
+        ({"do": "stop", "instances": "5-1"}, "5-1 ends before it begins"),
+        ({"do": "stop", "instances": "3-"}, "instances are written as 0-9,12"),
+        ({"do": "priority", "priority": "99999999999999"}, "less than or equal to 2147483647"),
         ({"do": "priority", "priority": "high"}, "INVALID_REQUEST"),
         ({"do": "priority"}, "INVALID_REQUEST"),
         ({"do": "explode"}, "NOT_FOUND"),
@@ -172,6 +175,9 @@ def test_a_form_that_says_nothing_sensible_writes_nothing(ui, fields, code):
     answer = ui.browser.post("/ui/change-jobs", data={"csrf": csrf, "job": "web", **SAID, **fields})
     assert (answer.status_code in (404, 422), code in answer.text) == (True, True)
     assert facts(ui, JobStopRequested, JobPriorityRequested) == []
+    if fields["do"] in BY_NAME:
+        asked = {"command_id": SAID["command_id"], "reason": SAID["reason"], **fields}
+        assert {name: value(answer.text, name) for name in asked} == asked
 
 
 def test_buttons_are_offered_where_they_make_sense(ui):
@@ -188,10 +194,31 @@ def test_buttons_are_offered_where_they_make_sense(ui):
     assert words() == {"Delete"}
 
 
+@pytest.mark.parametrize(("kind", "restarts"), [("stateless", True), ("batch", False)])
+def test_only_services_are_restarted(ui, kind, restarts):
+    ui.cell.accept("web", kind=kind)
+    ui.cell.run("web")
+    ui.cell.decide("lifecycle", RunsAvailable(**runs("web", (0,))))
+    ui.fold()
+    assert bool(links(ui.page("/jobs/web"), "Restart…")) == restarts
+
+
+def test_a_form_that_comes_again_says_that_it_is_done(ui):
+    running(ui, "web")
+    csrf = ui.sign_in()
+    answers(ui, "REPEATED", "this command was carried out before")
+    told = send(ui, csrf, do="hold", job="web")
+    assert "Hold: nothing to do" in told
+    assert "this was sent already, and is done" in told
+
+
 def test_an_action_that_makes_no_sense_any_more_says_so(ui):
     running(ui, "web")
     ui.sign_in()
-    assert "NOT_NOW" in ui.page("/jobs/web/do/promote", 409)
+    asked = ui.page("/jobs/web/do/promote")
+    assert "Promote isn't possible now: no update of it is under way" in asked
+    assert links(asked, "Back to the job") == ["/ui/jobs/web"]
+    assert "/change-jobs" not in asked
 
 
 def test_in_the_past_and_without_sign_in_nothing_is_asked(ui):
@@ -215,6 +242,15 @@ def test_a_job_is_checked_and_then_submitted(ui):
     answer = submit(ui, SPEC)
     assert (answer.status_code, answer.headers["location"]) == (303, "/ui/jobs/new")
     assert [each.job_id for each in facts(ui, JobSubmitted)] == ["new"]
+
+
+def test_lines_of_a_form_stay_lines(ui):
+    """A browser ends them with CR LF; what was checked comes back and is submitted."""
+    ui.answer("paceline.jobs", "lifecycle", lambda at, event: accepted(event, at))
+    spec = SPEC.replace(", ", ",\r\n")
+    text = submit(ui, spec, "check").text.split('class="spec">')[1].split("</textarea>")[0]
+    assert unescape(text) == SPEC.replace(", ", ",\n")
+    assert submit(ui, unescape(text)).headers["location"] == "/ui/jobs/new"
 
 
 def test_the_same_form_without_an_id_submits_one_job(ui):

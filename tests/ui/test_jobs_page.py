@@ -64,6 +64,11 @@ def test_the_page_shows_what_the_address_in_its_foot_answers(ui, query):
     assert len(ids(html)) == min(SHOWN, len(listed))
 
 
+def test_a_pool_needs_no_slash(ui):
+    fill(ui, 3)
+    assert ids(ui.page("/jobs?pool=a")) == ids(ui.page("/jobs?pool=%2Fa")) != []
+
+
 def test_states_are_counted_and_lead_to_their_jobs(ui):
     fill(ui, 5)
     html = ui.page("/jobs?pool=/a")

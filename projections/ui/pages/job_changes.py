@@ -3,19 +3,26 @@
 import uuid
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
+
+from events.bounds import INT_MAX
 from events.codes import Code
+from events.instance_ranges import PATTERN
 from projections.api.problems import Problem
 from projections.queries import entities, versions
 from projections.queries.task_columns import task_columns
-from projections.ui.found_job import find_job
+from projections.ui.found_job import FoundJob, find_job
 from projections.ui.job_actions import BY_NAME, JobAction
 from projections.ui.job_orders import carry_out, command_line
 from projections.ui.pages.job_filters import asked
-from projections.ui.scene import Action, Page, Scene, Sent, Shown
+from projections.ui.scene import Action, Page, Scene, Sent, Shown, opened
 from projections.views.rows import JobRow
 
 MANY_MAX = 500
 """Jobs of one form."""
+PATTERN_OF_FORMS = PATTERN.strip("^$").replace(",", ", ?")
+"""What instances look like; a space may follow a comma."""
 NAMED_MAX = 20
 """Jobs that are named one by one before that."""
 FOR_MANY = ("stop", "hold", "release", "priority")
@@ -27,14 +34,17 @@ def load_one(scene: Scene) -> dict[str, Any]:
     action, found = _action(scene.path["action"]), find_job(scene)
     row = found.row
     update = versions.newest_updates(found.connection, [row]).get(row.job_id)
-    if not action.makes_sense(row, versions.update_json(update) if update else {}):
-        raise Problem(409, "NOT_NOW", f"{action.word} makes no sense for job {row.job_id} now: it is {row.state}")
+    lacks = action.lacks(row, versions.update_json(update) if update else {})
+    form = _of_one(action, found)
+    return form | {"lacks": lacks, "given": form["given"] | {"instances": scene.query.get("instances", "")}}
+
+
+def _of_one(action: JobAction, found: FoundJob) -> dict[str, Any]:
+    row = found.row
     kept = [each.version for each in versions.versions(found.connection, row) if each.version != row.version]
     return _form(action, [row]) | {
         "ranges": task_columns(found.connection, row).ranges(),
         "versions": kept,
-        "priority": row.priority,
-        "instances": scene.query.get("instances", ""),
     }
 
 
@@ -44,16 +54,8 @@ def load_many(scene: Scene) -> dict[str, Any]:
     if action.name not in FOR_MANY:
         raise Problem(422, "INVALID_REQUEST", f"{action.word} is for one job at a time")
     rows, more = _matching(scene) if scene.query.get("all") else (_chosen(scene), False)
-    sensible = [row for row in rows if action.makes_sense(row, {})]
-    left_out = len(rows) - len(sensible)
-    return _form(action, sensible) | {
-        "ranges": [],
-        "versions": [],
-        "priority": "",
-        "instances": "",
-        "left_out": left_out,
-        "more": more,
-    }
+    sensible = [row for row in rows if not action.lacks(row, {})]
+    return _form(action, sensible) | {"left_out": len(rows) - len(sensible), "more": more}
 
 
 def _form(action: JobAction, rows: list[JobRow]) -> dict[str, Any]:
@@ -71,9 +73,12 @@ def _form(action: JobAction, rows: list[JobRow]) -> dict[str, Any]:
         "more": False,
         "ranges": [],
         "versions": [],
-        "priority": "",
-        "instances": "",
         "many_max": MANY_MAX,
+        "instances_pattern": PATTERN_OF_FORMS,
+        "int_max": INT_MAX,
+        "lacks": "",
+        "fault": "",
+        "given": dict.fromkeys((*FIELDS, "reason"), ""),
     }
 
 
@@ -106,7 +111,10 @@ async def change(sent: Sent) -> Shown | str:
     action, job_ids = _action(sent.field("do")), sent.form.get("job", [])[:MANY_MAX]
     if not job_ids:
         raise Problem(422, "INVALID_REQUEST", "no job was chosen")
-    outcomes = await carry_out(sent, action.name, job_ids)
+    try:
+        outcomes = await carry_out(sent, action.name, job_ids)
+    except Problem as problem:
+        return Shown("job_change.html", await run_in_threadpool(_again, sent, action, problem), problem.status)
     fields = {name: sent.field(name) for name in FIELDS}
     values = {
         "action": action,
@@ -116,6 +124,16 @@ async def change(sent: Sent) -> Shown | str:
         "commands": command_line(action.name, job_ids[:NAMED_MAX], sent.field("reason"), fields),
     }
     return Shown("job_changed.html", values)
+
+
+def _again(sent: Sent, action: JobAction, problem: Problem) -> dict[str, Any]:
+    """The form as it was sent, with what is wrong with it."""
+    fields = {name: sent.field(name) for name in (*FIELDS, "reason")}
+    job_ids = sent.form["job"]
+    with opened(sent.contexts, {"job_id": job_ids[0]}, QueryParams([("job", each) for each in job_ids]), 0) as scene:
+        form = _of_one(action, find_job(scene)) if len(job_ids) == 1 else _form(action, _chosen(scene))
+    fault = f"{problem.code}: {problem.detail}"
+    return form | {"given": fields, "fault": fault, "command_id": sent.field("command_id")}
 
 
 PAGES = (

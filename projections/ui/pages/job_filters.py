@@ -103,7 +103,7 @@ def asked(query: QueryParams) -> Asked:
     texts = {name: query.get(name, "").strip()[:WORD_MAX] for name in ("pool", "text", "since")}
     return Asked(
         job_states(",".join(query.getlist("state"))),
-        texts["pool"],
+        "/" + texts["pool"].strip("/") if texts["pool"] else "",
         _some(query, "owner"),
         _some(query, "label"),
         texts["text"],

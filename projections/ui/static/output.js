@@ -2,6 +2,7 @@
 /** The output of a run: loaded, and followed until the run has ended. */
 
 const FOLLOW_MS = 700;
+const AGAIN_MS = 3000;
 const KEPT = 400_000;
 
 for (const box of document.querySelectorAll("[data-output]")) if (box instanceof HTMLElement) void follow(box, box.dataset.output ?? "");
@@ -13,21 +14,32 @@ async function follow(box, address) {
   box.replaceChildren();
   for (;;) {
     const answer = await fetch(`${address}&offset=${offset}`).catch(() => null);
-    if (!answer?.ok) {
-      const problem = answer ? await answer.json().catch(() => ({})) : {};
-      tell(box, problem.detail ?? "The output can't be loaded now.");
+    if (answer && !answer.ok && answer.status < 500) {
+      const problem = await answer.json().catch(() => ({}));
+      tell(box, problem.detail ?? "The output can't be loaded.");
       return;
     }
+    if (!answer?.ok) {
+      tell(box, "The output can't be loaded now; it is tried again.");
+      await pause(AGAIN_MS);
+      continue;
+    }
+    box.querySelector("span")?.remove();
     const data = new Uint8Array(await answer.arrayBuffer());
     offset = Number(answer.headers.get("Log-Next-Offset"));
     add(box, decoder.decode(data, { stream: true }));
     if (!data.length) {
       if (answer.headers.get("Log-Ended") === "1") break;
-      await new Promise((resolve) => setTimeout(resolve, FOLLOW_MS));
-      while (document.hidden) await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
+      await pause(FOLLOW_MS);
     }
   }
   if (!box.textContent) tell(box, "It has written nothing.");
+}
+
+/** Waits so long, and until somebody looks. @param {number} ms */
+async function pause(ms) {
+  await new Promise((resolve) => setTimeout(resolve, ms));
+  while (document.hidden) await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
 }
 
 /** Adds text without characters that turn or hide what is around them, and stays at the end if it was there.
@@ -43,6 +55,7 @@ function add(box, text) {
 
 /** @param {HTMLElement} box @param {string} text */
 function tell(box, text) {
+  box.querySelector("span")?.remove();
   const note = document.createElement("span");
   note.className = "t";
   note.textContent = text;
