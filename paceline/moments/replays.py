@@ -45,6 +45,10 @@ class CellReplays:
         """See `Replays.last`."""
         return self._found.get((machine, number))
 
+    def at_work(self) -> tuple[str, int] | None:
+        """See `Replays.at_work`."""
+        return self._running
+
     def close(self) -> None:
         """Ends the process at work."""
         process = self._process

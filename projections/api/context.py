@@ -101,6 +101,10 @@ class Replays(Protocol):
         """What came of it last; None: it wasn't asked for, or that was forgotten."""
         ...
 
+    def at_work(self) -> tuple[str, int] | None:
+        """The round that is being decided again now."""
+        ...
+
 
 class LogPage(Protocol):
     """A piece of a run's output: where it begins, where to go on, and whether more will come."""

@@ -12,6 +12,8 @@ YOU = "you"
 POOL_OWNER = "pool owner"
 OPERATOR = "operator"
 WAIT = "nobody, wait"
+LARGE_MIB = 100 * 1024
+"""From so many MiB on a tenth of a GiB is near enough."""
 
 
 class Remedy(NamedTuple):
@@ -117,7 +119,10 @@ def again(tasks: int) -> Remedy:
 
 def amount(name: str, value: int, kinds: Kinds) -> str:
     """An amount of a resource in words: `2 cpu`, `4GiB memory`."""
-    return f"{write_amount(value, kinds.units.get(name, Unit.MILLI))} {name}"
+    unit = kinds.units.get(name, Unit.MILLI)
+    if unit is Unit.MIB and value >= LARGE_MIB and value % 1024:
+        return f"{value / 1024:.1f}GiB {name}"
+    return f"{write_amount(value, unit)} {name}"
 
 
 def amounts(of: Mapping[str, int], kinds: Kinds) -> str:

@@ -17,7 +17,7 @@ LEFT, WIDTH, LANE, TOP, MARK = 110.0, 1230.0, 34, 14, 20
 MANY = 3.0
 """A mark has its full height at a thousand decisions."""
 WIDE = 5.0
-ARROWS_MAX = 80
+ARROWS_MAX = 150
 APART = 8.0
 TICK = 180.0
 Key = tuple[str, int]
@@ -44,7 +44,8 @@ class Lanes:
 
     names: list[tuple[str, int]] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
-    arrows: list[str] = field(default_factory=list)
+    arrows: dict[Key, list[str]] = field(default_factory=dict)
+    """Of each mark, from what led to it."""
     ticks: list[tuple[float, str]] = field(default_factory=list)
 
 
@@ -84,7 +85,9 @@ def lanes_of(
         lanes.marks.append(_mark(places[key], each.machine, key, each.decisions, kind, path, title, label))
     by_key = {mark.key: mark for mark in lanes.marks}
     shown = [(by_key[cause], by_key[effect]) for cause, effect in links if cause in by_key and effect in by_key]
-    lanes.arrows = [_arrow(*pair) for pair in shown[-ARROWS_MAX:] if pair[0].key != pair[1].key]
+    for cause, effect in shown[-ARROWS_MAX:]:
+        if cause.key != effect.key:
+            lanes.arrows.setdefault(effect.key, []).append(_arrow(cause, effect))
     lanes.ticks = _ticks(rounds, facts, places)
     return lanes
 

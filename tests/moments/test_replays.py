@@ -96,6 +96,9 @@ def test_a_round_that_was_forged_differs_and_both_sides_are_shown(tmp_path: Path
 
         start = last
 
+        def at_work(self) -> tuple[str, int]:
+            return "placement", PLACED
+
     projector = Projector(forged, tmp_path)
     projector.fold_whole()
     app = create_app(projector.views, forged, token=TOKEN, listen=LISTEN, cell_info=dict, replays=Done())
@@ -145,6 +148,28 @@ def test_one_round_at_a_time() -> None:
     replays.close()
     found = until(lambda: (last := replays.last("sla", 1)) and last.over and last, "its end")
     assert found.error
+
+
+def test_who_asks_for_a_second_round_reads_on_its_page_which_one_is_at_work(tmp_path: Path) -> None:
+    projector = Projector(past(), tmp_path)
+    projector.fold_whole()
+    replays = fake("import sys; sys.stdin.read()")
+    replays.start("sla", 1)
+    app = create_app(projector.views, past(), token=TOKEN, listen=LISTEN, cell_info=dict, replays=replays)
+    add_ui(app, {0: app.state.context}, TOKEN)
+    client = TestClient(app, f"http://{LISTEN}", headers={"Origin": f"http://{LISTEN}"})
+    client.post("/ui/sign-in", data={"token": TOKEN})
+    page = f"/ui/rounds/placement/{PLACED}"
+    csrf = re.search(r'name="csrf" value="([^"]+)"', client.get(page).text)
+    assert csrf
+    answer = client.post(f"{page}/replays", data={"cell": "0", "csrf": csrf[1]})
+    assert answer.status_code == 200
+    assert '<a href="/ui/rounds/sla/1">Round 1 of sla</a> is being decided again' in answer.text
+    at_work = client.get("/ui/rounds/sla/1").text
+    assert "at work" in at_work
+    assert "0 of 0" not in at_work
+    replays.close()
+    projector.close()
 
 
 def test_a_process_that_takes_too_long_is_ended() -> None:

@@ -94,10 +94,24 @@ def test_a_round_tells_its_inputs_decisions_causes_and_neighbours(client: TestCl
 
 
 @pytest.mark.parametrize(
-    "path", ["/rounds/placement/9999", "/rounds/nothing/1", "/rounds/placement/x", "/rounds?before=placement/9999"]
+    "path", ["/rounds/placement/0", "/rounds/nothing/1", "/rounds/placement/x", "/rounds?before=placement/9999"]
 )
 def test_a_round_that_is_not_there_is_said(client: TestClient, path: str) -> None:
     assert "there is no round" in page(client, path, 404)
+
+
+def test_a_round_that_is_yet_to_come_is_told_apart_from_one_that_is_kept_no_longer(
+    client: TestClient, views: Projector
+) -> None:
+    last = max(event.round for event in recorded() if event.machine == "placement")
+    text = page(client, f"/rounds/placement/{last + 1}", 404)
+    assert f"round {last + 1} of placement is not decided yet: the last one is round {last}" in text
+
+
+def test_rounds_show_their_arrows_only_where_one_is_pointed_at(client: TestClient) -> None:
+    text = page(client, "/rounds")
+    assert '<svg class="lanes pointed"' in text
+    assert re.search(r'<g class="mark"><a [^>]+>(?:(?!</g>).)*<path class="arrow"', text)
 
 
 def test_the_log_is_paged_and_leads_to_rounds_jobs_causes_and_its_own_past(client: TestClient) -> None:

@@ -71,6 +71,18 @@ def _find(cell: OpenCell, machine: str, number: str) -> Round | None:
     return rounds.round_of(cell.connection, machine, int(number))
 
 
+def _missing(scene: Scene, machine: str, number: str) -> Problem:
+    """Why a round isn't shown: it is yet to come, or no longer kept."""
+    last = {name: newest for name, _, newest in chains_of(scene.first().connection)}.get(machine)
+    if last is None or not number.isascii() or not number.isdigit() or len(number) > 18 or number.strip("0") == "":
+        return not_found("round", f"{number} of {machine}")
+    if int(number) > last:
+        when = "was not decided yet at the moment that is shown" if scene.at else "is not decided yet"
+        newest = f"the last one is round {last}" if last else "there is no round yet"
+        return Problem(404, "NOT_FOUND", f"round {number} of {machine} {when}: {newest}")
+    return not_found("round", f"{number} of {machine} any more: rounds are kept here for seven days")
+
+
 class Input(NamedTuple):
     """A stretch of a topic that a round took in, and the first records of it."""
 
@@ -96,7 +108,7 @@ def load_round(scene: Scene) -> dict[str, Any]:
     machine, number = scene.path["machine"], scene.path["number"]
     found = _find(cell, machine, number)
     if found is None:
-        raise not_found("round", f"{number} of {machine}, or no longer: rounds are kept here for seven days")
+        raise _missing(scene, machine, number)
     record, event = _read(cell, found)
     first = scene.query.get("from", "0")
     start = int(first) if first.isdecimal() and len(first) < 10 else 0
@@ -106,6 +118,8 @@ def load_round(scene: Scene) -> dict[str, Any]:
     by_place = {each.place: each for each in chain.records}
     kinds = kinds_of(cell.connection)
     last = rounds.round_of(cell.connection, machine, found.number - 1)
+    replays = cell.context.replays
+    at_work = replays.at_work() if replays else None
     inputs = [_input(cell, segment, kinds) for segment in event.inputs]
     return {
         "round": found,
@@ -120,8 +134,9 @@ def load_round(scene: Scene) -> dict[str, Any]:
         "taken_in_by": rounds.taken_in_by(cell.connection, found),
         "earlier": last.number if last else None,
         "later": rounds.round_of(cell.connection, machine, found.number + 1) is not None,
-        "replay": cell.context.replays.last(machine, found.number) if cell.context.replays else None,
-        "can_replay": cell.context.replays is not None,
+        "replay": replays.last(machine, found.number) if replays else None,
+        "at_work": at_work if at_work != (machine, found.number) else None,
+        "can_replay": replays is not None,
         "cell": scene.query.get("cell"),
     }
 
@@ -132,7 +147,11 @@ async def decide_again(sent: Sent) -> str:
     context = next((each for each in sent.contexts.values() if str(each.cell) == cell), None)
     if context is None or not number.isascii() or not number.isdigit() or len(number) > 18:
         raise not_found("round", f"{number} of {machine} in cell {cell}")
-    await context.replay(machine, int(number), REPLAY_WAIT_S)
+    try:
+        await context.replay(machine, int(number), REPLAY_WAIT_S)
+    except Problem as problem:
+        if problem.code != "REPLAY_RUNS":  # the page says which round is at work
+            raise
     return f"{link('', f'/rounds/{machine}/{number}', cell=cell if len(sent.contexts) > 1 else None)}#live_replay"
 
 
