@@ -66,6 +66,20 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+AS_OF = "paceline.as_of"
+
+
+def count_ages_to(time: Callable[[], str]) -> None:
+    """Ages that this command shows are from now on those at the time that is told then; empty: at present."""
+    click.get_current_context().meta[AS_OF] = time
+
+
+def _age_now() -> datetime:
+    context = click.get_current_context(silent=True)
+    time = context.meta[AS_OF]() if context and AS_OF in context.meta else ""
+    return datetime.fromisoformat(time) if time else now()
+
+
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What makes a terminal do something, or show text otherwise than it stands: controls but tab and end of line, and
 marks of direction.
@@ -193,14 +207,14 @@ def when(text: str | None, zone: str = "") -> str:
         return at.astimezone().isoformat(timespec="seconds")
     if zone == "utc":
         return at.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return f"{span((now() - at).total_seconds())} ago"
+    return f"{span((_age_now() - at).total_seconds())} ago"
 
 
 def ahead(text: str | None, zone: str = "") -> str:
     """An RFC 3339 time that is still to come, as `when` has it."""
     if text is None or zone:
         return when(text, zone)
-    left = (datetime.fromisoformat(text) - now()).total_seconds()
+    left = (datetime.fromisoformat(text) - _age_now()).total_seconds()
     return f"in {span(left)}" if left > 0 else "now"
 
 

@@ -55,6 +55,8 @@ class Requests:
         self._on_making = on_making
         self.moment = ""
         """The moment that the last answer showed, with its time; empty where it was the present."""
+        self.as_of = ""
+        """Its time."""
         self._http = httpx2.Client(
             base_url=self.server,
             params=without_none({"cell": cell, "at": at}),
@@ -113,8 +115,8 @@ class Requests:
             self._on_making(*problem.progress)  # the server has waited for it, and goes on while somebody asks
 
     def _note_moment(self, response: httpx2.Response) -> None:
-        at, time = response.headers.get("At", ""), response.headers.get("As-Of", "")
-        self.moment = at if at == time else f"{at}, {time}"
+        at, self.as_of = response.headers.get("At", ""), response.headers.get("As-Of", "")
+        self.moment = at if at == self.as_of else f"{at}, {self.as_of}"
 
     def _note(self, position: str, cell: str | None) -> None:
         """Remembers what was written; a server of several cells says to which."""

@@ -204,7 +204,7 @@ class Context:
         """Has a round decided again, and waits so long for what comes of it. Raises a problem."""
         await run_in_threadpool(self._must_have, machine, number)
         if self.replays is None:
-            raise Problem(501, "NO_REPLAYS", "this server decides no round again; `paceline log verify` does")
+            raise Problem(404, "NO_REPLAYS", "this server decides no round again; `paceline log verify` does")
         replays, deadline = self.replays, time.monotonic() + seconds
         found = await run_in_threadpool(replays.start, machine, number)
         while not found.over and time.monotonic() < deadline:

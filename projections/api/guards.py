@@ -63,8 +63,9 @@ class Guards:
             raise Problem(
                 401,
                 "TOKEN_NEEDED",
-                f"{what}: the token of a cell is in the file token of its data folder; the commands take --token TOKEN "
-                "or --data FOLDER, HTTP the header Authorization: Bearer TOKEN",
+                f"{what}: the token of a cell is in the file token of its data folder; commands without --server find "
+                "it there (--data FOLDER), with --server they need --token TOKEN; HTTP takes the header "
+                "Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         length = headers.get("content-length", "0" if "transfer-encoding" not in headers else "1")

@@ -153,7 +153,7 @@ class Moments:
 
     def _of_source(self) -> MomentSource:
         if self._source is None:
-            raise Problem(501, "NO_PAST", "this server shows the present only")
+            raise Problem(404, "NO_PAST", "this server shows the present only")
         return self._source
 
 

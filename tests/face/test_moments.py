@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.face.fake import FakeCell
+from tests.face.fake import FakeCell, job
 
 Cli = Callable[..., tuple[int, str, str]]
 MAKING = "MOMENT_IN_THE_MAKING"
@@ -20,6 +20,14 @@ def test_every_page_of_an_answer_is_asked_for_with_the_moment(cell: FakeCell, cl
     assert (code, json.loads(out)) == (0, {"hosts": [], "next_page_token": ""})
     assert [asked.query["at"] for asked in cell.asked] == ["placement/round/8", "placement/round/8"]
     assert err == "as of 0/placement/round/8, 2023-11-14T22:13:40.000Z\n"
+
+
+def test_ages_are_those_at_the_moment(cell: FakeCell, cli: Cli) -> None:
+    first = {"jobs": [job()], "next_page_token": ""}
+    cell.answer("GET", "/v1/jobs", first, At="0/placement/round/8", As_Of="2026-08-21T10:42:00.000Z")
+    cell.answer("GET", "/v1/jobs", first)
+    assert " 53s ago" in cli("job", "list", "--at", "placement/round/8")[1]
+    assert " 3m12s ago" in cli("job", "list")[1]
 
 
 def test_a_time_without_a_zone_is_local(cell: FakeCell, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from paceline.output import FORMS, Column, TableOptions, note
+from paceline.output import FORMS, Column, TableOptions, count_ages_to, note
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -218,7 +218,9 @@ def with_client(function: Callable[..., Any]) -> Callable[..., None]:
     """Adds what names a cell, and calls the command with a `Client` before its own parameters."""
 
     @click.option("--server", metavar="ADDRESS", help="Address of the API. [default: the cell on the data folder]")
-    @click.option("--token", metavar="TOKEN", help="Token for writes. [default: the one in the data folder]")
+    @click.option(
+        "--token", metavar="TOKEN", help="Token for writes. [default: without --server, the one in the data folder]"
+    )
     @data_option
     @wraps(function)
     def command(
@@ -285,7 +287,12 @@ def client_of(
     from paceline.client.client import Client
 
     token = settings.token.get_secret_value() if settings.token else None
-    return Client(settings.server, token, settings.data, timeout or TIMEOUT_S, cell=cell, at=at, on_making=_note_making)
+    client = Client(
+        settings.server, token, settings.data, timeout or TIMEOUT_S, cell=cell, at=at, on_making=_note_making
+    )
+    if at is not None:
+        count_ages_to(lambda: client.as_of)
+    return client
 
 
 def cell_column(items: Sequence[Any]) -> list[Column]:

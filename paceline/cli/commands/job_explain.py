@@ -20,7 +20,7 @@ from paceline.cli.commands.common import (
     zone_option,
 )
 from paceline.cli.commands.job_views import print_explanation
-from paceline.output import note, show
+from paceline.output import count_ages_to, note, show
 
 if TYPE_CHECKING:
     from paceline.services.settings import Settings
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 )
 @click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
 @click.option("--server", metavar="ADDRESS", help="Address of the API. [default: the cell on the data folder]")
-@click.option("--token", metavar="TOKEN", help="Token for writes. [default: the one in the data folder]")
+@click.option(
+    "--token", metavar="TOKEN", help="Token for writes. [default: without --server, the one in the data folder]"
+)
 @data_option
 @kafka_options
 @zone_option
@@ -101,5 +103,6 @@ def _as_it_was(settings: "Settings", job_id: str, at: str) -> dict[str, Any]:
         log.close()
     if body is None:
         raise NoSuchJob(f"There was no job {job_id} at {moment.text}, {moment.time}.")
+    count_ages_to(lambda: moment.time)
     note(f"as of {moment.text}, {moment.time}")
     return body
