@@ -4,8 +4,8 @@ from typing import Any, TypedDict
 
 
 class CauseLink(TypedDict):
-    """A link to what led to a record. `link`: cause, run or entity, how it is known; without a `position` it is a
-    deadline, the time `at`.
+    """A link to what led to a record. `link`: cause, newest, run or entity, how it is known; without a `position` it is
+    a deadline, the time `at`.
     """
 
     position: str | None

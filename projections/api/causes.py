@@ -22,8 +22,9 @@ def routes(context: Context) -> APIRouter:
     async def causes(subject: str, read: Reading) -> Response:
         """What led to the records at a position, or to what a job's headline says, followed back over all machines.
 
-        A link tells how it is known: `cause`, the decision carries the position; `run`, both name the same run;
-        `entity`, both name the same job, gang or instance.
+        A link tells how it is known: `cause`, the decision carries the position; `newest`, it carries that of
+        the newest change that its machine knew, which need not be a cause; `run`, both name the same run; `entity`,
+        both name the same job, gang or instance.
         """
 
         def look(connection: Connection) -> dict[str, Any]:

@@ -10,8 +10,17 @@ from typing import Literal, NamedTuple, Protocol
 
 from events.columns import ints
 from events.records.base import Event
+from events.records.entitlement import (
+    AdmissionsRanked,
+    GangsAdmitted,
+    GangsHeld,
+    PreemptionsOrdered,
+    RightsSet,
+    TurnSet,
+)
 from events.records.lifecycle import JobAccepted, PreemptionAnswered, RunsEnded
 from events.records.parts import Cause
+from events.records.placement import GangsUnplaced, HostsReserved, MatchingHostsChanged, PreemptionAsked
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.topics import rounds_of
 from projections.queries.cause_ties import FACT, Location, Tie, Window, ties_of
@@ -19,10 +28,25 @@ from projections.queries.named_runs import Run, runs_of
 
 NOTHING = Cause()
 OFFSETS = {"jobs_offset": "paceline.jobs", "pools_offset": "paceline.pools", "hosts_offset": "paceline.hosts"}
-Kind = Literal["cause", "run", "entity"]
-"""How a link is known: the decision carries the position, both name the same run, or both the same job, gang or
-instance.
+Kind = Literal["cause", "newest", "run", "entity"]
+"""How a link is known: the decision carries the position; that is only the newest change that its machine knew, after
+which it decided; both name the same run; or both the same job, gang or instance.
 """
+NEWEST: dict[type[Event], tuple[type[Event], ...]] = {
+    GangsAdmitted: (),
+    AdmissionsRanked: (),
+    GangsHeld: (),
+    TurnSet: (),
+    RightsSet: (),
+    HostsReserved: (),
+    GangsUnplaced: (),
+    DisruptionAllowed: (),
+    DisruptionDeferred: (),
+    MatchingHostsChanged: (),
+    PreemptionAsked: (RightsSet,),
+    PreemptionsOrdered: (PreemptionAsked,),
+}
+"""Decisions that carry the newest change, and the kinds of records that lead to them where they carry one of those."""
 
 
 class RoundPlace(NamedTuple):
@@ -100,7 +124,8 @@ class Causes:
         event = self._index.event(location) if location else None
         if event is None or location is None:
             return []
-        found = [Link(place, cause) for cause in (*_carried(event, run), *_answered(event))]
+        found = [Link(place, cause, self._kind(event, cause)) for cause in _carried(event, run)]
+        found += [Link(place, cause) for cause in _answered(event)]
         runs = runs_of(event)
         focus = run if run in self.named(location) else None
         ties = (each for each in ties_of(event, runs) if focus in (None, each[0]))
@@ -142,6 +167,12 @@ class Causes:
                 if link.cause not in known:
                     known.add(link.cause)
                     waiting.append(link.cause)
+
+    def _kind(self, event: Event, cause: Cause) -> Kind:
+        """Whether a position that a decision carries is that of its cause, or only of the newest change then."""
+        if type(event) not in NEWEST or cause.due_ms:
+            return "cause"
+        return "cause" if isinstance(self.event(cause), NEWEST[type(event)]) else "newest"
 
     def _tied(self, place: Cause, tie: Tie, run: Run) -> Link | None:
         """The last record before a decision by which it is tied to its cause for a run."""

@@ -3,6 +3,7 @@ each record with its sentence.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,6 +36,8 @@ RUNS_MAX = 20
 STARTS_MAX = 20
 """Decisions of one round that are followed."""
 LOOKED_AT_MAX = 1000
+ALIKE_MAX = 2
+"""Rows alike that follow from one another in a tree; those further back are counted."""
 _WAITS = ("GangsHeld", "GangsUnplaced", "GangsReturned")
 _QUEUED = ("GangsQueued", "GangsAdmitted", "TasksPlaced")
 _RUNS = ("RunsEnded", "RunsStopping", "RunsOrdered")
@@ -175,30 +178,52 @@ def _json(record: Record) -> Json:
     }
 
 
-class Branch(NamedTuple):
-    """A record of a chain as a tree shows it: how deep, how it led to the one above, and whether it stands there a
-    second time, without what led to it.
+@dataclass(slots=True)
+class Branch:
+    """A row of a chain as a tree shows it, by number: to which row its record led, how, and how deep that is.
+
+    `seen`: the row that has the record already, and what led to it. `times`: so many more records like it stand further
+    back and are told here: gangs are returned and admitted again and again.
     """
 
+    number: int
+    of: int
     depth: int
     link: Link | None
     record: Record
-    repeated: bool
+    seen: int = 0
+    times: int = 0
 
 
 def tree(found: Chain) -> list[Branch]:
     """A chain as a tree, from what is asked for down to what led to it."""
     records = {each.place: each for each in found.records}
-    seen: set[Cause] = set()
+    seen: dict[Cause, Branch] = {}
     out: list[Branch] = []
-    waiting: list[tuple[int, Link | None, Cause]] = [(0, None, each.place) for each in reversed(found.starts)]
+    waiting: list[tuple[list[Branch], Link | None, Cause]] = [([], None, each.place) for each in reversed(found.starts)]
     while waiting:
-        depth, link, place = waiting.pop()
+        above, link, place = waiting.pop()
         record = records.get(place)
         if record is None:
             continue
-        out.append(Branch(depth, link, record, place in seen))
-        if place not in seen:
-            seen.add(place)
-            waiting += [(depth + 1, each, each.cause) for each in reversed(record.links)]
+        alike = [each for each in above if _alike(each.record, record)] if place not in seen else []
+        links = record.links
+        if len(alike) >= ALIKE_MAX:
+            seen[place], path = alike[-1], above
+            alike[-1].times += 1
+            links = [each for each in links if each.kind != "newest"]
+        else:
+            earlier = seen.get(place)
+            of = above[-1].number if above else 0
+            row = Branch(len(out) + 1, of, len(above), link, record, earlier.number if earlier else 0)
+            out.append(row)
+            if earlier:
+                continue
+            seen[place], path = row, [*above, row]
+        waiting += [(path, each, each.cause) for each in reversed(links)]
     return out
+
+
+def _alike(one: Record, other: Record) -> bool:
+    """Whether two records say the same kind of thing of the same job, pool or host."""
+    return one.event is not None and type(one.event) is type(other.event) and one.line[0] == other.line[0]

@@ -7,14 +7,20 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from events.records.entitlement import GangsAdmitted
+from events.records.lifecycle import GangsQueued
+from events.records.parts import Cause
+from events.records.placement import GangsReturned
 from events.records.pools import CellConfigured, PoolDefined
 from paceline.cli.main import cli
 from paceline.client.client import Client
 from projections.api.app import create_app
 from projections.queries import why
+from projections.queries.story_parts import job
 from projections.views.projector import Projector
 from tests.cell.world import Cell
 from tests.projections.conftest import LISTEN, TOKEN
+from tests.projections.test_story import example
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +77,7 @@ def test_the_end_of_the_victim_is_followed_back_to_the_same_change_and_links_say
         *("RunsEnded", "RunsStopping", "PreemptionsOrdered", "PreemptionAsked"),
         *("RightsSet", "GangsAdmitted", "PoolAnswered", "PoolDefined"),
     ]
-    assert links == ["run", "run", "cause", "cause", "cause", "cause", "cause"]
+    assert links == ["run", "run", "cause", "cause", "newest", "newest", "cause"]
     causes = [link for each in body["records"] for link in each["causes"]]
     accepted = next(link for link in causes if records[link["position"]]["event"] == "JobAccepted")
     assert (accepted["link"], accepted["recorded"]) == ("entity", False)
@@ -109,6 +115,27 @@ def test_what_isnt_there_is_said(api: TestClient, subject: str, status: int, cod
     answer = api.get(f"/v1/causes/{subject}")
     assert answer.status_code == status, answer.text
     assert answer.json().get("code", "") == code
+
+
+def test_what_goes_round_and_round_is_counted_and_its_beginning_still_shown() -> None:
+    """A job is queued, then ten times admitted and returned."""
+    places = [Cause(machine="entitlement", round=number) for number in range(22)]
+    admitted, returned, queued = map(example, (GangsAdmitted, GangsReturned, GangsQueued))
+    records = []
+    for at, place in enumerate(places):
+        event = queued if at >= 20 else (returned if at % 2 else admitted)
+        links = [why.Link(place, places[at + 1], "run")] if at < 21 else []
+        records.append(why.Record(place, event, at, None, (job("j" if at < 20 else f"first-{at}"), ": x"), links))
+    rows = why.tree(why.Chain([why.Start(places[0])], records, True))
+    told = [(row.number, row.of, row.depth, type(row.record.event).__name__, row.times) for row in rows]
+    assert told == [
+        (1, 0, 0, "GangsAdmitted", 0),
+        (2, 1, 1, "GangsReturned", 0),
+        (3, 2, 2, "GangsAdmitted", 8),
+        (4, 3, 3, "GangsReturned", 8),
+        (5, 4, 4, "GangsQueued", 0),
+        (6, 5, 5, "GangsQueued", 0),
+    ]
 
 
 def test_a_chain_that_is_cut_says_so(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,5 +141,5 @@ def test_the_page_of_causes_is_the_chain(client: TestClient) -> None:
     text = page(client, "/why/huge")
     plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
     assert "1 run ended: 1 STOPPED (1 STOP)" in plain
-    assert plain.index("instances to stop same entity") < plain.index("stop requested recorded")
+    assert plain.index("instances to stop row 1 , same entity") < plain.index("stop requested row 2 , recorded")
     page(client, "/why/nobody", 404)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from paceline.client.cause_models import CauseRecord, Causes
     from paceline.client.client import Client
 
+HOW = {"newest": "after (newest input then)", "entity": "because (same entity)"}
 DEEPEST = 24
 """Deeper records are indented no further."""
 
@@ -33,8 +34,8 @@ def why(client: "Client", subject: str, zone: str, form: str) -> None:
 
     POSITION is a record, such as paceline.lifecycle:57, or a round, such as placement/round/812; /3 after either means
     the decision with that index. Of a job, the decision behind its headline is explained. A link is recorded where the
-    decision carries the position of its cause or both name the same run; the others join records about the same
-    entity: a job, gang or instance.
+    decision carries the position of its cause or both name the same run. Others join records about the same entity: a
+    job, gang or instance. The newest input is what the machine had heard last: it came before and need not be a cause.
     """
     body = client.causes(subject)
     show(form, body, (each["position"] or "" for each in body["records"]), lambda: _print(body, zone))
@@ -61,7 +62,7 @@ def _print_record(
     printed.add(position)
     say(f"{indent}{link}{when(record['at'], zone)}  {position}  {record['text']}")
     for cause in record["causes"]:
-        how = "because" if cause["recorded"] else "because (same entity)"
+        how = HOW.get(cause["link"], "because")
         if cause["position"] is None:
             say(f"{indent}  {how} it was {when(cause['at'], zone)}")
         else:
