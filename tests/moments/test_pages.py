@@ -96,3 +96,18 @@ def test_links_of_a_page_stay_in_the_moment(server: Server) -> None:
     assert len(links) > 5
     stay = [link for link in links if "at=lifecycle%2Fround%2F200" in link or "at=0%2Flifecycle%2Fround%2F200" in link]
     assert len(stay) > len(links) * 2 / 3
+
+
+def test_what_says_the_same_as_a_page_says_it_of_the_same_moment(server: Server) -> None:
+    client, at = pages_of(server), "lifecycle/round/200"
+    for address in addresses():
+        while (page := client.get(address, params={"at": at})).status_code in (202, 503):
+            pass
+        links = [
+            link for link in re.findall(r'href="(/v1/[^"]*)"', page.text) if "/log?" not in link or "/v1/log" in link
+        ]
+        assert all("at=lifecycle" in link for link in links), (address, links)
+        for same in re.findall(r"<span>same as(.*?)</span>", page.text):
+            commands = re.findall(r'<code class="cmd">(.*?)</code>', same)
+            assert commands, address
+            assert all(command.endswith(f"--at {at}") for command in commands), (address, commands)
