@@ -33,6 +33,7 @@ AT_ONCE_S = 0.02
 STALE_S = 15.0
 """No map is shown that is older, unless nothing has changed."""
 GROUPS_MAX = 5000
+OF_AGENTS = "paceline/"
 NO_VALUE = ""
 """The group of hosts without an attribute."""
 
@@ -91,12 +92,14 @@ class HostMap:
         return dict(zip(STATES, np.bincount(self.state, minlength=len(STATES)).tolist(), strict=True))
 
     def attributes(self) -> list[str]:
-        """The attributes that groups can be made by: those that several hosts have alike, those
-        of users first.
-        """
-        few = max(2, len(self.ids) // 2)
-        known = [name for name, values in self._values().items() if len(values) <= min(few, GROUPS_MAX)]
-        return sorted(known, key=lambda name: ("/" in name, name))
+        """The attributes of users that groups can be made by: those that several hosts have alike, and not all."""
+        few = min(max(2, len(self.ids) // 2), GROUPS_MAX)
+        return sorted(name for name, values in self._values().items() if 2 <= len(values) <= few)
+
+    def telling(self) -> set[str]:
+        """The attributes of users that aren't another for each host."""
+        alone = max(2, len(self.ids))
+        return {name for name, values in self._values().items() if len(values - {NO_VALUE}) < alone}
 
     def groups(self, attribute: str) -> tuple[list[str], NDArray[np.uint16]]:
         """The values of an attribute, in order, and which of them each host has."""
@@ -124,11 +127,10 @@ class HostMap:
         return self._read
 
     def _values(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for each in self._told():
-            for name, value in each.items():
-                found.setdefault(name, set()).add(_text(value))
-        return found
+        """What hosts say of each attribute of users; those of agents, `paceline/…`, say only what they can do."""
+        told = self._told()
+        names = {name for each in told for name in each if not name.startswith(OF_AGENTS)}
+        return {name: {_text(each.get(name)) for each in told} for name in names}
 
 
 def _text(value: Any) -> str:

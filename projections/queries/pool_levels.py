@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
+from events.codes import Code
 from projections.queries.pages import rows_of
 from projections.queries.pool_tree import ROOT
 from projections.views import tables
@@ -34,10 +35,13 @@ class Standings(NamedTuple):
 
 @dataclass(slots=True)
 class Waits:
-    """What waits in a pool and those below it: tasks by the code that holds them, and those without a place."""
+    """What waits in a pool and those below it: tasks by the code that holds them, and those without a place; `limited`:
+    those that this pool's own limit holds.
+    """
 
     codes: Counter[str]
     placing: Counter[str]
+    limited: int = 0
     jobs: int = 0
     """Open ones, waiting or not."""
 
@@ -93,10 +97,12 @@ def waits(connection: Connection, paths: Iterable[str]) -> dict[str, Waits]:
     def sums(path: str) -> Iterator[Waits]:
         return (out.setdefault(level, Waits(Counter(), Counter())) for level in counted.by(path))
 
-    held = select(holds.pool, holds.code, func.sum(holds.tasks)).where(holds.tasks > 0)
-    for path, code, tasks in connection.execute(held.group_by(holds.pool, holds.code)):
+    held = select(holds.pool, holds.code, holds.at, func.sum(holds.tasks)).where(holds.tasks > 0)
+    for path, code, at, tasks in connection.execute(held.group_by(holds.pool, holds.code, holds.at)):
         for each in sums(path):
             each.codes[code] += tasks
+        if code == Code.LIMIT_REACHED and at in out:
+            out[at].limited += tasks
     placing = select(jobs.pool, waiting.standing, func.sum(waiting.tasks)).where(waiting.standing < 0)
     placing = placing.select_from(tables.waiting.join(tables.jobs, waiting.job_id == jobs.job_id))
     for path, standing, tasks in connection.execute(placing.group_by(jobs.pool, waiting.standing)):

@@ -106,7 +106,7 @@ def _levels(
             for number in mine.keys() & step.gone:
                 mine[number].stand(at, {})
     newest = newest_s(connection, topic)
-    if times.start_s <= newest < times.end_s:
+    if 0 <= newest < times.end_s:
         for path, levels in now(connection, list(numbers)).items():
             found[path].stand(times.point(newest), levels)
     return found

@@ -9,6 +9,7 @@ from projections.queries.series_steps import Values
 from projections.ui.colours import HOSTS
 from projections.ui.lines import Drawn, drawn
 from projections.ui.overview_plots import total
+from projections.ui.pool_plots import without_hosts
 from projections.ui.words import grouped, lasts, short
 from projections.views.pool_series import ROOT
 
@@ -61,11 +62,14 @@ def figures(day: CellSeries, hour: CellSeries, pools: PoolsSeries, longest_wait_
 
 def _allocated(day: CellSeries, pools: PoolsSeries) -> Figure:
     capacity = day.capacity.get("cpu", [])
-    used = pools.pools[ROOT].allocation.get("cpu", []) if ROOT in pools.pools else []
-    have = last(capacity)
+    root = pools.pools.get(ROOT)
+    used = root.placed.get("cpu", []) if root else []
+    have, without = last(capacity), last(without_hosts(root, "cpu")) if root else 0
     percent = f"{last(used) * 100 / have:.1f}" if have else "–"
-    note = f"{short(last(used) / 1000)} of {short(have / 1000)} cores"
-    return Figure("CPU allocated", percent, "%", note, "/pools", line(used))
+    note = f"{short(last(used) / 1000)} of {short(have / 1000)} cores" + (
+        f", {short(without / 1000)} without hosts" if without else ""
+    )
+    return Figure("CPU held", percent, "%", note, "/pools", line(used))
 
 
 def _hosts_up(day: CellSeries) -> Figure:

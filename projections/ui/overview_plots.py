@@ -11,6 +11,7 @@ from projections.queries.resources import kinds_of
 from projections.queries.series import CellSeries
 from projections.queries.series_steps import Values
 from projections.ui.colours import REASONS, REST, TASKS
+from projections.ui.pool_plots import WITHOUT_HOSTS, without_hosts
 from projections.views import tables
 from projections.views.pool_series import ROOT
 
@@ -54,8 +55,10 @@ def pools_of_day(connection: Connection, day: CellSeries) -> PoolsSeries:
 
 
 def pools(day: CellSeries, found: PoolsSeries, resource: str, unit: str) -> Plot:
-    """What pools of the first level were allocated of a resource, against what the cell has."""
-    allocated = {name: pool.allocation[resource] for name, pool in found.pools.items() if resource in pool.allocation}
+    """What pools of the first level hold of a resource on hosts, against what the cell has; and what is admitted and
+    has no host yet.
+    """
+    allocated = {name: pool.placed[resource] for name, pool in found.pools.items() if resource in pool.placed}
     of_all = allocated.pop(ROOT, None)
     largest = sorted(allocated, key=lambda name: (-max(value or 0 for value in allocated[name]), name))[:POOLS_MAX]
     series: list[dict[str, Any]] = [
@@ -70,6 +73,10 @@ def pools(day: CellSeries, found: PoolsSeries, resource: str, unit: str) -> Plot
     if resource in day.capacity:
         capacity = {"name": "capacity", "colour": "ink", "values": _written(day.capacity[resource], unit)}
         series.append(capacity | {"line": True})
+    without = without_hosts(found.pools[ROOT], resource) if ROOT in found.pools else []
+    if any(without):
+        values = _written(without, unit)
+        series.append({"name": WITHOUT_HOSTS, "colour": "backoff", "values": values, "line": True})
     return _stacked(day, series)
 
 

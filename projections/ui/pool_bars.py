@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, Unit
+from events.words import plural
 from projections.queries.pool_levels import Waits
 from projections.queries.pool_tree import spec_of
 from projections.ui.amounts import percent, shown, with_unit
@@ -45,7 +46,8 @@ def bar(name: str, pool: Shared, whole: int, unit: Unit) -> dict[str, Any] | Non
     entitled, allocated, placed, wanted = amounts.values()
     most = max(reserved, limit or 0, entitled, allocated, placed)
     top = whole or int(max(most, min(wanted, most * DEMAND_SHOWN if most else wanted)) * ROOM) or 1
-    texts = {"reservation": reserved, **amounts} | ({} if limit is None else {"limit": limit})
+    texts = {"reserved": reserved, "entitled": entitled, "held": placed, "without hosts": max(0, allocated - placed)}
+    texts |= {"demand": wanted} | ({} if limit is None else {"limit": limit})
     return {
         "res": percent(reserved, top),
         "ent": percent(entitled, top),
@@ -55,7 +57,7 @@ def bar(name: str, pool: Shared, whole: int, unit: Unit) -> dict[str, Any] | Non
         "lim": None if limit is None else percent(limit, top),
         "over": placed > entitled,
         "label": ", ".join(f"{title} {with_unit(value, unit)}" for title, value in texts.items()),
-        **{f"{title}_text": shown(value, unit) for title, value in texts.items()},
+        "texts": {title: shown(value, unit) for title, value in texts.items()},
     }
 
 
@@ -82,13 +84,17 @@ def verdict(row: PoolRow, pool: Shared, waits: Waits | None, now_ms: int) -> Ver
     if below:
         return Verdict("bad", f"no: less {', '.join(below)} than reserved")
     if row.under_since_ms:
-        return Verdict("warn", f"no host fits, for {lasts(now_ms - row.under_since_ms)}")
+        return Verdict("warn", f"admitted tasks have no host, for {lasts(now_ms - row.under_since_ms)}")
     if spec.closed:
         return Verdict("warn", "closed: admits nothing")
     short = {name for name, most in wanted.items() if most > entitled.get(name, 0)}
     at_limit = any(entitled.get(name, 0) >= most for name, most in spec.limit.items() if name in short)
-    if at_limit or (waits is not None and waits.codes["LIMIT_REACHED"]):
+    if at_limit:
         return Verdict("warn", "at its limit")
+    if waits is not None and waits.limited:
+        asks = f"{plural(waits.limited, 'task')} {'asks' if waits.limited == 1 else 'ask'} for more than its limit"
+        used = any(pool.allocation.get(name) for name in spec.limit)
+        return Verdict("warn", f"{asks} leaves" if used else asks)
     if short:
         return Verdict("good", "yes; wants more")
     if waits is not None and waits.tasks:

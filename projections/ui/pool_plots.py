@@ -7,15 +7,17 @@ from sqlalchemy import Connection
 
 from events.resources import Unit
 from projections.queries.marks import Mark, marks
-from projections.queries.pool_series import pool_series
+from projections.queries.pool_series import PoolSeries, pool_series
 from projections.queries.series_steps import Values
 from projections.ui.amounts import GIB
 
 CHANGE = "policy"
+WITHOUT_HOSTS = "without hosts"
 LINES: tuple[tuple[str, str, dict[str, bool]], ...] = (
-    ("allocation", "running", {}),
+    ("held", "running", {}),
+    (WITHOUT_HOSTS, "backoff", {"line": True}),
     ("demand", "waiting", {"line": True, "dash": True}),
-    ("entitlement", "ink", {"line": True}),
+    ("entitled", "ink", {"line": True}),
 )
 """Series of a plot: their colours, and how they are drawn; what isn't a line is an area."""
 
@@ -34,7 +36,7 @@ def plots(
     unknown: Values = [None] * len(times)
 
     def series(name: str, unit: Unit) -> list[dict[str, Any]]:
-        values = {field: getattr(pool, field).get(name, unknown) for field, _, _ in LINES} if pool else {}
+        values = _values(pool, name, unknown) if pool else {}
         return [
             {"name": field, "colour": colour, "values": _scaled(values[field], unit), **more}
             for field, colour, more in LINES
@@ -43,6 +45,23 @@ def plots(
 
     marks_s = [each // 1000 for each in at_ms]
     return {name: {"times": times, "marks": marks_s, "series": series(name, unit)} for name, unit in kinds}
+
+
+def _values(pool: PoolSeries, name: str, unknown: Values) -> dict[str, Values]:
+    """The series that are drawn of a resource, by name."""
+    without = without_hosts(pool, name)
+    values = {
+        "held": pool.placed.get(name, unknown),
+        "demand": pool.demand.get(name, unknown),
+        "entitled": pool.entitlement.get(name, unknown),
+    }
+    return values | ({WITHOUT_HOSTS: without} if any(without) else {})
+
+
+def without_hosts(pool: PoolSeries, name: str) -> Values:
+    """How much of a resource a pool was admitted that has no host yet."""
+    both = zip(pool.allocation.get(name, ()), pool.placed.get(name, ()), strict=True)
+    return [None if admitted is None or placed is None else max(0, admitted - placed) for admitted, placed in both]
 
 
 def _scaled(values: Sequence[int | None], unit: Unit) -> list[float | None]:

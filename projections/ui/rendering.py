@@ -45,6 +45,7 @@ def environment() -> Environment:
     made.filters |= {
         "short": words.short,
         "grouped": words.grouped,
+        "counted": words.counted,
         "lasts": words.lasts,
         "moment": words.moment,
         "iso": words.iso,

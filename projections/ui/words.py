@@ -18,6 +18,11 @@ def grouped(value: int) -> str:
     return f"{value:,}"
 
 
+def counted(count: int, noun: str) -> str:
+    """So many of something: 1 host, 1,412 hosts."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def lasts(ms: float) -> str:
     """How long something takes, in two units at most: 41 s, 3 h 26 min, 12 d."""
     seconds = max(0, int(ms // 1000))

@@ -246,3 +246,23 @@ def test_a_large_map_is_made_anew_beside_its_readers(tmp_path: Path, monkeypatch
         assert maps._renewal is not None
         maps._renewal.join()
         assert "newer" in seen()
+
+
+def test_hosts_are_grouped_only_by_what_tells_them_apart_and_show_nothing_that_agents_say_of_themselves(
+    tmp_path: Path,
+) -> None:
+    cell = Cell()
+    for number in range(6):
+        attributes = {
+            "hostname": f"n{number}",
+            "paceline/healths": "yes",
+            "arch": "x86",
+            "paceline/kind": str(number % 2),
+        }
+        cell.fact(HostConnected(host_id=f"h{number}", session=1, gateway="g"))
+        cell.fact(HostOffered(host_id=f"h{number}", session=1, capacity={"cpu": 4000}, attributes=attributes))
+    with site(cell.log, tmp_path) as shown:
+        page = shown.page("/hosts")
+        assert "6 hosts</span>" in page
+        assert re.findall(r"by (\S+)</a>", page) == []
+        assert [cells[-1] for cells in Rows(page).of("host:").values()] == ["arch=x86"] * 6

@@ -1,5 +1,6 @@
 """The pages of pools say what the API says, of cells that were played by seed; and what they leave out is a link."""
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -18,8 +19,9 @@ from projections.queries.pool_tree import pool_rows
 from projections.queries.preemption_flows import flows
 from projections.ui.app import add_ui
 from projections.ui.preemption_matrix import OTHERS, SIDE_MAX, matrix
+from tests.projections.cell import held
 from tests.projections.conftest import LISTEN, TOKEN, Api
-from tests.ui.sites import Rows, busy_log, number, site
+from tests.ui.sites import Rows, Site, busy_log, number, site
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -31,7 +33,7 @@ def test_the_tree_says_what_the_api_says(tmp_path: Path, seed: int) -> None:
         assert rows.keys() == pools.keys()
         for path, cells in rows.items():
             pool = pools[path]
-            for place, name in ((3, "allocation"), (4, "entitlement"), (5, "demand")):
+            for place, name in ((3, "held"), (4, "without_hosts"), (5, "entitlement"), (6, "demand")):
                 assert number(cells[place]) == pool[name].get("cpu", 0), (path, name)
             waiting = sum(line["tasks"] for each in _at_or_below(pools, path) for line in each["queue"].values())
             placing = sum(sum(each["waiting_for_place"].values()) for each in _at_or_below(pools, path))
@@ -48,12 +50,14 @@ def test_a_pool_says_what_the_api_says(tmp_path: Path) -> None:
         for pool in shown.api("/v1/pools")["pools"]:
             path = pool["path"]
             page = shown.page(f"/pools{path}")
-            amounts = {cells[0]: cells[2:] for _, cells in Rows(page).rows if len(cells) == 7}
+            amounts = {cells[0]: cells[2:] for _, cells in Rows(page).rows if len(cells) == 8}
             for name, title in (("cpu", "cpu"), ("memory", "memory GiB")):
                 if title in amounts:
-                    told = [number(text) for text in amounts[title][:4]]
-                    fields = ("reservation", "allocation", "entitlement", "demand")
-                    wanted = [number(str(pool[each].get(name, 0))) for each in fields]
+                    told = [number(text) for text in amounts[title] if text != "none"]
+                    fields = ("reservation", "limit", "entitlement", "held", "without_hosts", "demand")
+                    wanted = [
+                        number(str(pool[each].get(name, 0))) for each in fields if each != "limit" or name in pool[each]
+                    ]
                     assert told == pytest.approx(wanted, rel=0.001, abs=0.0006), (path, name)
             for lines in shown.api(f"/v1/entitlements{path}")["lines"].values():
                 assert all(line in unescape(page) for line in lines)
@@ -204,3 +208,35 @@ def test_each_cell_has_a_tree_of_its_own_pools(tmp_path: Path) -> None:
     assert client.get("/ui/hosts/h1").status_code == 200
     for api in cells.values():
         api.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_overview_counts_as_held_what_pools_hold_on_hosts(tmp_path: Path, seed: int) -> None:
+    with site(busy_log(seed), tmp_path) as shown:
+        pools = [each for each in shown.api("/v1/pools")["pools"] if each["path"].count("/") == 1]
+        page = shown.page("/", resource="cpu")
+        plot = json.loads(re.search(r'id="plot-pools">(.*?)</script>', page)[1])
+        last = {each["name"]: each["values"][-1] for each in plot["series"]}
+        for pool in pools:
+            assert last.get(pool["path"], 0) == pytest.approx(pool["held"].get("cpu", 0), abs=0.01), pool["path"]
+        without = sum(pool["without_hosts"].get("cpu", 0) for pool in pools)
+        assert last.get("without hosts", 0) == pytest.approx(without, abs=0.01)
+        assert f"{sum(pool['held'].get('cpu', 0) for pool in pools):g} of 160 cores" in page
+
+
+def verdict_of(shown: Site, path: str) -> str:
+    return Rows(shown.page("/pools", open=["/ads"])).of("pool:")[path][1].strip()
+
+
+def test_a_limit_counts_where_it_is_and_tells_one_large_gang_from_a_full_pool(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    api.pool("/ads")
+    api.pool("/ads/web", limit={"cpu": 4000})
+    api.cell.accept("wide", instances=2, pool="/ads/web")
+    api.cell.decide("entitlement", held("wide", (0, 1), "LIMIT_REACHED", pool="/ads/web", at="/ads/web"))
+    with site(api.cell.log, tmp_path / "again") as shown:
+        assert verdict_of(shown, "/ads/web") == "2 tasks ask for more than its limit"
+        assert "limit" not in verdict_of(shown, "/ads")
+        assert "Turn" not in shown.page("/pools/ads/web")
+        assert "2 min, that of the cell" in shown.page("/pools/ads/web")
+    api.close()

@@ -1,7 +1,7 @@
 """All hosts: a map of them, how full they are, what would still fit, and which are not up."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def _by(wanted: str, attributes: Sequence[str]) -> str:
     """The attribute to group by: what is asked for, or one that is usual; empty: none."""
     if wanted in attributes or wanted == "none":
         return wanted.replace("none", "")
-    return next((name for name in PREFERRED if name in attributes), attributes[0] if attributes else "")
+    return next((name for name in (*PREFERRED, *attributes) if name in attributes), "")
 
 
 def _mask(scene: Scene, found: HostMap, resource: str) -> Mask:
@@ -139,10 +139,11 @@ def _rows(
     ids = [found.ids[at] for at in np.flatnonzero(mask & found.beyond(after))[:size].tolist()]
     hosts = tables.hosts
     rows = rows_of(connection, HostRow, select(hosts).where(hosts.c.host_id.in_(ids)).order_by(hosts.c.host_id))
-    return [host_line(row, kinds, now_ms) for row in rows]
+    telling = found.telling()
+    return [_line(row, kinds, telling, now_ms) for row in rows]
 
 
-def host_line(row: HostRow, kinds: Kinds, now_ms: int) -> dict[str, Any]:
+def _line(row: HostRow, kinds: Kinds, telling: Container[str], now_ms: int) -> dict[str, Any]:
     """A host in a table."""
     body = host_json(row, kinds)
     return {
@@ -154,7 +155,7 @@ def host_line(row: HostRow, kinds: Kinds, now_ms: int) -> dict[str, Any]:
         "by": COMMANDS.get(body["state"], ""),
         "runs": row.runs,
         "uses": uses(row, kinds),
-        "attributes": body["attributes"],
+        "attributes": {name: value for name, value in body["attributes"].items() if name in telling},
     }
 
 

@@ -18,7 +18,7 @@ from projections.queries.pool_levels import Standings, Waits, levels, pools_name
 from projections.queries.pool_tree import capacity_of, pools_in_full, queue_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.reservations import reservations
-from projections.queries.resources import kinds_of
+from projections.queries.resources import kinds_of, settings_of
 from projections.ui.amounts import titled
 from projections.ui.kept import kept
 from projections.ui.pages.pools import Shown, resources_shown, rows_of_level
@@ -88,6 +88,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "reserved": reservations(connection, path, RESERVATIONS),
         "spec": _document(path, pool.spec, kinds),
         "asked": kept(scene),
+        "delay_ms": _delay_ms(connection, pool.spec),
         **_children(scene, connection, kinds, level),
     }
 
@@ -104,6 +105,12 @@ def _found(scene: Scene, path: str) -> tuple[OpenCell, PoolRow]:
 def _named_in(row: PoolRow, name: str) -> bool:
     pool = shared(row)
     return bool(pool.spec.reservation.get(name) or pool.spec.limit.get(name) or pool.demand.get(name))
+
+
+def _delay_ms(connection: Connection, spec: PoolDefined) -> int:
+    """How long its admitted tasks wait for hosts before others leave for them; -1: for ever."""
+    own = spec.preemption_delay_ms
+    return settings_of(connection).preemption_delay_ms if own is None else own
 
 
 def _size(scene: Scene) -> int:
