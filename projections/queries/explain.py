@@ -158,7 +158,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
             )
             told = [_unplaced(row, wait.tasks, kinds) for row in placements]
             if not placements or wait.hold.code == Code.BACKOFF:
-                told.append(_held(job, wait, kinds, detail))
+                told.append(_held(job, wait, situation, kinds, detail))
             yield from (each | {"of": wait.tasks} for each in told)
     if placing:
         for found in _of_placing(job, placing, situation, unplaced, kinds, detail):
@@ -233,11 +233,11 @@ def _unknown(tasks: int, since_ms: int) -> Json:
     return reason(Code.NOT_YET_EVALUATED, text, since_ms, "") | {"tasks": tasks}
 
 
-def _held(job: JobRow, wait: Wait, kinds: Kinds, detail: Detail | None) -> Json:
+def _held(job: JobRow, wait: Wait, situation: Situation, kinds: Kinds, detail: Detail | None) -> Json:
     """A reason of entitlement."""
     hold = wait.hold
     assert hold is not None
-    numbers = _as_now(msgspec.json.decode(hold.numbers), detail.shares.get(hold.at) if detail else None)
+    numbers = _as_now(msgspec.json.decode(hold.numbers), situation.shares.get(hold.at))
     sentence = _SENTENCES.get(hold.code)
     if hold.code in held_reasons.SENTENCES:
         told = held_reasons.SENTENCES[hold.code](job, wait, numbers, kinds, detail)

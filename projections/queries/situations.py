@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -71,6 +71,8 @@ class Situation(NamedTuple):
     """The newest."""
     failed_waits: bool = False
     """Whether the task that failed last waits to be tried again."""
+    shares: Mapping[str, dict[str, Amounts]] = {}
+    """By pool that says no, what it may use and holds as entitlement said last."""
 
 
 class Ahead(NamedTuple):
@@ -92,8 +94,6 @@ class Detail(NamedTuple):
     """By the number of the hold."""
     holders: Mapping[str, list[tuple[str, Amounts]]]
     """By pool, the jobs that hold most of it, and what they hold."""
-    shares: Mapping[str, dict[str, Amounts]]
-    """By pool that says no, what it may use and holds as entitlement said last."""
     credit: CreditRow | None
     turn: TurnRow | None
     """Those of its pool."""
@@ -138,8 +138,11 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     for job_id, leaving in _leaving(connection, going):
         found[job_id].leaving.append(leaving)
     updates = newest_updates(connection, list(going.values()))
+    shares = _shares(connection, {wait.hold.at for each in found.values() for wait in each.waits if wait.hold})
     return {
-        job_id: each._replace(update=updates.get(job_id), failed_waits=_failed_waits(connection, going[job_id]))
+        job_id: each._replace(
+            update=updates.get(job_id), failed_waits=_failed_waits(connection, going[job_id]), shares=shares
+        )
         for job_id, each in found.items()
     }
 
@@ -220,7 +223,6 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
     settings = settings_of(connection)
     standing, since = waiting_columns(connection, job)
     holds = [wait.hold for wait in situation.waits if wait.hold is not None]
-    says_no = dict.fromkeys(hold.at for hold in holds)
     full = dict.fromkeys(hold.at for hold in holds if hold.code in (Code.ENTITLEMENT_REACHED, Code.SAVING_FOR_TURN))
     credit = connection.execute(select(tables.credits).where(tables.credits.c.pool == job.pool)).first()
     turn = connection.execute(select(tables.turns).where(tables.turns.c.pool == job.pool)).first()
@@ -231,7 +233,6 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
         {number: int(since[standing == number].min()) for number in np.unique(standing).tolist()},
         {hold.number: ahead(connection, job, hold) for hold in holds},
         {pool: _holders(connection, pool) for pool in full},
-        {pool: share for pool in says_no if (share := _share(connection, pool))},
         CreditRow(*credit) if credit else None,
         TurnRow(*turn) if turn else None,
         defined if isinstance(defined, PoolDefined) else None,
@@ -251,10 +252,11 @@ def newest_ms(connection: Connection) -> int:
     return max(each or 0 for each in last)
 
 
-def _share(connection: Connection, pool: str) -> dict[str, Amounts]:
+def _shares(connection: Connection, names: Collection[str]) -> dict[str, dict[str, Amounts]]:
+    """By pool, what it may use and holds."""
     pools = tables.pools.c
-    found = connection.execute(select(pools.entitlement, pools.allocation).where(pools.path == pool)).first()
-    return {"entitlement": amounts_in(found[0]), "allocated": amounts_in(found[1])} if found else {}
+    found = connection.execute(select(pools.path, pools.entitlement, pools.allocation).where(pools.path.in_(names)))
+    return {path: {"entitlement": amounts_in(may), "allocated": amounts_in(has)} for path, may, has in found}
 
 
 def ahead(connection: Connection, job: JobRow, hold: HoldRow) -> Ahead:
