@@ -15,12 +15,12 @@ By = Literal["pool", "owner"]
 
 
 class JobGroup(NamedTuple):
-    """Jobs of one pool or owner that have one state, and how many of their tasks are queued."""
+    """Jobs of one pool or owner that have one state, and how many of their tasks wait, queued or not yet."""
 
     name: str
     state: str
     jobs: int
-    queued: int
+    waiting: int
 
 
 class JobCounts:
@@ -36,7 +36,9 @@ class JobCounts:
         found = self._kept.get(key)
         if found is None:
             where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-            query = f"SELECT {by}, state, count(*), sum(queued) FROM jobs INDEXED BY {INDEX}{where} GROUP BY 1, 2"
+            query = (
+                f"SELECT {by}, state, count(*), sum(queued + backoff) FROM jobs INDEXED BY {INDEX}{where} GROUP BY 1, 2"
+            )
             found = [JobGroup(*row) for row in rows_as_text(connection, query, values)]
             self._kept[key] = found
             while len(self._kept) > KEPT_MAX:
@@ -45,7 +47,7 @@ class JobCounts:
 
 
 class WaitReason(NamedTuple):
-    """What tasks are queued for: a code, and how many jobs and tasks."""
+    """What tasks wait for: a code, and how many jobs and tasks."""
 
     code: str
     jobs: int
@@ -54,7 +56,8 @@ class WaitReason(NamedTuple):
 
 def wait_reasons(connection: Connection, wanted: JobFilter) -> list[WaitReason]:
     """What the tasks of the jobs that a filter lets through wait for, most tasks first: of those that aren't admitted
-    what entitlement says, of those that are and have no place what placement says of their job.
+    what entitlement says, of those that are and have no place what placement says of their job, of those that aren't
+    queued what lifecycle waits for.
     """
     conditions, values = wanted._replace(waiting=True).conditions()
     placed = ", ".join(f"'{kind}'" for kind in WAITS)
@@ -62,6 +65,19 @@ def wait_reasons(connection: Connection, wanted: JobFilter) -> list[WaitReason]:
     query = (
         f"SELECT coalesce(h.code, ({unplaced} LIMIT 1), '{Code.NOT_YET_EVALUATED}') AS code, "
         "count(DISTINCT w.job_id), sum(w.tasks) FROM waiting AS w LEFT JOIN holds AS h ON h.number = w.standing "
-        f"WHERE w.job_id IN (SELECT job_id FROM jobs WHERE {' AND '.join(conditions)}) GROUP BY 1 ORDER BY 3 DESC, 1"
+        f"WHERE w.job_id IN (SELECT job_id FROM jobs WHERE {' AND '.join(conditions)}) GROUP BY 1"
+    )
+    found = [WaitReason(*row) for row in rows_as_text(connection, query, values)]
+    return sorted([*found, *_not_queued(connection, wanted)], key=lambda each: (-each.tasks, each.code))
+
+
+def _not_queued(connection: Connection, wanted: JobFilter) -> list[WaitReason]:
+    """What tasks wait for before they are queued: see `backoff_reasons.of_backoff`."""
+    conditions, values = wanted.conditions()
+    query = (
+        f"SELECT CASE WHEN held_ms > 0 THEN '{Code.HELD}' WHEN max_running > 0 AND "
+        f"max_running <= queued + ordered + running + stopping_tasks THEN '{Code.MAX_RUNNING}' ELSE '{Code.BACKOFF}' "
+        "END, count(*), sum(backoff) FROM jobs "
+        f"WHERE {' AND '.join(['backoff > 0', 'ended_ms = 0', *conditions])} GROUP BY 1"
     )
     return [WaitReason(*row) for row in rows_as_text(connection, query, values)]

@@ -11,6 +11,7 @@ from projections.queries.series_steps import POINTS, CellColumns, Times, Values,
 from projections.views.host_series import HOSTS
 from projections.views.series import CAPACITY
 from projections.views.series_rows import CELL_PART
+from projections.views.task_series import HELD as OF_HELD_JOBS
 from projections.views.task_series import OLDEST, OPEN
 from projections.views.waiting_series import HELD, UNPLACED
 
@@ -29,8 +30,9 @@ class CellSeries:
     """Of a cell. All lists have one value for each of `times`, which are milliseconds; a point is `step_ms` long.
 
     `tasks` by state: queued, ordered, running, stopping, backoff. `ended` within each point: succeeded, failed, killed.
-    `waiting`: queued tasks by reason code, as the machine that says it knows them, and those in BACKOFF; of
-    NOT_YET_EVALUATED nothing else was said. `hosts` by state: up, suspected, silent, lost, returning.
+    `waiting`: queued tasks by reason code, as the machine that says it knows them, and those in BACKOFF, which
+    are HELD where their job is; of NOT_YET_EVALUATED nothing else was said.
+    `hosts` by state: up, suspected, silent, lost, returning.
     `oldest_wait_ms`: how long the task waits that waits longest, 0 where none does. `lag_ms`: how much later than the
     newest record that its machine had read a round was written; None where it wrote none. `events`: records within
     each point by topic (paceline.jobs). `capacity` by resource, as amounts of records.
@@ -89,7 +91,12 @@ def _waiting(topics: Mapping[str, CellColumns]) -> dict[str, Values]:
         None if queued is None else max(0, queued - sum(each or 0 for each in known))
         for queued, *known in zip(lifecycle.level("queued"), *said.values(), strict=True)
     ]
-    return {**said, Code.NOT_YET_EVALUATED: rest, Code.BACKOFF: lifecycle.level("backoff")}
+    held = lifecycle.level(OF_HELD_JOBS)
+    backoff = [
+        None if all_ is None else all_ - (some or 0)
+        for all_, some in zip(lifecycle.level("backoff"), held, strict=True)
+    ]
+    return {**said, Code.NOT_YET_EVALUATED: rest, Code.BACKOFF: backoff, Code.HELD: held}
 
 
 def _sum(known: Sequence[int | None]) -> int | None:

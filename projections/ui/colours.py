@@ -11,11 +11,15 @@ REASONS: dict[str, str] = {
     Code.GANG_INCOMPLETE: "s6",
     Code.CONSTRAINT_MISMATCH: "s3",
     Code.NEVER_FITS: "s8",
+    Code.HELD: "held",
+    Code.BACKOFF: "backoff",
     Code.RUN_FAILED: "s8",
 }
 """Reasons, in the order in which they stand on one another from the bottom. Tasks don't wait for a run that failed."""
 REST = "s0"
-TASKS = {"queued": "waiting", "backoff": "backoff", "stopping": "stopping", "ordered": "ordered", "running": "running"}
+TASKS = {"queued": "waiting", "backoff": "backoff", "held": "held", "stopping": "stopping"} | {
+    "ordered": "ordered", "running": "running"
+}  # fmt: skip
 """States of tasks, from the top of a plot."""
 HOSTS = {"up": "running", "suspected": "backoff", "silent": "waiting", "returning": "ordered", "lost": "lost"}
 """States of hosts."""

@@ -49,8 +49,9 @@ def figures(day: CellSeries, hour: CellSeries, pools: PoolsSeries, longest_wait_
     waiting = total([day.tasks["queued"], day.tasks["backoff"]])
     oldest, running = day.oldest_wait_ms, day.tasks["running"]
     others = f"{grouped(last(day.tasks['ordered']))} starting, {grouped(last(day.tasks['stopping']))} stopping"
+    why = "/jobs?group=reason"
     return [
-        Figure("Waiting tasks", grouped(last(waiting)), "", "queued or in backoff", "/jobs?sort=wait", line(waiting)),
+        Figure("Waiting tasks", grouped(last(waiting)), "", "queued, in backoff or held", why, line(waiting)),
         Figure("Longest wait", lasts(longest_wait_ms), "", "of a queued task", "/jobs?sort=wait", line(oldest)),
         Figure("Running tasks", grouped(last(running)), "", others, "/jobs?state=RUNNING", line(running)),
         _allocated(day, pools),

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from events.codes import Code
 from events.resources import Unit
 from projections.queries.pool_series import PoolsSeries, pool_series
 from projections.queries.resources import kinds_of
@@ -41,8 +42,9 @@ def waiting(day: CellSeries) -> Plot:
 
 
 def tasks(day: CellSeries) -> Plot:
-    """Tasks by state."""
-    series = [{"name": state, "colour": colour, "values": day.tasks[state]} for state, colour in TASKS.items()]
+    """Tasks by state; those in backoff whose job is held apart from others."""
+    levels = {**day.tasks, "backoff": day.waiting[Code.BACKOFF], "held": day.waiting[Code.HELD]}
+    series = [{"name": state, "colour": colour, "values": levels[state]} for state, colour in TASKS.items()]
     return _stacked(day, series)
 
 

@@ -142,8 +142,12 @@ class JobFold:
 
     def _held(self, moment: RecordContext, event: JobHeld) -> None:
         row = self._cache.jobs.change(event.job_id)
-        if row is not None:
-            row.held_ms, row.position = moment.now if event.held else 0, moment.offset + 1
+        if row is None:
+            return
+        row.position = moment.offset + 1
+        if event.held != bool(row.held_ms):
+            row.held_ms = moment.now if event.held else 0
+            self._series.job_held(row)
 
     def _priority_changed(self, moment: RecordContext, event: JobPriorityChanged) -> None:
         row = self._cache.jobs.change(event.job_id)

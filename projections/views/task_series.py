@@ -19,6 +19,8 @@ from projections.views.series_columns import Columns
 OPEN = (TaskState.QUEUED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING, TaskState.BACKOFF)
 NAMES = {state: state.name.lower() for state in TaskState}
 """The names of levels and counts."""
+HELD = "held"
+"""The level of tasks in BACKOFF that wait because their job is held."""
 OLDEST = "oldest_s"
 """The level that is the second since which the task waits that waits longest; 0: none does."""
 
@@ -86,8 +88,18 @@ class TaskSeries:
             self._set_oldest()
             self._left(moment, job.job_id, queued)
 
+    def job_held(self, job: JobRow) -> None:
+        """A job is held, or released."""
+        if not job.ended_ms:
+            self._add_held(job.backoff if job.held_ms else -job.backoff)
+
+    def _add_held(self, more: int) -> None:
+        if more:
+            self._columns.set(HELD, self._columns.level(HELD) + more)
+
     def _add(self, jobs: Sequence[JobRow], counts: I64) -> None:
         rows = counts.tolist()
+        self._add_held(sum(row[TaskState.BACKOFF] for job, row in zip(jobs, rows, strict=True) if job.held_ms))
         sums = [sum(column) for column in zip(*rows, strict=True)]
         for state in OPEN:
             if sums[state]:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from events.codes import Outcome, TaskState
+from events.records.lifecycle import JobHeld
 from projections.queries.job_counts import JobCounts, wait_reasons
 from projections.queries.job_filter import JobFilter
-from tests.projections.cell import held
+from tests.projections.cell import ended, held
 
 POOLS = ("/a", "/a/b", "/a/bc", "/ab", "/a/b/c")
 OWNERS = ("", "ann", "bob's \u202eteam")
@@ -36,6 +38,9 @@ def fill(api: Any, seed: int, jobs: int = 60) -> None:
         if at.random() < 0.5:
             api.cell.run(job_id, tuple(range(fields["instances"])))
             api.cell.changed("RUNNING", job_id)
+            if at.random() < 0.3:
+                failed = ended(job_id, (0,), Outcome.FAILED, exit_code=1, following=TaskState.BACKOFF)
+                api.cell.decide("lifecycle", failed, JobHeld(job_id=job_id, held=at.random() < 0.5))
         elif at.random() < 0.5:
             api.cell.decide("entitlement", held(job_id, (0,), at.choice(["LIMIT_REACHED", "BEHIND_IN_QUEUE"])))
         if at.random() < 0.3:
@@ -119,15 +124,24 @@ def test_jobs_are_counted_as_they_are_listed(api, seed):
         with api.projector.views.read() as connection:
             for by in ("pool", "owner"):
                 found = JobCounts().of(connection, wanted, by)
-                counts = {(group.name, group.state): (group.jobs, group.queued) for group in found}
+                counts = {(group.name, group.state): (group.jobs, group.waiting) for group in found}
                 jobs = Counter((job[by], job["state"]) for job in listed)
                 tasks = Counter()
                 for job in listed:
-                    tasks[job[by], job["state"]] += job["tasks"]["queued"]
+                    tasks[job[by], job["state"]] += job["tasks"]["queued"] + job["tasks"]["backoff"]
                 assert counts == {key: (count, tasks[key]) for key, count in jobs.items()}, wish
             reasons = wait_reasons(connection, wanted)
         waiting = [job for job in listed if job["waiting_since"]]
-        assert sum(reason.tasks for reason in reasons) == sum(job["tasks"]["queued"] for job in waiting)
+        assert sum(reason.tasks for reason in reasons) == sum(job["tasks"]["queued"] for job in waiting) + sum(
+            job["tasks"]["backoff"] for job in listed if not job["ended_at"]
+        )
+        expected = Counter()
+        for job in listed:
+            if not job["ended_at"]:
+                expected["HELD" if job["held"] else "BACKOFF"] += job["tasks"]["backoff"]
+        assert {code: tasks for code, tasks in expected.items() if tasks} == {
+            reason.code: reason.tasks for reason in reasons if reason.code in ("HELD", "BACKOFF")
+        }
 
 
 @pytest.mark.parametrize("order", ["newest", "wait"])

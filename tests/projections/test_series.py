@@ -5,11 +5,11 @@ import random
 import pytest
 from sqlalchemy import Connection
 
-from events.codes import Outcome
+from events.codes import Outcome, TaskState
 from events.columns import pack_longs
 from events.records.entitlement import EntitlementsSet, PoolAnswered
 from events.records.hosts import HostSilent
-from events.records.lifecycle import RunsAvailable
+from events.records.lifecycle import JobHeld, RunsAvailable
 from events.records.placement import HostAvoided, HostLost, HostRemoved
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from projections.queries.marks import marks
@@ -106,8 +106,29 @@ def test_waiting_tasks_are_shown_by_the_reason_that_was_said_last(cell, tmp_path
         "NO_HOST_FITS": [0, 0, 2, 1],
         "NOT_YET_EVALUATED": [0, 3, 1, 1],
         "BACKOFF": [0, 0, 0, 0],
+        "HELD": [0, 0, 0, 0],
     }
     assert found.tasks["queued"] == [10, 10, 10, 7]
+
+
+def test_tasks_of_a_held_job_are_not_in_backoff(cell, tmp_path):
+    for job_id in ("a", "b", "c"):
+        cell.accept(job_id, instances=3)
+        cell.run(job_id, (0, 1, 2))
+        cell.decide("lifecycle", ended(job_id, (0,), Outcome.FAILED, exit_code=1, following=TaskState.BACKOFF))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("lifecycle", JobHeld(job_id="a", held=True), JobHeld(job_id="a", held=True))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("lifecycle", ended("a", (1,), Outcome.FAILED, exit_code=1, following=TaskState.BACKOFF))
+    cell.decide("lifecycle", JobHeld(job_id="b", held=True))
+    cell.ms += 10 * SECOND_MS
+    cell.decide("lifecycle", JobHeld(job_id="a", held=False))
+    cell.changed("KILLED", "b")
+    with Folded(cell, tmp_path) as views:
+        found = cell_series(views, START, START + 40_000)
+    assert found.waiting["HELD"] == [0, 1, 3, 0]
+    assert found.waiting["BACKOFF"] == [3, 2, 1, 3]
+    assert found.tasks["backoff"] == [3, 3, 4, 3]
 
 
 def test_a_machine_is_not_said_to_know_what_it_has_not_read(cell, tmp_path):

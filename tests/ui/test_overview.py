@@ -47,7 +47,7 @@ def test_the_plots_of_waiting_and_of_states_add_up(contexts: Contexts) -> None:
     plots = load(contexts)["plots"]
     waiting = total([each["values"] for each in plots["waiting"]["series"]])
     states = {each["name"]: each["values"] for each in plots["tasks"]["series"]}
-    assert waiting == total([states["queued"], states["backoff"]])
+    assert waiting == total([states["queued"], states["backoff"], states["held"]])
     assert any(waiting)
 
 

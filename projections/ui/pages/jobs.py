@@ -72,12 +72,12 @@ def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[dict[str, Any]]:
     for group in groups:
         name = group.state if wish.group == "state" else group.name
         known = found[name].get(group.state, JobGroup(name, group.state, 0, 0))
-        found[name][group.state] = JobGroup(name, group.state, known.jobs + group.jobs, known.queued + group.queued)
+        found[name][group.state] = JobGroup(name, group.state, known.jobs + group.jobs, known.waiting + group.waiting)
     rows: list[dict[str, Any]] = [
         {
             "name": name,
             "jobs": (jobs := sum(each.jobs for each in states.values())),
-            "waiting": sum(each.queued for each in states.values()),
+            "waiting": sum(each.waiting for each in states.values()),
             "parts": [(BARS[state], states[state].jobs * 100 / jobs) for state in JOB_STATES if state in states],
             "label": ", ".join(f"{states[state].jobs} {state.lower()}" for state in JOB_STATES if state in states),
             "now": name in {"pool": [wish.pool], "owner": wish.owners, "state": wish.states}[wish.group],
