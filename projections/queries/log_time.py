@@ -2,10 +2,13 @@
 
 from sqlalchemy import Connection, func, select
 
-from events.topics import MACHINES
+from events.topics import MACHINES, RANK, rounds_of
 from projections.views import tables
+from projections.views.series_columns import SERIES_KEY
+from projections.views.series_rows import CELL_PART, RESOLUTIONS
 
 _chains, _rounds = tables.chains.c, tables.rounds.c
+_OLDEST_STEP = select(func.min(tables.series.c.step)).where(SERIES_KEY)
 
 
 def round_of(connection: Connection, machine: str) -> int:
@@ -26,3 +29,15 @@ def oldest_ms(connection: Connection) -> int:
         for machine in MACHINES
     )
     return min((int(at_ms) for found in firsts for at_ms in found.scalars()), default=0)
+
+
+def begin_ms(connection: Connection) -> int:
+    """A time early in the log at which the cell had decided something; 0: it has decided nothing. It is that of the
+    first round while rounds that old are kept; afterwards the end of the hour in which the series begin.
+    """
+    oldest = oldest_ms(connection)
+    step_s = RESOLUTIONS[-1].step_s
+    keys = [{"topic": RANK[rounds_of(each)], "step_s": step_s, "part": CELL_PART} for each in MACHINES]
+    steps = [connection.execute(_OLDEST_STEP, key).scalar() for key in keys]
+    ends = [(int(step) + step_s) * 1000 for step in steps if step is not None]
+    return min([oldest, *ends]) if oldest else 0

@@ -96,6 +96,7 @@ class Ui:
             then = await self._then(request)
             if isinstance(then, Making):
                 making = {"done": then.done, "of": then.of, "as_of": then.moment.at_ms}
+                making["time"] = await run_in_threadpool(self._bar_beside, request, then.moment.at_ms)
                 text = rendering.html("making.html", self.frame.of(request, page.section) | making)
                 return rendering.answer(request, text, 202, Refresh="1")
             try:
@@ -137,9 +138,19 @@ class Ui:
 
     def _time_bar(self, scene: Scene) -> dict[str, Any]:
         context, connection = scene.first()
-        shown = time_bar.Shown(scene.now_ms, connection, past=bool(scene.at))
+        shown = time_bar.now(connection, scene.now_ms)._replace(past=bool(scene.at))
         with self.contexts[context.cell].views.read() as present:
             return time_bar.bar(context.cell, present, self._now().now_ms if scene.at else scene.now_ms, shown)
+
+    def _bar_beside(self, request: Request, at_ms: int | None) -> dict[str, Any]:
+        """The bar on a page that shows nothing of a cell: at a time whose views aren't there yet; at the present."""
+        now = self._now()
+        with opened(now.contexts, {}, request.query_params, now.now_ms) as scene:
+            context, present = scene.first()
+            shown = time_bar.now(present, now.now_ms)
+            if at_ms is not None:
+                shown = time_bar.Shown(at_ms, None, past=True)
+            return time_bar.bar(context.cell, present, now.now_ms, shown)
 
     def _gives(self, data: Data) -> Any:
         def load(request: Request, then: Then) -> bytes:
@@ -210,6 +221,8 @@ class Ui:
         elif isinstance(error, HTTPException):
             status, code, text = error.status_code, "NO_SUCH_PAGE", f"{request.url.path}: {error.detail}"
         values = self.frame.of(request) | {"status": status, "code": code, "text": text}
+        if status < 500 and values["at"]:
+            values["time"] = await run_in_threadpool(self._bar_beside, request, None)
         return rendering.answer(request, rendering.html("problem.html", values), status)
 
 

@@ -1,4 +1,4 @@
-"""The time bar: what has happened in a day, and where in it one looks."""
+"""The time bar: what has happened in the last day, and where in it one looks."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from projections.queries.log_time import round_of
+from projections.queries.log_time import begin_ms, round_of
 from projections.queries.marks import Mark, marks
 from projections.queries.series import cell_series
 from projections.ui.lines import Drawn, drawn
@@ -14,37 +14,45 @@ from projections.ui.scene import Page, Scene
 from projections.ui.words import iso
 
 DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
-GRID_MS = 5 * MINUTE_MS
-"""The bar moves on in steps of so long."""
-POINTS = DAY_MS // GRID_MS
+SHORTEST_MS = 10 * MINUTE_MS
+"""The bar shows a day, or as long as the cell has been there, but not less than this."""
+GRIDS_MS = (10_000, MINUTE_MS, 5 * MINUTE_MS)
+"""The bar moves on in steps of one of these, and its line has a point for each."""
+POINTS_MAX = DAY_MS // GRIDS_MS[-1]
 HEIGHT = 26
 """The line of events is drawn in a box of so many points by this."""
-TICKS_MS = 3 * HOUR_MS
+TICKS_MS = tuple(minutes * MINUTE_MS for minutes in (2, 5, 10, 30, 60, 180))
+TICKS_MAX = 8
 PLACEMENT = "placement"
 """The machine whose rounds are stepped through."""
 
 
 class Shown(NamedTuple):
-    """The moment that a page shows: its time, and the views of the cell then."""
+    """The moment that a page shows: its time, and the newest round of placement then, if that is known."""
 
     at_ms: int
-    connection: Connection
+    round: int | None
     past: bool
 
 
 def live(scene: Scene) -> dict[str, Any]:
     """The bar of the present."""
     context, connection = scene.first()
-    return {"time": bar(context.cell, connection, scene.now_ms, Shown(scene.now_ms, connection, past=False))}
+    return {"time": bar(context.cell, connection, scene.now_ms, now(connection, scene.now_ms))}
+
+
+def now(connection: Connection, now_ms: int) -> Shown:
+    """The present as what is shown."""
+    return Shown(now_ms, round_of(connection, PLACEMENT), past=False)
 
 
 def bar(cell: int, present: Connection, now_ms: int, shown: Shown) -> dict[str, Any]:
     """The bar of a cell: `at_ms`, `round` and `past` of what is shown, `from_ms` and `to_ms` of the bar, and what lies
     on it, in percent of its width.
     """
-    newest, number = round_of(present, PLACEMENT), round_of(shown.connection, PLACEMENT)
-    to_ms = _end(now_ms, shown)
-    from_ms = to_ms - DAY_MS
+    newest, number = round_of(present, PLACEMENT), shown.round
+    begin = begin_ms(present)
+    from_ms, to_ms, grid_ms = _span(begin, now_ms, shown)
     at_ms = shown.at_ms if shown.past else to_ms
     return {
         "cell": cell,
@@ -52,51 +60,66 @@ def bar(cell: int, present: Connection, now_ms: int, shown: Shown) -> dict[str, 
         "past": shown.past,
         "round": number,
         "ago_ms": now_ms - shown.at_ms,
+        "begin_ms": begin,
         "from_ms": from_ms,
         "to_ms": to_ms,
         "now_ms": now_ms,
-        "x": max(0.0, (at_ms - from_ms) * 100 / DAY_MS),
-        "back": {
-            "hour": iso(shown.at_ms - HOUR_MS),
-            "min": iso(shown.at_ms - MINUTE_MS),
-            "round": _round(cell, number - 1) if number > 1 else None,
-        },
+        "x": max(0.0, (at_ms - from_ms) * 100 / (to_ms - from_ms)),
+        "handle": (to_ms - from_ms) // min(grid_ms, MINUTE_MS),
+        "back": _back(cell, begin, shown),
         "on": {
-            "round": _round(cell, number + 1) if number < newest else None,
+            "round": _round(cell, number + 1) if number is not None and number < newest else None,
             "min": iso(shown.at_ms + MINUTE_MS) if shown.at_ms + MINUTE_MS < now_ms else None,
             "hour": iso(shown.at_ms + HOUR_MS) if shown.at_ms + HOUR_MS < now_ms else None,
         },
-        "points": POINTS,
-        "spark": _spark(present, from_ms, min(to_ms, -(-now_ms // GRID_MS) * GRID_MS)),
-        "marks": [_mark(cell, each, from_ms) for each in marks(present, from_ms, to_ms)],
+        "points": (to_ms - from_ms) // grid_ms,
+        "spark": _spark(present, from_ms, min(to_ms, -(-now_ms // grid_ms) * grid_ms), grid_ms),
+        "marks": [_mark(cell, each, from_ms, to_ms) for each in marks(present, from_ms, to_ms)],
         "ticks": list(_ticks(from_ms, to_ms)),
     }
 
 
-def _end(now_ms: int, shown: Shown) -> int:
-    """Where the bar ends: now; half a day after a moment that was longer ago than the bar is long."""
-    now = -(-now_ms // GRID_MS) * GRID_MS
-    return now if shown.at_ms > now - DAY_MS else min(now, shown.at_ms // GRID_MS * GRID_MS + DAY_MS // 2)
+def _span(begin: int, now_ms: int, shown: Shown) -> tuple[int, int, int]:
+    """Where the bar begins and ends, and its steps. It ends now; half a day after a moment that was longer ago than the
+    bar is long. It begins a day before, or with the cell.
+    """
+    coarse = GRIDS_MS[-1]
+    end = now_ms if shown.at_ms > now_ms - DAY_MS + coarse else min(now_ms, shown.at_ms + DAY_MS // 2)
+    start = min(max(begin, end - DAY_MS + coarse) if begin else end, shown.at_ms, end - SHORTEST_MS)
+    grid = next((each for each in GRIDS_MS if end - start + 2 * each <= POINTS_MAX * each), coarse)
+    return start // grid * grid, -(-end // grid) * grid, grid
+
+
+def _back(cell: int, begin: int, shown: Shown) -> dict[str, str | None]:
+    """Where the steps back lead: to the beginning of the cell where there is less before the moment."""
+    before = begin and shown.at_ms > begin
+    return {
+        "hour": iso(max(begin, shown.at_ms - HOUR_MS)) if before else None,
+        "min": iso(max(begin, shown.at_ms - MINUTE_MS)) if before else None,
+        "round": _round(cell, shown.round - 1) if shown.round and shown.round > 1 else None,
+    }
 
 
 def _round(cell: int, number: int) -> str:
     return f"{cell}/{PLACEMENT}/round/{number}"
 
 
-def _spark(connection: Connection, from_ms: int, to_ms: int) -> Drawn:
+def _spark(connection: Connection, from_ms: int, to_ms: int, grid_ms: int) -> Drawn:
     """The line of events."""
-    series = cell_series(connection, from_ms, to_ms, (to_ms - from_ms) // GRID_MS)
+    series = cell_series(connection, from_ms, to_ms, (to_ms - from_ms) // grid_ms)
     return drawn([sum(counts) for counts in zip(*series.events.values(), strict=True)], HEIGHT)
 
 
-def _mark(cell: int, mark: Mark, from_ms: int) -> dict[str, Any]:
-    x = (mark.at_ms - from_ms) * 100 / DAY_MS
+def _mark(cell: int, mark: Mark, from_ms: int, to_ms: int) -> dict[str, Any]:
+    x = (mark.at_ms - from_ms) * 100 / (to_ms - from_ms)
     return {"shape": mark.shape, "x": f"{x:.2f}", "text": mark.text, "at": f"{cell}/{mark.position}", "ms": mark.at_ms}
 
 
 def _ticks(from_ms: int, to_ms: int) -> Iterator[tuple[str, str]]:
-    for at in range(-(-from_ms // TICKS_MS) * TICKS_MS, to_ms, TICKS_MS):
-        x = (at - from_ms) * 100 / DAY_MS
+    span = to_ms - from_ms
+    tick = next((each for each in TICKS_MS if span <= TICKS_MAX * each), TICKS_MS[-1])
+    for at in range(-(-from_ms // tick) * tick, to_ms, tick):
+        x = (at - from_ms) * 100 / span
         if 2 < x < 98:
             yield f"{x:.2f}", f"{datetime.fromtimestamp(at / 1000, UTC):%H:%M}"
 

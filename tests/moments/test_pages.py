@@ -84,8 +84,24 @@ def test_a_page_whose_moment_is_being_made_says_how_far_it_is_and_asks_again(ser
     assert (page.status_code, page.headers["Refresh"]) == (202, "1")
     assert "1,200 of 45,000 records" in page.text
     assert '<progress max="45000" value="1200"' in page.text
+    assert 'id="live_track"' in page.text
+    assert '<a class="button live" href="/ui/jobs"' in page.text
     answer = client.get("/ui/data/hosts", params={"at": "lifecycle/round/9"})
     assert (answer.status_code, answer.json()["done"], answer.json()["of"]) == (503, 1_200, 45_000)
+
+
+@pytest.mark.parametrize("at", ["2001-01-01T00:00:00Z", "nonsense", "lifecycle/round/999999", "2999-01-01T00:00:00Z"])
+def test_a_refused_moment_leads_to_those_that_there_are(server: Server, at: str) -> None:
+    client = pages_of(server)
+    page = client.get("/ui/jobs", params={"at": at})
+    assert page.status_code in (400, 404)
+    assert 'id="live_track"' in page.text
+    assert '<a class="button live" href="/ui/jobs"' in page.text
+    found = re.search(r'<a href="/ui/jobs([^"]*)">The beginning', page.text)
+    assert found
+    while (beginning := client.get(f"/ui/jobs{found[1]}")).status_code == 202:
+        pass
+    assert beginning.status_code == 200
 
 
 def test_links_of_a_page_stay_in_the_moment(server: Server) -> None:

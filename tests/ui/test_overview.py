@@ -95,6 +95,7 @@ def test_an_empty_cell_says_what_to_do_first(tmp_path: Path) -> None:
     shown = TestClient(api.app, f"http://{LISTEN}").get("/ui/").text
     assert "paceline job submit" in shown
     assert "paceline agent" in shown
+    assert shown.index("paceline pool apply") < shown.index("paceline job submit")
     api.close()
 
 

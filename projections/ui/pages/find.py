@@ -11,8 +11,12 @@ MOST = 20
 
 
 def load(scene: Scene) -> dict[str, Any]:
-    """Jobs, pools and hosts whose name begins with `q`. Goes to the page of the only one, or of the only whole name."""
+    """Jobs, pools and hosts whose name begins with `q`. Goes to the page of the only one, or of the only whole name;
+    to all jobs where nothing is asked for.
+    """
     text = scene.query.get("q", "").strip()[:300]
+    if not text:
+        raise Elsewhere("/jobs")
     found = {each: _path(each) for cell in scene.cells.values() for each in named(cell.connection, text, MOST)}
     whole = [each for each in found if each.name in (text, f"/{text}")]
     for only in (whole, list(found)):

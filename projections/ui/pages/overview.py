@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import select
 
+from events.codes import Code
 from events.log.port import LogError
 from projections.queries.job_filter import JobFilter
 from projections.queries.log_time import oldest_ms
 from projections.queries.machine_lag import MachineLag, ends_of, machine_lags, views_unread
 from projections.queries.marks import Mark, marks
-from projections.queries.sentences import WAIT
+from projections.queries.sentences import POOL_OWNER, WAIT
 from projections.queries.series import cell_series
 from projections.ui import overview_figures, overview_plots
 from projections.ui.linked_text import linked
@@ -23,7 +24,16 @@ DAY_MS, HOUR_MS, SHORTEST_MS = 86_400_000, 3_600_000, 600_000
 OLDEST, INCIDENTS = 8, 8
 """Waiting jobs and incidents that are shown."""
 MINUTES = 60
+GO_ON = (
+    Code.LIMIT_REACHED,
+    Code.RESERVATION_REACHED,
+    Code.CONTROLLER_LIMIT_REACHED,
+    Code.OPEN_JOBS_MAX,
+    Code.OPEN_TASKS_MAX,
+)
+"""What owners of pools can change, and what ends without them too, when tasks end."""
 _ANY_JOB = select(tables.jobs.c.job_id).limit(1)
+_ANY_POOL = select(tables.pools.c.path).where(tables.pools.c.path.not_in(("/", "/system"))).limit(1)
 
 
 class Lags(NamedTuple):
@@ -59,7 +69,8 @@ def load(scene: Scene) -> dict[str, Any]:
         "now_ms": now_ms,
         "machines": [(each, overview_figures.machine(hour, each.machine)) for each in lags.machines],
         "oldest": oldest,
-        "stuck": [each for each in oldest if each["reason"] and each["reason"]["actor"] != WAIT],
+        "most": OLDEST,
+        "stuck": [each for each in oldest if each["reason"] and _needs_somebody(each["reason"])],
         "figures": overview_figures.figures(day, hour, pools, oldest[0]["waits_ms"] if oldest else 0),
         "plots": {
             "waiting": overview_plots.waiting(day),
@@ -72,6 +83,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "host_bar": overview_figures.host_bar(hosts),
         "incidents": [_incident(context.cell, each) for each in reversed(found_marks)],
         "has_jobs": connection.execute(_ANY_JOB).first() is not None,
+        "has_pools": connection.execute(_ANY_POOL).first() is not None,
     }
 
 
@@ -87,6 +99,11 @@ def _lags(scene: Scene) -> Lags:
 def _waiting(job: dict[str, Any], now_ms: int) -> dict[str, Any]:
     waits_ms = now_ms - ms_of(job["waiting_since"])
     return {**job, "waits_ms": waits_ms, "waits": lasts(waits_ms)}
+
+
+def _needs_somebody(reason: dict[str, Any]) -> bool:
+    """Whether what waits for that goes on only when somebody acts."""
+    return reason["actor"] not in (WAIT, POOL_OWNER) or (reason["actor"] == POOL_OWNER and reason["code"] not in GO_ON)
 
 
 def _incident(cell: int, mark: Mark) -> dict[str, Any]:

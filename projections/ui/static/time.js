@@ -4,6 +4,11 @@
 const bar = document.querySelector(".time");
 const slider = document.querySelector("#at");
 const shown = document.querySelector("[data-moment]");
+/** When the cell began, and what the bar spans: it grows while the page is live. */
+const span = () => {
+  const { begin, from, to } = /** @type {HTMLElement} */ (document.querySelector("#live_track")).dataset;
+  return { begin: Number(begin), from: Number(from), to: Number(to) };
+};
 
 /** Shows this page at a moment. @param {string} at */
 function go(at) {
@@ -24,9 +29,11 @@ const written = (ms) => {
 if (bar instanceof HTMLElement && slider instanceof HTMLInputElement) {
   const last = Number(slider.max);
   const past = Boolean(bar.dataset.atMs);
-  const [from, to] = [Number(bar.dataset.from), Number(bar.dataset.to)];
   // in the present its right end is now, whenever that is
-  const moment = () => (past ? to : Date.now()) - (1 - slider.valueAsNumber / last) * (to - from);
+  const moment = () => {
+    const { begin, from, to } = span();
+    return Math.max(begin, (past ? to : Date.now()) - (1 - slider.valueAsNumber / last) * (to - from));
+  };
   const live = () => moment() >= Date.now();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let leaving;
@@ -36,7 +43,7 @@ if (bar instanceof HTMLElement && slider instanceof HTMLInputElement) {
     slider.setAttribute("aria-valuetext", text);
     if (shown) shown.textContent = text;
   });
-  // keys change it a minute each: it leads there when the last of them was pressed
+  // keys change it a little each: it leads there when the last of them was pressed
   slider.addEventListener("change", () => (leaving = setTimeout(() => (past || !live()) && go(live() ? "" : iso(moment())), 400)));
   if (!past) bar.addEventListener("click", step);
   bar.addEventListener("click", mark);
@@ -56,5 +63,5 @@ function step(event) {
   if (!(link instanceof HTMLElement) || (event instanceof MouseEvent && (event.ctrlKey || event.metaKey || event.shiftKey))) return;
   const { round, cell } = /** @type {HTMLElement} */ (document.querySelector("#live_moment")).dataset;
   event.preventDefault();
-  go(link.dataset.step === "round" ? `${cell}/placement/round/${Number(round) - 1}` : iso(Date.now() + Number(link.dataset.step)));
+  go(link.dataset.step === "round" ? `${cell}/placement/round/${Number(round) - 1}` : iso(Math.max(span().begin, Date.now() + Number(link.dataset.step))));
 }
