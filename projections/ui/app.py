@@ -95,7 +95,7 @@ class Ui:
                     return RedirectResponse(sign_in_first(request.url.path.removeprefix("/ui") + _asked(request)), 303)
             then = await self._then(request)
             if isinstance(then, Making):
-                making = {"done": then.done, "of": then.of, "as_of": then.moment.at_ms}
+                making: dict[str, Any] = {"done": then.done, "of": then.of, "as_of": then.moment.at_ms}
                 making["time"] = await run_in_threadpool(self._bar_beside, request, then.moment.at_ms)
                 text = rendering.html("making.html", self.frame.of(request, page.section) | making)
                 return rendering.answer(request, text, 202, Refresh="1")

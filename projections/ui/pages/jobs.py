@@ -115,12 +115,14 @@ def _pairs(query: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _shown(job: dict[str, Any], now_ms: int) -> dict[str, Any]:
-    waits, update = ms_of(job["waiting_since"]), job["update"]
+    submitted, waits, update = ms_of(job["submitted_at"]), ms_of(job["waiting_since"]), job["update"]
     return {
         **job,
         "parts": task_bar(job["tasks"], job["instances"]),
         "rolls": update if update and not update["ended_at"] else None,
-        "age": lasts(now_ms - ms_of(job["submitted_at"])),
+        "submitted_ms": submitted,
+        "since_ms": waits,
+        "age": lasts(now_ms - submitted),
         "waits": lasts(now_ms - waits) if waits else "",
     }
 

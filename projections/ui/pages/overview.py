@@ -97,8 +97,9 @@ def _lags(scene: Scene) -> Lags:
 
 
 def _waiting(job: dict[str, Any], now_ms: int) -> dict[str, Any]:
-    waits_ms = now_ms - ms_of(job["waiting_since"])
-    return {**job, "waits_ms": waits_ms, "waits": lasts(waits_ms)}
+    since_ms = ms_of(job["waiting_since"])
+    waits_ms = now_ms - since_ms
+    return {**job, "since_ms": since_ms, "waits_ms": waits_ms, "waits": lasts(waits_ms)}
 
 
 def _needs_somebody(reason: dict[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 // @ts-check
 /** Keeps the page as fresh as the stream, and says how fresh that is. */
+import { count } from "./ages.js";
 import { Live } from "./live.js";
 import { swap } from "./swap.js";
 
@@ -33,6 +34,7 @@ function say() {
   const silent = Date.now() - heard;
   const stale = lost || silent > SILENT_MS;
   label.classList.toggle("stale", stale);
+  if (!stale) count();
   const text = stale ? `not live since ${Math.round(silent / 1000)} s: reconnecting` : `live, ${behind.toFixed(1)} s behind`;
   const said = label.querySelector("span");
   if (said && said.textContent !== text) said.textContent = text;

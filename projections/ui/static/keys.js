@@ -16,8 +16,8 @@ addEventListener("keydown", (event) => {
 function press(selector) {
   const found = [...document.querySelectorAll(selector)].find((each) => each instanceof HTMLElement && each.offsetParent !== null);
   if (!(found instanceof HTMLElement)) return false;
-  if (found.matches("input")) found.focus();
-  else found.click();
+  found.focus();
+  if (!found.matches("input")) found.click();
   return true;
 }
 
