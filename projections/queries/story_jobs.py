@@ -95,13 +95,38 @@ def _unplaced(detail: Detail) -> list[Part]:
 
 
 def _ended(detail: Detail) -> list[Part]:
-    why = f" ({_counts(detail['why'])})" if detail.get("why") else ""
-    outcomes = f": {_counts(detail['outcomes'])}" if detail.get("outcomes") else ""
-    return [f"{plural(detail['tasks'], 'run')} ended{outcomes}{why}"]
+    outcomes = {name.lower().replace("_", " "): count for name, count in detail.get("outcomes", {}).items()}
+    how = next(iter(outcomes)) if len(outcomes) == 1 else _counts(outcomes)
+    return [f"{plural(detail['tasks'], 'run')} ended{f': {how}' if how else ''}{_by(detail)}"]
 
 
 def _stopping(detail: Detail) -> list[Part]:
-    return [f"{plural(detail['tasks'], 'run')} told to stop", _because({"why": _counts(detail.get("why", {}))}, "why")]
+    return [f"{plural(detail['tasks'], 'run')} told to stop{_by(detail)}"]
+
+
+def _by(detail: Detail) -> str:
+    """Why runs end, where the cell ends them: with numbers where it isn't the same for all."""
+    why = {_CAUSES.get(name, name): count for name, count in detail.get("why", {}).items() if name != "NONE"}
+    if list(why.values()) == [detail["tasks"]]:
+        return f" {next(iter(why))}"
+    return f" ({_counts(why)})" if why else ""
+
+
+_STEPS = {"now_in_flight": "under way", "now_pending": "to come"}
+_CAUSES = {
+    "REMOVE": "since the instance is removed",
+    "STOP": "by a user",
+    "JOB_END": "since the controller is over",
+    "RUN_LIMIT": "at max_runtime",
+    "HEALTH": "since the health check failed",
+    "START_LATE": "since it wasn't ready in time",
+    "PREEMPT": "for others",
+    "GANG": "since a member of the gang ended",
+    "DRAIN": "for a drain",
+    "UPDATE": "by the update",
+    "HOLD": "since the job is held",
+}
+"""Causes of runs to end, by the names of `RunCause`."""
 
 
 def _ordered(detail: Detail) -> list[Part]:
@@ -131,7 +156,7 @@ def _reserved(detail: Detail) -> list[Part]:
 
 def _changed(detail: Detail) -> list[Part]:
     counts = {name: detail[name] for name in ("succeeded", "failed", "killed") if detail.get(name)}
-    return [f"state {detail['state']}" + (f": {_counts(counts)}" if counts else "")]
+    return [f"the job is {detail['state']}" + (f": {_counts(counts)}" if counts else "")]
 
 
 def _sla(detail: Detail) -> list[Part]:
@@ -155,9 +180,15 @@ def _steps(text: str) -> _Say:
 
 def _progressed(detail: Detail) -> list[Part]:
     steps = [
-        f"{name.removeprefix('now_').replace('_', ' ')} {text}" for name, text in detail.items() if name[:4] == "now_"
+        f"{'instance' if text.isdecimal() else 'instances'} {text} now {_STEPS.get(name, name.removeprefix('now_'))}"
+        for name, text in detail.items()
+        if name.startswith("now_")
     ]
-    return [f"update {detail['number']}: instances {', '.join(steps) or 'unchanged'} ({_counts(detail['counts'])})"]
+    counts = detail["counts"]
+    bad = f", {counts['failed']} failed" if counts["failed"] else ""
+    so_far = f"{counts['done']} of {sum(counts.values())} done{bad}"
+    more = f"{counts['in_flight']} under way, {counts['pending']} to come"
+    return [f"update {detail['number']}: {'; '.join([*steps, so_far])}, {more}"]
 
 
 def _update_ended(detail: Detail) -> list[Part]:
@@ -203,7 +234,7 @@ SENTENCES: dict[str, _Say] = {
     "RunsOverdue": _runs("past a deadline"),
     "RunsStopping": _stopping,
     "RunsEnded": _ended,
-    "DisruptionAsked": _runs("to be disrupted, sla is asked"),
+    "DisruptionAsked": lambda detail: [f"asked whether {plural(detail['tasks'], 'run')} may be stopped"],
     "DisruptionAllowed": _runs("may be disrupted"),
     "DisruptionDeferred": _runs("stay for now"),
     "DisruptionWithdrawn": _runs("no longer to be disrupted"),

@@ -73,6 +73,24 @@ def test_all_records_of_a_history_are_told_also_to_each_of_their_jobs() -> None:
             assert text_of(story_jobs.line_of(type(event).__name__, detail))
 
 
+@pytest.mark.parametrize(
+    ("event", "detail", "said"),
+    [
+        ("RunsEnded", {"tasks": 1, "outcomes": {"REPLACED": 1}, "why": {"UPDATE": 1}},
+         "1 run ended: replaced by the update"),
+        ("RunsEnded", {"tasks": 3, "outcomes": {"FAILED": 2, "STOPPED": 1}, "why": {"STOP": 1, "NONE": 2}},
+         "3 runs ended: 2 failed, 1 stopped (1 by a user)"),
+        ("RunsStopping", {"tasks": 2, "why": {"DRAIN": 2}}, "2 runs told to stop for a drain"),
+        ("JobChanged", {"state": "RUNNING"}, "the job is RUNNING"),
+        ("UpdateProgressed",
+         {"number": 1, "now_done": "0", "counts": {"pending": 10, "in_flight": 1, "done": 1, "failed": 0}},
+         "update 1: instance 0 now done; 1 of 12 done, 1 under way, 10 to come"),
+    ],
+)  # fmt: skip
+def test_what_happened_to_a_job_is_told_in_words(event: str, detail: dict[str, Any], said: str) -> None:
+    assert text_of(story_jobs.line_of(event, detail)) == said
+
+
 def test_amounts_names_and_reasons_stand_in_the_sentences() -> None:
     defined = pools.PoolDefined(path="/a", command_id="c", limit={"cpu": 2000, "memory": 4096})
     assert text_of(story.line_of(defined, KINDS)) == "/a defined: limit 2 cpu, 4GiB memory"

@@ -181,7 +181,7 @@ def test_a_rejected_job_says_why(ui):
     )
     ui.fold()
     html = ui.page("/jobs/a")
-    assert "Why it is rejected NO_SUCH_POOL" in text_of(html, "live_why")
+    assert "Why it was rejected NO_SUCH_POOL" in text_of(html, "live_why")
     assert "there is no pool /x" in text_of(html, "live_why")
     assert "no task was made" in text_of(html, "live_tasks")
 

@@ -140,6 +140,6 @@ def test_a_position_shows_the_log_from_there_back(client: TestClient) -> None:
 def test_the_page_of_causes_is_the_chain(client: TestClient) -> None:
     text = page(client, "/why/huge")
     plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
-    assert "1 run ended: 1 STOPPED (1 STOP)" in plain
+    assert "1 run ended: stopped by a user" in plain
     assert plain.index("instances to stop row 1 , same entity") < plain.index("stop requested row 2 , recorded")
     page(client, "/why/nobody", 404)

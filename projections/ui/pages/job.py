@@ -20,7 +20,7 @@ from projections.ui.scene import Data, Page, Scene
 from projections.ui.words import lasts, ms_of
 from projections.views.rows import JobRow
 
-STORY_SHOWN, STORY_PAGE = 25, 100
+STORY_SHOWN, STORY_PAGE = 10, 100
 HOSTS_SHOWN = 9
 SHAPES = {
     "RunsAvailable": "running",
@@ -134,10 +134,18 @@ def _diff(connection: Any, row: Any) -> dict[str, Any] | None:
 
 def _per_task(spec: dict[str, Any]) -> str:
     """What one task asks for."""
-    parts = [f"{amount} {name}" for name, amount in spec.get("resources", {}).items() if amount not in (0, "0MiB")]
+    parts = [
+        f"{_large(amount)} {name}" for name, amount in spec.get("resources", {}).items() if amount not in (0, "0MiB")
+    ]
     ports = spec.get("ports") or []
     parts += [f"{'port' if len(ports) == 1 else 'ports'} {', '.join(ports)}"] if ports else []
     return ", ".join(parts) or "nothing"
+
+
+def _large(amount: Any) -> Any:
+    """An amount; of a size that is no whole number of GiB, but many, about how many."""
+    mib = int(amount.removesuffix("MiB")) if isinstance(amount, str) and amount.endswith("MiB") else 0
+    return f"{mib / 1024:,.1f}GiB" if mib >= 10 * 1024 else amount
 
 
 def _commands(job_id: str, output_of: int | None, at: str) -> list[str]:
