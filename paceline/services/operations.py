@@ -21,6 +21,8 @@ from projections.views.tables import FORMAT
 
 EVERY_S = 15.0
 """So long an answer is given again."""
+FIRST_S = 1.0
+"""So long the first answer is waited for."""
 READERS = "paceline."
 """How the consumer groups of a cell's processes begin."""
 
@@ -29,7 +31,8 @@ Json = dict[str, Any]
 
 class OperationsOf:
     """See `projections.api.context.Operations`. Who asks gets the last answer, and has the next one looked for when
-    that is old, so nobody waits for a broker or an object store. What can't be asked is told under `faults`.
+    that is old, so nobody waits for a broker or an object store; only the first waits a moment. What can't be asked is
+    told under `faults`.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class OperationsOf:
         self._lock = threading.Lock()
         self._asked_at = -EVERY_S
         self._answer: Json | None = None
+        self._answered = threading.Event()
 
     def __call__(self) -> Json | None:
         """See `Operations`."""
@@ -49,10 +53,12 @@ class OperationsOf:
             if time.monotonic() - self._asked_at >= EVERY_S:
                 self._asked_at = time.monotonic()
                 threading.Thread(target=self._ask, name="operations", daemon=True).start()
-            return self._answer
+        self._answered.wait(FIRST_S)
+        return self._answer
 
     def _ask(self) -> None:
         self._answer = self.look()
+        self._answered.set()
 
     def look(self) -> Json:
         """Asks now."""

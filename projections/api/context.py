@@ -70,7 +70,7 @@ def of_cell(text: str, cell: int) -> str:
 
 class Operations(Protocol):
     """What the process that serves a cell knows of it beside the views: itself, its stores, readers, snapshots, the
-    archive, settings, alarms. Asked for in the background; None: not known yet.
+    archive, settings, alarms. Asked for in the background, the first time for up to a second; None: not known yet.
     """
 
     def __call__(self) -> dict[str, Any] | None: ...  # noqa: D102

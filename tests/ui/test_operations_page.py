@@ -72,6 +72,17 @@ def test_the_page_tells_what_the_process_knows(projector: Projector, tmp_path: P
     assert "being asked" not in text
 
 
+def test_who_asks_first_is_answered(projector: Projector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.services.operations.FIRST_S", 60.0)
+    ask = OperationsOf(past(), projector.views, load(data=tmp_path), tmp_path, stores=False, readers=False)
+    found = ask()
+    assert found is not None
+    assert found["process"]["version"]
+    text = page(projector, found)
+    assert "being asked" not in text
+    assert "not known to this process" in text
+
+
 def test_what_was_not_asked_yet_or_is_known_elsewhere_is_said(projector: Projector, tmp_path: Path) -> None:
     assert "being asked" in page(projector, None)
     process = known(projector, tmp_path, stores=False)
