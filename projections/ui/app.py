@@ -107,9 +107,11 @@ class Ui:
         return show
 
     async def _then(self, request: Request) -> Then | Making:
-        """What is looked at: the present, or the moment that `at` names, or how far its making is. Raises a problem."""
+        """What is looked at: the present, or the moment that `at` names, or how far its making is; forms leave it
+        empty. Raises a problem.
+        """
         at = request.query_params.get("at")
-        if at is None:
+        if not at:
             return self._now()
         asker = Asker(client_of(request), self.frame.session(request) is not None)
         found = await self._moments.wait(at, asker, MAKING_S)

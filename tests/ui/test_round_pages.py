@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
@@ -126,6 +127,15 @@ def test_the_log_is_paged_and_leads_to_rounds_jobs_causes_and_its_own_past(clien
     for link in ("/ui/rounds/placement/", "/ui/why/placement/round/", "/ui/jobs/tiles", "/ui/log?kind=TasksPlaced"):
         assert f'href="{link}' in text
     assert "at=0%2Fpaceline.placement%3A" in text
+
+
+def test_the_filters_of_the_log_are_sent_as_their_form_has_them(client: TestClient) -> None:
+    form = page(client, "/log").partition('<form class="card filters"')[2].partition("</form>")[0]
+    fields = dict.fromkeys(re.findall(r'name="(\w+)"', form), "")
+    assert fields.keys() == {"topic", "kind", "job", "pool", "host", "at"}
+    text = page(client, f"/log?{urlencode({**fields, 'job': 'huge'})}")
+    assert 'id="record-jobs-' in text
+    assert 'id="record-hosts-' not in text
 
 
 def test_a_position_shows_the_log_from_there_back(client: TestClient) -> None:
