@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from events.columns import pack_ints
-from events.records.entitlement import PoolAnswered
-from events.records.placement import HostsReserved
+from events.columns import pack_ints, pack_longs
+from events.records.entitlement import EntitlementsSet, PoolAnswered
+from events.records.placement import CapacityChanged, HostsReserved
 from events.records.pools import PoolDefined
 from paceline.job_files import read_pools
 from projections.api.cell_router import create_cells_app
@@ -210,18 +210,22 @@ def test_each_cell_has_a_tree_of_its_own_pools(tmp_path: Path) -> None:
         api.close()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_overview_counts_as_held_what_pools_hold_on_hosts(tmp_path: Path, seed: int) -> None:
-    with site(busy_log(seed), tmp_path) as shown:
-        pools = [each for each in shown.api("/v1/pools")["pools"] if each["path"].count("/") == 1]
-        page = shown.page("/", resource="cpu")
+def test_the_overview_counts_as_held_what_has_hosts_and_says_apart_what_was_admitted_without(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    api.pool("/p")
+    api.cell.decide("placement", CapacityChanged(capacity={"cpu": 4000}, hosts=1, version=1))
+    amounts = {"entitlement": 5000, "demand": 6000, "allocation": 5000, "placed": 4000}
+    columns = {name: pack_longs([value] * 2) for name, value in amounts.items()}
+    api.cell.decide("entitlement", EntitlementsSet(pools=("/", "/p"), resources=("cpu",), **columns))
+    with site(api.cell.log, tmp_path / "again") as shown:
+        page = shown.page("/")
         plot = json.loads(re.search(r'id="plot-pools">(.*?)</script>', page)[1])
         last = {each["name"]: each["values"][-1] for each in plot["series"]}
-        for pool in pools:
-            assert last.get(pool["path"], 0) == pytest.approx(pool["held"].get("cpu", 0), abs=0.01), pool["path"]
-        without = sum(pool["without_hosts"].get("cpu", 0) for pool in pools)
-        assert last.get("without hosts", 0) == pytest.approx(without, abs=0.01)
-        assert f"{sum(pool['held'].get('cpu', 0) for pool in pools):g} of 160 cores" in page
+        assert last == {"/p": 4, "capacity": 4, "without hosts": 1}
+        assert "4 of 4 cores, 1 without hosts" in page
+        [row] = Rows(shown.page("/pools")).of("pool:").values()
+        assert [number(cell) for cell in row[3:7]] == [4, 1, 5, 6]
+    api.close()
 
 
 def verdict_of(shown: Site, path: str) -> str:
