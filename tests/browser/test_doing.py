@@ -47,7 +47,7 @@ def test_a_job_is_stopped_by_keyboard_and_seen_stopping(visitor: Visitor, real: 
     tab_to(page, "Reason, recorded in the log")
     page.keyboard.type("a <b>test</b>")
     page.keyboard.press("Enter")
-    expect(page.locator("main")).to_contain_text("1 of 1 done")
+    expect(page.locator("main")).to_contain_text("Stop: done")
     tab_to(page, name)
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_contain_text(re.compile("Killing|Killed"))

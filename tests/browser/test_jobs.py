@@ -22,7 +22,7 @@ def test_a_job_is_stopped_from_its_page_and_seen_stopping(visitor: Visitor, real
     watching.goto(real.url("/jobs/by-hand"))
     page.get_by_label("Reason").fill("no longer needed")
     page.get_by_role("button", name="Stop").click()
-    page.get_by_text("1 of 1 done").wait_for()
+    page.get_by_text("Stop: done").wait_for()
     watching.locator("#live_head").get_by_text("Killed", exact=True).wait_for()
     expect(watching.locator("#live_story")).to_contain_text("no longer needed")
 

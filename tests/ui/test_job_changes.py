@@ -194,6 +194,14 @@ def test_buttons_are_offered_where_they_make_sense(ui):
     assert words() == {"Delete"}
 
 
+@pytest.mark.parametrize(("text", "right"), [("3", True), ("0-9, 12,14", True), ("3-", False), ("all", False)])
+def test_a_browser_knows_what_instances_look_like(ui, text, right):
+    running(ui, "web")
+    ui.sign_in()
+    pattern = re.search(r'name="instances" type="text" pattern="([^"]+)"', ui.page("/jobs/web/do/stop"))
+    assert bool(re.fullmatch(unescape(pattern[1]), text)) == right
+
+
 @pytest.mark.parametrize(("kind", "restarts"), [("stateless", True), ("batch", False)])
 def test_only_services_are_restarted(ui, kind, restarts):
     ui.cell.accept("web", kind=kind)

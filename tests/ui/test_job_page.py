@@ -151,6 +151,7 @@ def test_a_job_that_nobody_knows_says_what_to_do(ui):
     html = ui.page("/jobs/none", 404)
     assert "NOT_FOUND" in html
     assert "forgotten" in html
+    assert "<code>paceline job list</code>" in html
 
 
 def test_a_job_is_found_in_the_cell_that_has_it(tmp_path):

@@ -21,7 +21,7 @@ from projections.views.rows import JobRow
 
 MANY_MAX = 500
 """Jobs of one form."""
-PATTERN_OF_FORMS = PATTERN.strip("^$").replace(",", ", ?")
+PATTERN_OF_FORMS = PATTERN.strip("^$").replace("(,", "(, ?")
 """What instances look like; a space may follow a comma."""
 NAMED_MAX = 20
 """Jobs that are named one by one before that."""
