@@ -44,6 +44,7 @@ from projections.views.run_reports import rows_of
 from projections.views.series import SeriesFold
 from projections.views.state_times import STATE_TIMES
 from projections.views.waiting import WaitingFold
+from projections.views.wal import WriteAheadLog
 
 RECORDS = 1000
 """Records read and folded at most in a step."""
@@ -113,6 +114,7 @@ class Projector:
         self._log = log
         self._on_folded = on_folded
         self._engine = target if isinstance(target, Engine) else tables.open_engine(target / "views.sqlite")
+        self._wal = WriteAheadLog(self._engine)
         self.views = Views(self._engine)
         self._cache = Cache()
         self._series = SeriesFold(self._cache)
@@ -146,6 +148,7 @@ class Projector:
             FOLDED.labels(**self._labels).inc(folded)
             STEP.labels(**self._labels).observe(time.perf_counter() - started)
             self.views.changed()
+            self._wal.keep_short()
         return bool(folded or read or newly)
 
     def _read(self, now: float) -> int:
