@@ -89,6 +89,20 @@ def test_a_machine_that_leaves_facts_waiting_does_not_decide(tmp_path: Path) -> 
     api.close()
 
 
+@pytest.mark.parametrize(
+    ("code", "actor", "stuck"),
+    [
+        ("NEVER_FITS", "you", True),
+        ("LIMIT_REACHED", "you", True),  # it asks for more than the limit
+        ("LIMIT_REACHED", "pool owner", False),
+        ("POOL_CLOSED", "pool owner", True),
+        ("NO_HOST_FITS", "nobody, wait", False),
+    ],
+)
+def test_stuck_is_what_goes_on_only_when_somebody_acts(code: str, actor: str, stuck: bool) -> None:
+    assert overview._needs_somebody({"code": code, "actor": actor}) == stuck
+
+
 def test_an_empty_cell_says_what_to_do_first(tmp_path: Path) -> None:
     api = Api(tmp_path)
     add_ui(api.app, {0: api.app.state.context}, TOKEN)
