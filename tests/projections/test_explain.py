@@ -161,6 +161,8 @@ def test_numbers_are_those_of_now_where_these_say_no_too(waiting):
         packed = {name: pack_longs([each]) for name, each in columns.items()}
         cell.decide("entitlement", EntitlementsSet(pools=("/p",), resources=("cpu",), **packed))
         assert shown in told(waiting)[2]
+        [listed] = waiting.get("/v1/jobs")["jobs"]
+        assert shown in listed["reason"]["message"]
 
 
 def test_a_pool_that_may_use_too_little_is_told_apart_from_one_that_is_full(waiting):
