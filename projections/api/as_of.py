@@ -16,6 +16,7 @@ from projections.api.errors import log_problem
 from projections.api.guards import AGENTS, READS
 from projections.api.moments import DESCRIBED, Asker, Making, Moment, Moments, Ready
 from projections.api.problems import Problem
+from projections.asked_values import whole_number
 from projections.queries.follow import write_cursor
 
 EVENTS = "/v1/events"
@@ -114,9 +115,9 @@ def _without_moment(scope: Scope) -> Scope:
 def _from(scope: Scope, moment: Moment, request: Request) -> Scope:
     """A request for the stream of events that begins at a moment, unless a reader comes back."""
     named = request.query_params.get("cell", "")
-    cell = int(named) if named.isascii() and named.isdigit() else next(iter(moment.ends))
+    cell = whole_number(named) if named else next(iter(moment.ends))
     rest = _without_moment(scope)
-    if request.headers.get("last-event-id") or cell not in moment.ends:
+    if request.headers.get("last-event-id") or cell is None or cell not in moment.ends:
         return rest
     cursor = write_cursor(dict(moment.ends[cell]), "", 0)
     return {**rest, "headers": [*scope["headers"], (b"last-event-id", cursor.encode())]}

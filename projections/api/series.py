@@ -1,6 +1,5 @@
 """Routes of time series and marks: what plots of a cell and of its pools show."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -10,6 +9,7 @@ from sqlalchemy import Connection
 from projections.api.context import Context, Reading
 from projections.api.pool_views import known
 from projections.api.problems import Problem
+from projections.asked_values import time_ms
 from projections.queries.marks import marks
 from projections.queries.pool_series import pool_series
 from projections.queries.series import cell_series
@@ -49,12 +49,8 @@ async def span(
 def _ms(name: str, text: str | None) -> int | None:
     if text is None:
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-        ms = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        ms = -1
-    if ms < 0:
+    ms = time_ms(text)
+    if ms is None:
         told = "must be a time such as 2026-11-24T10:41:07Z"
         raise Problem(422, "INVALID_REQUEST", f"{name} {told}", [(f"/query/{name}", told)])
     return ms

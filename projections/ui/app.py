@@ -85,7 +85,7 @@ class Ui:
             *(Route(action.path, self._does(action), methods=["POST"]) for action in ACTIONS),
         ]
         kinds: Sequence[type[Exception]] = (Problem, HTTPException, LogError, ViewsAway, OperationalError)
-        return Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, self._problem))
+        return Starlette(routes=routes, exception_handlers=dict.fromkeys((*kinds, Exception), self._problem))
 
     def _shows(self, page: Page) -> Any:
         async def show(request: Request) -> Response:
@@ -217,8 +217,10 @@ class Ui:
         return [of(context) for context in self.contexts.values()]
 
     async def _problem(self, request: Request, error: Exception) -> Response:
-        status, code, text = 503, "UNAVAILABLE", str(error)
-        if isinstance(error, Problem):
+        status, code, text = 500, "INTERNAL", "this is a fault of the server: its log says more"
+        if isinstance(error, (LogError, ViewsAway, OperationalError)):
+            status, code, text = 503, "UNAVAILABLE", str(error)
+        elif isinstance(error, Problem):
             status, code, text = error.status, error.code, error.detail
         elif isinstance(error, HTTPException):
             status, code, text = error.status_code, "NO_SUCH_PAGE", f"{request.url.path}: {error.detail}"

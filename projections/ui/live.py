@@ -9,6 +9,7 @@ import asyncio
 import logging
 import struct
 import time
+import traceback
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -35,6 +36,8 @@ AGES_S = 10.0
 REST = 4
 """After each load the hub rests so many times as long: it takes a fifth of a core at most."""
 PING_S = 5.0
+TELL_S = 60.0
+"""So often one mistake is logged."""
 RETRY = b"retry: 1000\n\n"
 GZIP_HEAD = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
@@ -100,6 +103,8 @@ class Hub:
         self._version = 0
         self._task: asyncio.Task[None] | None = None
         self._thread = CapacityLimiter(1)
+        self._told: dict[tuple[str, int | None], float] = {}
+        """When a mistake was logged last, by where it is."""
 
     @contextmanager
     def reader(self, wanted: Mapping[str, Load], packed: bool) -> Iterator["Reader"]:
@@ -132,8 +137,8 @@ class Hub:
                 await self._look()
             except AWAY:
                 pass  # readers see that they are behind
-            except Exception:
-                logging.getLogger(__name__).exception("the views can't be looked at")
+            except Exception as error:
+                self._tell("the views", error)
             await asyncio.sleep(LOOK_S)
 
     async def _look(self) -> None:
@@ -156,13 +161,21 @@ class Hub:
             watch.parts = {"": self._part(watch, "", problem.detail, event("gone", [watch.name, problem.detail]))}
         except AWAY:
             raise
-        except Exception:  # a page with a mistake must not end the stream of the others
-            logging.getLogger(__name__).exception("%s can't be loaded", watch.name)
+        except Exception as error:  # a page with a mistake must not end the stream of the others
+            self._tell(watch.name, error)
             return
         if watch.changed_at == changed_at:
             watch.changed_at = None
         for reader in watch.readers:
             reader.wake.set()
+
+    def _tell(self, what: str, error: Exception) -> None:
+        """Logs a mistake, once a minute by where it is: anybody may have it made again and again."""
+        frame, now = traceback.extract_tb(error.__traceback__)[-1], time.monotonic()
+        place = (frame.filename, frame.lineno)
+        if now - self._told.get(place, float("-inf")) >= TELL_S:
+            self._told[place] = now
+            logging.getLogger(__name__).error("%.200s can't be loaded", what, exc_info=error)
 
     def _parts(self, watch: Watch) -> Iterator[tuple[str, Part]]:
         for name, html in watch.load():

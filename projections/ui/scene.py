@@ -9,6 +9,7 @@ from starlette.datastructures import QueryParams
 
 from projections.api.all_cells import Cells, OpenCell
 from projections.api.context import Context
+from projections.asked_values import whole_number
 from projections.ui.sessions import Form
 
 Contexts = Mapping[int, Context]
@@ -27,8 +28,8 @@ class Scene(NamedTuple):
 
     def first(self) -> OpenCell:
         """The cell that `?cell=` names, the first where it names none."""
-        wanted = self.query.get("cell", "")
-        return self.cells.get(int(wanted) if wanted.isdecimal() else -1) or next(iter(self.cells.values()))
+        wanted = whole_number(self.query.get("cell", ""))
+        return (self.cells.get(wanted) if wanted is not None else None) or next(iter(self.cells.values()))
 
 
 class Elsewhere(Exception):

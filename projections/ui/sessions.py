@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from projections.api.problems import Problem
@@ -92,7 +92,10 @@ async def fields_of(request: Request) -> Form:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Problem(415, "FORMS_ONLY", "pages send forms: application/x-www-form-urlencoded")
-    body = await request.body()
+    try:
+        body = await request.body()
+    except ClientDisconnect as error:
+        raise Problem(400, "BAD_REQUEST", "the form ended in the middle") from error
     if len(body) > FORM_BYTES_MAX:
         raise Problem(413, "TOO_LARGE", f"the form is over {FORM_BYTES_MAX} bytes")
     try:

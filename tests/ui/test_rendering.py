@@ -16,6 +16,7 @@ from projections.ui.plain_text import plain
         ("a\x1b[31m", r"a\u001b[31m"),
         ("a\ud800", r"a\ud800"),
         ("zero\u200bwidth", r"zero\u200bwidth"),
+        *((f"a{chr(each)}b", f"a\\u{each:04x}b") for each in (0xAD, 0x180E, 0x3164, 0xFFF9, 0xE0041)),
         ("two\nlines", "two\nlines"),
         (Markup("<b>\u202e</b>"), Markup("<b>\u202e</b>")),
         (7, 7),

@@ -7,6 +7,7 @@ import numpy as np
 import orjson
 
 from events.codes import ENDED_JOBS
+from projections.asked_values import whole_number
 from projections.queries import entities, versions
 from projections.queries.explanation_bars import measures
 from projections.queries.job_runs import runs_by_host
@@ -91,8 +92,8 @@ def load_story(scene: Scene) -> dict[str, Any]:
     """A page of what happened to the job."""
     found = find_job(scene)
     text = scene.query.get("before", "")
-    before = [int(part) for part in text.split(".")] if text.replace(".", "").isdecimal() else None
-    told = story(scene, found, STORY_PAGE, before if before and len(before) == 5 else None)
+    before = [part for part in map(whole_number, text.split(".")) if part is not None]
+    told = story(scene, found, STORY_PAGE, before if len(before) == 5 else None)
     return named(scene, found) | told | {"next": ".".join(map(str, told["next"] or ())), "first": not text}
 
 
@@ -103,10 +104,10 @@ def load_versions(scene: Scene) -> dict[str, Any]:
     kept = versions.versions(connection, row)
     numbers = {each.version: each for each in kept}
     newest = row.version
-    wanted = {name: scene.query.get(name, "") for name in ("from", "to")}
-    to = int(wanted["to"]) if wanted["to"].isdecimal() and int(wanted["to"]) in numbers else newest
+    begin, end = (whole_number(scene.query.get(name, "")) for name in ("from", "to"))
+    to = end if end in numbers else newest
     older = [number for number in numbers if number < to]
-    since = int(wanted["from"]) if wanted["from"].isdecimal() and int(wanted["from"]) in numbers else max(older or [to])
+    since = begin if begin in numbers else max(older or [to])
     changes = (
         versions.changes_json(*(versions.whole_spec(connection, numbers[each].offset) for each in (since, to)))
         if numbers

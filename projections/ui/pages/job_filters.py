@@ -1,7 +1,6 @@
 """The filter of the list of jobs, as addresses of the page have it, and the same as the API and the command line do."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from shlex import join
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -11,6 +10,7 @@ from starlette.datastructures import QueryParams
 from events.bounds import WORD_MAX
 from projections.api.jobs import LABELS_MAX, job_states, label_pair
 from projections.api.problems import Problem
+from projections.asked_values import time_ms
 from projections.queries.job_filter import JobFilter
 from projections.ui.words import iso
 
@@ -50,12 +50,11 @@ class Asked(NamedTuple):
             return 0
         if self.since in SPANS:
             return max(1, now_ms - SPANS[self.since][1] * 1000)
-        try:
-            time = datetime.fromisoformat(self.since)
-        except ValueError as error:
+        ms = time_ms(self.since)
+        if ms is None:
             detail = f"{self.since[:40]!r} is no time: it is one of {', '.join(SPANS)}, or such as 2026-08-21T10:44:07Z"
-            raise Problem(422, "INVALID_REQUEST", detail, [("/query/since", "no time")]) from error
-        return max(1, int(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000))
+            raise Problem(422, "INVALID_REQUEST", detail, [("/query/since", "no time")])
+        return max(1, ms)
 
     def query(self, **changes: Any) -> dict[str, Any]:
         """The query of the address, with some of it changed; what is empty is left out."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from events.codes import TaskState
 from projections.api.problems import not_found
+from projections.asked_values import whole_number
 from projections.queries import tasks as task_queries
 from projections.queries.runs import task_runs
 from projections.queries.task_columns import task_columns
@@ -23,9 +24,7 @@ def load_list(scene: Scene) -> dict[str, Any]:
     found = find_job(scene)
     state, first = scene.query.get("state", "").upper(), scene.query.get("first", "")
     states = [TaskState[state]] if state in TaskState.__members__ else []
-    page = task_queries.tasks_page(
-        found.connection, found.row, states, SHOWN, int(first) if first.isdecimal() and len(first) < 10 else 0
-    )
+    page = task_queries.tasks_page(found.connection, found.row, states, SHOWN, whole_number(first, 9) or 0)
     return named(scene, found) | {
         "state_shown": state if states else "",
         "ranges": task_columns(found.connection, found.row).ranges(),
@@ -40,14 +39,15 @@ def load_one(scene: Scene) -> dict[str, Any]:
     found = find_job(scene)
     _, _, connection, row = found
     text = scene.path["instance"]
-    instance = int(text) if text.isdecimal() and len(text) < 10 else -1
+    number = whole_number(text, 9)
+    instance = -1 if number is None else number
     task = task_queries.task(connection, row, instance)
     runs = task_runs(connection, row, instance) if instance >= 0 else []
     if task is None and not runs:
         raise not_found("task", f"{text[:40]} of job {row.job_id}")
-    wanted = scene.query.get("run", "")
+    wanted = whole_number(scene.query.get("run", ""))
     known = [run["run"] for run in runs]
-    run = int(wanted) if wanted.isdecimal() and int(wanted) in known else next(iter(known), None)
+    run = wanted if wanted in known else next(iter(known), None)
     stream = scene.query.get("stream", "")
     stream = stream if stream in STREAMS else STREAMS[0]
     return named(scene, found) | {

@@ -15,6 +15,7 @@ from events.resources import Kinds
 from events.topics import MACHINES, rounds_of
 from projections.api.all_cells import OpenCell
 from projections.api.problems import Problem, not_found
+from projections.asked_values import whole_number
 from projections.queries import rounds, story, why
 from projections.queries.log_places import write_place
 from projections.queries.resources import kinds_of
@@ -111,7 +112,7 @@ def load_round(scene: Scene) -> dict[str, Any]:
         raise _missing(scene, machine, number)
     record, event = _read(cell, found)
     first = scene.query.get("from", "0")
-    start = int(first) if first.isdecimal() and len(first) < 10 else 0
+    start = whole_number(first, 9) or 0
     indexes = range(start, min(start + DECISIONS, len(event.decisions)))
     starts = [why.Start(Cause(machine=machine, round=found.number, index=index)) for index in indexes]
     chain = why.chain(cell.connection, cell.context.log, starts)
