@@ -61,6 +61,10 @@ def main() -> int:
     except LogGap as error:
         sys.stdout.write(f"{error}\n")
         return GONE
+    except Exception as error:
+        why = str(error).partition("\n")[0]  # some go on with advice
+        sys.stdout.write(f"{type(error).__name__}: {why}\n")
+        return 1
     finally:
         log.close()
     return 0

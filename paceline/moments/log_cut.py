@@ -11,6 +11,9 @@ from events.rounds import key_of
 from events.topics import ALL, MACHINES, rounds_of
 from paceline.client.errors import PacelineError
 
+ROUNDS_BACK = (100, 10_000)
+"""So far before an end the last rounds are looked for, first near, then further."""
+
 
 class CutLog:
     """A log as it was: topics end where `ends` says, those that it doesn't name where they end now."""
@@ -125,16 +128,16 @@ def closed(log: Log, ends: Mapping[str, int]) -> dict[str, int]:
 
 def _last_rounds(log: Log, topic: str, end: int) -> list[RoundCommitted]:
     """The rounds among the last records in a topic before an offset, at least one if there is any. Some may be late
-    ones of an old epoch; those are decided on less.
+    ones of an old epoch; those are decided on less. What can't be read is left out, as the views leave it out.
     """
     start = log.bounds(topic)[0]
-    for first in (max(start, end - 100), start):
+    for back in ROUNDS_BACK:
         found = []
-        for record in takewhile(lambda each: each.offset < end, log.scan(topic, first)):
+        for record in takewhile(lambda each: each.offset < end, log.scan(topic, max(start, end - back))):
             try:
                 event = decode(record.value) if key_of(record) is not None else None
-            except CodecError as error:
-                raise PacelineError(f"{record.topic}:{record.offset} can't be read: {error}.") from error
+            except CodecError:
+                continue
             if isinstance(event, RoundCommitted):
                 found.append(event)
         if found:

@@ -10,9 +10,11 @@ from events.log.port import Log, LogRecord
 from events.topics import ALL, rounds_of
 from paceline.moments.log_cut import before, closed, up_to, write_time
 from paceline.moments.moment_text import AtPosition, AtRound, AtTime, BadMoment, read_moment
-from projections.api.moments import Moment
+from projections.api.moments import NOT_OVER, Moment
 from projections.api.problems import Problem, wrong_cell
 
+SETTLE_MS = 2000
+"""So long after a millisecond records of it may still come: logs give a record its time before others see it."""
 KEPT_MAX = 256
 """Moments that are remembered; the past doesn't change."""
 STRAYS_MAX = 100
@@ -40,9 +42,10 @@ class Resolver:
         known = self._known.get(text)
         if known is None:
             known = self._found(text)
-            if len(self._known) >= KEPT_MAX:
-                self._known.clear()
-            self._known[text] = known
+            if _age_ms(known.at_ms) >= SETTLE_MS:
+                if len(self._known) >= KEPT_MAX:
+                    self._known.clear()
+                self._known[text] = known
         return known
 
     def _found(self, text: str) -> Moment:
@@ -63,16 +66,19 @@ class Resolver:
         return Moment(f"{cell}/{where}", record.at_ms, self._ends(record.at_ms, {cell: record}))
 
     def _at_time(self, ms: int) -> Moment:
-        now = time.time_ns() // 1_000_000
-        if ms > now:
-            detail = f"{write_time(ms)} is in the future: it is {write_time(now)}"
+        if (age := _age_ms(ms)) < 0:
+            detail = f"{write_time(ms)} is in the future: it is {write_time(ms + age)}"
             raise Problem(400, "FUTURE_MOMENT", detail, [("/query/at", "in the future")])
         return Moment(write_time(ms), ms, self._ends(ms, {}))
 
     def _ends(self, ms: int, last: Mapping[int, LogRecord]) -> dict[int, dict[str, int]]:
         """Where all topics ended after a millisecond; of some cells a record of it is the last of its topic. Raises a
-        problem where no cell has anything of that time.
+        problem where no cell has anything of that time, or records of it may still come. A record of the future is
+        not waited for: clocks differ.
         """
+        if 0 <= _age_ms(ms) < SETTLE_MS:
+            detail = f"records of {write_time(ms)} may still come; ask again {SETTLE_MS // 1000} s after it"
+            raise Problem(503, NOT_OVER, detail, headers={"Retry-After": "1"})
         ends = {}
         for cell, past in self._cells.items():
             record = last.get(cell)
@@ -138,6 +144,10 @@ class Resolver:
         last = max(_numbers(log, topic, max(start, end - STRAYS_MAX)), default=0)
         what = f"its last round is {last}" if last else "it has decided nothing yet"
         raise Problem(404, "NO_SUCH_MOMENT", f"{asked.machine} of cell {cell} has no round {asked.number}; {what}")
+
+
+def _age_ms(ms: int) -> int:
+    return time.time_ns() // 1_000_000 - ms
 
 
 def _numbers(log: Log, topic: str, start: int) -> list[int]:

@@ -7,6 +7,7 @@ budget of time, so they can't keep a core of the machine busy.
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -33,6 +34,12 @@ WANTED_OF_CLIENT_MAX = 3
 BUDGET_S = 60.0
 BUDGET_SHARE = 0.25
 """Time for making views that readers without the token have at once, and how fast it comes back."""
+ERROR_S = 30.0
+"""So long whoever asks hears why views could not be made; then they are made again."""
+TRIES = 2
+"""A process that something ended is started once more."""
+PIPE_S = 1.0
+"""So long what a process wrote is waited for when it has ended; others may hold its output open."""
 KEPT_MAX = 32
 ERROR_MAX = 300
 
@@ -58,6 +65,8 @@ class Wish:
     error: str = ""
     gone: bool = False
     ended: bool = False
+    last: str = ""
+    """The last line that its process wrote, but for progress: when it fails, why."""
 
 
 class ViewMaker:
@@ -87,14 +96,15 @@ class ViewMaker:
         target = self._folder / f"{_digest(ends)}.sqlite"
         with self._changed:
             if target.exists():
-                os.utime(target)
+                with suppress(OSError):
+                    os.utime(target)
                 return target
             wish = self._wishes.get(target)
-            if wish is None:
+            if wish is None or (wish.ended and wish.wanted_until < self._clock()):
                 self._check_room(asker)
                 wish = self._wishes[target] = Wish(target, ends, asker, self._clock() + LEASE_S)
                 self._start()
-            if wish.error:  # until its lease ends; who asks after that has them made again
+            if wish.error:
                 if wish.gone:
                     raise Problem(410, "GONE", wish.error)
                 raise Problem(503, "MOMENT_FAILED", wish.error, headers={"Retry-After": "10"})
@@ -109,7 +119,7 @@ class ViewMaker:
             self._closed = True
             self._changed.notify_all()
             if self._process is not None:
-                self._process.kill()
+                _end(self._process)
         if self._worker is not None:
             self._worker.join()
         self._held.close()
@@ -143,7 +153,7 @@ class ViewMaker:
                 del self._wishes[target]
 
     def _start(self) -> None:
-        if self._worker is None:
+        if self._worker is None or not self._worker.is_alive():
             self._worker = threading.Thread(target=self._work, name="moments", daemon=True)
             self._worker.start()
         self._changed.notify_all()
@@ -161,7 +171,9 @@ class ViewMaker:
                     self._budget = self._budget_left() - (self._clock() - started)
                 if not wish.error:  # made, or given up
                     self._wishes.pop(wish.target, None)
-                self._tidy(wish.target)
+                wish.wanted_until = max(wish.wanted_until, self._clock() + ERROR_S)
+                with suppress(OSError):
+                    self._tidy(wish.target)
 
     def _next(self) -> Wish | None:
         """The next views to make, the oldest wish first; None: this maker is closed."""
@@ -176,45 +188,55 @@ class ViewMaker:
 
     def _make(self, wish: Wish, started: float) -> None:
         part = wish.target.with_suffix(".part")
+        for _ in range(TRIES):
+            code = self._run(wish, part, started)
+            given_up = self._closed or (code < 0 and wish.wanted_until < self._clock())
+            if code >= 0 or wish.error or given_up:
+                break
+        if code == 0:
+            part.replace(wish.target)
+        elif code == GONE:
+            wish.gone, wish.error = True, wish.last[:ERROR_MAX]
+        elif not wish.error and not given_up:
+            wish.error = f"the views could not be made: {wish.last[:ERROR_MAX] or f'exit code {code}'}"
+
+    def _run(self, wish: Wish, part: Path, started: float) -> int:
+        """Runs the process for views; returns its exit code."""
         with self._changed:
             if self._closed:
-                return
+                return -signal.SIGKILL
+            self._make_folder()
             pipe = subprocess.PIPE
-            self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
-        process = self._process
-        watch = threading.Thread(target=self._watch, args=(process, wish, started), daemon=True)
-        watch.start()
+            self._process = process = subprocess.Popen(
+                self._command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        reading = threading.Thread(target=_read, args=(process, wish), daemon=True)
+        reading.start()
         assert process.stdin is not None
-        assert process.stdout is not None
-        last = b""
         try:
             with suppress(BrokenPipeError):
                 process.stdin.write(self._order(wish.ends, part) + b"\n")
                 process.stdin.flush()  # it stays open: its end tells that this process is gone
-            for line in process.stdout:
-                last = line.strip() or last
-                with suppress(msgspec.DecodeError):
-                    progress = msgspec.json.decode(line, type=Progress)
-                    wish.done, wish.of = progress.done, progress.of
+            self._watch(process, wish, started)
         finally:
-            process.kill()
+            _end(process)
             code = process.wait()
             with suppress(OSError):
                 process.stdin.close()
-            process.stdout.close()
-            watch.join()
+            reading.join(PIPE_S)
             self._process = None
-        if code == 0:
-            part.replace(wish.target)
-        elif code == GONE:
-            wish.gone, wish.error = True, last.decode(errors="replace")[:ERROR_MAX]
-        elif not wish.error and self._clock() <= wish.wanted_until:
-            wish.error = (
-                f"the views could not be made: {last.decode(errors='replace')[:ERROR_MAX] or f'exit code {code}'}"
-            )
+        return code
+
+    def _make_folder(self) -> None:
+        """Makes the folder again if somebody removed it, and removes what is left of other makings."""
+        if not self._folder.exists():
+            self._held.close()
+            self._folder.mkdir(parents=True)
+            self._held = hold(self._folder / "lock")
+        self._remove_parts()
 
     def _watch(self, process: subprocess.Popen[bytes], wish: Wish, started: float) -> None:
-        """Ends the process when nobody wants its views any more, or it takes too long."""
+        """Waits for the process, and ends it when nobody wants its views any more, or it takes too long."""
         while process.poll() is None:
             now = self._clock()
             if now - started > self._limits.make_s:
@@ -222,22 +244,44 @@ class ViewMaker:
                     f"making these views took longer than {self._limits.make_s:g} s, after {wish.done} of {wish.of} "
                     "records; raise views.make_s, or keep copies of views more often with views.copy_every"
                 )
-                process.kill()
+                _end(process)
             elif wish.wanted_until < now:
-                process.kill()
+                _end(process)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.1)
 
-    def _tidy(self, newest: Path) -> None:
-        """Removes what is left of a making, and the views that were not asked for longest beyond the bounds."""
+    def _remove_parts(self) -> None:
         for part in self._folder.glob("*.part*"):
             part.unlink(missing_ok=True)
+
+    def _tidy(self, newest: Path) -> None:
+        """Removes what is left of a making, and the views that were not asked for longest beyond the bounds."""
+        self._remove_parts()
         files = sorted(self._folder.glob("*.sqlite"), key=lambda file: file.stat().st_mtime, reverse=True)
         size = 0
         for number, file in enumerate(files):
             size += file.stat().st_size
             if file != newest and (number >= KEPT_MAX or size > self._limits.kept_bytes):
                 file.unlink(missing_ok=True)
+
+
+def _read(process: subprocess.Popen[bytes], wish: Wish) -> None:
+    """Takes what a process writes, until nobody holds its output any more."""
+    assert process.stdout is not None
+    with process.stdout as lines:
+        for line in lines:
+            try:
+                progress = msgspec.json.decode(line, type=Progress)
+            except msgspec.DecodeError:
+                wish.last = line.decode(errors="replace").strip() or wish.last
+            else:
+                wish.done, wish.of = progress.done, progress.of
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and those that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _digest(ends: Mapping[str, int]) -> str:

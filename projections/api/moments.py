@@ -25,6 +25,8 @@ from projections.views.reader import Views, chains_of, write_positions
 
 KEPT_MAX = 16
 """Moments whose contexts are kept for the next request."""
+NOT_OVER = "MOMENT_NOT_OVER"
+"""Code of the problem that a moment is so new that records of it may still come."""
 LOOK_S = 0.05
 """How often who waits looks whether views are made."""
 THREADS = 2
@@ -118,17 +120,27 @@ class Moments:
     async def resolve(self, text: str, client: str) -> Moment:
         """The moment that a text names. Raises a problem."""
         with self._waiting.one(client):
-            return await self._in_thread(lambda: self._of_source().resolve(text))
+            return await self._once_over(lambda: self._of_source().resolve(text))
 
     async def wait(self, text: str, asker: Asker, seconds: float) -> Ready | Making:
         """See `look`; waits so long for views that are being made."""
         deadline = time.monotonic() + seconds
         with self._waiting.one(asker.client):
             while True:
-                found = await self._in_thread(lambda: self.look(text, asker))
+                found = await self._once_over(lambda: self.look(text, asker))
                 if isinstance(found, Ready) or time.monotonic() >= deadline:
                     return found
                 await asyncio.sleep(LOOK_S)
+
+    async def _once_over(self, ask: Callable[[], T]) -> T:
+        """What is answered of a moment, once that is over: some seconds after it at most."""
+        while True:
+            try:
+                return await self._in_thread(ask)
+            except Problem as problem:
+                if problem.code != NOT_OVER:
+                    raise
+            await asyncio.sleep(LOOK_S)
 
     async def _in_thread(self, ask: Callable[[], T]) -> T:
         if self._threads is None:

@@ -227,7 +227,9 @@ class Ui:
         values = self.frame.of(request) | {"status": status, "code": code, "text": text}
         if status < 500 and values["at"]:
             values["time"] = await run_in_threadpool(self._bar_beside, request, None)
-        return rendering.answer(request, rendering.html("problem.html", values), status)
+        again = error.headers.get("Retry-After") if isinstance(error, Problem) and error.headers else None
+        headers = {"Refresh": again} if again and request.method == "GET" else {}
+        return rendering.answer(request, rendering.html("problem.html", values), status, **headers)
 
 
 def _newest_ms(context: Context) -> int:

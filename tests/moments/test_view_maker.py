@@ -1,11 +1,13 @@
 """Who has views made, and how many: readers can't keep a cell busy."""
 
 import os
+import shutil
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,14 @@ target = pathlib.Path(sys.stdin.readline().strip())
 target.with_name("pid").write_text(str(os.getpid()))
 print('{"done":3,"of":9}', flush=True)
 sys.stdin.read()
+"""
+LEAVES = """
+import pathlib, subprocess, sys
+target = pathlib.Path(sys.stdin.readline().strip())
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=SESSION)
+target.with_name("pid").write_text(str(child.pid))
+print('{"done":9,"of":9}', flush=True)
+sys.exit(7)
 """
 FAILS = "import sys; sys.exit('the disk is full')"
 ANNE, BERT, TRUSTED = Asker("anne", False), Asker("bert", False), Asker("carl", True)
@@ -98,6 +108,14 @@ def problem_of(maker: ViewMaker, end: int, asker: Asker) -> Problem:
     return raised.value
 
 
+def raised(maker: ViewMaker, end: int) -> Problem | None:
+    try:
+        maker.ask({"t": end}, ANNE)
+    except Problem as problem:
+        return problem
+    return None
+
+
 def test_who_waits_is_told_how_far_it_is(makers: Makers) -> None:
     maker = makers(HANGS)
     assert until(lambda: maker.ask({"t": 1}, ANNE) == Progress(3, 9))
@@ -133,6 +151,8 @@ def test_a_killed_process_is_a_problem_for_a_while_and_then_started_again(makers
     maker.ask({"t": 1}, ANNE)
     pid = makers.pid()
     os.kill(pid, signal.SIGKILL)
+    second = until(lambda: makers.pid() if makers.pid() != pid else 0)  # it is tried once more
+    os.kill(second, signal.SIGKILL)
 
     def failed() -> bool:
         try:
@@ -143,9 +163,10 @@ def test_a_killed_process_is_a_problem_for_a_while_and_then_started_again(makers
 
     assert until(failed)
     makers.now += view_maker.LEASE_S + 1
-    maker.ask({"t": 2}, BERT)
+    assert failed()  # who asks slowly hears of it too
+    makers.now += view_maker.ERROR_S
     maker.ask({"t": 1}, ANNE)
-    assert until(lambda: makers.pid() != pid)
+    assert until(lambda: makers.pid() not in {pid, second})
 
 
 def test_what_fails_says_why(makers: Makers) -> None:
@@ -159,6 +180,28 @@ def test_what_fails_says_why(makers: Makers) -> None:
         return ""
 
     assert until(problem) == "the views could not be made: the disk is full"
+
+
+@pytest.mark.parametrize("session", [False, True], ids=["its own child", "one that left"])
+def test_a_process_that_ends_is_over_even_where_others_hold_its_output(makers: Makers, session: bool) -> None:
+    maker = makers(LEAVES.replace("SESSION", str(session)))
+    maker.ask({"t": 1}, ANNE)
+    child = makers.pid()
+    try:
+        problem = until(lambda: raised(maker, 1))
+        assert problem.detail == "the views could not be made: exit code 7"
+        assert session or until(lambda: gone(child))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_folder_that_somebody_removed_is_made_again(makers: Makers) -> None:
+    maker = makers(WRITES)
+    shutil.rmtree(made(maker, 1).parent)
+    path = made(maker, 2)
+    makers(WRITES)  # removes what belongs to nobody
+    assert path.exists()
 
 
 def test_one_client_and_all_together_have_so_many_made_at_once(makers: Makers) -> None:
