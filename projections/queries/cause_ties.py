@@ -45,7 +45,7 @@ from events.records.placement import (
 )
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
-from projections.queries.named_runs import Run, runs_of
+from projections.queries.named_runs import NamedRuns, Run
 
 Location = tuple[str, int, int]
 """Topic, offset, index in the round; `FACT` for a fact."""
@@ -59,7 +59,7 @@ class Look(Protocol):
         """The record there."""
         ...
 
-    def named(self, location: Location) -> frozenset[Run]:
+    def named(self, location: Location) -> NamedRuns:
         """The runs that it names."""
         ...
 
@@ -138,15 +138,17 @@ def _accepts_it(look: Look, location: Location, run: Run) -> bool:
 
 
 def _reports_its_end(look: Look, location: Location, run: Run) -> bool:
-    event: Any = look.at(location)
-    reports = zip(runs_of(event), ints(event.state).tolist(), strict=False)
-    return any(named == run and state not in LIVE_REPORTS for named, state in reports)
+    return any(state not in LIVE_REPORTS for state in _reported(look, location, run))
 
 
 def _reports_it_unhealthy(look: Look, location: Location, run: Run) -> bool:
+    return RunReport.UNHEALTHY in _reported(look, location, run)
+
+
+def _reported(look: Look, location: Location, run: Run) -> list[int]:
     event: Any = look.at(location)
-    reports = zip(runs_of(event), ints(event.state).tolist(), strict=False)
-    return any(named == run and state == RunReport.UNHEALTHY for named, state in reports)
+    states = ints(event.state)
+    return [int(states[at]) for at in look.named(location).where(run) if at < len(states)]
 
 
 def _stops_it(look: Look, location: Location, run: Run) -> bool:
@@ -164,8 +166,7 @@ def _holds_its_job(look: Look, location: Location, run: Run) -> bool:
 
 def _ends_its_gang(look: Look, location: Location, run: Run) -> bool:
     """Whether a member of the same gang, at the same run, is over."""
-    members = look.gang(run[0])
-    return any(job_id == run[0] and number == run[2] and at < members for job_id, at, number in look.named(location))
+    return look.named(location).names_one_of(run[0], look.gang(run[0]), run[2])
 
 
 def _or_its_gang(look: Look, location: Location, run: Run) -> bool:
@@ -173,7 +174,7 @@ def _or_its_gang(look: Look, location: Location, run: Run) -> bool:
 
 
 def _ends_its_controller(look: Look, location: Location, run: Run) -> bool:
-    return any(job_id == run[0] and not at for job_id, at, _ in look.named(location))
+    return look.named(location).names_one_of(run[0], 1)
 
 
 def _ends_the_gang_before(look: Look, location: Location, run: Run) -> bool:
@@ -260,14 +261,18 @@ carry its cause.
 """
 
 
-def ties_of(event: Event, runs: list[Run]) -> Iterator[tuple[Run, tuple[Tie, ...]]]:
-    """Of each run that a decision names, by which records it is tied to its cause."""
+def ties_of(event: Event, runs: NamedRuns, focus: Run | None) -> Iterator[tuple[Run, tuple[Tie, ...]]]:
+    """Of each run that a decision names, or of `focus` alone where it names that, by which records it is tied to its
+    cause.
+    """
+    places = (runs.where(focus) if focus else []) or range(len(runs))
     if isinstance(event, RunsStopping):
-        whys = some(event.why, len(runs)).tolist()
-        yield from ((run, STOPPED_BY.get(why, ())) for run, why in zip(runs, whys, strict=True))
+        whys = some(event.why, len(runs))
+        yield from ((runs[at], STOPPED_BY.get(int(whys[at]), ())) for at in places)
     elif isinstance(event, RunsEnded):
-        columns = zip(runs, ints(event.outcome).tolist(), some(event.why, len(runs)).tolist(), strict=True)
-        for run, outcome, why in columns:
-            yield run, (ENDED,) if outcome in UNASKED else (STOPPING, *STOPPED_BY.get(why, ()))
+        outcomes, whys = ints(event.outcome), some(event.why, len(runs))
+        for at in places:
+            asked = int(outcomes[at]) not in UNASKED
+            yield runs[at], (STOPPING, *STOPPED_BY.get(int(whys[at]), ())) if asked else (ENDED,)
     else:
-        yield from ((run, TIES.get(type(event), ())) for run in runs)
+        yield from ((runs[at], TIES.get(type(event), ())) for at in places)

@@ -24,7 +24,7 @@ from events.records.placement import GangsUnplaced, HostsReserved, MatchingHosts
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.topics import rounds_of
 from projections.queries.cause_ties import FACT, Location, Tie, Window, ties_of
-from projections.queries.named_runs import Run, runs_of
+from projections.queries.named_runs import NamedRuns, Run, runs_of
 
 NOTHING = Cause()
 OFFSETS = {"jobs_offset": "paceline.jobs", "pools_offset": "paceline.pools", "hosts_offset": "paceline.hosts"}
@@ -97,7 +97,7 @@ class Causes:
     def __init__(self, index: Index, runs_max: int | None = None) -> None:
         self._index = index
         self._runs_max = runs_max
-        self._named: dict[Location, frozenset[Run]] = {}
+        self._named: dict[Location, NamedRuns] = {}
         self._gangs: dict[str, int] = {}
 
     def event(self, place: Cause) -> Event | None:
@@ -124,12 +124,10 @@ class Causes:
         event = self._index.event(location) if location else None
         if event is None or location is None:
             return []
-        found = [Link(place, cause, self._kind(event, cause)) for cause in _carried(event, run)]
+        runs = self.named(location)
+        found = [Link(place, cause, self._kind(event, cause)) for cause in _carried(event, runs, run)]
         found += [Link(place, cause) for cause in _answered(event)]
-        runs = runs_of(event)
-        focus = run if run in self.named(location) else None
-        ties = (each for each in ties_of(event, runs) if focus in (None, each[0]))
-        for one, some in islice(ties, self._runs_max):
+        for one, some in islice(ties_of(event, runs, run), self._runs_max):
             tied = next((link for tie in some if (link := self._tied(place, tie, one))), None)
             found += [tied] if tied else []
         return list({link.cause: link for link in reversed(found)}.values())[::-1]
@@ -140,10 +138,10 @@ class Causes:
         assert event is not None
         return event
 
-    def named(self, location: Location) -> frozenset[Run]:
+    def named(self, location: Location) -> NamedRuns:
         """The runs that a record names."""
         if location not in self._named:
-            self._named[location] = frozenset(runs_of(self.at(location)))
+            self._named[location] = runs_of(self.at(location))
         return self._named[location]
 
     def gang(self, job_id: str) -> int:
@@ -194,7 +192,7 @@ class Causes:
         return location[1] < round_.ends.get(location[0], 0)
 
 
-def _carried(event: Event, run: Run | None) -> Iterator[Cause]:
+def _carried(event: Event, runs: NamedRuns, run: Run | None) -> Iterator[Cause]:
     """The positions that a decision carries."""
     one, more = getattr(event, "cause", None), getattr(event, "causes", ())
     if isinstance(one, Cause):
@@ -202,11 +200,10 @@ def _carried(event: Event, run: Run | None) -> Iterator[Cause]:
     if isinstance(event, PreemptionAnswered):
         yield event.order
     if isinstance(event, RunsEnded | DisruptionAllowed | DisruptionDeferred):
-        runs = runs_of(event)
-        which = ints(event.cause if isinstance(event, RunsEnded) else event.job).tolist()
-        named = run if run in runs else None
-        chosen = {at for each, at in zip(runs, which, strict=False) if 0 <= at < len(more) and named in (None, each)}
-        more = [more[at] for at in sorted(chosen)]
+        which = ints(event.cause if isinstance(event, RunsEnded) else event.job)
+        named = [at for at in runs.where(run) if at < len(which)] if run else []
+        chosen = set((which[named] if named else which).tolist())
+        more = [more[at] for at in sorted(chosen) if 0 <= at < len(more)]
     yield from (cause for cause in more if cause != NOTHING)
 
 

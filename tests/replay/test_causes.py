@@ -1,5 +1,6 @@
 """Why something was decided is read from the log: chains of causes, held against what a test knows to be true."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def test_a_lost_place_is_followed_back_to_the_pool_that_was_changed_for_the_winn
     assert chain[-1] == Cause(topic="paceline.pools", offset=changed)
     assert log.event(chain[-1]).command_id == "raise"
     order = log.event(chain[2])
-    assert (runs_of(order), order.for_job, order.from_pools) == ([victim], "high", ("/a",))
+    assert ([*runs_of(order)], order.for_job, order.from_pools) == ([victim], "high", ("/a",))
 
     answered = last(cell, PreemptionAnswered)
     assert log.of(answered) == [chain[2]]
@@ -195,7 +196,7 @@ def test_the_views_find_the_causes_that_the_whole_log_has(story: str | None, tmp
         for (machine, number), events in index.rounds.items():
             for at, event in enumerate(events):
                 place = Cause(machine=machine, round=number, index=at)
-                for run in (None, *runs_of(event)[:3]):
+                for run in (None, *islice(runs_of(event), 3)):
                     assert views.links(place, run) == whole.links(place, run), (place, run, event)
 
 
