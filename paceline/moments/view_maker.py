@@ -21,6 +21,7 @@ from typing import IO
 import msgspec
 
 from events.file_locks import hold
+from paceline.moments.budget import ReaderBudgets
 from paceline.moments.order import GONE, Progress
 from projections.api.moments import Asker
 from projections.api.problems import Problem
@@ -29,11 +30,11 @@ FOLDER = "moments"
 LEASE_S = 10.0
 """So long views stay wanted after somebody has asked for them."""
 WANTED_MAX = 16
+WANTED_OF_READERS_MAX = 12
 WANTED_OF_CLIENT_MAX = 3
-"""Views that wait or are made at once; of one address."""
-BUDGET_S = 60.0
-BUDGET_SHARE = 0.25
-"""Time for making views that readers without the token have at once, and how fast it comes back."""
+"""Views that wait or are made at once; of readers without the token; of one address."""
+FREE_MIN = 320 << 20
+"""Bytes that views of moments leave free: the embedded log takes no facts below 64 MiB, and it needs room to grow."""
 ERROR_S = 30.0
 """So long whoever asks hears why views could not be made; then they are made again."""
 TRIES = 2
@@ -83,13 +84,14 @@ class ViewMaker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._command, self._order, self._limits, self._clock = command, order, limits, clock
+        self._parent = folder
         self._folder, self._held = _own_folder(folder / FOLDER)
         self._changed = threading.Condition()
         self._wishes: dict[Path, Wish] = {}
         self._worker: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
-        self._budget, self._budget_at = BUDGET_S, clock()
+        self._budgets = ReaderBudgets(clock())
 
     def ask(self, ends: Mapping[str, int], asker: Asker) -> Path | Progress:
         """The file of the views at those ends; while they are made, how far that is. Raises a problem."""
@@ -132,18 +134,15 @@ class ViewMaker:
             whose = f"for {asker.client or 'this client'}"
             detail = f"views of {WANTED_OF_CLIENT_MAX} moments are being made {whose}; ask again when one is there"
             raise Problem(429, "TOO_MANY_MOMENTS", detail, headers={"Retry-After": "5"})
-        if len(open_) >= WANTED_MAX:
-            detail = f"views of {WANTED_MAX} moments are being made; ask again when one is there"
+        of_readers = sum(not wish.asker.trusted for wish in open_)
+        if len(open_) >= WANTED_MAX or (not asker.trusted and of_readers >= WANTED_OF_READERS_MAX):
+            detail = f"views of {len(open_)} moments are being made; ask again when one is there"
             raise Problem(503, "TOO_MANY_MOMENTS", detail, headers={"Retry-After": "5"})
-        if not asker.trusted and self._budget_left() <= 0:
-            detail = "readers without the token have used the time for making views of the past; ask later, or with it"
+        if not asker.trusted and (who := self._budgets.used_up_by(asker.client, self._clock())):
+            detail = f"the time that {who} may have for making views of the past is used up; come back later"
             raise Problem(503, "TOO_MANY_MOMENTS", detail, headers={"Retry-After": "30"})
-
-    def _budget_left(self) -> float:
-        now = self._clock()
-        self._budget = min(BUDGET_S, self._budget + (now - self._budget_at) * BUDGET_SHARE)
-        self._budget_at = now
-        return self._budget
+        if not self._has_room():
+            raise Problem(503, "MOMENT_FAILED", self._no_room(), headers={"Retry-After": "30"})
 
     def _forget(self) -> None:
         """Drops what nobody wants any more."""
@@ -168,7 +167,8 @@ class ViewMaker:
             with self._changed:
                 wish.ended = True
                 if not wish.asker.trusted:
-                    self._budget = self._budget_left() - (self._clock() - started)
+                    now = self._clock()
+                    self._budgets.spend(wish.asker.client, now - started, now)
                 if not wish.error:  # made, or given up
                     self._wishes.pop(wish.target, None)
                 wish.wanted_until = max(wish.wanted_until, self._clock() + ERROR_S)
@@ -176,13 +176,13 @@ class ViewMaker:
                     self._tidy(wish.target)
 
     def _next(self) -> Wish | None:
-        """The next views to make, the oldest wish first; None: this maker is closed."""
+        """The next views to make, those for the token first, then the oldest wish; None: this maker is closed."""
         with self._changed:
             while not self._closed:
                 self._forget()
-                for wish in self._wishes.values():
-                    if not wish.ended:
-                        return wish
+                open_ = [wish for wish in self._wishes.values() if not wish.ended]
+                if open_:
+                    return min(open_, key=lambda wish: not wish.asker.trusted)
                 self._changed.wait(None if not self._wishes else LEASE_S)
             return None
 
@@ -236,7 +236,9 @@ class ViewMaker:
         self._remove_parts()
 
     def _watch(self, process: subprocess.Popen[bytes], wish: Wish, started: float) -> None:
-        """Waits for the process, and ends it when nobody wants its views any more, or it takes too long."""
+        """Waits for the process, and ends it when nobody wants its views any more, it takes too long, or the disk is
+        nearly full.
+        """
         while process.poll() is None:
             now = self._clock()
             if now - started > self._limits.make_s:
@@ -245,10 +247,33 @@ class ViewMaker:
                     "records; raise views.make_s, or keep copies of views more often with views.copy_every"
                 )
                 _end(process)
+            elif not self._has_room():
+                wish.error = self._no_room()
+                _end(process)
             elif wish.wanted_until < now:
                 _end(process)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.1)
+
+    def _has_room(self) -> bool:
+        """Whether the disk has room; views that are kept make it, those first that were not asked for longest."""
+        files = self._files()
+        while shutil.disk_usage(self._parent).free < FREE_MIN:
+            if not files:
+                return False
+            files.pop().unlink(missing_ok=True)
+        return True
+
+    def _no_room(self) -> str:
+        return f"the disk of {self._parent} has less than {FREE_MIN >> 20} MiB free: views of the past leave that alone"
+
+    def _files(self) -> list[Path]:
+        """The views that are kept, the ones asked for last first."""
+        found = []
+        for file in self._folder.glob("*.sqlite"):
+            with suppress(OSError):
+                found.append((file.stat().st_mtime, file))
+        return [file for _, file in sorted(found, reverse=True)]
 
     def _remove_parts(self) -> None:
         for part in self._folder.glob("*.part*"):
@@ -257,9 +282,8 @@ class ViewMaker:
     def _tidy(self, newest: Path) -> None:
         """Removes what is left of a making, and the views that were not asked for longest beyond the bounds."""
         self._remove_parts()
-        files = sorted(self._folder.glob("*.sqlite"), key=lambda file: file.stat().st_mtime, reverse=True)
         size = 0
-        for number, file in enumerate(files):
+        for number, file in enumerate(self._files()):
             size += file.stat().st_size
             if file != newest and (number >= KEPT_MAX or size > self._limits.kept_bytes):
                 file.unlink(missing_ok=True)

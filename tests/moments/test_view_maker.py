@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from paceline.moments import view_maker
+from paceline.moments import budget, view_maker
 from paceline.moments.order import Progress
 from paceline.moments.view_maker import MakerLimits, ViewMaker
 from projections.api.moments import Asker
@@ -61,8 +62,8 @@ class Makers:
 
     def pid(self) -> int:
         """That of the process at work."""
-        [file] = until(lambda: [each for each in self.folder.glob("moments/*/pid") if each.read_text()])
-        return int(file.read_text())
+        [pid] = until(lambda: [pid for each in self.folder.glob("moments/*/pid") if (pid := each.read_text())])
+        return int(pid)
 
     def close(self) -> None:
         for maker in self._made:
@@ -219,17 +220,17 @@ def test_one_client_and_all_together_have_so_many_made_at_once(makers: Makers) -
 
 
 def test_readers_without_the_token_share_a_budget_of_time(makers: Makers) -> None:
-    maker = makers(HANGS, make_s=view_maker.BUDGET_S)
+    maker = makers(HANGS, make_s=budget.BUDGET_S)
     maker.ask({"t": 1}, ANNE)
     makers.pid()
-    makers.now += view_maker.BUDGET_S + 1
+    makers.now += budget.BUDGET_S + 1
 
-    until(lambda: maker._budget_left() < 0)
+    until(lambda: maker._budgets.used_up_by("bert", makers.now))
     refused = problem_of(maker, 2, BERT)
     assert (refused.code, refused.status) == ("TOO_MANY_MOMENTS", 503)
     assert "without the token" in refused.detail
     maker.ask({"t": 3}, TRUSTED)
-    makers.now += 100 * view_maker.BUDGET_S
+    makers.now += 100 * budget.BUDGET_S
     maker.ask({"t": 4}, ANNE)
 
 
@@ -243,6 +244,72 @@ def test_views_are_kept_within_bounds_the_ones_asked_for_last(makers: Makers) ->
     until(lambda: not second.exists())
     assert first.exists()
     assert third.exists()
+
+
+def test_a_disk_that_is_nearly_full_loses_kept_views_and_then_takes_no_more(
+    makers: Makers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = makers(WRITES)
+    first, second = made(maker, 1), made(maker, 2)
+    os.utime(first, (1, 1))
+
+    def usage(_: Path) -> Any:
+        return SimpleNamespace(free=view_maker.FREE_MIN - first.exists())
+
+    monkeypatch.setattr("paceline.moments.view_maker.shutil.disk_usage", usage)
+    assert made(maker, 3).exists()
+    assert (first.exists(), second.exists()) == (False, True)
+    monkeypatch.setattr("paceline.moments.view_maker.shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    refused = problem_of(maker, 4, TRUSTED)
+    assert (refused.status, refused.code) == (503, "MOMENT_FAILED")
+    assert "MiB free" in refused.detail
+
+
+def test_a_making_ends_where_the_disk_becomes_nearly_full(makers: Makers, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = makers(HANGS)
+    maker.ask({"t": 1}, ANNE)
+    pid = makers.pid()
+    monkeypatch.setattr("paceline.moments.view_maker.shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    assert "MiB free" in until(lambda: raised(maker, 1)).detail
+    assert gone(pid)
+
+
+def test_who_has_the_token_has_places_and_is_served_first(makers: Makers) -> None:
+    maker = makers(HANGS)
+    maker.ask({"t": 0}, Asker("reader-0", False))
+    first = makers.pid()
+    for number in range(1, view_maker.WANTED_OF_READERS_MAX):
+        maker.ask({"t": number}, Asker(f"reader-{number}", False))
+    assert problem_of(maker, 99, BERT).code == "TOO_MANY_MOMENTS"
+    maker.ask({"t": 99}, TRUSTED)
+    makers.now += view_maker.LEASE_S - 1
+    maker.ask({"t": 99}, TRUSTED)
+    maker.ask({"t": 1}, Asker("reader-1", False))
+    makers.now += 2  # nobody wants the first one any more
+    until(lambda: makers.pid() != first)
+    assert until(lambda: maker.ask({"t": 99}, TRUSTED) == Progress(3, 9))
+    assert maker.ask({"t": 1}, Asker("reader-1", False)) == Progress(0, 0)
+
+
+def test_what_readers_owe_is_bounded(makers: Makers) -> None:
+    maker = makers(HANGS, make_s=10**6)
+    maker.ask({"t": 1}, ANNE)
+    makers.pid()
+    makers.now += 10**5
+    until(lambda: maker._budgets.used_up_by("bert", makers.now))
+    makers.now += budget.DEBT_S / budget.BUDGET_SHARE + 1
+    maker.ask({"t": 2}, BERT)
+    assert "that anne may have" in problem_of(maker, 3, ANNE).detail
+
+
+def test_one_address_leaves_time_to_others(makers: Makers) -> None:
+    maker = makers(HANGS)
+    maker.ask({"t": 1}, ANNE)
+    makers.pid()
+    makers.now += budget.BUDGET_S / 2 + 1
+    until(lambda: maker._budgets.used_up_by("anne", makers.now))
+    assert "that anne may have" in problem_of(maker, 2, ANNE).detail
+    maker.ask({"t": 2}, BERT)
 
 
 def test_what_others_left_behind_is_removed_and_what_they_use_stays(makers: Makers) -> None:
