@@ -7,14 +7,14 @@ own, so that they don't take those of other requests.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Annotated, TypeVar
 
 import orjson
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from events.log.port import LogGap
 from projections.api.context import LOOK_S, Context, client_of
@@ -23,6 +23,8 @@ from projections.api.request_limits import ConcurrencyLimit
 from projections.queries.follow import BadCursor, StreamedEvent, Tail
 
 PING_S = 15.0
+SEND_S = 30.0
+"""A stream ends when its reader has taken nothing for so long."""
 RETRY_MS = 1000
 PAUSE_S = 0.05
 """So often a stream looks whether the views have gone on: events may come so late."""
@@ -55,8 +57,14 @@ class EventResponse(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
+
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(SEND_S):
+                await send(message)
+
         try:
-            await super().__call__(scope, receive, send)
+            with suppress(TimeoutError):
+                await super().__call__(scope, receive, send_in_time)
         finally:
             self._end()
 

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from events.log.port import LogError
 from projections.api.as_of import in_the_making
@@ -36,8 +37,10 @@ from projections.views.reader import ViewsAway, folded
 MAKING_S = 0.5
 """So long a page waits for a moment before it shows how far its making is."""
 STREAMS_MAX = 1000
-STREAMS_OF_CLIENT_MAX = 250
+STREAMS_OF_CLIENT_MAX = 100
 """Browsers of one address: one may stand for many people."""
+QUERY_MAX = 16 * 1024
+"""Bytes of the query of a page, which it says again in its links: a selection of jobs fits."""
 
 
 def add_ui(app: FastAPI, contexts: Contexts, token: str | None) -> None:
@@ -45,7 +48,7 @@ def add_ui(app: FastAPI, contexts: Contexts, token: str | None) -> None:
     changed.
     """
     ui = Ui(contexts, token, app.state.moments)
-    app.router.routes[0:0] = [Mount("/ui", ui.app()), Route("/", _lead)]
+    app.router.routes[0:0] = [Mount("/ui", ui.bounded()), Route("/", _lead)]
 
 
 class Then(NamedTuple):
@@ -72,8 +75,22 @@ class Ui:
         self._pages = [(page, Route(page.path, self._shows(page), methods=["GET"])) for page in PAGES]
         self._watched = [*self._pages, (time_bar.PART, Route(time_bar.PART.path, self._shows(time_bar.PART)))]
 
+    def bounded(self) -> ASGIApp:
+        """The app, to be mounted at /ui: it refuses queries that are too long."""
+        app = self.app()
+
+        async def bounded(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http" or len(scope["query_string"]) <= QUERY_MAX or scope["path"] == "/ui/stream":
+                await app(scope, receive, send)
+                return
+            problem = Problem(414, "TOO_LARGE", f"the query of a page has {QUERY_MAX} bytes at most")
+            answer = await self._problem(Request({**scope, "query_string": b""}), problem)
+            await answer(scope, receive, send)
+
+        return bounded
+
     def app(self) -> Starlette:
-        """The app, to be mounted at /ui."""
+        """The pages and their files."""
         routes: list[BaseRoute] = [
             Route("/static/{digest}/{name:path}", assets.serve),
             Route("/stream", self._stream),
@@ -187,8 +204,9 @@ class Ui:
         wanted = {text: self._load_of(text) for text in request.query_params.getlist("watch")}
         packed = "gzip" in request.headers.get("accept-encoding", "")
         with ExitStack() as held:
-            held.enter_context(self._streams.one(client_of(request)))
-            reader = held.enter_context(self._hub.reader(wanted, packed))
+            client = client_of(request)
+            held.enter_context(self._streams.one(client))
+            reader = held.enter_context(self._hub.reader(wanted, packed, client))
             more = {"Content-Encoding": "gzip"} if packed else {}
             return EventResponse(reader.follow(), held.pop_all().close, **more)
 

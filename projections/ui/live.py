@@ -27,6 +27,8 @@ from projections.views.reader import ViewsAway
 OF_STREAM_MAX = 32
 """What one stream may watch: all tabs of a browser share one."""
 WATCHES_MAX = 1000
+OF_CLIENT_MAX = 64
+"""Different pages that all browsers of one address watch together."""
 LOOK_S = 0.2
 """So often the hub looks whether the views have changed."""
 EVERY_S = 1.0
@@ -85,6 +87,10 @@ class Watch:
     changed_at: float | None = None
     """Since when the views have something that isn't loaded yet."""
 
+    def clients(self) -> set[str]:
+        """The addresses of those who look."""
+        return {reader.client for reader in self.readers}
+
     def due(self, now: float) -> bool:
         """Whether it shall be loaded."""
         age = now - self.loaded_at
@@ -107,16 +113,22 @@ class Hub:
         """When a mistake was logged last, by where it is."""
 
     @contextmanager
-    def reader(self, wanted: Mapping[str, Load], packed: bool) -> Iterator["Reader"]:
-        """Somebody who looks at pages, by name, until it is left. Raises a problem where there are too many."""
+    def reader(self, wanted: Mapping[str, Load], packed: bool, client: str = "") -> Iterator["Reader"]:
+        """Somebody at an address who looks at pages, by name, until it is left. Raises a problem where there are too
+        many.
+        """
         if len(wanted) > OF_STREAM_MAX:
             raise Problem(400, "BAD_REQUEST", f"a stream watches {OF_STREAM_MAX} pages at most")
         if len(self._watches.keys() | wanted.keys()) > WATCHES_MAX:
             raise Problem(
                 503, "TOO_MANY_PAGES", f"{WATCHES_MAX} pages are watched already", headers={"Retry-After": "5"}
             )
+        of_client = {name for name, watch in self._watches.items() if client in watch.clients()}
+        if len(of_client | wanted.keys()) > OF_CLIENT_MAX:
+            detail = f"{OF_CLIENT_MAX} pages are watched from this address, no more are allowed"
+            raise Problem(429, "TOO_MANY_PAGES", detail, headers={"Retry-After": "5"})
         watches = [self._watches.setdefault(name, Watch(name, load)) for name, load in wanted.items()]
-        reader = Reader(self, watches, packed)
+        reader = Reader(self, watches, packed, client)
         for watch in watches:
             watch.readers.add(reader)
         if self._task is None or self._task.done():
@@ -149,7 +161,8 @@ class Hub:
             self._state = state
             for watch in self._watches.values():
                 watch.changed_at = watch.changed_at or now
-        for watch in [each for each in self._watches.values() if each.due(now)]:
+        due = [each for each in self._watches.values() if each.due(now)]
+        for watch in sorted(due, key=lambda each: (-len(each.clients()), each.loaded_at)):
             await self._load(watch)
             await asyncio.sleep((time.monotonic() - watch.loaded_at) * REST)
 
@@ -195,8 +208,8 @@ class Hub:
 class Reader:
     """One open stream."""
 
-    def __init__(self, hub: Hub, watches: list[Watch], packed: bool) -> None:
-        self._hub, self._watches, self._packed = hub, watches, packed
+    def __init__(self, hub: Hub, watches: list[Watch], packed: bool, client: str) -> None:
+        self._hub, self._watches, self._packed, self.client = hub, watches, packed, client
         self.wake = asyncio.Event()
         """Set when there is something new."""
 

@@ -40,6 +40,8 @@ class Sessions:
     def __init__(self, token: str) -> None:
         self._token = token.encode()
         self._key = hmac.new(self._token, b"sessions of the pages", sha256).digest()
+        self._ended: dict[str, float] = {}
+        """Sessions that were signed out in this process, and until when their cookies would hold."""
         self._cookie = COOKIE + self._proof("cookie")[:12]
 
     def of(self, request: Request) -> Session | None:
@@ -50,20 +52,27 @@ class Sessions:
             return None
         if not hmac.compare_digest(proof.encode(), self._proof(f"{expiry}.{nonce}").encode()):
             return None
+        if nonce in self._ended:
+            return None
         return self._session(nonce)
 
-    def sign_in(self, response: Response, token: str) -> bool:
+    def sign_in(self, request: Request, response: Response, token: str) -> bool:
         """Gives the browser a session, if the token is right."""
         if not hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token):
             return False
         text = f"{int(time.time()) + SESSION_S}.{secrets.token_urlsafe(18)}"
+        value, secure = f"{text}.{self._proof(text)}", request.url.scheme == "https"
         response.set_cookie(
-            self._cookie, f"{text}.{self._proof(text)}", max_age=SESSION_S, path="/ui", httponly=True, samesite="strict"
+            self._cookie, value, max_age=SESSION_S, path="/ui", secure=secure, httponly=True, samesite="strict"
         )
         return True
 
-    def sign_out(self, response: Response) -> None:
-        """Takes the session from the browser."""
+    def sign_out(self, request: Request, response: Response) -> None:
+        """Ends the session of a request, and takes it from the browser: a copy of the cookie is of no use any more."""
+        session, now = self.of(request), time.time()
+        if session is not None:
+            self._ended = {nonce: until for nonce, until in self._ended.items() if until > now}
+            self._ended[session.nonce] = now + SESSION_S
         response.delete_cookie(self._cookie, path="/ui", httponly=True, samesite="strict")
 
     async def form(self, request: Request) -> Form:

@@ -31,7 +31,7 @@ def signs_in(frame: Frame) -> Handler:
         fields = await fields_of(request)
         then = local("".join(fields.get("next", ())))
         response = RedirectResponse(then, 303)
-        if sessions.sign_in(response, "".join(fields.get("token", ()))):
+        if sessions.sign_in(request, response, "".join(fields.get("token", ()))):
             return response
         return _page(frame, request, then, wrong=True)
 
@@ -45,7 +45,7 @@ def signs_out(frame: Frame) -> Handler:
         sessions = frame.must_be_writable(request)
         await sessions.form(request)
         response = RedirectResponse(FIRST, 303)
-        sessions.sign_out(response)
+        sessions.sign_out(request, response)
         return response
 
     return sign_out

@@ -109,6 +109,22 @@ def test_who_is_not_signed_in_changes_nothing(client: TestClient) -> None:
     assert (answer.status_code, "Sign in" in answer.text, SENT) == (401, True, [])
 
 
+def test_a_copy_of_the_cookie_is_of_no_use_after_the_sign_out(client: TestClient) -> None:
+    csrf = signed_in(client)
+    kept = dict(client.cookies)
+    client.post("/ui/sign-out", data={"csrf": csrf})
+    client.cookies.update(kept)
+    assert client.post("/ui/tries/x", data={"csrf": csrf}).status_code == 401
+
+
+def test_the_cookie_of_an_encrypted_page_goes_to_no_other(client: TestClient) -> None:
+    def cookie(scheme: str) -> str:
+        answer = client.post(f"{scheme}://{LISTEN}/ui/sign-in", data={"token": TOKEN})
+        return answer.headers["set-cookie"].lower()
+
+    assert ("secure" in cookie("https"), "secure" in cookie("http")) == (True, False)
+
+
 def test_a_session_ends_by_itself_and_cant_be_made_longer(client: TestClient, monkeypatch) -> None:
     csrf = signed_in(client)
     name, value = next(iter(client.cookies.items()))

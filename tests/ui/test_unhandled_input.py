@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
+from projections.api import stream
 from projections.api.problems import Problem
 from projections.asked_values import time_ms, whole_number
 from projections.ui import app, live
@@ -83,6 +85,61 @@ def test_a_page_with_a_mistake_is_logged_once_a_minute(caplog: pytest.LogCapture
     with caplog.at_level(logging.ERROR):
         asyncio.run(asyncio.wait_for(test(), 30))
     assert sum("can't be loaded" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("path", ["/find?q=", "/jobs?text=", "/sign-in?next=", "/none?q="])
+def test_a_query_that_is_too_long_is_not_said_again(ui: Pages, path: str) -> None:
+    answer = ui.browser.get(f"/ui{path}{'z' * 60_000}")
+    assert (answer.status_code, "zzzz" in answer.text, answer.headers["Content-Security-Policy"]) == (
+        414,
+        False,
+        POLICY,
+    )
+
+
+def test_one_address_watches_so_many_pages_and_others_more(monkeypatch) -> None:
+    monkeypatch.setattr(live, "OF_CLIENT_MAX", 2)
+
+    async def test() -> None:
+        hub = live.Hub(lambda: 0)
+        pages = {name: lambda: () for name in ("/a", "/b")}
+        with hub.reader(pages, False, "one"), hub.reader(pages, False, "one"):
+            with pytest.raises(Problem) as refused, hub.reader({"/c": lambda: ()}, False, "one"):
+                pass
+            assert refused.value.status == 429
+            with hub.reader({"/c": lambda: ()}, False, "another"):
+                pass
+
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def test_what_most_look_at_is_loaded_first() -> None:
+    loaded: list[str] = []
+
+    async def test() -> None:
+        hub = live.Hub(lambda: 0)
+        loads = {name: lambda name=name: loaded.append(name) or () for name in ("/a", "/b")}
+        with hub.reader(loads, False, "one"), hub.reader({"/b": loads["/b"]}, False, "another"):
+            await hub._look()
+
+    asyncio.run(asyncio.wait_for(test(), 30))
+    assert loaded[:2] == ["/b", "/a"]
+
+
+def test_a_stream_ends_whose_reader_takes_nothing(monkeypatch) -> None:
+    monkeypatch.setattr(stream, "SEND_S", 0.01)
+    ended: list[int] = []
+
+    async def content() -> AsyncIterator[bytes]:
+        while True:
+            yield b"more"
+
+    async def never(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    response = stream.EventResponse(content(), lambda: ended.append(1))
+    asyncio.run(asyncio.wait_for(response({"type": "http"}, never, never), 30))
+    assert ended == [1]
 
 
 def test_a_form_that_is_cut_off_is_a_wrong_request() -> None:
