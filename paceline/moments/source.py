@@ -49,6 +49,7 @@ class CellMoments:
 
     def look(self, moment: Moment, asker: Asker) -> Mapping[int, PastCell] | Making:
         """See `MomentSource.look`."""
+        self._close_removed()
         ready: dict[int, PastCell] = {}
         waits: list[Progress] = []
         for cell, ends in moment.ends.items():
@@ -67,6 +68,12 @@ class CellMoments:
             maker.close()
         for past in self._open.values():
             past.views.engine.dispose()
+
+    def _close_removed(self) -> None:
+        """Closes views whose files are removed: only then the disk has their room."""
+        with self._lock:
+            for path in [path for path in self._open if not path.exists()]:
+                self._open.pop(path).views.engine.dispose()
 
     def _opened(self, path: Path, ends: Mapping[str, int], cell: int) -> PastCell:
         with self._lock:

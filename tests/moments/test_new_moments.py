@@ -1,6 +1,7 @@
 """Moments that are hardly over: nobody is told what may still change."""
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -19,6 +20,13 @@ def newest_ms(server: Server) -> int:
     """When the last round was appended."""
     topic = rounds_of("lifecycle")
     return next(server.log.scan(topic, server.log.bounds(topic)[1] - 1)).at_ms
+
+
+def removed() -> list[str]:
+    """Files of views that this process has open although they are removed."""
+    links = [f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd")]
+    named = [os.readlink(each) for each in links if os.path.islink(each)]
+    return [each for each in named if each.endswith(".sqlite (deleted)")]
 
 
 def test_a_time_is_answered_once_its_records_are_all_there(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,6 +51,16 @@ def test_who_asks_for_a_moment_that_is_not_over_waits_for_it(server: Server) -> 
             return answer
 
     assert asyncio.run(Moments({}, Source()).resolve("x", "anne")) == "there"  # type: ignore[arg-type]
+
+
+def test_views_that_were_removed_are_closed_and_made_again(server: Server) -> None:
+    assert server.get("/v1/jobs", at="lifecycle/round/60").status_code == 200
+    made = list(server.moments._open)
+    for path in made:
+        path.unlink()
+    assert removed()
+    assert server.get("/v1/jobs", at="lifecycle/round/60").status_code == 200
+    assert not removed()
 
 
 def test_a_record_that_can_not_be_read_spoils_no_moment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
