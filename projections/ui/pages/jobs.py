@@ -73,20 +73,20 @@ def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[dict[str, Any]]:
         name = group.state if wish.group == "state" else group.name
         known = found[name].get(group.state, JobGroup(name, group.state, 0, 0))
         found[name][group.state] = JobGroup(name, group.state, known.jobs + group.jobs, known.waiting + group.waiting)
-    rows: list[dict[str, Any]] = [
+    totals = {name: sum(each.jobs for each in states.values()) for name, states in found.items()}
+    shown = sorted(totals, key=lambda name: (-totals[name], name))[:GROUPS_SHOWN]
+    return [
         {
             "name": name,
-            "jobs": (jobs := sum(each.jobs for each in states.values())),
+            "jobs": (jobs := totals[name]),
             "waiting": sum(each.waiting for each in states.values()),
             "parts": [(BARS[state], states[state].jobs * 100 / jobs) for state in JOB_STATES if state in states],
             "label": ", ".join(f"{states[state].jobs} {state.lower()}" for state in JOB_STATES if state in states),
             "now": name in {"pool": [wish.pool], "owner": wish.owners, "state": wish.states}[wish.group],
             "query": wish.query(**_narrowed(wish.group, name)) if name else None,
         }
-        for name, states in found.items()
+        for name, states in ((name, found[name]) for name in shown)
     ]
-    rows.sort(key=lambda row: (-row["jobs"], row["name"]))
-    return rows[:GROUPS_SHOWN]
 
 
 def _narrowed(group: str, name: str) -> dict[str, Any]:
