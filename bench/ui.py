@@ -100,6 +100,7 @@ def pages() -> dict[str, str]:
     found = {page.template.removesuffix(".html"): page.path for page in PAGES if not page.for_writing}
     for part, value in there.items():
         found = {name: re.sub(r"\{" + part + r"(:\w+)?\}", value, path) for name, path in found.items()}
+    found["find"] += "?q=job-"  # a search for nothing leads to the list of jobs, one for a single thing to that
     return {name: f"/ui{path}" for name, path in found.items() if "{" not in path}
 
 

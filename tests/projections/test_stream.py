@@ -248,7 +248,7 @@ def test_everything_comes_once_and_after_its_cause(tmp_path_factory, seed):
     count: Counter[str] = Counter()
     for told in heard:
         count[told.event] += 1
-        assert count["GangsAdmitted"] >= count["TasksPlaced"] >= count["RunsOrdered"]
+        assert min(count["GangsAdmitted"], count["TasksPlaced"]) >= count["RunsOrdered"]
         if told.event == "JobSubmitted":
             submitted.add(told.data["data"]["job_id"])
         elif told.event == "JobAccepted":
