@@ -55,7 +55,8 @@ storm: .venv/ready .kafka/ready
 
 # The browser of the tests of the web UI from the system; from npm what checks its modules' types and accessibility.
 .npm/ready: tests/ui/package.json tests/ui/package-lock.json tests/ui/.npmrc
-	(command -v chromium && command -v npm) > /dev/null || ($(ROOT) apt-get update -q && $(ROOT) apt-get install -qy chromium fonts-liberation nodejs npm)
+	command -v chromium > /dev/null || ($(ROOT) apt-get update -q && $(ROOT) apt-get install -qy chromium fonts-liberation)
+	command -v npm > /dev/null || ($(ROOT) apt-get update -q && $(ROOT) apt-get install -qy nodejs npm)
 	mkdir -p .npm && cp $^ .npm
 	npm ci --prefix .npm --silent --no-audit --no-fund --ignore-scripts
 	touch $@
