@@ -277,8 +277,9 @@ class Updates(Runs):
 
     def _add(self, at: int) -> None:
         run = self.run_floor + 1
-        state = TaskState.BACKOFF if self.held else TaskState.QUEUED
+        state = TaskState.BACKOFF if self.held or self.kind == "stateful" else TaskState.QUEUED
         one = self.instances[at] = Instance(at, run, self.number, self.number, state, step=Step.FLIGHT)
+        one.behind = self.waits_its_turn(one)
         if self.stopping:
             one.goal = Goal.STOP
             one.note(EndCause.STOP)
