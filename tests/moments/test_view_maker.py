@@ -271,7 +271,7 @@ def test_a_making_ends_where_the_disk_becomes_nearly_full(makers: Makers, monkey
     pid = makers.pid()
     monkeypatch.setattr("paceline.moments.view_maker.shutil.disk_usage", lambda _: SimpleNamespace(free=0))
     assert "MiB free" in until(lambda: raised(maker, 1)).detail
-    assert gone(pid)
+    assert until(lambda: gone(pid))
 
 
 def test_who_has_the_token_has_places_and_is_served_first(makers: Makers) -> None:
