@@ -49,4 +49,4 @@ def test_it_is_verified_by_many_exported_searched_and_explained(broker, cli, tmp
     code, out, _ = cli("job", "explain", "huge", *on_kafka, "--at", f"lifecycle:{at}", "-o", "json")
     assert (code, json.loads(out)["headline"]["code"]) == (0, "NEVER_FITS")
     code, _, err = cli("job", "explain", "huge", *on_kafka)
-    assert (code, "name a position with --at" in err) == (2, True)
+    assert (code, "name a moment with --at" in err) == (2, True)
