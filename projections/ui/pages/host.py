@@ -12,6 +12,7 @@ from projections.api.all_cells import OpenCell
 from projections.api.commands import Command
 from projections.api.context import Context
 from projections.api.problems import Problem, not_found
+from projections.asked_values import whole_number
 from projections.queries import tasks as task_queries
 from projections.queries.entities import host_json, host_row, volume_json, volume_rows
 from projections.queries.host_runs import host_runs
@@ -78,8 +79,7 @@ def load(scene: Scene) -> dict[str, Any]:
     connection, kinds = of.connection, kinds_of(of.connection)
     body = host_json(row, kinds)
     hours = hours_of(scene.query.get("hours", ""))
-    first = scene.query.get("first", "")
-    begin = int(first) if first.isascii() and first.isdigit() and len(first) < 16 else 0
+    begin = whole_number(scene.query.get("first", ""), 15) or 0
     there = task_queries.host_tasks(connection, row, TASKS, begin)
     begin_ms = scene.now_ms - hours * HOUR_MS
     runs = host_runs(connection, row, begin_ms // 1000)
@@ -163,8 +163,8 @@ async def say(sent: Sent) -> Shown | str:
 
 def _context(sent: Sent) -> Context:
     """The cell that the form was made for."""
-    wanted = sent.field("of_cell")
-    context = sent.contexts.get(int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else -1)
+    wanted = whole_number(sent.field("of_cell"), 9)
+    context = None if wanted is None else sent.contexts.get(wanted)
     if context is None:
         raise Problem(422, "CELL_NEEDED", "the form says no cell that is served here")
     return context

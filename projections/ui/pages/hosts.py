@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.resources import Kinds, Unit
+from projections.asked_values import whole_number
 from projections.queries.entities import host_json
 from projections.queries.host_map import NONE, STATES, HostMap, step_of, used_of
 from projections.queries.pages import Json, rows_of
@@ -83,9 +84,10 @@ def _mask(scene: Scene, found: HostMap, resource: str) -> Mask:
     mask = np.ones(len(found.ids), dtype=np.bool_)
     if state in STATES:
         mask &= found.state == STATES.index(state)
-    if step.isascii() and step.isdigit() and len(step) == 1 and resource in found.capacity:
+    tenth = whole_number(step, 1)
+    if tenth is not None and resource in found.capacity:
         share = found.share(resource)
-        mask &= (found.state == 0) & (share != NONE) & (step_of(share) == int(step))
+        mask &= (found.state == 0) & (share != NONE) & (step_of(share) == tenth)
     if text:
         mask &= found.named(text)
     return mask

@@ -8,6 +8,7 @@ from events.topics import ALL, BY_NAME, FANOUT
 from projections.api.causes import starts_of
 from projections.api.log_pages import filter_of
 from projections.api.problems import Problem
+from projections.asked_values import whole_number
 from projections.queries import log_records, why
 from projections.queries.log_places import read_place, write_place
 from projections.ui.scene import Page, Scene
@@ -53,10 +54,10 @@ def _ends(text: str) -> dict[str, int] | None:
     """Where a page begins: the ends of the topics with commas between, in their order."""
     if not text:
         return None
-    parts = text.split(",")
-    if len(parts) != len(BY_NAME) or not all(each.isascii() and each.isdigit() and len(each) < 19 for each in parts):
+    ends = [end for part in text.split(",") if (end := whole_number(part)) is not None]
+    if len(ends) != len(BY_NAME) or text.count(",") != len(ends) - 1:
         raise Problem(400, "BAD_POSITION", f"{text[:80]!r} is no place in the log; go on from the first page")
-    return dict(zip(BY_NAME, map(int, parts), strict=True))
+    return dict(zip(BY_NAME, ends, strict=True))
 
 
 def load_why(scene: Scene) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from events.resources import Kinds
 from events.words import plural
 from projections.api.all_cells import OpenCell
 from projections.api.problems import not_found
+from projections.asked_values import whole_number
 from projections.queries.entitlements import entitlement_json
 from projections.queries.pages import Json
 from projections.queries.pool_levels import Standings, Waits, levels, pools_named, standings, waits
@@ -114,8 +115,8 @@ def _delay_ms(connection: Connection, spec: PoolDefined) -> int:
 
 
 def _size(scene: Scene) -> int:
-    text = scene.query.get("size", "")
-    return min(QUEUE_MAX, max(1, int(text))) if text.isascii() and text.isdigit() and len(text) < 6 else QUEUE
+    asked = whole_number(scene.query.get("size", ""), 5)
+    return QUEUE if asked is None else min(QUEUE_MAX, max(1, asked))
 
 
 def _queue(connection: Connection, path: str, size: int, now_ms: int) -> list[Json]:

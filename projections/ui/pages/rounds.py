@@ -67,17 +67,19 @@ def _round_named(scene: Scene, text: str) -> Round:
 
 
 def _find(cell: OpenCell, machine: str, number: str) -> Round | None:
-    if machine not in MACHINES or not number.isascii() or not number.isdigit() or len(number) > 18:
+    asked = whole_number(number)
+    if machine not in MACHINES or asked is None:
         return None
-    return rounds.round_of(cell.connection, machine, int(number))
+    return rounds.round_of(cell.connection, machine, asked)
 
 
 def _missing(scene: Scene, machine: str, number: str) -> Problem:
     """Why a round isn't shown: it is yet to come, or no longer kept."""
     last = {name: newest for name, _, newest in chains_of(scene.first().connection)}.get(machine)
-    if last is None or not number.isascii() or not number.isdigit() or len(number) > 18 or number.strip("0") == "":
+    asked = whole_number(number)
+    if last is None or not asked:
         return not_found("round", f"{number} of {machine}")
-    if int(number) > last:
+    if asked > last:
         when = "was not decided yet at the moment that is shown" if scene.at else "is not decided yet"
         newest = f"the last one is round {last}" if last else "there is no round yet"
         return Problem(404, "NOT_FOUND", f"round {number} of {machine} {when}: {newest}")
@@ -146,10 +148,11 @@ async def decide_again(sent: Sent) -> str:
     """Has a round decided again, and leads to its page, which shows what comes of it."""
     machine, number, cell = sent.path["machine"], sent.path["number"], sent.field("cell")
     context = next((each for each in sent.contexts.values() if str(each.cell) == cell), None)
-    if context is None or not number.isascii() or not number.isdigit() or len(number) > 18:
+    asked = whole_number(number)
+    if context is None or asked is None:
         raise not_found("round", f"{number} of {machine} in cell {cell}")
     try:
-        await context.replay(machine, int(number), REPLAY_WAIT_S)
+        await context.replay(machine, asked, REPLAY_WAIT_S)
     except Problem as problem:
         if problem.code != "REPLAY_RUNS":  # the page says which round is at work
             raise
