@@ -73,14 +73,15 @@ class _Levels:
         """A level."""
         return held(self._changes.get(name, []), self._first, self._size)
 
-    def values(self, prefix: str) -> dict[str, Values]:
-        """The levels whose names begin so, by the rest of their names."""
-        names = sorted(name for name in self._changes if name.startswith(prefix))
-        return {name.removeprefix(prefix): self.value(name) for name in names}
+    def names(self, kinds: Sequence[str]) -> list[str]:
+        """What follows these prefixes in the names of levels."""
+        return sorted({name.removeprefix(kind) for kind in kinds for name in self._changes if name.startswith(kind)})
 
 
 def _pool(shares: _Levels, tasks: _Levels) -> PoolSeries:
-    entitlement, demand, allocation, placed = (shares.values(kind + "/") for kind in SHARES)
+    names = shares.names([kind + "/" for kind in SHARES])  # a kind may say nothing of a resource: that is 0
+    of_kinds = [{name: shares.value(f"{kind}/{name}") for name in names} for kind in SHARES]
+    entitlement, demand, allocation, placed = of_kinds
     return PoolSeries(entitlement, demand, allocation, placed, *map(tasks.value, TASKS_OF_POOL))
 
 

@@ -5,6 +5,7 @@ import random
 import pytest
 from sqlalchemy import Connection
 
+import projections.queries.pool_series as pool_series_module
 from events.codes import Outcome, TaskState
 from events.columns import pack_longs
 from events.records.entitlement import EntitlementsSet, PoolAnswered
@@ -362,3 +363,11 @@ def test_a_cell_that_stands_still_writes_nothing(cell, tmp_path):
         rows = views.exec_driver_sql("SELECT count(*) FROM series WHERE step_s = 10").scalar_one()
     projector.close()
     assert rows <= 8
+
+
+def test_a_pool_of_which_nothing_has_a_host_holds_nothing_of_what_it_was_admitted():
+    shares, tasks = pool_series_module._Levels(3), pool_series_module._Levels(3)
+    shares.stand(1, {"allocation/memory": 64})
+    found = pool_series_module._pool(shares, tasks)
+    assert found.allocation == {"memory": [None, 64, 64]}
+    assert found.placed == {"memory": [None, 0, 0]}
