@@ -5,7 +5,8 @@ encoding beside it; `schemas/golden/releases.json` says which release reads whic
 files, and the compatibility check compares with all of them, from 0.3.0 on. Before that nothing is kept: records change
 freely, and a log is read only by the version that wrote it.
 
-A release is refused where it writes a schema that the one before can't read (docs/decisions/032).
+A release is refused where it writes a schema that the one before can't read (docs/decisions/032). `STEPS_ALONE` names the
+exceptions.
 """
 
 import io
@@ -24,6 +25,8 @@ from schemas.versions import stages, version, written
 
 BINDING_FROM = "0.3.0"
 """The first version whose schemas are kept."""
+STEPS_ALONE = ("0.4.0",)
+"""Releases that may write what the one before can't read: all parts of a cell are stopped for the step to them."""
 INSIDE = schemas.FOLDERS[: schemas.FOLDERS.index("rounds") + 1]
 """The topics that Paceline itself reads."""
 RELEASES = "releases.json"
@@ -57,7 +60,7 @@ def keep(release: str, golden: Path) -> None:
     earlier = {name: kept for name, kept in releases.items() if version(name) < version(release)}
     if version(release) < version(BINDING_FROM):
         return
-    if earlier:
+    if earlier and release not in STEPS_ALONE:
         last = max(earlier, key=version)
         faults = [name for name in written_by(release) if name not in earlier[last]]
         if faults:

@@ -1,4 +1,4 @@
-"""A release reads what the next one writes: shown on a made-up pair, 0.3.0 and 0.4.0, of this build."""
+"""A release reads what the next one writes: shown on a made-up pair, 0.4.0 and 0.5.0, of this build."""
 
 import json
 import os
@@ -19,11 +19,11 @@ NEW_KIND = {
     "name": "TasksPraised",
     "namespace": "paceline",
     "doc": "Made up.",
-    "written_from": "0.4.0",
+    "written_from": "0.5.0",
     "fields": [{"name": "job_id", "type": "string", "doc": "The job."}],
 }
-NEW_FIELD = {"name": "praise", "type": "string", "doc": "Made up.", "default": "", "written_from": "0.4.0"}
-NEW_INNER = {"name": "weight", "type": "long", "doc": "Made up.", "default": 0, "written_from": "0.4.0"}
+NEW_FIELD = {"name": "praise", "type": "string", "doc": "Made up.", "default": "", "written_from": "0.5.0"}
+NEW_INNER = {"name": "weight", "type": "long", "doc": "Made up.", "default": 0, "written_from": "0.5.0"}
 WRITE = """
 import sys
 from events.codec import encode
@@ -38,7 +38,7 @@ READ = "import sys; from events.codec import decode; print(decode(bytes.fromhex(
 
 
 def build_of(folder: Path, version: str) -> Path:
-    """This build as the release of a version, in which 0.4.0 writes a kind, a field and a field of a part more."""
+    """This build as the release of a version, in which 0.5.0 writes a kind, a field and a field of a part more."""
     for package in ("events", "schemas"):
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     init = folder / "events" / "__init__.py"
@@ -78,8 +78,8 @@ def run(folder: Path, *args: str) -> str:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Both releases, of the same schemas."""
     return (
-        build_of(tmp_path_factory.mktemp("old"), "0.3.0"),
-        build_of(tmp_path_factory.mktemp("new"), "0.4.0"),
+        build_of(tmp_path_factory.mktemp("old"), "0.4.0"),
+        build_of(tmp_path_factory.mktemp("new"), "0.5.0"),
     )
 
 
@@ -108,14 +108,14 @@ def test_a_release_that_writes_what_the_last_one_cannot_read_is_refused(pair: tu
     old, _ = pair
     assert run(old, "-m", "events.release") == ""
     kind = old / "schemas" / "lifecycle" / "TasksBlamed.avsc"
-    kind.write_text(json.dumps({**NEW_KIND, "name": "TasksBlamed", "written_from": "0.4.0"}))
-    init = old / "events" / "__init__.py"
-    init.write_text(init.read_text().replace('"0.3.0"', '"0.4.0"'))
-    assert "0.4.0 writes TasksBlamed-" in run(old, "-m", "events.release")
     kind.write_text(json.dumps({**NEW_KIND, "name": "TasksBlamed", "written_from": "0.5.0"}))
-    assert run(old, "-m", "events.release") == "", "what it wrote before is read by 0.3.0"
+    init = old / "events" / "__init__.py"
     init.write_text(init.read_text().replace('"0.4.0"', '"0.5.0"'))
-    assert run(old, "-m", "events.release") == "", "0.4.0 reads the new kind"
+    assert "0.5.0 writes TasksBlamed-" in run(old, "-m", "events.release")
+    kind.write_text(json.dumps({**NEW_KIND, "name": "TasksBlamed", "written_from": "0.6.0"}))
+    assert run(old, "-m", "events.release") == "", "what it wrote before is read by 0.4.0"
+    init.write_text(init.read_text().replace('"0.5.0"', '"0.6.0"'))
+    assert run(old, "-m", "events.release") == "", "0.5.0 reads the new kind"
 
 
 def test_nothing_is_kept_before_0_3_0_and_all_of_it_from_then_on(tmp_path: Path) -> None:
@@ -138,3 +138,14 @@ def test_the_check_of_a_release_bites(tmp_path: Path) -> None:
     (tmp_path / RELEASES).write_text(json.dumps(index))
     with pytest.raises(NotReadable, match=gone):
         keep("0.3.1", tmp_path)
+
+
+def test_the_step_to_0_4_0_stops_all_parts_so_it_may_write_what_0_3_0_cannot_read(tmp_path: Path) -> None:
+    keep("0.3.0", tmp_path)
+    index = json.loads((tmp_path / RELEASES).read_text())
+    index["0.3.0"] = [stem for stem in index["0.3.0"] if not stem.startswith("RunsEnded-")]
+    (tmp_path / RELEASES).write_text(json.dumps(index))
+    keep("0.4.0", tmp_path)
+    with pytest.raises(NotReadable, match="RunsEnded-"):
+        (tmp_path / RELEASES).write_text(json.dumps({**index, "0.4.0": index["0.3.0"]}))
+        keep("0.4.1", tmp_path)

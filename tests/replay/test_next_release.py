@@ -67,11 +67,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def next_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """This build, released as 0.3.0, and after it one with a field more in every record."""
+    """This build, released as 0.4.0, and after it one with a field more in every record."""
     build = tmp_path_factory.mktemp("next")
     for package in ("events", "schemas", "processors", "paceline", "hostagent", "projections"):
         shutil.copytree(ROOT / package, build / package, ignore=shutil.ignore_patterns("__pycache__"))
-    keep("0.3.0", build / "schemas" / "golden")
+    keep("0.4.0", build / "schemas" / "golden")
     for name in schemas.FOLDERS:
         for path in sorted((build / "schemas" / name).glob("*.avsc")):
             schema = json.loads(path.read_text())
