@@ -146,6 +146,6 @@ def test_the_step_to_0_4_0_stops_all_parts_so_it_may_write_what_0_3_0_cannot_rea
     index["0.3.0"] = [stem for stem in index["0.3.0"] if not stem.startswith("RunsEnded-")]
     (tmp_path / RELEASES).write_text(json.dumps(index))
     keep("0.4.0", tmp_path)
+    (tmp_path / RELEASES).write_text(json.dumps({**index, "0.4.0": index["0.3.0"]}))
     with pytest.raises(NotReadable, match="RunsEnded-"):
-        (tmp_path / RELEASES).write_text(json.dumps({**index, "0.4.0": index["0.3.0"]}))
         keep("0.4.1", tmp_path)
