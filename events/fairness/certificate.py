@@ -46,14 +46,19 @@ def faults(pools: Mapping[str, SharedPool], capacity: Amounts) -> list[str]:
 
 
 def explain(
-    path: str, pools: Mapping[str, SharedPool], capacity: Amounts, text: Callable[[str, int], str]
+    path: str,
+    pools: Mapping[str, SharedPool],
+    capacity: Amounts,
+    text: Callable[[str, int], str],
+    daemons: Amounts | None = None,
 ) -> dict[str, list[str]]:
     """How the entitlement of a pool came about: for each resource that it wants or may use, a line for each pool from
-    the first level down to it. `text`: an amount of a resource as users read it.
+    the first level down to it. `capacity`: what pools share; `daemons`: what the cell has beside that, for daemons;
+    `text`: an amount of a resource as users read it.
     """
     found: dict[str, list[str]] = {}
     for name, amount in pools[path].entitlement.items():
-        certificate = Certificate(pools, capacity, name)
+        certificate = Certificate(pools, capacity, name, (daemons or {}).get(name, 0))
         if amount or certificate.want(path):
             found[name] = certificate.explain(path, partial(text, name))
     return found
@@ -62,9 +67,10 @@ def explain(
 class Certificate:
     """The entitlements of all pools in one resource."""
 
-    def __init__(self, pools: Mapping[str, SharedPool], capacity: Amounts, name: str) -> None:
+    def __init__(self, pools: Mapping[str, SharedPool], capacity: Amounts, name: str, daemons: int = 0) -> None:
         self._pools = pools
         self._capacity = capacity.get(name, 0)
+        self._daemons = daemons
         self._name = name
         self._below: dict[str, list[str]] = {}
         for path in sorted(pools):
@@ -137,9 +143,7 @@ class Certificate:
         pool, parent = self._pools[path], _parent(path)
         found = outcome(self._given(parent), self._members(parent))
         member = next(each for each in self._members(parent) if each.path == path)
-        whole = (
-            f"the cell's {text(self._capacity)}" if parent == "/" else f"the {text(self._given(parent))} of {parent}"
-        )
+        whole = f"the {text(self._given(parent))} of {parent}" if parent != "/" else self._whole(text)
         alone = pool.alone.get(self._name, member.given)
         if pool.turn and alone < member.given:
             why = f"{pool.turn} (share alone: {text(alone)}); it wants {text(member.want)}"
@@ -154,6 +158,13 @@ class Certificate:
         elif member.want > demand:
             words += f"; it wants {text(demand)}, but its reservation is kept for it"
         return words
+
+    def _whole(self, text: Callable[[int], str]) -> str:
+        """What the pools of the first level share."""
+        if not self._daemons:
+            return f"the cell's {text(self._capacity)}"
+        whole = text(self._capacity + self._daemons)
+        return f"{text(self._capacity)}, the cell's {whole} without the {text(self._daemons)} of daemons"
 
 
 def _reason(member: Member, found: Outcome, text: Callable[[int], str]) -> str:

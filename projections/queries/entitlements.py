@@ -6,14 +6,16 @@ from sqlalchemy import Connection, select
 
 from events.fairness.certificate import SharedPool, explain
 from events.fairness.levels import Unfair
-from events.resources import Amounts, Kinds, Vector
+from events.quantities import write_amounts
+from events.resources import Amounts, Kinds, Vector, in_order
+from events.words import plural
 from processors.entitlement.pool_tree import pool_row
 from processors.entitlement.rows import DefinedRow, root_row
 from processors.entitlement.share_tree import ShareTree
 from processors.state.record_rows import row_of
 from projections.queries.pages import Json, rows_of
 from projections.queries.pool_levels import levels, pools_named, standings
-from projections.queries.pool_tree import ROOT, capacity_of, cell_json, pool_rows, pools_json, spec_of
+from projections.queries.pool_tree import ROOT, capacity_of, cell_json, pool_rows, pools_json, spec_of, to_share
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amount
 from projections.views import tables
@@ -28,8 +30,13 @@ def entitlement_json(connection: Connection, cell: int, path: str) -> Json:
     what the cell has.
     """
     kinds, whole = kinds_of(connection), cell_json(connection, cell)
-    lines, note = _of_cell(whole) if path == ROOT else _lines(connection, cell, path, kinds)
-    of = {**whole, "entitlement": whole["capacity"]} if path == ROOT else pools_json(connection, path)[0]
+    if path == ROOT:
+        shared = to_share(connection)
+        lines, note = _of_cell(whole, shared, kinds), ""
+        of = {**whole, "entitlement": write_amounts(in_order(shared), kinds.units)}
+    else:
+        lines, note = _lines(connection, cell, path, kinds)
+        of = pools_json(connection, path)[0]
     shown = ("entitlement", "demand", "allocation", "held", "without_hosts")
     return {
         "path": path,
@@ -41,24 +48,29 @@ def entitlement_json(connection: Connection, cell: int, path: str) -> Json:
     }
 
 
-def _of_cell(whole: Json) -> tuple[dict[str, list[str]], str]:
-    hosts = "1 host" if whole["hosts"] == 1 else f"{whole['hosts']} hosts"
-    return {
-        name: [f"{ROOT} may use {amount} {name}: all that the cell has, which has {hosts}"]
-        for name, amount in whole["capacity"].items()
-    }, ""
+def _of_cell(whole: Json, shared: Amounts, kinds: Kinds) -> dict[str, list[str]]:
+    """What pools share of what the cell has; the rest is held by daemons."""
+    written, hosts = write_amounts(shared, kinds.units), plural(whole["hosts"], "host")
+
+    def line(name: str, has: Json) -> str:
+        mine = written.get(name, has)
+        text = f"{ROOT} may use {mine} {name}: all that the cell has, which has {hosts}"
+        return text if mine == has else f"{text} and {has} {name}, without what daemons hold"
+
+    return {name: [line(name, has)] for name, has in whole["capacity"].items()}
 
 
 def _lines(connection: Connection, cell: int, path: str, kinds: Kinds) -> tuple[dict[str, list[str]], str]:
-    capacity = capacity_of(connection).amounts
+    shared, whole = to_share(connection), capacity_of(connection).amounts
+    daemons = {name: whole.get(name, 0) - most for name, most in shared.items() if whole.get(name, 0) > most}
     anybody = rows_of(connection, TurnRow, select(tables.turns))
     found = pool_rows(connection) if anybody else _along(connection, path)
     rows = {row.path: row for row in found if spec_of(row).cell == cell}
     turns = {row.pool: row for row in anybody if row.pool in rows}
-    alone = _without_turns(rows, kinds, capacity) if turns else {}
+    alone = _without_turns(rows, kinds, shared) if turns else {}
     pools = {each: _shared(row, turns, alone) for each, row in rows.items()}
     try:
-        return explain(path, pools, capacity, lambda name, value: amount(name, value, kinds)), ""
+        return explain(path, pools, shared, lambda name, value: amount(name, value, kinds), daemons), ""
     except Unfair:
         return {}, STALE
 

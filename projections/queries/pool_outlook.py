@@ -26,12 +26,18 @@ class Work(NamedTuple):
     holding: int
     """Tasks that are admitted."""
 
+    @property
+    def is_daemon(self) -> bool:
+        """Whether it stands beside the shares: bounded by limits alone, and never preempted."""
+        return self.row.kind == "daemon"
+
 
 class Known(NamedTuple):
     """What is known of a cell beside its pools."""
 
     kinds: Kinds
-    capacity: Vector
+    shared: Vector
+    """What there is for pools to share: what the cell has without what daemons hold."""
     work: Sequence[Work]
     """In the order of the queues."""
     floors: Mapping[str, Vector]
@@ -51,11 +57,12 @@ class Outlook:
         self._in_pools = [each for each in known.work if each.row.pool in tree.pools]
         self._levels = {each.row.pool: levels_of(each.row.pool) for each in self._in_pools}
         self.held = self._sums(lambda each: each.holding)
-        firm_pools = {each.row.pool for each in self._in_pools if each.waiting and known.is_firm(each)}
+        self._in_shares = self._sums(lambda each: 0 if each.is_daemon else each.holding)
+        firm_pools = {each.row.pool for each in self._in_pools if each.waiting and self._is_firm(each)}
         in_reach = {level for pool in firm_pools for level in self._levels[pool][:-1]}
         self._firm = self._sums(
             lambda each: (
-                each.holding if in_reach.intersection(self._levels[each.row.pool]) and known.is_firm(each) else 0
+                each.holding if in_reach.intersection(self._levels[each.row.pool]) and self._is_firm(each) else 0
             )
         )
         self.may = self._entitlements()
@@ -70,12 +77,15 @@ class Outlook:
                     sums[level] = add(sums.get(level, self._nothing), each.need, count)
         return sums
 
+    def _is_firm(self, each: Work) -> bool:
+        return not each.is_daemon and self._known.is_firm(each)
+
     def _is_closed(self, pool: str) -> bool:
         return any(self._tree.pools[level].closed for level in self._levels[pool])
 
     def _entitlements(self) -> dict[str, Vector]:
         shares = ShareTree(self._known.kinds)
-        shares.set_capacity(self._known.capacity)
+        shares.set_capacity(self._known.shared)
         for path in sorted(self._tree.pools, key=lambda each: (each.count("/") if each != ROOT else 0, each)):
             shares.define(path, self._tree.pools[path])
         for path, floor in self._known.floors.items():
@@ -89,6 +99,8 @@ class Outlook:
         """What pools with jobs want: of work that isn't preemptible so much as their reservation can take."""
         waits: dict[str, list[Vector]] = {}
         for each in self._in_pools:
+            if each.is_daemon:
+                continue
             mine = waits.setdefault(each.row.pool, [self._nothing, self._nothing])
             if each.waiting and not self._is_closed(each.row.pool):
                 kind = int(self._known.is_firm(each))
@@ -97,19 +109,19 @@ class Outlook:
         for pool, (preemptible, firm) in waits.items():
             left = subtract(self._tree.pools[pool].reservation, self._firm.get(pool, self._nothing))
             firm = _positive(tuple(map(min, firm, left)))
-            wants[pool] = add(add(self.held.get(pool, self._nothing), preemptible), firm)
+            wants[pool] = add(add(self._in_shares.get(pool, self._nothing), preemptible), firm)
         return wants
 
     def _lets_in(self) -> dict[str, int]:
         """Work that waits and that its pool can let in."""
-        held, firm_held, found = dict(self.held), dict(self._firm), {}
+        held, in_shares, firm_held, found = dict(self.held), dict(self._in_shares), dict(self._firm), {}
         for each in self._in_pools:
             pool, gang = each.row.pool, each.row.gang_min
             if not each.waiting or self._is_closed(pool):
                 continue
             size = gang if 1 < gang <= each.waiting else 1
-            rooms = [subtract(self.may[pool], held.get(pool, self._nothing))]
-            firm = self._known.is_firm(each)
+            rooms = [] if each.is_daemon else [subtract(self.may[pool], in_shares.get(pool, self._nothing))]
+            firm = self._is_firm(each)
             for level in self._levels[pool]:
                 row, have = self._tree.pools[level], held.get(level, self._nothing)
                 limit = tuple(UNBOUNDED if most == UNLIMITED else most for most in row.limit)
@@ -122,7 +134,7 @@ class Outlook:
                 continue
             found[each.row.job_id] = tasks
             for level in self._levels[pool]:
-                for sums in (held, firm_held)[: 1 + firm]:
+                for sums in [held, *[in_shares] * (not each.is_daemon), *[firm_held] * firm]:
                     sums[level] = add(sums.get(level, self._nothing), each.need, tasks)
         return found
 
@@ -130,16 +142,16 @@ class Outlook:
         """Work that may have to leave: of pools that hold more than they may use, as far as others can use it."""
         lacks, found = self._nothing, {}
         for pool, want in self._wants().items():
-            have = self.held.get(pool, self._nothing)
+            have = self._in_shares.get(pool, self._nothing)
             lacks = add(lacks, _positive(subtract(tuple(map(min, self.may[pool], want)), have)))
-        idle = _positive(subtract(self._known.capacity, self.held.get(ROOT, self._nothing)))
+        idle = _positive(subtract(self._known.shared, self._in_shares.get(ROOT, self._nothing)))
         lacks = _positive(subtract(lacks, idle))
-        over = {pool: subtract(self.held.get(pool, self._nothing), self.may[pool]) for pool in self._levels}
+        over = {pool: subtract(self._in_shares.get(pool, self._nothing), self.may[pool]) for pool in self._levels}
         for each in sorted(self._in_pools, key=lambda one: (one.row.priority, -one.row.number)):
             most = tuple(map(min, over[each.row.pool], lacks))
             needs = [-(-room // need) for need, room in zip(each.need, most, strict=True) if need and room > 0]
             tasks = min(each.holding, max(needs, default=0))
-            if tasks and not self._known.is_firm(each):
+            if tasks and not each.is_daemon and not self._known.is_firm(each):
                 amount = scale(each.need, tasks)
                 over[each.row.pool] = subtract(over[each.row.pool], amount)
                 lacks = _positive(subtract(lacks, amount))

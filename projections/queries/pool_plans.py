@@ -23,7 +23,7 @@ from processors.entitlement.rows import DefinedRow, root_row
 from processors.state.record_rows import row_of
 from projections.queries.pages import Json, rows_of
 from projections.queries.pool_outlook import Known, Outlook, Work
-from projections.queries.pool_tree import ROOT, capacity_of, pool_rows, spec_of
+from projections.queries.pool_tree import ROOT, capacity_of, pool_rows, spec_of, to_share
 from projections.queries.resources import kinds_of, settings_of
 from projections.queries.situations import LASTING
 from projections.views import tables
@@ -45,7 +45,10 @@ def plan(connection: Connection, cell: int, wishes: Sequence[PoolWish]) -> Json:
     specs = {path: spec_of(row) for path, row in rows.items()}
     before = _tree(cell, kinds, specs.values())
     after = _tree(cell, kinds, specs.values())
-    whole = kinds.vector({name: amount for name, amount in capacity.amounts.items() if name in kinds.units})
+    whole, shared = (
+        kinds.vector({name: amount for name, amount in amounts.items() if name in kinds.units})
+        for amounts in (capacity.amounts, to_share(connection))
+    )
     open_jobs = dict(map(tuple, connection.execute(select(tables.pool_use.c.path, tables.pool_use.c.open_jobs))))
     settings = settings_of(connection)
     changes = []
@@ -59,7 +62,7 @@ def plan(connection: Connection, cell: int, wishes: Sequence[PoolWish]) -> Json:
     work = list(_work(connection, kinds))
     turns = rows_of(connection, TurnRow, select(tables.turns))
     floors = {row.pool: kinds.vector(amounts_in(row.floor)) for row in turns}
-    known = Known(kinds, whole, work, floors, _firmness(connection))
+    known = Known(kinds, shared, work, floors, _firmness(connection))
     now, then = Outlook(before, known), Outlook(after, known)
     first_to_leave = sorted(work, key=lambda each: (each.row.priority, -each.row.number))
     return {

@@ -44,6 +44,16 @@ def capacity_of(connection: Connection) -> Capacity:
     return msgspec.json.decode(value, type=Capacity) if value else Capacity({}, 0)
 
 
+def to_share(connection: Connection) -> Amounts:
+    """What pools share, as entitlement said it last of the root: what the cell has without what daemons hold."""
+    return amounts_in(_root(connection).entitlement) or capacity_of(connection).amounts
+
+
+def _root(connection: Connection) -> PoolRow:
+    rows = rows_of(connection, PoolRow, select(tables.pools).where(tables.pools.c.path == ROOT))
+    return rows[0] if rows else PoolRow(ROOT, 0, b"")
+
+
 def class_of(firm: int, controllers: int) -> str:
     """The name of a class of work."""
     return CLASSES[2 * firm + controllers]
@@ -98,12 +108,7 @@ def pools_in_full(connection: Connection, path: str = "") -> list[Json]:
 def cell_json(connection: Connection, cell: int) -> Json:
     """What a cell has and how much of it is used, and what is wrong with its reservations."""
     kinds, capacity = kinds_of(connection), capacity_of(connection)
-    root = rows_of(connection, PoolRow, select(tables.pools).where(tables.pools.c.path == ROOT))
-    used = {
-        name: amounts
-        for name, amounts in _shared(root[0] if root else PoolRow(ROOT, 0, b""), kinds).items()
-        if name != "entitlement"
-    }
+    used = {name: amounts for name, amounts in _shared(_root(connection), kinds).items() if name != "entitlement"}
     return {
         "cell": cell,
         "hosts": capacity.hosts,

@@ -193,6 +193,38 @@ def test_a_turn_a_limit_too_large_reservations_and_the_cell_itself_are_explained
     )
 
 
+def test_what_daemons_hold_is_not_there_to_share(api):
+    """Pools that want more than there is are explained also while a daemon runs, and plans share the same amount."""
+    capacity(api, 6000)
+    api.pool("/maps")
+    api.pool("/ads")
+    api.pool("/system")
+    api.cell.accept("m", pool="/maps", instances=8, resources={"cpu": 1, "memory": "0MiB"})
+    api.cell.accept("a", pool="/ads", instances=8, resources={"cpu": 1, "memory": "0MiB"})
+    rows = {"/": (5900, 20_100, 5000), "/ads": (2950, 9000, 0), "/maps": (2950, 11_000, 4900), "/system": (0, 0, 100)}
+    columns = {name: pack_longs([row[at] for row in rows.values()]) for at, name in
+               enumerate(("entitlement", "demand", "allocation"))}  # fmt: skip
+    columns["placed"] = columns["allocation"]
+    api.cell.decide("entitlement", EntitlementsSet(pools=tuple(rows), resources=CPU, **columns))
+    api.fold()
+    found = api.get("/v1/entitlements/maps")
+    assert found["note"] is None
+    assert found["lines"]["cpu"] == [
+        "/maps may use 2.95 cpu of 5.9 cpu, the cell's 6 cpu without the 0.1 cpu of daemons: 2.95 cpu for its share of "
+        "1, at 2.95 cpu for each unit of share; it wants 11 cpu"
+    ]
+    whole = api.get("/v1/entitlements/")
+    assert whole["entitlement"]["cpu"] == 5.9
+    assert whole["lines"]["cpu"] == [
+        "/ may use 5.9 cpu: all that the cell has, which has 3 hosts and 6 cpu, without what daemons hold"
+    ]
+    for job_id in ("m", "a"):
+        api.cell.decide("entitlement", held(job_id, tuple(range(8)), "ENTITLEMENT_REACHED"))
+    plan = planned(api, {"path": "/maps", "share": 3})
+    assert {each["path"]: (each["entitlement"]["before"]["cpu"], each["entitlement"]["after"]["cpu"])
+            for each in plan["pools"]} == {"/ads": (2.95, 1.475), "/maps": (2.95, 4.425)}  # fmt: skip
+
+
 def done(offset: int, fact: Any) -> tuple[PoolAnswered]:
     return (PoolAnswered(path=fact.path, pools_offset=offset, command_id=fact.command_id, code="DONE"),)
 

@@ -21,6 +21,7 @@ from projections.ui.app import add_ui
 from projections.ui.preemption_matrix import OTHERS, SIDE_MAX, matrix
 from tests.projections.cell import held
 from tests.projections.conftest import LISTEN, TOKEN, Api
+from tests.simulate.play import play
 from tests.ui.sites import Rows, Site, busy_log, number, site
 
 
@@ -89,6 +90,27 @@ def test_an_empty_cell_says_what_would_fill_it(tmp_path: Path) -> None:
             "/pools/nowhere", 404
         )
     api.close()
+
+
+BESIDE_A_DAEMON = """
+end: 10m
+hosts: [{name: h, count: 2, resources: {cpu: 3}}]
+pools: [{path: /maps}, {path: /ads}, {path: /idle}, {path: /system}]
+jobs:
+  - {job_id: exporter, pool: /system, kind: daemon, resources: {cpu: 0.05}, sim: {duration: 10h}}
+  - {job_id: maps, at: 10s, pool: /maps, instances: 30, resources: {cpu: 0.4}, sim: {duration: 3m}}
+  - {job_id: ads, at: 20s, pool: /ads, instances: 30, resources: {cpu: 0.4}, sim: {duration: 3m}}
+"""
+
+
+def test_a_pool_beside_a_daemon_says_how_its_entitlement_came_about(tmp_path: Path) -> None:
+    nothing = "It may use nothing, since it wants nothing."
+    with site(play(BESIDE_A_DAEMON).run.cell.log, tmp_path) as shown:
+        page = unescape(shown.page("/pools/ads"))
+        assert "of 5.9 cpu, the cell's 6 cpu without the 0.1 cpu of daemons" in page
+        assert entitlements.STALE not in page
+        assert nothing not in page
+        assert nothing in unescape(shown.page("/pools/idle"))
 
 
 HOSTILE = "\"'><script>hostile=1</script>\u202e\x07{{7*7}}\nEND\nrm -rf ~"

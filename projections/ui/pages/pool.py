@@ -70,6 +70,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "body": body,
         "row": row,
         "waits": waiting,
+        "wants": any(pool.demand.values()),
         "lines": entitled["lines"],
         "note": entitled["note"],
         "queue": _queue(connection, path, size, scene.now_ms),
