@@ -1,9 +1,11 @@
 """What follows from the specification of a job for its runs, and from its row for its state and its tasks."""
 
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any
 
 from events.codes import ENDED_TASKS, JobState, TaskState
+from processors.lifecycle.alike import RULES, once
 from processors.lifecycle.rows import JobRow, SubmittedRow
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
 
@@ -11,6 +13,7 @@ STOP_LATE_MS = 60_000
 """A run that isn't over so long after the grace of its stop hasn't obeyed."""
 
 
+@once(RULES)
 def run_rules(job: SubmittedRow) -> dict[str, Any]:
     """The fields of its row that its runs go by; an update may change them."""
     graces = (job.stop_grace_ms, *(each.stop_grace_ms or 0 for each in job.overrides))
@@ -24,6 +27,8 @@ def run_rules(job: SubmittedRow) -> dict[str, Any]:
     }
 
 
+_SUCCEEDED, _FAILED, _KILLED = map(int, ENDED_TASKS)
+_RUNNING = int(TaskState.RUNNING)
 _OF_CONTROLLER: Mapping[int, JobState] = {TaskState.SUCCEEDED: JobState.SUCCEEDED, TaskState.FAILED: JobState.FAILED}
 
 
@@ -32,7 +37,7 @@ def job_state(row: JobRow) -> JobState:
     counts, total = row.counts, row.tasks
     if not total:
         return JobState.KILLED if row.stopping else JobState.PENDING
-    succeeded, failed, killed = (counts[state] for state in ENDED_TASKS)
+    succeeded, failed, killed = counts[_SUCCEEDED], counts[_FAILED], counts[_KILLED]
     if row.controller and succeeded + failed + killed >= total:
         return _OF_CONTROLLER.get(row.controller_state, JobState.KILLED)
     if succeeded >= total:
@@ -43,15 +48,14 @@ def job_state(row: JobRow) -> JobState:
         return JobState.KILLED
     if row.stopping:
         return JobState.KILLING
-    return JobState.RUNNING if counts[TaskState.RUNNING] else JobState.PENDING
+    return JobState.RUNNING if counts[_RUNNING] else JobState.PENDING
+
+
+_TRAITS = tuple(map(int, (Trait.STATELESS, Trait.SLA, Trait.GANG, Trait.PREEMPT_FAILS, Trait.GATED, Trait.HEALTH)))
+"""Those that follow from its job."""
 
 
 def traits(row: JobRow, gang: bool) -> int:
     """What a task has from its job, for the column of that name."""
-    found = Trait.STATELESS if row.kind != "batch" else Trait(0)
-    found |= Trait.SLA if row.max_unavailable is not None else Trait(0)
-    found |= Trait.GANG if gang else Trait(0)
-    found |= Trait.PREEMPT_FAILS if row.preempt_fails else Trait(0)
-    found |= Trait.GATED if row.gated else Trait(0)
-    found |= Trait.HEALTH if row.health else Trait(0)
-    return int(found) | min(row.retries_max, 1 << 21) << RETRIES_SHIFT
+    has = (row.kind != "batch", row.max_unavailable is not None, gang, row.preempt_fails, row.gated, row.health)
+    return sum(compress(_TRAITS, has)) | min(row.retries_max, 1 << 21) << RETRIES_SHIFT

@@ -10,6 +10,7 @@ from events.columns import I64, ints, pack_ints
 from events.records.parts import Constraint, TaskShape
 from events.resources import in_order
 from events.task_overrides import merged
+from processors.lifecycle.alike import RULES, once
 from processors.lifecycle.rows import OverrideRow, SubmittedRow
 from processors.state.record_rows import ConstraintRow
 
@@ -24,6 +25,7 @@ class Shapes:
     shape: bytes
 
 
+@once(RULES)
 def task_shapes(job: SubmittedRow) -> Shapes:
     """What the tasks of a job ask."""
     shapes = [_shape(job)]

@@ -68,6 +68,11 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
     yield from filter(None, checks)
 
 
+def words_fault(job: SubmittedRow, host_lost_after_ms: int) -> str:
+    """What is wrong with what tasks have of their own, and beside the settings of the cell; empty: nothing."""
+    return _program(job) or _labels(job) or _silence(job, host_lost_after_ms)
+
+
 def _program(job: SubmittedRow) -> str:
     if job.simulated is None and not (job.command and job.command[0]):
         return "command must name a program"

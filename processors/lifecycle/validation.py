@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 
 from events.bounds import (
@@ -20,9 +21,10 @@ from events.columns import ints
 from events.resources import Kinds, UnknownResource
 from events.task_overrides import merged
 from events.topics import FACT_BYTES_MAX
+from processors.lifecycle.alike import RULES, once
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import task_shapes
-from processors.lifecycle.task_validation import task_problems
+from processors.lifecycle.task_validation import task_problems, words_fault
 from processors.lifecycle.updates.rows import PolicyRow
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
@@ -33,9 +35,24 @@ def refusal(job: SubmittedRow, size: int, host_lost_after_ms: int) -> tuple[Code
     """Why a job can't be accepted, whatever the cell holds: a code and a sentence. None: it can."""
     if size > FACT_BYTES_MAX:
         return Code.TOO_LARGE, f"the submission takes {size} bytes, at most {FACT_BYTES_MAX} are allowed"
+    plain = not job.overrides and not job.override
+    if plain and NAME.fullmatch(job.job_id) and _rules_hold(job) and not any(_of_its_own(job, host_lost_after_ms)):
+        return None
     for problem in _problems(job, host_lost_after_ms):
         return Code.INVALID_SPEC, problem
     return None
+
+
+@once(RULES)
+def _rules_hold(job: SubmittedRow) -> bool:
+    """Whether there is nothing wrong with a job, its words and what depends on the settings of the cell aside."""
+    plain = msgspec.structs.replace(job, job_id="job", command=("true",), env={}, description="", labels={}, owner="")
+    return not any(_problems(plain, MS_MAX))
+
+
+def _of_its_own(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
+    yield from _texts(job)
+    yield words_fault(job, host_lost_after_ms)
 
 
 def resources_refusal(job: SubmittedRow, kinds: Kinds) -> tuple[Code, str] | None:

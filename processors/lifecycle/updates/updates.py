@@ -108,7 +108,7 @@ class Updates:
 
     def accepted(self, job_id: str, job: SubmittedRow, spec_hash: bytes) -> None:
         """A job is there: its specification is its first version."""
-        self.versions.put(job_id, {1: msgspec.structs.replace(self.made(job, spec_hash), completed=True)})
+        self.versions.put(job_id, {1: version_row(self._whole(job), spec_hash, completed=True)})
 
     def dropped(self, job_id: str) -> None:
         """A job has ended, and its update before it."""

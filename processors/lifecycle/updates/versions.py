@@ -1,6 +1,6 @@
 """Versions: what a specification says, in digests, and what may differ from one version to the next."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from events.columns import I64, ints, longs, pack_ints, pack_longs, spread
 from events.records.parts import Constraint, TaskShape
 from events.resources import in_order
 from events.task_overrides import JOB_FIELDS, changes_of
+from processors.lifecycle.alike import FIELDS, NAMES, once
 from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import all_constraints, fixed_ports
@@ -30,16 +31,39 @@ OF_BATCH = (
     *OVERRIDES,
 )
 """Fields that an update of a batch job may change; overrides only of instances that haven't begun."""
-FIELDS = tuple(each.name for each in msgspec.structs.fields(SubmittedRow))
 CONTENT = frozenset(FIELDS) - JOB_FIELDS
 """Fields for which a run must be started anew."""
 ASKED = frozenset({"resources", "ports", "constraints", "strategy"})
 """Fields that pool and host hear of."""
+UNNAMED = tuple(name for name in FIELDS if name not in NAMES)
 _pack = msgspec.msgpack.Encoder(order="sorted").encode
 
 
-def version_row(job: SubmittedRow, spec_hash: bytes) -> VersionRow:
+def version_row(job: SubmittedRow, spec_hash: bytes, completed: bool = False) -> VersionRow:
     """The version that a specification makes."""
+    alike = _alike(job)
+    said = alike.fields | _digests(job, NAMES)
+    return VersionRow(
+        {name: said[name] for name in FIELDS if name in said},
+        alike.contents,
+        alike.asks,
+        alike.asked,
+        alike.first,
+        alike.count,
+        alike.override,
+        alike.rules,
+        alike.instances,
+        alike.priority,
+        alike.max_unavailable,
+        alike.policy,
+        spec_hash,
+        completed,
+    )
+
+
+@once(UNNAMED)
+def _alike(job: SubmittedRow) -> VersionRow:
+    """The version of all jobs whose tasks are alike, without what each says."""
     plain = msgspec.structs.replace(job, resources=in_order(job.resources))
     said = {name: getattr(plain, name) for name in FIELDS}
     asks = {_asked(plain): 0}
@@ -64,7 +88,7 @@ def version_row(job: SubmittedRow, spec_hash: bytes) -> VersionRow:
         priority=job.priority,
         max_unavailable=job.max_unavailable,
         policy=policy_for(job.kind, job.update or PolicyRow()),
-        spec_hash=spec_hash,
+        spec_hash=b"",
     )
 
 
@@ -116,9 +140,9 @@ def fixed_change(before: VersionRow, after: VersionRow, kind: str) -> str:
     return next((name for name in changed if name not in allowed), "")
 
 
-def _digests(job: SubmittedRow) -> dict[str, bytes]:
+def _digests(job: SubmittedRow, names: Iterable[str] = UNNAMED) -> dict[str, bytes]:
     """A digest of each field that isn't empty, 0, false or null: one that a later release adds changes no version."""
-    values: dict[str, Any] = {name: getattr(job, name) for name in FIELDS}
+    values = {name: getattr(job, name) for name in names}
     return {name: digest(_pack(value))[:8] for name, value in values.items() if value}
 
 

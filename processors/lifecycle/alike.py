@@ -1,0 +1,50 @@
+"""What is found once of jobs that are alike: most differ from one before them in their words alone."""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from operator import attrgetter
+from typing import TypeVar
+
+import msgspec
+
+from processors.lifecycle.rows import SubmittedRow
+
+FIELDS = tuple(each.name for each in msgspec.structs.fields(SubmittedRow))
+NAMES = ("job_id", "pool", "description", "labels", "owner")
+"""What a job is called, which its tasks don't go by, and"""
+WORDS = (*NAMES, "command", "env")
+"""all fields in words, of which jobs that are alike otherwise have their own."""
+RULES = tuple(name for name in FIELDS if name not in WORDS)
+KNOWN_MAX, KEY_BYTES_MAX = 4096, 1024
+"""So many answers are remembered, of jobs whose fields take at most so many bytes."""
+_pack = msgspec.msgpack.Encoder().encode
+
+V = TypeVar("V")
+
+
+def once(fields: Iterable[str]) -> Callable[[Callable[[SubmittedRow], V]], Callable[[SubmittedRow], V]]:
+    """Remembers the answers of a function that goes by these fields alone. What it returns is shared: nobody changes
+    it.
+    """
+    values = attrgetter(*fields)
+
+    def remembering(find: Callable[[SubmittedRow], V]) -> Callable[[SubmittedRow], V]:
+        known: dict[bytes, V] = {}
+
+        @wraps(find)
+        def found(job: SubmittedRow) -> V:
+            if job.overrides or job.override or job.chunks:
+                return find(job)
+            key = _pack(values(job))
+            if key in known:
+                return known[key]
+            answer = find(job)
+            if len(key) <= KEY_BYTES_MAX:
+                if len(known) >= KNOWN_MAX:
+                    known.clear()
+                known[key] = answer
+            return answer
+
+        return found
+
+    return remembering
