@@ -42,19 +42,19 @@ storm: .venv/ready .kafka/ready
 
 # Kafka of the tests: its jars from Maven Central, Java and Maven from the system where they are missing.
 # The reader in Java is compiled with them.
-.kafka/ready: tests/broker/pom.xml $(wildcard examples/java/*)
+.kafka/ready: tests/helpers/broker/pom.xml $(wildcard examples/java/*)
 	(command -v javac && command -v mvn) > /dev/null || ($(ROOT) apt-get update -q && $(ROOT) apt-get install -qy openjdk-17-jdk-headless maven)
-	mvn -q -B -f tests/broker/pom.xml process-resources
+	mvn -q -B -f tests/helpers/broker/pom.xml process-resources
 	mvn -q -B -f examples/java/pom.xml package
 	touch $@
 
 # The other versions of Python that are here, to see that they decide the same.
 .pythons/ready: .venv/ready requirements/run.txt
-	$(BIN)/python -m tests.pythons .pythons
+	$(BIN)/python -m tests.helpers.pythons .pythons
 	mkdir -p .pythons && touch $@
 
 # The browser of the tests of the web UI from the system; from npm what checks its modules' types and accessibility.
-.npm/ready: tests/ui/package.json tests/ui/package-lock.json tests/ui/.npmrc
+.npm/ready: tests/projections/ui/package.json tests/projections/ui/package-lock.json tests/projections/ui/.npmrc
 	command -v chromium > /dev/null || ($(ROOT) apt-get update -q && $(ROOT) apt-get install -qy chromium fonts-liberation)
 	command -v npm > /dev/null || ($(ROOT) apt-get update -q && $(ROOT) apt-get install -qy nodejs npm)
 	mkdir -p .npm && cp $^ .npm

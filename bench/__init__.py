@@ -46,7 +46,7 @@ class Result:
 def open_log(kind: str, folder: Path) -> Iterator[Log]:
     """An empty log of cell 0 of a kind of `LOGS`; for Kafka a broker is started, which needs Java and Maven."""
     if kind == "kafka":
-        from tests.broker import Broker  # only where it is asked for: it needs the checkout
+        from tests.helpers.broker import Broker  # only where it is asked for: it needs the checkout
 
         with Broker(folder / "kafka") as broker:
             broker.make_topics([topic.name for topic in ALL], 1, SETTINGS)

@@ -31,7 +31,7 @@ from events.records.parts import TaskShape
 from events.records.placement import CapacityChanged, GangsUnplaced, HostLost, TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.tasks import RunsReported
-from tests.projections.cell import Cell
+from tests.helpers.written_cell import Cell
 
 HISTORY_MS = 6 * 3_600_000
 BATCH = 500

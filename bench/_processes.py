@@ -43,7 +43,7 @@ from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
 from events.topics import JOBS, MACHINES, SETTINGS, TASKS, rounds_of
 from projections.views.tables import attach
-from tests.broker import Broker
+from tests.helpers.broker import Broker
 
 LIFECYCLE = rounds_of("lifecycle")
 KINDS = (*MACHINES, "projector", "fanout", "gateway", "api")

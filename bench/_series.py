@@ -11,7 +11,7 @@ from events.records.pools import PoolDefined
 from events.resources import STANDARD
 from projections.views.projector import Projector
 from projections.views.series_rows import DAY, HOUR, RESOLUTIONS, SHARES
-from tests.projections.cell import Cell
+from tests.helpers.written_cell import Cell
 
 POOLS = 10_000
 CHANGED = 100

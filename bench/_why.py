@@ -18,7 +18,7 @@ from projections.queries import entities, why
 from projections.queries.log_places import Place
 from projections.views.projector import rebuild
 from projections.views.reader import AttachedViews
-from tests.projections.cell import Cell, admitted, ended, on_host, ordered, placed, queued, runs
+from tests.helpers.written_cell import Cell, admitted, ended, on_host, ordered, placed, queued, runs
 
 DECISIONS = 1_000_000
 TASKS = 10_000

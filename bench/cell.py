@@ -36,7 +36,7 @@ def run(log: str, options: Options) -> Result:
 def _on_kafka(shape: str, folder: Path) -> dict[str, dict[str, float]]:
     from events.log.kafka.topics import create
     from events.topics import SETTINGS
-    from tests.broker import Broker
+    from tests.helpers.broker import Broker
 
     with Broker(folder / f"kafka-{shape}") as broker:
         create(broker.address, 1)

@@ -19,7 +19,7 @@ import httpx2
 from deploy.processes import Processes, listens, procfile, taken
 from events.log.kafka.topics import add_cells, create
 from paceline.services.data_folder import prepare
-from tests.broker import Broker, BrokerFailed
+from tests.helpers.broker import Broker, BrokerFailed
 
 CELLS = 2
 LOOK_S = 0.5

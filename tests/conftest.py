@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.broker import Broker, answers
+from tests.helpers.broker import Broker, answers
 
 # how long something takes decides no test
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])

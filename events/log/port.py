@@ -1,7 +1,7 @@
 """The log port: what Paceline asks of a message log, for one cell (one partition of every topic).
 
 Adapters: `events.log.memory` (tests, simulation), `events.log.embedded` (RocksDB in a folder),
-`events.log.kafka.kafka_log`. One contract suite, `tests/contracts/log.py`, runs on all of them.
+`events.log.kafka.kafka_log`. One contract suite, `tests/events/log/contract.py`, runs on all of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

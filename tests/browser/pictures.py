@@ -11,8 +11,9 @@ from playwright.sync_api import expect
 from tests.browser.browser import Visitor, chromium, stands
 from tests.browser.cells import Shown
 from tests.browser.pictured_cell import pictured
+from tests.helpers import ROOT
 
-FOLDER = Path(__file__).parents[2] / "docs" / "ui"
+FOLDER = ROOT / "docs" / "ui"
 BYTES_MAX = 150 * 1024
 SIZE = {"width": 1200, "height": 740}
 MAKING_MS = 120_000

@@ -1,7 +1,6 @@
 """Every page, on every cell: it is there, it fits, it breaks no rule, and what users name does nothing in it."""
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, TimeoutError
@@ -9,8 +8,9 @@ from playwright.sync_api import Page, TimeoutError
 from projections.ui.contents import PAGES
 from tests.browser.browser import WIDE, Visitor, stands
 from tests.browser.cells import Shown
+from tests.helpers import ROOT
 
-AXE = Path(__file__).parents[2] / ".npm" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = ROOT / ".npm" / "node_modules" / "axe-core" / "axe.min.js"
 PATHS = [page.path for page in PAGES if not page.for_writing]
 NARROW = {"width": 400, "height": 800}
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

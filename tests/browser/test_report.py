@@ -1,14 +1,13 @@
 """The report of a simulation in a browser: one file, no server, the plots of the web UI."""
 
-from pathlib import Path
-
 import pytest
 
 from paceline.cli.main import run
 from tests.browser.browser import Visitor
 from tests.browser.test_pages import NARROW, blamed, fits
+from tests.helpers import ROOT
 
-SCENARIO = Path(__file__).parents[2] / "examples" / "scenarios" / "first.yaml"
+SCENARIO = ROOT / "examples" / "scenarios" / "first.yaml"
 
 
 @pytest.fixture(scope="module")

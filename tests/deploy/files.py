@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 
 from deploy.processes import procfile
 from events.topics import MACHINES
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 SYSTEMD = DEPLOY / "systemd"
 KUBERNETES = DEPLOY / "kubernetes"

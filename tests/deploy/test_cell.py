@@ -18,8 +18,9 @@ import pytest
 from deploy.processes import listens, procfile, taken
 from events.log.kafka.topics import add_cells
 from paceline.client.client import Client
-from tests.deploy.files import DEPLOY, OPERATIONS, ROOT, containers, of_kubernetes, of_procfile
-from tests.shell import told
+from tests.deploy.files import DEPLOY, OPERATIONS, containers, of_kubernetes, of_procfile
+from tests.helpers import ROOT
+from tests.helpers.shell import told
 
 pytestmark = pytest.mark.xdist_group("processes")  # its ports are those of the Procfile
 READY_S = 120.0

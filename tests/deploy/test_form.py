@@ -11,7 +11,6 @@ from paceline.services.settings import SERVICE_PORTS
 from tests.deploy.files import (
     DEPLOY,
     KUBERNETES,
-    ROOT,
     SYSTEMD,
     compose,
     containers,
@@ -23,6 +22,7 @@ from tests.deploy.files import (
     units,
     workloads,
 )
+from tests.helpers import ROOT
 
 PAGES = {"/livez", "/readyz", "/startupz"}
 SERVICE_KEYS = {

@@ -1,6 +1,5 @@
 """The page of a job's fields: made from the schema, each field with its meaning, examples that are valid."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +7,8 @@ import yaml
 
 from events.spec import JobSpec, json_schema
 from events.spec_page import EXAMPLES, KINDS, page
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = json_schema()
 
 

@@ -4,9 +4,10 @@ import fcntl
 import subprocess
 from pathlib import Path
 
-from tests.broker import CACHE, JAVA, install
+from tests.helpers import ROOT
+from tests.helpers.broker import CACHE, JAVA, install
 
-SOURCES = Path(__file__).parents[2] / "examples" / "java"
+SOURCES = ROOT / "examples" / "java"
 BUILT = CACHE / "java"
 TIMEOUT_S = 60
 

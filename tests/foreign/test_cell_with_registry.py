@@ -19,9 +19,9 @@ from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import LogFault, NewRecord
 from events.records.pools import PoolDefined
 from events.topics import EVERY, MACHINES
-from tests.broker import Broker
-from tests.foreign.registry import Registry, registry
-from tests.processes.site import Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.registry import Registry, registry
+from tests.helpers.site import Site, empty
 
 pytestmark = pytest.mark.xdist_group("processes")
 VALUE = SerializationContext("any", MessageField.VALUE)

@@ -12,10 +12,10 @@ from events.records.placements import TaskPlaced
 from events.records.rounds import RoundCommitted
 from projections.fanout.publisher import Publisher
 from projections.fanout.unfold import OutputMessage, unfold
-from tests.broker import Broker
-from tests.fanout.world import history
 from tests.foreign.java import SOURCES, read_placements
-from tests.processes.site import empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import empty
+from tests.projections.fanout.world import history
 
 CELLS = 2
 

@@ -17,9 +17,9 @@ from events.records.parts import Simulated
 from events.records.pools import PoolDefined
 from events.topics import ALL, FANOUT, MACHINES, Topic, rounds_of
 from processors.cell_machines import machines
-from tests.broker import Broker
 from tests.foreign.java import tool
-from tests.processes.site import Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import Site, empty
 
 pytestmark = pytest.mark.xdist_group("processes")
 UUID = len("-00000000-0000-0000-0000-000000000000")

@@ -14,9 +14,9 @@ from events.records.jobs import JobSubmitted
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gang_members import ADDRESSES_BYTES_MAX, Member, listing, packed, unpacked, variables
 from hostagent.runs import stop_all
+from tests.helpers.ports import kept_port
 from tests.hostagent.cell import TOKEN, Cell, Server, ended, ordered, stopping
 from tests.hostagent.test_fleet import Fleeted
-from tests.ports import kept_port
 
 RING = """
 import json, os, socket, time

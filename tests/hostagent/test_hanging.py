@@ -9,7 +9,7 @@ from events.log.memory import MemoryLog
 from hostagent.gateway import service
 from hostagent.gateway.component import Gateway
 from hostagent.listen_address import bound
-from tests.contracts.log import PATIENCE
+from tests.events.log.contract import PATIENCE
 
 
 def test_a_gateway_that_hangs_says_where_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

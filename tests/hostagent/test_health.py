@@ -10,9 +10,9 @@ import pytest
 from events.records.jobs import JobSubmitted
 from events.records.parts import HealthCheck
 from hostagent.runs import stop_all
+from tests.helpers.ports import kept_port
 from tests.hostagent.cell import stopping
 from tests.hostagent.test_agent import HOST, Site, shell
-from tests.ports import kept_port
 
 PATIENT = 60
 """So many checks a server has until it listens."""

@@ -26,7 +26,7 @@ from hostagent.gateway.facts import columns_of, connected
 from hostagent.messages import Hello, ReportBatch, RunState
 from projections.queries import entities
 from projections.views.projector import Projector
-from tests.cell import world
+from tests.helpers import whole_cell as world
 from tests.hostagent.cell import TOKEN, Cell, Server
 from tests.hostagent.test_gateway import Host as Agent
 

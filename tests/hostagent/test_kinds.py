@@ -23,7 +23,7 @@ from events.records.jobs import (
 from events.records.parts import Constraint, UpdatePolicy
 from hostagent.agent import Agent, AgentSettings
 from hostagent.runs import stop_all
-from tests.cell.world import Cell
+from tests.helpers.whole_cell import Cell
 from tests.hostagent.cell import TOKEN, Server
 
 APPEND = 'echo $PACELINE_RUN $WORD >> "$PACELINE_VOLUME_DATA"/runs; exec sleep 600'

@@ -18,8 +18,8 @@ from hostagent.ports import PortsTaken, take_ports
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs, stop_all
 from hostagent.shim import Shim
+from tests.helpers.ports import kept_port
 from tests.hostagent.cell import TOKEN, Cell, Server
-from tests.ports import kept_port
 
 KEY = RunKey("j", 0, 1)
 

@@ -11,8 +11,8 @@ import pytest
 
 from events.topics import MACHINES
 from hostagent.runs import stop_all
-from tests.broker import Broker
-from tests.processes.site import TOKEN, Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import TOKEN, Site, empty
 
 pytestmark = pytest.mark.xdist_group("processes")
 

@@ -13,9 +13,9 @@ from events.records.lifecycle import JobAccepted
 from events.records.parts import TaskShape
 from hostagent.gateway.desired_runs import DesiredRuns
 from hostagent.task_columns import Slots
+from tests.helpers.machines import instances_changed
 from tests.hostagent.cell import Cell, Task, TestClock, ended, ordered, stopping
 from tests.hostagent.test_gateway import Host, settle
-from tests.machines import instances_changed
 
 TASKS, HOSTS = 4, ("h1", "h2")
 

@@ -14,8 +14,8 @@ from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
 from hostagent.gateway.remote_output import RemoteOutput
 from hostagent.runs import stop_all
+from tests.helpers.ports import kept_address
 from tests.hostagent.cell import TOKEN, Cell, Server, ordered
-from tests.ports import kept_address
 
 
 class Several:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from hostagent import server as module
 from hostagent.listen_address import bound
 from hostagent.server import Connection, Server
-from tests.storms.cell import CellProcess
+from tests.helpers.real_cell import CellProcess
 
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 DEFAULT_SHAPE = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -33,7 +33,7 @@ from hostagent.messages import (
     Welcome,
     line,
 )
-from tests.cell import world
+from tests.helpers import whole_cell as world
 
 PATIENCE_MS = 15_000
 """So long an agent waits for a sign of its gateway."""

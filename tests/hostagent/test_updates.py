@@ -11,7 +11,7 @@ from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.records.parts import UpdatePolicy
 from hostagent.agent import Agent, AgentSettings
 from hostagent.runs import stop_all
-from tests.cell.world import Cell
+from tests.helpers.whole_cell import Cell
 from tests.hostagent.cell import TOKEN, Server
 
 

@@ -1,9 +1,9 @@
 """The map of the code, and what says how to change it, name files that exist."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
+
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
+
 PACKAGES = ("events", "schemas", "processors", "projections", "hostagent", "paceline")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if "records" not in path.parts)
 FILE_LINES_MAX, FUNCTION_LINES_MAX = 400, 70

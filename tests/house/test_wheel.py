@@ -12,7 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
+
 UV = Path(sys.executable).parent / "uv"
 
 

@@ -23,11 +23,11 @@ from events.records.jobs import JobSubmitted
 from events.records.parts import Constraint, Simulated
 from events.topics import MACHINES
 from paceline.services.settings import ServicePart
-from tests.broker import Broker
-from tests.processes.site import Site
-from tests.processes.small_disk import SmallDisk, can_mount, small_disk
+from tests.helpers.broker import Broker
+from tests.helpers.site import Site
+from tests.helpers.small_disk import SmallDisk, can_mount, small_disk
+from tests.helpers.stormed import Stormed, stormed
 from tests.storms.damage import FOREIGN, FULL, put_aside
-from tests.storms.stormed import Stormed, stormed
 
 POOLS = ("/p", "/q")
 """The pool of each cell."""

@@ -7,9 +7,9 @@ import pytest
 
 from events.log.kafka.topics import copies, create
 from events.topics import MACHINES
-from tests.broker.cluster import Cluster
-from tests.processes.site import Site
-from tests.processes.small_disk import SmallDisk, can_mount, small_disk
+from tests.helpers.broker.cluster import Cluster
+from tests.helpers.site import Site
+from tests.helpers.small_disk import SmallDisk, can_mount, small_disk
 
 LIFECYCLE = "paceline.lifecycle"
 SMALL = 1

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from events.topics import MACHINES
-from tests.broker import Broker
-from tests.processes.site import Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import Site, empty
 from tests.processes.storm import KINDS, POOLS, storm
 
 FAULTS = [

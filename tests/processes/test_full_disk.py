@@ -8,9 +8,9 @@ import pytest
 
 from events.log.kafka.topics import create
 from events.topics import MACHINES
-from tests.broker import Broker
-from tests.processes.site import Site, empty
-from tests.processes.small_disk import can_mount, small_disk
+from tests.helpers.broker import Broker
+from tests.helpers.site import Site, empty
+from tests.helpers.small_disk import can_mount, small_disk
 
 pytestmark = pytest.mark.skipif(not can_mount(), reason="a disk of a test's own is for root to mount")
 FOLDERS = {"gateway.0": "data/cell-0/gateway.0", "fanout": "data/fanout", "agent.0": "agent.0"}

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from tests.broker import Broker
-from tests.processes.site import Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import Site, empty
 from tests.processes.test_processors import answered, pool
 
 CELLS = 2

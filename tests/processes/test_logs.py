@@ -8,8 +8,8 @@ from typing import Any
 from events.codec import encode
 from events.log.port import NewRecord
 from events.records.pools import PoolDefined
-from tests.broker import Broker
-from tests.processes.site import Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import Site, empty
 
 MACHINE = "entitlement"
 TAKEN = "decides from here on"

@@ -5,8 +5,8 @@ from pathlib import Path
 from events.log.kafka.topics import create
 from events.log.port import NewRecord
 from events.topics import ALL, MACHINES
-from tests.broker import Broker
-from tests.processes.site import Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import Site, empty
 
 FOLLOWERS = (*MACHINES, "projector", "fanout", "gateway.0")
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx2
 
-from tests.broker import Broker
-from tests.processes.site import Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import Site, empty
 
 
 def asked(site: Site, path: str, at: str) -> httpx2.Response:

@@ -21,9 +21,9 @@ from events.records.rounds import RoundCommitted
 from events.topics import HOSTS, MACHINES
 from processors.cell_machines import machines
 from processors.runtime.replay import replay
-from tests.broker import Broker
-from tests.ports import kept_address
-from tests.processes.site import Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.ports import kept_address
+from tests.helpers.site import Site, empty
 
 CELLS = 4
 PAGES = ("livez", "startupz", "metrics")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from paceline.cli.demo import use
 from paceline.client.client import Client
-from tests.broker import Broker
-from tests.processes.site import TOKEN, Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import TOKEN, Site, empty
 
 BUSY_JOBS = 20
 

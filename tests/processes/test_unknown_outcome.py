@@ -13,8 +13,8 @@ from events.topics import MACHINES
 from processors.cell_machines import machines
 from processors.runtime.in_process import Processor
 from processors.runtime.store import RocksStore
-from tests.broker import Broker
-from tests.processes.site import Site, empty
+from tests.helpers.broker import Broker
+from tests.helpers.site import Site, empty
 
 OUTCOMES = ("", "", "", "written", "", "", "", "lost", "", "", "", "late")
 """What becomes of appends, in turn; late: written after the next one, by which the cell has another epoch."""

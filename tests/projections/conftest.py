@@ -14,7 +14,7 @@ from events.records.entitlement import PoolAnswered
 from events.records.pools import PoolDefined
 from projections.api.app import create_app
 from projections.views.projector import Projector
-from tests.projections.cell import Cell
+from tests.helpers.written_cell import Cell
 
 TOKEN = "secret"
 LISTEN = "127.0.0.1:7400"

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from events.log.kafka.topics import create
-from tests.broker import Broker
+from tests.helpers.broker import Broker
+from tests.helpers.stormed import KILLING, Stormed, percentile
 from tests.processes import storm as processes
 from tests.storms import storm as cells
-from tests.storms.stormed import KILLING, Stormed, percentile
 
 SEED = 3
 SAY_EVERY_S = 60.0

@@ -17,8 +17,8 @@ from rocksdict import Options, Rdict
 from events.log.embedded import EmbeddedLog
 from events.topics import MACHINES, rounds_of
 from processors.runtime.store import _FORMAT
-from tests.processes.small_disk import SmallDisk
-from tests.storms.cell import CellProcess
+from tests.helpers.real_cell import CellProcess
+from tests.helpers.small_disk import SmallDisk
 
 EMBEDDED_ONLY = ("torn tail", "truncated log")
 """Kafka looks after its own files, and what was deleted there doesn't come back."""

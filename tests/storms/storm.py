@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from events.topics import MACHINES
-from tests.processes.small_disk import can_mount, small_disk
-from tests.storms.cell import CellProcess, count
+from tests.helpers.real_cell import CellProcess, count
+from tests.helpers.small_disk import can_mount, small_disk
+from tests.helpers.stormed import Stormed, stormed
 from tests.storms.damage import EMBEDDED_ONLY, FULL, WAYS, Damage
-from tests.storms.stormed import Stormed, stormed
 
 KILLS = 6
 """So many kills come with one of each other way."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.small_disk import can_mount, small_disk
-from tests.storms.cell import CellProcess, verify
+from tests.helpers.real_cell import CellProcess, verify
+from tests.helpers.small_disk import can_mount, small_disk
 
 pytestmark = pytest.mark.skipif(not can_mount(), reason="a disk of a test's own is for root to mount")
 DISK_MIB = 192

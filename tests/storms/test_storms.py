@@ -17,9 +17,10 @@ from events.log.kafka.kafka_log import KafkaLog
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected
 from events.topics import EVERY, HOSTS, MACHINES, SETTINGS
-from tests.broker import Broker
-from tests.ports import kept_address
-from tests.storms.cell import ROOT, CellProcess, verify
+from tests.helpers import ROOT
+from tests.helpers.broker import Broker
+from tests.helpers.ports import kept_address
+from tests.helpers.real_cell import CellProcess, verify
 from tests.storms.storm import CELL, storm, ways
 
 PACELINE = [sys.executable, "-m", "paceline"]

@@ -12,8 +12,9 @@ from events.records.lifecycle import JobRejected
 from events.records.parts import Simulated
 from events.records.rounds import RoundCommitted
 from events.topics import EVERY, SETTINGS
-from tests.broker import Broker
-from tests.storms.cell import ROOT, CellProcess, verify
+from tests.helpers import ROOT
+from tests.helpers.broker import Broker
+from tests.helpers.real_cell import CellProcess, verify
 
 
 def refusals(log: KafkaLog) -> list[JobRejected]:

@@ -1,0 +1,608 @@
+"""What the commands print and send: data on stdout, notes on stderr, JSON as the API sent it."""
+
+import json
+import time
+from datetime import UTC, datetime
+
+import pytest
+from ruamel.yaml import YAML
+
+from paceline import output
+from tests.paceline.fake import job
+
+EXPLANATION = {
+    "job_id": "a",
+    "state": "PENDING",
+    "headline": {"code": "ENTITLEMENT_REACHED", "message": "3 tasks wait", "actor": "nobody, wait"},
+    "reasons": [
+        {
+            "code": "ENTITLEMENT_REACHED", "tier": "pool", "message": "3 tasks wait", "actor": "nobody, wait",
+            "since": "2026-08-21T10:41:07.000Z", "machine": "entitlement", "round": 12, "ahead": 7, "jobs_ahead": 2,
+            "tasks": 3, "pool": "/maps", "asked": {"cpu": 0.5}, "allocated": {"cpu": 3.9}, "entitlement": {"cpu": 4},
+            "limit": None, "until": "2026-08-21T10:44:19.000Z", "order": 7, "hosts": ["h1"], "hosts_considered": None,
+            "hosts_by_reason": None, "nearest": None, "not_before": None,
+        },
+        {
+            "code": "NO_HOST_FITS", "tier": "now", "message": "1 task finds no room", "actor": "nobody, wait",
+            "since": None, "machine": "placement", "round": 40, "ahead": None, "asked": None, "missing": "3-5",
+            "hosts_considered": 412, "hosts_by_reason": {"CPU": 400, "SILENT": 12},
+            "nearest": [{"host_id": "h17", "lacks": {"cpu": 0.1}}], "not_before": None,
+        },
+    ],
+}  # fmt: skip
+TASKS = [
+    {"instance": 0, "state": "SUCCEEDED", "run": 1, "host_id": "h1", "ports": [], "exit_code": 0,
+     "outcome": "SUCCEEDED", "reason": None, "version": 1},
+    {"instance": 1, "state": "RUNNING", "run": 2, "host_id": "h2", "ports": [31000, 31001], "exit_code": None,
+     "outcome": None, "reason": "out of luck", "version": 2},
+]  # fmt: skip
+AMOUNTS = {"cpu": 1.5, "memory": "2GiB"}
+POOL = {
+    "path": "/maps/tiles", "parent": "/maps", "reservation": AMOUNTS,
+    "limit": {}, "share": {"cpu": 1, "memory": 1, "others": 1}, "open_jobs_max": 100_000,
+    "open_tasks_max": 2_000_000, "open_jobs": 1, "open_tasks": 3, "entitlement": AMOUNTS, "demand": AMOUNTS,
+    "allocation": {}, "held": {}, "without_hosts": {}, "defined_at": None, "position": "paceline.pools:0",
+}  # fmt: skip
+HOST = {
+    "host_id": "h1", "state": "UP", "session": 5, "runs": 2, "capacity": AMOUNTS, "allocated": AMOUNTS,
+    "attributes": {"os": "linux", "arch": "arm64"},
+}  # fmt: skip
+JOB_FILE = "pool: /maps/tiles\ncommand: [ls]\njob_id: {}\n"
+
+
+def files(tmp_path, *ids: str) -> str:
+    path = tmp_path / "jobs.yaml"
+    path.write_text("---\n".join(JOB_FILE.format(each) for each in ids))
+    return str(path)
+
+
+def test_a_list_of_jobs(cli, cell):
+    long = job("a-very-long-id-" + "x" * 100, "PENDING", reason={"code": "NO_HOSTS", "message": "no hosts"}, tasks={})
+    cell.answer("GET", "/v1/jobs", {"jobs": [long, job("b")], "next_page_token": "T0K"})
+    code, out, err = cli("job", "list", "--state", "running", "--label", "a:b", "--pool", "/maps/tiles")
+    assert code == 0
+    assert [line.split() for line in out.splitlines()] == [
+        ["JOB", "STATE", "REASON", "POOL", "KIND", "TASKS", "RUNNING", "FAILED", "SUBMITTED"],
+        [long["job_id"], *["PENDING", "NO_HOSTS", "/maps/tiles", "batch", "3", "0", "0", "3m12s", "ago"]],
+        ["b", "RUNNING", "-", "/maps/tiles", "batch", "3", "2", "0", "3m12s", "ago"],
+    ]
+    assert err == "there are more; go on with: --page-token T0K\n"
+    asked = cell.asked[-1]
+    assert asked.query == {"state": "running", "pool": "/maps/tiles", "label": "a:b", "page_size": "100"}
+
+
+def test_columns_order_and_header_of_a_list(cli, cell):
+    jobs = [
+        job("a", instances=9, submitted_at="2026-08-21T10:44:00.000Z"),
+        job("b", instances=10, submitted_at="2026-08-21T10:41:00.000Z", tasks={"running": None}),
+        job("c", instances=2, submitted_at="2026-08-21T10:42:00.000Z"),
+    ]
+    cell.answer("GET", "/v1/jobs", {"jobs": jobs, "next_page_token": ""})
+
+    def listed(*words: str) -> list[str]:
+        return cli("job", "list", "--columns", "job", "--no-header", *words)[1].split()
+
+    assert cli("job", "list", "--columns", "TASKS, job")[1] == "TASKS  JOB\n    9  a\n   10  b\n    2  c\n"
+    assert listed("--sort", "tasks") == ["c", "a", "b"]
+    assert listed("--sort=-tasks") == ["b", "a", "c"]
+    assert listed("--sort", "submitted") == ["b", "c", "a"]
+    assert listed("--sort", "running") == ["b", "a", "c"]
+    code, out, err = cli("job", "list", "--sort", "age")
+    assert (code, out) == (2, "")
+    assert "there is no column age; there are job, state, reason, pool" in err
+
+
+def test_times_in_the_zone_of_the_machine(cli, cell, monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Copenhagen")
+    time.tzset()
+    try:
+        cell.answer("GET", "/v1/jobs/a", job())
+        assert "\nsubmitted  2026-08-21T12:41:07+02:00\n" in cli("job", "get", "a", "--local")[1]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_json_and_yaml_are_the_body_of_the_api(cli, cell, form):
+    body = {"jobs": [job("a", labels={"é": "no", "n": "1"})], "next_page_token": ""}
+    cell.answer("GET", "/v1/jobs", body)
+    code, out, err = cli("job", "list", "-o", form)
+    read = json.loads if form == "json" else YAML(typ="safe", pure=True).load
+    assert (code, read(out), err) == (0, body, "")
+
+
+def test_a_job(cli, cell):
+    cell.answer("GET", "/v1/jobs/a", job(reason={"code": "NO_HOST_FITS", "message": "no room"}))
+    code, out, _ = cli("job", "get", "a", "--utc")
+    assert code == 0
+    assert (
+        out
+        == """\
+job        a
+state      RUNNING
+reason     NO_HOST_FITS  no room
+pool       /maps/tiles
+kind       batch
+priority   0
+owner      ann
+labels     team maps
+version    1
+tasks      running 2, succeeded 1
+submitted  2026-08-21T10:41:07Z
+started    2026-08-21T10:41:08Z
+ended      -
+"""
+    )
+
+
+def test_why_a_job_waits(cli, cell):
+    cell.answer("GET", "/v1/jobs/a/explanation", EXPLANATION)
+    assert cli("job", "explain", "a") == (0, """\
+job a  PENDING  ENTITLEMENT_REACHED  3 tasks wait
+  who can act: nobody, wait
+  since    3m12s ago
+  pool     /maps
+  asked    cpu 0.5
+  held     cpu 3.9
+  may use  cpu 4
+  ahead    7 tasks of 2 jobs
+  hosts    h1
+  order    7
+  until    2026-08-21T10:44:19Z
+  round    entitlement 12
+  also NO_HOST_FITS  1 task finds no room
+  hosts    412 seen, 400 CPU, 12 SILENT
+  nearest  h17 short of cpu 0.1
+  missing  3-5
+  round    placement 40
+""", "")  # fmt: skip
+
+
+def test_the_tasks_of_a_job_page_by_page(cli, cell):
+    cell.answer("GET", "/v1/jobs/a/tasks", {"tasks": TASKS[:1], "next_page_token": "more"})
+    cell.answer("GET", "/v1/jobs/a/tasks", {"tasks": TASKS[1:], "next_page_token": ""})
+    assert cli("job", "tasks", "a") == (0, """\
+TASK  STATE      RUN  VERSION  HOST  PORTS         EXIT  OUTCOME    REASON
+   0  SUCCEEDED    1        1  h1    -                0  SUCCEEDED  -
+   1  RUNNING      2        2  h2    31000, 31001     -  -          out of luck
+""", "")  # fmt: skip
+    assert [each.query.get("page_token") for each in cell.asked] == [None, "more"]
+
+
+def test_the_runs_of_a_task(cli, cell):
+    first = {
+        "run": 1, "state": "ENDED", "version": 1, "host_id": "h1", "outcome": "FAILED", "exit_code": 137,
+        "reason": None, "health": None, "signal": "KILL", "out_of_memory": True, "cpu_ms": 1520, "memory_kib": 4096,
+        "ordered_at": "2026-08-21T10:41:07.000Z", "started_at": "2026-08-21T10:41:08.000Z",
+        "ended_at": "2026-08-21T10:44:18.000Z",
+    }  # fmt: skip
+    second = {
+        **first,
+        "run": 2,
+        "state": "ORDERED",
+        **dict.fromkeys(("outcome", "exit_code", "signal", "cpu_ms", "memory_kib", "started_at", "ended_at")),
+        "out_of_memory": False,
+    }
+    cell.answer("GET", "/v1/jobs/a/tasks/0/runs", {"runs": [second, first]})
+    code, shown, _ = cli("job", "runs", "a", "0", "--utc")
+    assert code == 0
+    assert [line.split() for line in shown.splitlines()] == [line.split() for line in (
+        "RUN STATE VERSION HOST EXIT OUTCOME CPU S MEMORY MIB ORDERED STARTED ENDED REASON",
+        "2 ORDERED 1 h1 - - - - 2026-08-21T10:41:07Z - - -",
+        "1 ENDED 1 h1 KILL FAILED 1.5 4 2026-08-21T10:41:07Z 2026-08-21T10:41:08Z 2026-08-21T10:44:18Z out of memory",
+    )]  # fmt: skip
+
+
+def test_the_history_of_a_job(cli, cell):
+    events = [
+        {"position": "paceline.jobs:0", "at": "2026-08-21T10:41:07.000Z", "machine": None, "round": None,
+         "index": None, "event": "JobSubmitted", "detail": {"pool": "/maps"}},
+        {"position": "paceline.lifecycle:1", "at": "2026-08-21T10:44:18.000Z", "machine": "lifecycle", "round": 3,
+         "index": 0, "event": "RunsOrdered", "detail": {"hosts": ["h1", "h2"], "run": 1, "cause": "", "x": None}},
+    ]  # fmt: skip
+    cell.answer("GET", "/v1/jobs/a/history", {"events": events, "next_page_token": ""})
+    assert cli("job", "history", "a") == (0, """\
+AT         WHO        ROUND  EVENT         DETAIL
+3m12s ago  user           -  JobSubmitted  pool /maps
+1s ago     lifecycle      3  RunsOrdered   hosts h1 h2, run 1
+""", "")  # fmt: skip
+
+
+def test_orders_of_a_round_that_are_alike_are_one_line_of_the_history(cli, cell):
+    def order(number, **detail):
+        shared = {"order": number, "code": "BELOW_ENTITLEMENT", "for_job": "w", "for_pool": "/b"}
+        return {"position": f"paceline.entitlement:{number}", "at": "2026-08-21T10:44:18.000Z",
+                "machine": "entitlement", "round": 3, "index": number, "event": "PreemptionsOrdered",
+                "detail": {**shared, **detail}}  # fmt: skip
+
+    lost = [order(number, tasks=1, from_pool="/a", ways=["GIVE"], instance=number, run=1) for number in range(1, 4)]
+    other = order(4, tasks=2, from_pool="/a", ways=["OWN"], instance=9, run=1)
+    later = {**lost[0], "event": "HostsReserved", "detail": {"until_ms": 1787309457000}}
+    cell.answer("GET", "/v1/jobs/a/history", {"events": [*lost, other, later], "next_page_token": ""})
+    out = cli("job", "history", "a", "--columns", "detail", "--no-header")[1]
+    assert out.splitlines() == [
+        "orders 1-3, code BELOW_ENTITLEMENT, for_job w, for_pool /b, tasks 3, from_pool /a, ways GIVE",
+        "order 4, code BELOW_ENTITLEMENT, for_job w, for_pool /b, tasks 2, from_pool /a, ways OWN, instance 9, run 1",
+        "until 2026-08-21T10:50:57Z",
+    ]
+
+
+def test_submitting_sends_what_was_written_and_says_what_to_do_next(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/jobs", job("x"))
+    code, out, err = cli("job", "submit", files(tmp_path, "x"))
+    assert (code, out) == (0, "job x submitted to /maps/tiles\n")
+    assert err == "follow with: paceline job wait x\n"
+    [sent] = cell.writes()
+    assert sent.body == {"pool": "/maps/tiles", "command": ["ls"], "job_id": "x"}
+    assert sent.headers["authorization"] == "Bearer secret"
+    assert sent.query["wait"] == "10000ms"
+
+
+def test_one_wrong_job_and_nothing_is_submitted(cli, cell, tmp_path):
+    path = tmp_path / "jobs.yaml"
+    cell.answer("GET", "/v1/pools", {"pools": [POOL]})
+    path.write_text(JOB_FILE.format("x") + "---\npool: /maps\n")
+    code, out, err = cli("job", "submit", str(path))
+    assert (code, out, cell.writes()) == (1, "", [])
+    assert err.splitlines() == [
+        f"paceline: {path}:5:1: /command: must name a program",
+        f"{path}:5:1: /pool: there is no pool /maps; define it first, or choose another; did you mean /maps/tiles?",
+    ]
+
+
+def test_what_the_cell_refuses_is_told_by_line_and_nothing_is_submitted(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/jobs?dry_run", {"job_id": "x", "events": []})
+    errors = [{"pointer": "/pool", "message": "there is no pool /maps/tiles"}]
+    cell.problem("POST", "/v1/jobs?dry_run", 422, "NO_SUCH_POOL", "there is no pool /maps/tiles", errors=errors)
+    cell.problem("POST", "/v1/jobs?dry_run", 409, "ID_TAKEN", "another job has this id")
+    path = files(tmp_path, "x", "y", "z")
+    code, out, err = cli("job", "submit", path)
+    assert (code, out, cell.writes()) == (1, "", [])
+    assert err.splitlines() == [
+        f"paceline: {path}:5:1: /pool: there is no pool /maps/tiles",
+        f"{path}:9:1: another job has this id (ID_TAKEN)",
+    ]
+
+
+def test_a_dry_run_shows_what_would_be_written(cli, cell, tmp_path):
+    body = {"job_id": "x", "events": [{"event": "JobSubmitted", "job_id": "x"}]}
+    cell.answer("POST", "/v1/jobs?dry_run", body)
+    path = files(tmp_path, "x")
+    assert cli("job", "submit", "--dry-run", path) == (0, "job x would be submitted\n", "")
+    code, out, _ = cli("job", "submit", "--dry-run", "-o", "json", path)
+    assert (code, json.loads(out), cell.writes()) == (0, body, [])
+
+
+def test_a_refused_job_does_not_keep_the_others_from_being_submitted(cli, cell, tmp_path):
+    cell.problem("POST", "/v1/jobs", 422, "NO_SUCH_POOL", "there is no pool /maps/tiles")
+    cell.answer("POST", "/v1/jobs", job("y", repeated=True))
+    code, out, err = cli("job", "submit", files(tmp_path, "x", "y"))
+    assert (code, out) == (1, "job y was there before\n")
+    assert "job x: there is no pool /maps/tiles (NO_SUCH_POOL)" in err
+
+
+@pytest.mark.parametrize(("words", "goal"), [(["--wait"], "ended"), (["--wait=running"], "running")])
+def test_submitting_may_wait(cli, cell, tmp_path, words, goal):
+    cell.answer("POST", "/v1/jobs", job("x", "PENDING"))
+    cell.answer("GET", "/v1/jobs/x", job("x", "PENDING", tasks={"queued": 3}))
+    cell.answer("GET", "/v1/jobs/x", job("x", "RUNNING", tasks={"running": 3}))
+    cell.answer("GET", "/v1/jobs/x", job("x", "SUCCEEDED", tasks={"succeeded": 3}))
+    code, _, err = cli("job", "submit", *words, files(tmp_path, "x"))
+    assert code == 0
+    assert err.splitlines() == [
+        "x  PENDING  0/3 ended · 3 queued",
+        "x  RUNNING  0/3 ended · 3 running",
+        *(["x  SUCCEEDED  3/3 ended"] if goal == "ended" else []),
+    ]
+
+
+def test_a_wait_ends_when_the_update_that_was_to_create_the_job_has_failed(cli, cell, tmp_path):
+    create = {"kind": "create", "state": "ROLLING", "ended_at": None, "message": ""}
+    failed = {**create, "state": "FAILED", "ended_at": "2026-08-21T10:44:00.000Z", "message": "1 instance failed"}
+    cell.answer("POST", "/v1/jobs", job("x", "PENDING"))
+    cell.answer("GET", "/v1/jobs/x", job("x", "PENDING", update=create))
+    cell.answer("GET", "/v1/jobs/x", job("x", "PENDING", update=failed))
+    code, _, err = cli("job", "submit", "--wait=running", "--timeout", "60s", files(tmp_path, "x"))
+    assert (code, err.splitlines()[-2:]) == (
+        1,
+        ["job x PENDING: 1 instance failed", "look with: paceline job get x"],
+    )
+
+
+def test_names_are_for_pipes(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/jobs", job("x"))
+    assert cli("job", "submit", "-o", "name", files(tmp_path, "x", "y"))[:2] == (0, "x\ny\n")
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", YAML(typ="safe", pure=True).load)])
+def test_several_answers_are_one_document(cli, cell, tmp_path, form, read):
+    pools = tmp_path / "pools.yaml"
+    pools.write_text("- {path: /a}\n- {path: /b}\n")
+    for name in "ab":
+        cell.answer("PUT", f"/v1/pools/{name}", {"code": "DONE", "path": f"/{name}"})
+        cell.answer("POST", "/v1/jobs", job(name))
+        cell.answer("POST", f"/v1/jobs/{name}/stops", {"code": "DONE", "job_id": name})
+    jobs = files(tmp_path, "a", "b")
+    for words, key in [
+        (("pool", "apply", str(pools)), "path"),
+        (("job", "submit", jobs), "job_id"),
+        (("job", "stop", "a", "b"), "job_id"),
+    ]:
+        code, out, _ = cli(*words, "-o", form)
+        assert (code, [each[key].strip("/") for each in read(out)]) == (0, ["a", "b"])
+    assert read(cli("job", "stop", "a", "-o", form)[1])["job_id"] == "a", "one answer is itself"
+
+
+def test_a_job_that_does_not_run_in_time_is_3(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/jobs", job("x", "PENDING"))
+    cell.answer("GET", "/v1/jobs/x", job("x", "PENDING"))
+    cell.answer("GET", "/v1/jobs/x/explanation", EXPLANATION)
+    path = files(tmp_path, "x")
+    code, _, err = cli("job", "submit", "--wait=running", "--timeout", "150ms", path)
+    late = "paceline: x: not running after 0.15 s; the wait ended, the job goes on."
+    assert (code, err.splitlines()[-2:]) == (3, [late, "  x: ENTITLEMENT_REACHED 3 tasks wait"])
+    assert cli("job", "submit", "--wait", "--timeout", "150ms", path)[0] == 124
+
+
+def test_stopping_says_what_was_answered(cli, cell):
+    cell.answer(
+        "POST",
+        "/v1/jobs/x/stops",
+        {"code": "DONE", "message": "stopping 1 instance", "position": "paceline.jobs:3"},
+    )
+    cell.answer("GET", "/v1/jobs/x", job("x", "KILLED"))
+    code, out, _ = cli("job", "stop", "x", "--reason", "done with it", "--wait")
+    assert (code, out) == (0, "job x: stopping 1 instance\n")
+    assert cell.writes()[0].body["reason"] == "done with it"
+    assert cell.asked[-1].headers["at-least-position"] == "paceline.jobs:3"
+
+
+def test_a_priority_is_changed_to_any_number_and_says_what_was_answered(cli, cell):
+    path = "/v1/jobs/x/priorities"
+    cell.answer("POST", path, {"code": "DONE", "message": "", "position": "paceline.jobs:3"})
+    cell.answer("POST", path, {"code": "REPEATED", "message": "the priority of the job is 5 already"})
+    cell.problem("POST", path, 409, "ALREADY_ENDED", "the job is KILLED")
+    assert cli("job", "priority", "x", "-5", "--reason", "no hurry")[:2] == (0, "job x: the job has priority -5 now\n")
+    body = cell.writes()[0].body
+    assert (body["priority"], body["reason"], body["command_id"][:8]) == (-5, "no hurry", "command-")
+    assert cli("job", "priority", "x", "5")[:2] == (0, "job x: the priority of the job is 5 already\n")
+    assert cli("job", "priority", "x", "high")[0] == 2
+    assert cli("job", "priority", "x", "1")[::2] == (1, "paceline: the job is KILLED (ALREADY_ENDED)\n")
+
+
+def test_output_is_read_piece_by_piece_until_the_run_has_ended(cli, cell):
+    path = "/v1/jobs/a/tasks/2/log"
+    cell.answer("GET", path, b"one\n", Log_Offset="0", Log_Next_Offset="4", Log_Ended="0")
+    cell.answer("GET", path, b"", Log_Offset="4", Log_Next_Offset="4", Log_Ended="0")
+    cell.answer("GET", path, b"two\n", Log_Offset="6", Log_Next_Offset="10", Log_Ended="1")
+    cell.answer("GET", path, b"", Log_Offset="10", Log_Next_Offset="10", Log_Ended="1")
+    code, out, err = cli("job", "logs", "a", "--task", "2", "--run", "1", "--stderr", "--follow")
+    assert (code, out) == (0, "one\ntwo\n")
+    assert err == "the first 2 bytes from 4 on are not kept any more\n"
+    assert cell.asked[0].query == {"run": "1", "stream": "stderr", "offset": "0"}
+    assert cell.asked[-1].query["offset"] == "10"
+
+
+def test_output_without_follow_ends_where_it_ends_now(cli, cell):
+    path = "/v1/jobs/a/tasks/0/log"
+    cell.answer("GET", path, b"one", Log_Offset="0", Log_Next_Offset="3", Log_Ended="0")
+    cell.answer("GET", path, b"", Log_Offset="3", Log_Next_Offset="3", Log_Ended="0")
+    assert cli("job", "logs", "a") == (0, "one", "")
+
+
+def test_validating_needs_no_cell(cli, tmp_path):
+    assert cli("job", "validate", files(tmp_path, "x", "y")) == (0, "2 jobs are well formed\n", "")
+    assert json.loads(cli("job", "schema")[1])["properties"]["pool"]
+
+
+def test_applying_pools_says_what_is_new_or_changed(cli, cell, tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text("""\
+- {path: /maps/tiles, reservation: {cpu: 1500m, memory: 2GiB}}
+- {path: /maps/routes, share: 2}
+- {path: /maps, reservation: {cpu: 3}}
+""")
+    cell.answer("GET", "/v1/pools/maps/tiles", POOL)
+    cell.answer("GET", "/v1/pools/maps", POOL | {"path": "/maps"})
+    cell.answer("PUT", "/v1/pools/maps", {"code": "DONE", "message": "more is reserved than there is"})
+    cell.answer("PUT", "/v1/pools/maps/tiles", {"code": "REPEATED", "message": "as before"})
+    cell.answer("PUT", "/v1/pools/maps/routes", {"code": "DONE", "message": ""})
+    code, out, err = cli("pool", "apply", str(path))
+    assert err == "more is reserved than there is\n"
+    assert (code, out) == (0, "pool /maps changed\npool /maps/routes created\npool /maps/tiles unchanged\n")
+    assert [(each.path, each.body) for each in cell.writes()] == [
+        ("/v1/pools/maps", {"reservation": {"cpu": 3}}),
+        ("/v1/pools/maps/routes", {"share": 2}),
+        ("/v1/pools/maps/tiles", {"reservation": {"cpu": "1500m", "memory": "2GiB"}}),
+    ]
+
+
+def test_a_pool_is_applied_to_the_cell_of_its_file(cli, cell, tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text("{path: /far, cell: 1}")
+    cell.answer("PUT", "/v1/pools/far", {"code": "DONE", "message": ""}, Log_Cell="1")
+    assert cli("pool", "apply", str(path))[:2] == (0, "pool /far created\n")
+    assert [each.body for each in cell.writes()] == [{"cell": 1}]
+    path.write_text("{path: /far, cell: -1}")
+    assert "/cell: must be greater than or equal to 0" in cli("pool", "apply", str(path))[2]
+
+
+def test_a_pool_of_a_cell_that_the_server_does_not_serve(cli, cell, tmp_path):
+    cell.problem("GET", "/v1/pools/far", 409, "WRONG_CELL", "pool /far belongs to cell 1; ask there", cell=1)
+    code, _, err = cli("pool", "get", "/far")
+    assert (code, err) == (1, "paceline: pool /far belongs to cell 1; ask there (WRONG_CELL)\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "path", "body"),
+    [
+        (("job", "get", "a"), "GET", "/v1/jobs/a", job()),
+        (("job", "stop", "a"), "POST", "/v1/jobs/a/stops", {"code": "DONE"}),
+        (("job", "priority", "a", "3"), "POST", "/v1/jobs/a/priorities", {"code": "DONE"}),
+        (("pool", "remove", "/p"), "DELETE", "/v1/pools/p", {"code": "DONE"}),
+        (("host", "confirm-loss", "h1", "--yes"), "POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE"}),
+        (("host", "remove", "h1"), "POST", "/v1/hosts/h1/removals", {"code": "DONE"}),
+        (("host", "clear", "h1"), "POST", "/v1/hosts/h1/clearances", {"code": "DONE"}),
+    ],
+)
+def test_a_cell_may_be_named(cli, cell, words, method, path, body):
+    cell.answer(method, path, body)
+    assert cli(*words)[0] == 0
+    assert cli(*words, "--cell", "3")[0] == 0
+    assert [each.query.get("cell") for each in cell.asked] == [None, "3"]
+
+
+def test_lists_over_several_cells_name_them(cli, cell):
+    cell.answer("GET", "/v1/hosts", {"hosts": [HOST | {"cell": 0}, HOST | {"cell": 1}], "next_page_token": ""})
+    lines = cli("host", "list")[1].splitlines()
+    assert [line.split()[-1] for line in lines] == ["CELL", "0", "1"]
+    cell.answer("GET", "/v1/pools", {"pools": [POOL | {"cell": 1}]})
+    assert "CELL" not in cli("pool", "list")[1]
+
+
+def test_pools(cli, cell):
+    cell.answer("GET", "/v1/pools", {"pools": [POOL]})
+    cell.answer("GET", "/v1/pools/maps/tiles", POOL)
+    cell.answer("DELETE", "/v1/pools/maps/tiles", {"code": "DONE", "message": ""})
+    assert cli("pool", "list") == (0, """\
+POOL         DEMAND CPU  DEMAND GiB  ENTITLED CPU  ENTITLED GiB  HELD CPU  HELD GiB  JOBS  TASKS
+/maps/tiles         1.5         2.0           1.5           2.0         0       0.0     1      3
+""", "")  # fmt: skip
+    assert "reservation     cpu 1.5, memory 2GiB" in cli("pool", "get", "/maps/tiles")[1]
+    assert cli("pool", "remove", "/maps/tiles")[:2] == (0, "pool /maps/tiles removed\n")
+
+
+def test_hosts(cli, cell):
+    cell.answer("GET", "/v1/hosts", {"hosts": [HOST], "next_page_token": ""})
+    cell.answer("GET", "/v1/hosts/h1", HOST)
+    cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [{"job_id": "a", **TASKS[1]}], "next_page_token": ""})
+    cell.answer("POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE", "message": "is given up"})
+    assert cli("host", "list") == (0, """\
+HOST  STATE  RUNS  CPU HELD  CPU  GiB HELD  GiB  ATTRIBUTES
+h1    UP        2       1.5  1.5       2.0  2.0  os linux, arch arm64
+""", "")  # fmt: skip
+    assert cli("host", "get", "h1")[1].endswith("JOB  TASK  RUN  STATE\na       1    2  RUNNING\n")
+    assert cli("host", "confirm-loss", "h1", "--yes")[:2] == (0, "host h1 is given up\n")
+
+
+def test_a_suspected_host_is_shown_with_why_and_until_when(cli, cell, monkeypatch):
+    monkeypatch.setattr(output, "now", lambda: datetime(2026, 8, 21, 10, 34, 19, tzinfo=UTC))
+    suspected = {
+        "code": "FAILS_AT_ONCE",
+        "message": "tasks failed there at once",
+        "until": "2026-08-21T10:44:19.000Z",
+    }
+    host = HOST | {"state": "SUSPECTED", "suspected": suspected}
+    cell.answer("GET", "/v1/hosts", {"hosts": [HOST | {"host_id": "h0"}, host], "next_page_token": ""})
+    cell.answer("GET", "/v1/hosts/h1", host)
+    cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [], "next_page_token": ""})
+    cell.answer("POST", "/v1/hosts/h1/clearances", {"code": "DONE", "message": ""})
+    _, first, second = cli("host", "list", "--columns", "host,state,takes-tasks")[1].splitlines()
+    assert (first.split(), second.split()) == (
+        ["h0", "UP", "-"],
+        ["h1", "SUSPECTED", "in", "10m0s", "(FAILS_AT_ONCE)"],
+    )
+    shown = cli("host", "get", "h1")[1]
+    assert "tasks failed there at once (FAILS_AT_ONCE)\n" in shown
+    assert f"avoided_until  {suspected['until']}" in shown
+    assert cli("host", "clear", "h1", "--reason", "new disk")[:2] == (0, "host h1 takes new tasks again\n")
+    assert cell.asked[-1].body["reason"] == "new disk"
+
+
+def test_volumes(cli, cell):
+    volumes = [
+        {
+            "host_id": host_id,
+            "job_id": "db",
+            "instance": instance,
+            "name": name,
+            "created_at": "2026-08-21T10:41:07.000Z",
+        }
+        for host_id, instance, name in (("h1", 0, "data"), ("h1", 0, "wal"), ("h2", 1, "data"))
+    ]
+    cell.answer("GET", "/v1/volumes", {"volumes": volumes, "next_page_token": ""})
+    for host_id in ("h1", "h2"):
+        cell.answer("POST", f"/v1/hosts/{host_id}/volume-removals", {"code": "DONE", "message": "host removes it"})
+    assert cli("volume", "list", "--job", "db", "--columns", "host,task,name") == (0, """\
+HOST  TASK  NAME
+h1       0  data
+h1       0  wal
+h2       1  data
+""", "")  # fmt: skip
+    assert cell.asked[-1].query["job"] == "db"
+    code, out, _ = cli("volume", "remove", "db", "--name", "data", "--yes")
+    assert (code, out) == (0, "db/0 data on h1: host removes it\ndb/1 data on h2: host removes it\n")
+    named = [(each.body["job_id"], each.body["instance"], each.body["name"]) for each in cell.writes()]
+    assert named == [("db", 0, "data"), ("db", 1, "data")]
+    code, out, _ = cli("volume", "remove", "db", "--task", "1", "--yes", "-o", "json")
+    assert [each["host_id"] for each in [json.loads(out)]] == ["h2"]
+    assert cli("volume", "remove", "db", "--task", "7", "--yes")[0] == 4
+    code, _, err = cli("volume", "remove", "db")
+    assert (code, "the data in 3 volumes would be lost: say so with --yes" in err) == (2, True)
+
+
+def test_quarantine(cli, cell):
+    record = {"topic": "paceline.jobs", "offset": 7, "at": "2026-08-21T10:41:07.000Z", "reason": "NOT_AVRO",
+              "digest": "ab" * 32, "size": 5}  # fmt: skip
+    cell.answer("GET", "/v1/log/quarantine", {"records": [record], "next_page_token": "more"})
+    cell.answer("GET", "/v1/log/quarantine", {"records": [record | {"offset": 9}], "next_page_token": ""})
+    assert cli("log", "quarantine") == (0, f"""\
+AT         POSITION         REASON    BYTES  DIGEST
+3m12s ago  paceline.jobs:7  NOT_AVRO      5  {"ab" * 32}
+3m12s ago  paceline.jobs:9  NOT_AVRO      5  {"ab" * 32}
+""", "")  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(cli, shell):
+    code, out, _ = cli("completion", shell)
+    assert code == 0
+    assert "_PACELINE_COMPLETE" in out
+
+
+def test_live_names_are_completed_and_troubles_are_silent(cli, cell, monkeypatch):
+    monkeypatch.setenv("_PACELINE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "paceline job get ti")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    cell.answer("GET", "/v1/jobs", {"jobs": [job("tiles-1"), job("web")], "next_page_token": ""})
+    assert cli() == (0, "plain,tiles-1\n", "")
+    monkeypatch.setenv("PACELINE_SERVER", "127.0.0.1:1")
+    assert cli() == (0, "\n", "")
+
+
+def test_a_wait_shows_what_became_of_the_jobs_in_the_form_asked_for(cli, cell):
+    cell.answer("GET", "/v1/jobs/a", job("a", "SUCCEEDED"))
+    cell.answer("GET", "/v1/jobs/b", job("b", "FAILED"))
+    code, out, err = cli("job", "wait", "a", "b", "-o", "json")
+    assert (code, [each["state"] for each in json.loads(out)["jobs"]]) == (1, ["SUCCEEDED", "FAILED"])
+    assert "job b FAILED" in err
+
+
+EVIL = "ann\x1b]0;owned\x07\x9b2J\u202e"
+SHOWN = "ann\\u001b]0;owned\\u0007\\u009b2J\\u202e"
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "name"])
+def test_no_text_of_a_user_does_anything_to_a_terminal(cli, cell, form):
+    bad = job(EVIL, owner=EVIL, reason={"code": EVIL, "message": EVIL}, labels={EVIL: EVIL})
+    cell.answer("GET", "/v1/jobs", {"jobs": [bad], "next_page_token": EVIL})
+    cell.answer("GET", "/v1/jobs/a", bad)
+    for words in (["job", "list"], ["job", "get", "a"]):
+        _, out, err = cli(*words, "-o", form)
+        assert not set(out + err) & set("\x1b\x07\x9b\u202e")
+        assert SHOWN in out or form == "yaml" or (form, words[1]) == ("name", "get")
+    _, out, _ = cli("job", "get", "a", "-o", "json")
+    assert json.loads(out)["owner"] == EVIL
+    _, out, _ = cli("job", "get", "a", "-o", "yaml")
+    assert YAML(typ="safe").load(out)["owner"] == EVIL
+
+
+def test_no_problem_does_either(cli, cell):
+    cell.problem("GET", "/v1/jobs/a", 404, "NOT_FOUND", f"no {EVIL}")
+    assert cli("job", "get", "a")[2] == f"paceline: no {SHOWN} (NOT_FOUND)\n"
+
+
+def test_a_cell_stays_in_its_line(cli, cell):
+    cell.answer("GET", "/v1/jobs", {"jobs": [job("a", pool="/p\nROOT  RUNNING")], "next_page_token": ""})
+    assert cli("job", "list", "--no-header")[1].count("\n") == 1

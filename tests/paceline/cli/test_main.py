@@ -1,0 +1,147 @@
+"""The command starts fast, says what is wrong, and ends with the code that the page of help promises."""
+
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import paceline
+from events.log.port import LogFault, LogGap, LogUnavailable
+from paceline.cli import main
+from tests.helpers import ROOT
+from tests.paceline.fake import job
+
+HEAVY = (
+    "confluent_kafka", "events.records", "fastapi", "fastavro", "httpx2", "msgspec", "numpy", "pydantic",
+    "pydantic_settings", "rich", "rocksdict", "ruamel", "sqlalchemy", "uvicorn",
+)  # fmt: skip
+
+NO_JOB = (
+    "there is no job x (it may be deleted); `paceline job list` lists jobs, the log keeps the history of all: "
+    "`paceline log tail --from-start`"
+)
+
+
+def test_the_version_is_that_of_the_package():
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == paceline.__version__
+
+
+@pytest.mark.parametrize("args", [["--version"], ["--help"], ["job", "--help"], ["job", "submit", "--help"]])
+def test_help_and_version_import_nothing_heavy(args):
+    listed = f"[m for m in {HEAVY!r} if m in sys.modules]"
+    code = f"import sys; from paceline.cli.main import run; run({args!r}); print({listed})"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_version(cli):
+    assert cli("--version") == (0, f"paceline {paceline.__version__}\n", "")
+
+
+@pytest.mark.parametrize("name", [*main.COMMANDS])
+def test_each_command_is_there_with_its_line_of_help_and_examples(cli, name):
+    code, out, _ = cli(name, "--help")
+    assert code == 0
+    assert "Examples:" in out or "Commands:" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_the_plural_is_taken_too(cli, cell):
+    cell.answer("GET", "/v1/jobs", {"jobs": [job()], "next_page_token": ""})
+    assert cli("jobs", "list", "-o", "name")[:2] == (0, "a\n")
+
+
+def test_the_exit_codes_stand_in_the_help(cli):
+    out = cli("--help")[1]
+    assert re.findall(r"^  +(\d+) ", out, re.M) == ["0", "1", "2", "3", "4", "5", "6", "124", "130"]
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["nonsense"], ["job", "wait"], ["job", "wait", "a", "--for", "lunch"], ["job", "wait", "a", "--timeout", "5"],
+     ["host", "confirm-loss", "h1"], ["log", "topics", "--create"], ["log", "tail", "--topic", "x"]],
+)  # fmt: skip
+def test_wrong_usage_is_2(cli, cell, args):
+    cell.answer("GET", "/v1/hosts/h1", {"runs": 3})
+    code, _, err = cli(*args)
+    assert code == 2
+    assert "Usage:" in err or "Error:" in err
+
+
+def test_not_found_is_4(cli, cell):
+    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", NO_JOB)
+    assert cli("job", "get", "x") == (4, "", f"paceline: {NO_JOB} (NOT_FOUND)\n")
+
+
+@pytest.mark.parametrize("status", [409, 422, 429])
+def test_refused_is_1(cli, cell, status):
+    cell.problem("POST", "/v1/jobs/x/stops", status, "NO", "not now", errors=[{"pointer": "/a", "message": "b"}])
+    assert cli("job", "stop", "x") == (1, "", "paceline: job x: not now (NO)\n  /a: b\n")
+
+
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+def test_not_authorised_and_not_available_are_6(cli, cell, status):
+    cell.problem("GET", "/v1/jobs/x", status, "NO", "not now")
+    assert cli("job", "get", "x")[0] == 6
+
+
+def test_nobody_there_is_6(cli, cell):
+    code, _, err = cli("job", "get", "x", "--server", "127.0.0.1:1")
+    assert code == 6
+    assert "does not answer" in err
+    assert "Traceback" not in err
+
+
+def test_no_cell_on_the_folder_is_6_and_says_how_to_start_one(cli, monkeypatch, tmp_path):
+    monkeypatch.delenv("PACELINE_SERVER", raising=False)
+    code, _, err = cli("job", "list", "--data", str(tmp_path))
+    assert code == 6
+    assert err == (
+        f"paceline: No cell runs on {tmp_path}. Start one with `paceline up`, wait if it is starting, or name "
+        "one with --server.\n"
+    )
+
+
+def test_a_timeout_is_124(cli, cell):
+    cell.answer("GET", "/v1/jobs/a", job())
+    code, _, err = cli("job", "wait", "a", "--timeout", "150ms")
+    assert code == 124
+    assert "not ended after 0.15 s" in err
+
+
+def test_an_interrupt_is_130_and_the_job_goes_on(cell):
+    cell.answer("GET", "/v1/jobs/a", job())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paceline", "job", "wait", "a"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
+    )
+    cell.until(2, "/v1/jobs/a")
+    process.send_signal(signal.SIGINT)
+    err = process.communicate()[1]
+    assert process.returncode == 130
+    assert "interrupted; the job goes on" in err
+    assert cell.writes() == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(LogGap("gone"), 1), (LogFault("no log"), 6), (LogUnavailable("away"), 6), (KeyError("x"), 1)]
+)
+def test_errors_of_the_log_and_bugs_are_sentences(error, code):
+    text, found = main._error_text(error)
+    assert found == code
+    assert "\n" not in text
+
+
+def test_debug_shows_the_traceback(cell):
+    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", NO_JOB)
+    result = subprocess.run(
+        [sys.executable, "-m", "paceline", "--debug", "job", "get", "x"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert "Traceback" in result.stderr

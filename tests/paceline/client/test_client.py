@@ -1,0 +1,241 @@
+"""The client: finds its cell, reads what it wrote, says what went wrong; waiting outlives a cell that is away."""
+
+import json
+
+import httpx2
+import pytest
+
+import paceline
+from paceline.cli import progress
+from paceline.client.client import Client
+from paceline.client.errors import NotAuthorised, NotFound, Refused, TimedOut, Unavailable, Unreachable
+from paceline.services.settings import AgentPart, ViewsPart, for_up, load
+from tests.paceline.fake import FakeCell, job, running
+
+
+@pytest.fixture
+def client(cell: FakeCell):
+    with Client(cell.address, "secret") as found:
+        yield found
+
+
+def test_the_package_offers_the_client():
+    assert paceline.Client is Client
+    with pytest.raises(AttributeError):
+        _ = paceline.Nothing
+
+
+def test_a_cell_and_its_token_are_found_on_the_data_folder(cell, tmp_path):
+    (tmp_path / "cell.json").write_text(json.dumps({"pid": 1, "listen": cell.address, "kafka": ""}))
+    (tmp_path / "token").write_text("of the folder\n")
+    cell.answer("GET", "/v1/cell", {"cell": 0})
+    assert Client(data=tmp_path).cell() == {"cell": 0}
+    assert cell.asked[0].headers["authorization"] == "Bearer of the folder"
+
+
+def test_the_token_of_a_folder_goes_to_no_other_server(cell, tmp_path):
+    (tmp_path / "token").write_text("of the folder")
+    cell.answer("GET", "/v1/cell", {"cell": 0})
+    Client(cell.address, data=tmp_path).cell()
+    assert "authorization" not in cell.asked[0].headers
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}'])
+def test_a_cell_file_that_cannot_be_read_is_no_cell(tmp_path, text):
+    (tmp_path / "cell.json").write_text(text)
+    with pytest.raises(Unreachable, match="No cell runs on"):
+        Client(data=tmp_path)
+
+
+def test_reads_are_at_least_as_new_as_writes(cell, client):
+    cell.answer("POST", "/v1/jobs", {"job_id": "a", "position": "paceline.jobs:17", "state": "SUBMITTED"}, 202)
+    cell.answer("POST", "/v1/jobs", job("b", position="paceline.jobs:3,paceline.lifecycle:5"))
+    cell.answer("GET", "/v1/jobs/a", job())
+    client.job("a")
+    assert client.submit_job({"pool": "/maps", "job_id": "a"})["state"] == "SUBMITTED"
+    client.submit_job({"pool": "/maps", "job_id": "b"})
+    client.job("a")
+    assert "at-least-position" not in cell.asked[0].headers
+    assert cell.asked[-1].headers["at-least-position"] == "paceline.jobs:17,paceline.lifecycle:5"
+
+
+def test_positions_are_of_the_cell_that_answered(cell, client):
+    cell.answer("POST", "/v1/jobs", {"job_id": "a", "position": "paceline.jobs:17"}, 202, Log_Cell="0")
+    cell.answer("POST", "/v1/jobs", {"job_id": "b", "position": "paceline.jobs:3"}, 202, Log_Cell="1")
+    cell.answer("GET", "/v1/jobs/a", job())
+    client.submit_job({"pool": "/maps"})
+    client.submit_job({"pool": "/far"})
+    client.job("a")
+    assert cell.asked[-1].headers["at-least-position"] == "paceline.jobs@0:17,paceline.jobs@1:3"
+
+
+def test_a_client_may_be_of_one_cell(cell):
+    cell.answer("GET", "/v1/jobs/a", job())
+    cell.answer("GET", "/v1/jobs", {"jobs": [], "next_page_token": ""})
+    with Client(cell.address, "secret", cell=1) as client:
+        client.job("a")
+        client.jobs_page(state="RUNNING")
+    assert [each.query.get("cell") for each in cell.asked] == ["1", "1"]
+    assert cell.asked[-1].query["state"] == "RUNNING"
+
+
+def test_a_job_without_an_id_gets_one(cell, client):
+    cell.answer("POST", "/v1/jobs", job())
+    client.submit_job({"pool": "/maps"})
+    client.submit_job({"pool": "/maps"})
+    first, second = (each.body["job_id"] for each in cell.asked)
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, Refused), (401, NotAuthorised), (403, NotAuthorised), (404, NotFound), (409, Refused), (421, NotAuthorised),
+     (422, Refused), (429, Refused), (500, Unavailable), (503, Unavailable)],
+)  # fmt: skip
+def test_problems_become_errors(cell, client, status, kind):
+    wrong = [{"pointer": "/pool", "message": "is missing"}]
+    cell.problem("POST", "/v1/jobs", status, "INVALID_SPEC", "1 problem", errors=wrong, position="paceline.jobs:4")
+    with pytest.raises(kind) as caught:
+        client.submit_job({})
+    error = caught.value
+    assert type(error) is kind
+    assert (error.status, error.code, error.errors) == (status, "INVALID_SPEC", [("/pool", "is missing")])
+    assert error.position == "paceline.jobs:4"
+    assert str(error) == "1 problem (INVALID_SPEC)\n  /pool: is missing"
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"null"])
+def test_an_error_of_something_in_between_is_told_too(cell, client, body):
+    cell.answer("GET", "/v1/cell", body, 502)
+    with pytest.raises(Unavailable, match="answered 502"):
+        client.cell()
+
+
+def test_paths_are_quoted(cell, client):
+    asked = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.raw_path.decode())
+        return httpx2.Response(200, json={})
+
+    with Client("127.0.0.1:1", transport=httpx2.MockTransport(answer)) as other:
+        other.job("a/b?c")
+        other.pool("/maps/tiles")
+        other.round("sla", 3)
+        other.explanation("ä")
+    assert asked == ["/v1/jobs/a%2Fb%3Fc", "/v1/pools/maps/tiles", "/v1/rounds/sla/3", "/v1/jobs/%C3%A4/explanation"]
+
+
+def test_the_stream_of_events(cell, client):
+    text = ': ping\n\nid: p:1\nevent: JobAccepted\ndata: {"a":\ndata: 1}\n\nid: p:2\ndata: 5\n\nevent: unfinished\n'
+    cell.answer("GET", "/v1/events", text.encode())
+    found = list(client.events(after="p:0"))
+    assert [tuple(each) for each in found] == [("p:1", "JobAccepted", {"a": 1}), ("p:2", "message", 5)]
+    assert cell.asked[0].headers["last-event-id"] == "p:0"
+
+
+def test_the_stream_of_events_is_divided_at_newlines_only(cell, client):
+    text = "a\u2028b\u2029c\x85d\x1c\x1d\x1e\x0b\x0c\u202e"
+    data = json.dumps({"command": text}, ensure_ascii=False)
+    cell.answer("GET", "/v1/events", f"id: p:1\ndata: {data}\n\n".encode())
+    assert [each.data for each in client.events()] == [{"command": text}]
+
+
+def test_a_stream_that_is_refused(cell, client):
+    cell.problem("GET", "/v1/events", 503, "TOO_MANY_STREAMS", "64 are open")
+    with pytest.raises(Unavailable, match="64 are open"):
+        next(client.events())
+
+
+def test_ready(cell, client):
+    assert not client.ready()
+    cell.answer("GET", "/readyz", {"ready": True})
+    assert client.ready()
+    assert not Client("127.0.0.1:1").ready()
+
+
+@pytest.mark.parametrize(
+    ("state", "goal", "reached"),
+    [("PENDING", "ended", None), ("PENDING", "running", None), ("RUNNING", "running", True), ("RUNNING", "ended", None),
+     ("KILLING", "running", None), ("SUCCEEDED", "running", True), ("SUCCEEDED", "succeeded", True),
+     ("FAILED", "ended", False), ("FAILED", "running", False), ("KILLED", "ended", True), ("KILLED", "running", False),
+     ("KILLED", "succeeded", False), ("REJECTED", "ended", False), ("SUBMITTED", "ended", None)],
+)  # fmt: skip
+def test_when_a_wait_is_over(state, goal, reached):
+    assert progress.reached(job(state=state), goal) is reached
+
+
+def test_waiting_for_several_jobs_ends_when_all_have_come_to_an_end(cell, client):
+    cell.answer("GET", "/v1/jobs/a", job("a"))
+    cell.answer("GET", "/v1/jobs/a", job("a", "SUCCEEDED"))
+    cell.answer("GET", "/v1/jobs/b", job("b", "FAILED"))
+    found = progress.wait_for(client, ["a", "b"], "ended", 10)
+    assert {name: each["state"] for name, each in found.items()} == {"a": "SUCCEEDED", "b": "FAILED"}
+
+
+def test_waiting_goes_on_while_the_cell_is_away(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SILENCE_NOTE_S", 0.0)
+    cell = FakeCell()
+    with running(cell), Client(cell.address) as client:
+        cell.answer("GET", "/v1/jobs/a", job())
+        cell.problem("GET", "/v1/jobs/a", 503, "BEHIND", "not now")
+        cell.problem("GET", "/v1/jobs/a", 503, "BEHIND", "not now")
+        cell.answer("GET", "/v1/jobs/a", job(state="SUCCEEDED"))
+        assert progress.wait_for(client, ["a"], "ended", None)["a"]["state"] == "SUCCEEDED"
+    assert capsys.readouterr().err.count("the cell does not answer; waiting for it") == 1
+
+
+def test_a_cell_that_was_never_there_is_not_waited_for():
+    with Client("127.0.0.1:1") as client, pytest.raises(Unreachable):
+        progress.wait_for(client, ["a"], "ended", 10)
+
+
+def test_a_wait_that_takes_too_long(cell, client):
+    cell.answer("GET", "/v1/jobs/a", job())
+    with pytest.raises(TimedOut, match="a: not succeeded after 0 s"):
+        progress.wait_for(client, ["a"], "succeeded", 0)
+
+
+def test_bars_on_a_terminal(cell, client, monkeypatch):
+    from rich.console import Console
+
+    recorder = Console(record=True, width=200, file=open("/dev/null", "w"))  # noqa: SIM115
+    monkeypatch.setattr(progress, "console", lambda file: recorder)
+    cell.answer("GET", "/v1/jobs/a", job(tasks={"succeeded": 1, "running": 1, "queued": 2}))
+    cell.answer("GET", "/v1/jobs/a", job(state="SUCCEEDED", tasks={"succeeded": 4, "running": 0, "queued": 0}))
+    progress.wait_for(client, ["a"], "ended", 10, progress.Bars())
+    said = recorder.export_text()
+    assert "a  SUCCEEDED  " + "━" * 30 + "  4/4 ended" in said
+
+
+def test_the_order_of_settings(monkeypatch, tmp_path):
+    data = tmp_path / "data"
+    assert for_up(load(data=data)).listen == "127.0.0.1:7117"
+    (tmp_path / "paceline.toml").write_text('kafka = "of-file:1"\n[up]\nlisten = "of-file:2"\nsim_hosts = 5\n')
+    assert for_up(load(data=data)).model_dump(exclude={"origins"}) == {
+        "data": data, "listen": "of-file:2", "sim_hosts": 5, "agent": False, "kafka": "of-file:1",
+        "kafka_options": {}, "schema_registry_url": "", "cell": 0, "archive": "",
+        "host": AgentPart().model_dump(), "views": ViewsPart().model_dump(),
+    }  # fmt: skip
+    monkeypatch.setenv("PACELINE_UP__LISTEN", "of-env:3")
+    monkeypatch.setenv("PACELINE_DATA", str(data))
+    found = for_up(load(up={"sim_hosts": 0}))
+    assert (found.listen, found.sim_hosts, found.agent, found.data) == ("of-env:3", 0, True, data)
+    other = tmp_path / "other.toml"
+    other.write_text("cell = 3\n")
+    assert load(other).cell == 3
+    assert load(other).kafka == ""
+
+
+def test_wrong_settings_are_said_all_at_once(cli, tmp_path, monkeypatch):
+    config = tmp_path / "x.toml"
+    config.write_text('kafak = "a:1"\n[up]\nlistn = "a:1"\nsim_hosts = -1\n')
+    code, _, err = cli("up", "--config", str(config), "--data", str(tmp_path))
+    assert code == 2
+    lines = sorted(err.removeprefix("paceline: ").splitlines())
+    assert [line.split(" (")[0] for line in lines] == ["setting kafak", "setting up.listn", "setting up.sim_hosts"]
+    assert "did you mean kafka?" in lines[0]
+    assert "did you mean listen?" in lines[1]
+    config.write_text("= no toml")
+    assert cli("up", "--config", str(config))[0] == 2
+    assert cli("up", "--config", str(tmp_path / "none"))[0] == 2

@@ -1,0 +1,41 @@
+"""The end of a process that serves HTTP itself."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from hostagent.listen_address import bound
+from paceline.services import http_serving
+from paceline.services.health_pages import pages
+from projections.health import Health
+from tests.events.log.contract import PATIENCE
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
+def test_a_process_ends_though_what_runs_beside_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_serving, "END_S", 0.01)
+    go, before = threading.Event(), signal.getsignal(signal.SIGTERM)
+
+    def beside() -> None:
+        while signal.getsignal(signal.SIGTERM) == before:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGTERM)
+        go.wait(PATIENCE)
+
+    stop = threading.Event()
+    http_serving.serve(pages(lambda: Health(True, True, {})), bound("127.0.0.1:0"), stop, beside)
+    assert stop.is_set()
+    assert not go.is_set()
+    go.set()

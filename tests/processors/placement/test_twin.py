@@ -1,0 +1,138 @@
+"""The columns put every task where the slow twin puts it."""
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.codes import Code
+from events.columns import pack_ints
+from events.records.entitlement import GangsAdmitted
+from events.records.lifecycle import JobAccepted
+from events.records.parts import Constraint, TaskShape
+from processors.machine import Decided, PeerRound
+from processors.placement import cluster_view
+from processors.placement.assignment import Assignment
+from processors.placement.budget import Budget
+from processors.placement.hosts import Hosts
+from processors.placement.kept import KeptRoom, OwnRoom
+from tests.helpers.machines import Run, ranges
+from tests.processors.placement import twin
+from tests.processors.placement.harness import World, amounts, places, whole
+
+RACKS = st.sampled_from(["r1", "r2", "r3"])
+ATTRIBUTES = st.dictionaries(st.sampled_from(["rack", "disk"]), RACKS, max_size=2)
+CONSTRAINTS = st.lists(
+    st.builds(
+        Constraint,
+        attribute=st.sampled_from(["rack", "disk"]),
+        operator=st.sampled_from(["in", "not_in", "exists", "absent"]),
+        values=st.lists(RACKS, max_size=2).map(tuple),
+    ),
+    max_size=2,
+).map(tuple)
+CLUSTERS = st.lists(
+    st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 2), st.integers(1, 4), ATTRIBUTES),
+    min_size=1,
+    max_size=6,
+)
+JOBS = st.lists(
+    st.tuples(
+        st.integers(1, 9),
+        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 1)),
+        st.sampled_from([0, 0, 1, 2]),
+        st.booleans(),
+        st.sampled_from([0, 0, 2, 3]),
+        st.booleans(),
+        CONSTRAINTS,
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def ready(cluster: list[tuple[int, int, int, int, dict[str, str]]]) -> tuple[World, list[twin.TwinHost]]:
+    world, hosts = World(), []
+    for number, (cpu, memory, gpu, ports, attributes) in enumerate(cluster):
+        name = f"h{number}"
+        last = 30_999 + ports
+        world.host(name, cpu=cpu, memory=memory, gpu=gpu, port_first=31_000, port_last=last, attributes=attributes)
+        hosts.append(twin.TwinHost(name, (cpu, memory, 10_000, gpu), list(range(31_000, last + 1)), attributes))
+    return world, hosts
+
+
+def admitted(world: World, specs: list[Any]) -> list[twin.TwinJob]:
+    """Jobs as they are drawn; the machine has them admitted, and hasn't decided yet."""
+    jobs = [
+        twin.TwinJob(
+            f"j{n}", tasks, (cpu, memory, 0, gpu), ports, claims, min(gang, tasks) if tasks > 1 else 0, spread, rules
+        )
+        for n, (tasks, (cpu, memory, gpu), ports, claims, gang, spread, rules) in enumerate(specs)
+    ]
+    for job in jobs:
+        event = JobAccepted(
+            job_id=job.name,
+            jobs_offset=0,
+            pool="/p",
+            kind="batch",
+            instances=job.tasks,
+            shapes=(TaskShape(amounts(*job.need), job.ports, job.constraints, "spread" if job.spread else "pack"),),
+            gang_min=job.gang,
+        )
+        world.machine.apply(PeerRound("lifecycle", 1, world.now, (event,)))
+    units = [(one, int(job.claims)) for job in jobs for one in whole(job.name, job.tasks, job.gang)]
+    entitled = pack_ints([claims for _, claims in units])
+    said = GangsAdmitted(**ranges([one for one, _ in units]), entitled=entitled)
+    world.machine.apply(PeerRound("entitlement", 1, world.now, (said,)))
+    return jobs
+
+
+@settings(max_examples=200)
+@given(CLUSTERS, JOBS, st.sampled_from([0, 2, 16]), st.integers(1, 40))
+def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster, specs, few, budget) -> None:  # type: ignore[no-untyped-def]
+    world, hosts = ready(cluster)
+    jobs = admitted(world, specs)
+    machine = world.machine
+    mine: dict[Run, tuple[str, tuple[int, ...]]] = {}
+    with patch.object(cluster_view, "FEW", few):
+        while said := machine.decide(world.now, True, budget):
+            mine |= places(said, {job.name: job.ports for job in jobs})
+            for index, decision in enumerate(said):
+                machine.apply(Decided(world.now, decision, 1, index))
+    expected = twin.place(hosts, jobs)
+    assert {(job, instance): place for (job, instance, _), place in mine.items()} == expected
+    for host in hosts:
+        assert world.free(host.name) == [*host.free, len(host.ports)]
+
+
+@settings(max_examples=200)
+@given(CLUSTERS, JOBS, st.sampled_from([0, 2, 16]), st.data())
+def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data) -> None:  # type: ignore[no-untyped-def]
+    world, hosts = ready(cluster)
+    jobs = admitted(world, specs)
+    runs, columns = world.machine.runs, world.machine.hosts
+    kept = KeptRoom(np.zeros_like(columns.used), {})
+    for job in jobs:
+        for first in data.draw(st.sets(st.sampled_from([0, *range(job.gang, job.tasks)]), max_size=2)):
+            rooms = [tuple(data.draw(st.integers(0, have)) for have in left) for left in left_of(columns, kept)]
+            job.kept[first] = {host.name: (*room[:2], 0, room[3]) for host, room in zip(hosts, rooms, strict=True)}
+            amounts_ = np.array([(*room[:2], 0, room[3], 0) for room in rooms], dtype=np.int64).T
+            kept.amounts[:] += amounts_
+            own = OwnRoom(np.arange(len(hosts)), amounts_, True, Code.WAITING_FOR_PREEMPTION)
+            kept.own[runs.jobs[job.name].base + first] = own
+    assignment = Assignment(runs, columns, kept, Budget(1000), lambda slot: True)
+    with patch.object(cluster_view, "FEW", few):
+        said = assignment.place()
+    mine = places([said], {job.name: job.ports for job in jobs}) if said else {}
+    expected = twin.place(hosts, jobs)
+    assert {(job, instance): place for (job, instance, _), place in mine.items()} == expected
+    for host in hosts:
+        assert assignment.view.free[:, columns.table[host.name].number].tolist() == [*host.free, len(host.ports)]
+
+
+def left_of(hosts: Hosts, kept: KeptRoom) -> list[list[int]]:
+    """What isn't kept yet, per host."""
+    left: list[list[int]] = (hosts.capacity - hosts.used - kept.amounts)[:4].T.tolist()
+    return left

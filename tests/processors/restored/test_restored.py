@@ -1,0 +1,13 @@
+"""A process that takes over decides what the one before it would have decided, now and for the rounds that follow."""
+
+from random import Random
+
+import pytest
+
+from tests.processors.restored.histories import KINDS
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("machine", KINDS)
+def test_whoever_takes_over_from_the_rows_decides_as_the_one_before(machine: str, seed: int) -> None:
+    KINDS[machine](Random(seed)).play(100)

@@ -1,0 +1,237 @@
+"""The page of a job: what it says of it, and where its parts lead."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from events.codec import encode
+from events.codes import Outcome, TaskState, UpdateStep
+from events.columns import pack_ints
+from events.records.jobs import JobStopRequested, JobUpdateRequested
+from events.records.lifecycle import InstancesTaken, JobHeld, JobRejected, UpdateProgressed, UpdateStarted
+from events.records.parts import Cause, UpdatePolicy
+from projections.api.cell_router import create_cells_app
+from projections.api.jobs import JOB_STATES
+from projections.queries.task_columns import TaskColumns
+from projections.ui.app import add_ui
+from projections.ui.pages import job, job_tasks
+from projections.ui.rendering import environment
+from tests.helpers.written_cell import ended, held
+from tests.helpers.written_cell import job as job_of
+from tests.projections.conftest import LISTEN, TOKEN, Api
+from tests.projections.ui.views import Pages, links, pages, text_of
+
+HOSTILE = "\"'><script>alert(1)</script>\u202e\x07"
+
+
+@pytest.fixture
+def ui(tmp_path: Path) -> Iterator[Pages]:
+    with pages(tmp_path) as held_pages:
+        yield held_pages
+
+
+def web(ui: Pages) -> None:
+    """A job of five tasks: two run, one has failed, two wait."""
+    ui.cell.host("h1")
+    ui.cell.accept("web", instances=5, owner="ann", labels={"k": "v"})
+    ui.cell.run("web", (0, 1, 2))
+    ui.cell.changed("RUNNING", "web")
+    ui.cell.decide("lifecycle", ended("web", (2,), Outcome.FAILED, exit_code=3, following=TaskState.FAILED))
+    limit = {"cpu": 3000, "memory": 2048}
+    ui.cell.decide("entitlement", held("web", (3, 4), limit=limit, allocated={"cpu": 2500, "memory": 512}))
+    ui.fold()
+
+
+def test_the_page_says_why_tasks_wait_with_the_numbers_of_the_reason(ui):
+    web(ui)
+    html = ui.page("/jobs/web")
+    why = text_of(html, "live_why")
+    assert "Why 2 tasks wait LIMIT_REACHED" in why
+    assert "wanted 1 · free 0.5 · limit 3" in why
+    assert "wanted 512MiB · free 1536MiB · limit 2GiB" in why
+    assert "pool owner raise the limit" in why
+    assert "2 tasks waiting" in text_of(html, "live_head")
+
+
+def test_the_numbers_are_those_of_the_first_reason_that_has_some(ui):
+    web(ui)
+    ui.cell.decide("lifecycle", JobHeld(job_id="web", held=True))
+    ui.fold()
+    why = text_of(ui.page("/jobs/web"), "live_why")
+    assert "Why 2 tasks wait HELD" in why
+    assert "LIMIT_REACHED 2 tasks would exceed the limit of pool /p" in why
+    assert "wanted 1 · free 0.5 · limit 3" in why
+
+
+def test_the_grid_has_every_task(ui):
+    web(ui)
+    found = ui.get("/ui/data/jobs/web/tasks")
+    assert found == {
+        "instances": 5,
+        "newest": 1,
+        "state": [TaskState.ORDERED, 2, TaskState.FAILED, 1, TaskState.QUEUED, 2],
+        "version": [1, 3, 0, 2],
+        "run": [1, 5],
+    }
+    text = text_of(ui.page("/jobs/web"), "live_tasks")
+    assert "Failed 1 2" in text
+    assert "Queued 2 3-4" in text
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_run_lengths_and_ranges_say_what_the_columns_say(seed):
+    random = np.random.default_rng(seed)
+    size = [0, 1, 7, 100, 3000][seed]
+    state = np.repeat(random.integers(0, 9, size), random.integers(1, 4, size))[:size].astype(np.int32)
+    found = TaskColumns(state, state, state)
+    values = np.array(found.run_lengths()["state"], dtype=np.int64).reshape(-1, 2)
+    assert np.repeat(values[:, 0], values[:, 1]).tolist() == state.tolist()
+    assert (np.diff(values[:, 0]) != 0).all()
+    for name, count, text in found.ranges():
+        mine = np.flatnonzero(state == TaskState[name])
+        assert count == len(mine)
+        shown, _, more = text.partition(" and ")
+        named = [number for part in shown.split(",") for number in spread(part)]
+        assert named == mine[: len(named)].tolist()
+        assert len(mine) - len(named) == int(more.removesuffix(" more") or 0)
+
+
+def spread(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def test_a_task_has_its_runs_and_leads_to_its_output(ui):
+    web(ui)
+    html = ui.page("/jobs/web/tasks/2")
+    assert "Task 2 Failed" in text_of(html, "live_head")
+    assert "failed 3 h1" in text_of(html, "run-1")
+    assert 'data-output="/v1/jobs/web/tasks/2/log?stream=stdout&amp;run=1"' in html
+    assert ui.client.get("/v1/jobs/web/tasks/2/log?stream=stdout&run=1").text == "hello\n"
+    assert "none yet" in text_of(ui.page("/jobs/web/tasks/4"), "live_facts")
+    assert "NOT_FOUND" in ui.page("/jobs/web/tasks/9", 404)
+    assert "NOT_FOUND" in ui.page("/jobs/web/tasks/x", 404)
+
+
+def test_tasks_are_listed_by_state_and_page_by_page(ui, monkeypatch):
+    web(ui)
+    assert ids(ui.page("/jobs/web/tasks?state=QUEUED")) == ["3", "4"]
+    monkeypatch.setattr(job_tasks, "SHOWN", 2)
+    seen, path = [], "/ui/jobs/web/tasks"
+    while path:
+        html = ui.page(path.removeprefix("/ui"))
+        seen += ids(html)
+        path = next(iter(links(html, "Next")), "")
+    assert seen == ["0", "1", "2", "3", "4"]
+
+
+def ids(html: str) -> list[str]:
+    return re.findall(r'<tr id="task-(\d+)"', html)
+
+
+def test_the_history_is_told_newest_first_without_gaps(ui, monkeypatch):
+    web(ui)
+    monkeypatch.setattr(job, "STORY_PAGE", 2)
+    seen, path = [], "/ui/jobs/web/history"
+    while path:
+        html = ui.page(path.removeprefix("/ui"))
+        seen += re.findall(r'<li id="event-([^"]+)"', html)
+        path = next(iter(links(html, "Older")), "")
+    told = ui.get("/v1/jobs/web/history")["events"]
+    assert seen == [f"{event['position']}-{event['index'] or 0}" for event in reversed(told)]
+    assert len(told) > 5
+
+
+def test_a_job_that_nobody_knows_says_what_to_do(ui):
+    html = ui.page("/jobs/none", 404)
+    assert "NOT_FOUND" in html
+    assert "forgotten" in html
+    assert "<code>paceline job list</code>" in html
+
+
+def test_a_job_is_found_in_the_cell_that_has_it(tmp_path):
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+    first, second = (Api(tmp_path / str(number), number) for number in range(2))
+    app = create_cells_app({0: first.app, 1: second.app})
+    add_ui(app, {0: first.app.state.context, 1: second.app.state.context}, TOKEN)
+    rejected = first.cell.submit("web")
+    first.cell.decide("lifecycle", JobRejected(job_id="web", jobs_offset=rejected, code="WRONG_CELL", message="no"))
+    second.cell.accept("web", instances=2)
+    for each in (first, second):
+        each.fold()
+    client = TestClient(app, f"http://{LISTEN}")
+    html = client.get("/ui/jobs/web").text
+    assert "Pending" in text_of(html, "live_head")
+    assert "cell 1" in text_of(html, "live_facts")
+    listed = client.get("/ui/jobs").text
+    assert "cell 1" in text_of(listed, "job-1-web")
+    for each in (first, second):
+        each.close()
+
+
+def test_a_rejected_job_says_why(ui):
+    at = ui.cell.submit("a")
+    ui.cell.decide(
+        "lifecycle", JobRejected(job_id="a", jobs_offset=at, code="NO_SUCH_POOL", message="there is no pool /x")
+    )
+    ui.fold()
+    html = ui.page("/jobs/a")
+    assert "Why it was rejected NO_SUCH_POOL" in text_of(html, "live_why")
+    assert "there is no pool /x" in text_of(html, "live_why")
+    assert "no task was made" in text_of(html, "live_tasks")
+
+
+def test_versions_differ_as_the_command_says(ui):
+    web(ui)
+    spec = job_of("web", instances=5, owner="ann", resources={"cpu": 2, "memory": "512MiB"}, command=[HOSTILE])
+    at = ui.cell.fact(JobUpdateRequested(job_id="web", command_id="u", spec=encode(spec), reason="larger"))
+    cause = Cause(topic="paceline.jobs", offset=at)
+    started = UpdateStarted(job_id="web", number=1, kind="update", from_version=1, version=2, jobs_offset=at,
+                            policy=UpdatePolicy(batch=2), updated=5, cause=cause)  # fmt: skip
+    ui.cell.decide("lifecycle", started)
+    taken = {"first": pack_ints([0]), "count": pack_ints([2])}
+    ui.cell.decide("lifecycle", InstancesTaken(job_id="web", number=1, **taken))
+    step = {**taken, "step": pack_ints([UpdateStep.DONE]), "pending": 3, "flight": 0, "done": 2, "bad": 0}
+    ui.cell.decide("lifecycle", UpdateProgressed(job_id="web", number=1, **step))
+    ui.fold()
+    html = ui.page("/jobs/web")
+    assert "Version 1 to 2" in text_of(html, "live_versions")
+    assert "/resources/cpu - 1 + 2" in text_of(html, "live_versions")
+    assert "<script>alert" not in html
+    update = text_of(html, "live_why")
+    assert "2 of 5 updated, 2 at a time. larger" in update
+    assert "0-1 2 of 2 0" in update
+    assert "/resources/cpu - 1 + 2" in text_of(ui.page("/jobs/web/versions"), "main")
+    assert "0 Ordered" in text_of(ui.page("/jobs/web/tasks"), "task-0")
+    assert "done" in text_of(ui.page("/jobs/web/tasks"), "task-0")
+    assert '"cpu": 2' in unescape(ui.page("/jobs/web/spec"))
+
+
+def test_all_that_users_name_is_text_and_nothing_else(ui):
+    ui.cell.accept("a", owner=HOSTILE, labels={HOSTILE: HOSTILE}, command=[HOSTILE], env={"X": HOSTILE})
+    ui.cell.fact(JobStopRequested(job_id="a", command_id="c", reason=HOSTILE))
+    ui.fold()
+    for path in ("", "/spec", "/history", "/versions", "/tasks", "/tasks/0"):
+        html = ui.page(f"/jobs/a{path}")
+        assert "<script>alert" not in html
+        assert "\u202e" not in html
+        assert "\x07" not in html
+
+
+def test_every_state_has_a_shape():
+    source = (
+        'import state with context %}{% for name in names %}{{ state(name) }}{% endfor %}{% include "shapes.html" %}'
+    )
+    names = [*JOB_STATES, *list(TaskState.__members__)[1:]]
+    template = environment().from_string('{% from "macros.html" ' + source)
+    html = template.render(names=names, off="", session=None, link=None)
+    drawn = set(re.findall(r'<symbol id="([^"]+)"', html))
+    used = re.findall(r'href="#(sh-[^"]+)"', html)
+    assert len(used) >= len(names)
+    assert set(used) <= drawn

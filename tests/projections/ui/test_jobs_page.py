@@ -1,0 +1,122 @@
+"""The list of jobs as a page: what it shows, counts and links to."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from projections.ui.pages.jobs import SHOWN
+from tests.helpers.written_cell import held
+from tests.projections.queries.test_job_list import fill
+from tests.projections.ui.views import Pages, links, pages, text_of
+
+HOSTILE = "\"'><script>alert(1)</script>\u202e\x07"
+
+
+@pytest.fixture
+def ui(tmp_path: Path) -> Iterator[Pages]:
+    with pages(tmp_path) as held_pages:
+        yield held_pages
+
+
+def ids(html: str) -> list[str]:
+    """The jobs of a page, from the first to the last."""
+    return re.findall(r'<tr id="job-\d+-([^"]+)"', html)
+
+
+def every_page(ui: Pages, path: str) -> list[str]:
+    """The jobs of all pages, by the link to the next one."""
+    found: list[str] = []
+    while path:
+        html = ui.page(path.removeprefix("/ui"))
+        found += ids(html)
+        path = next(iter(links(html, "Next")), "")
+    return found
+
+
+def test_a_job_that_waits_says_why_and_who_can_act(ui):
+    ui.cell.accept("tile-server", instances=3, owner="maps", pool="/p", priority=7)
+    ui.cell.run("tile-server", (0,))
+    ui.cell.changed("RUNNING", "tile-server")
+    ui.cell.decide("entitlement", held("tile-server", (1, 2), limit={"cpu": 1000}, allocated={"cpu": 1000}))
+    ui.fold()
+    row = text_of(ui.page("/jobs"), "job-0-tile-server")
+    for each in ("Running", "LIMIT_REACHED", "pool owner", "would exceed the limit of pool /p", "/p", "maps", "7"):
+        assert each in row
+    assert "of 3" in row
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?pool=/a", "?state=PENDING,RUNNING&owner=ann", "?text=tile&label=k:v", "?sort=wait&group=owner"]
+)
+def test_the_page_shows_what_the_address_in_its_foot_answers(ui, query):
+    fill(ui, 3, jobs=140)
+    html = ui.page(f"/jobs{query}")
+    address = unescape(re.search(r'<a href="(/v1/jobs[^"]*)">JSON</a>', html)[1])
+    answered = ui.get(address, params={**parse_qs(urlsplit(address).query), "page_size": 1000})["jobs"]
+    listed = [job["job_id"] for job in answered]
+    assert every_page(ui, f"/jobs{query}") == listed
+    assert text_of(html, "live_jobs_total").split()[0] == f"{len(listed):,}"
+    assert len(listed) > 3
+    assert len(ids(html)) == min(SHOWN, len(listed))
+
+
+def test_a_pool_needs_no_slash(ui):
+    fill(ui, 3)
+    assert ids(ui.page("/jobs?pool=a")) == ids(ui.page("/jobs?pool=%2Fa")) != []
+
+
+def test_states_are_counted_and_lead_to_their_jobs(ui):
+    fill(ui, 5)
+    html = ui.page("/jobs?pool=/a")
+    for state in ("Running", "Pending", "Failed"):
+        [address] = links(html.split('id="live_jobs_facets"')[1].split("</nav>")[0], state)
+        count = int(re.search(rf"{state}</span></span> <b>(\d+)</b>", html)[1])
+        shown = ui.page(address.removeprefix("/ui"))
+        assert len(ids(shown)) == count > 0
+        assert "pool=%2Fa" in address
+
+
+@pytest.mark.parametrize("group", ["pool", "owner", "state"])
+def test_a_group_leads_to_as_many_jobs_as_it_counts(ui, group):
+    fill(ui, 6)
+    table = ui.page(f"/jobs?group={group}").split('id="live_jobs_groups"')[1].split("</table>")[0]
+    rows = re.findall(r'<a href="([^"]+)">(?:.*?)</td><td class="n">(\d+)</td>', table)
+    assert len(rows) >= 2
+    for address, count in rows:
+        found = every_page(ui, unescape(address))
+        assert len(found) >= int(count) if group == "pool" else len(found) == int(count)
+    counts = re.findall(r'</td><td class="n">(\d+)</td><td', table)
+    assert sum(map(int, counts)) == 60
+
+
+def test_reasons_are_counted_by_tasks(ui):
+    ui.cell.accept("a", instances=3)
+    ui.cell.decide("entitlement", held("a", (0, 1)))
+    ui.fold()
+    table = text_of(ui.page("/jobs?group=reason"), "live_jobs_groups")
+    assert "LIMIT_REACHED 1 2" in table
+    assert "NOT_YET_EVALUATED 1 1" in table
+
+
+def test_names_of_users_are_text_and_nothing_else(ui):
+    ui.cell.accept("a", owner=HOSTILE, labels={HOSTILE: HOSTILE}, command=[HOSTILE])
+    ui.fold()
+    html = ui.page("/jobs", params={"text": HOSTILE, "owner": HOSTILE, "label": f"x:{HOSTILE}", "pool": HOSTILE})
+    html += ui.page("/jobs", params={"group": "owner"})
+    assert "<script>alert" not in html
+    assert "\u202e" not in html
+    assert r"\u202e" in html
+
+
+def test_an_empty_list_says_what_would_fill_it(ui):
+    assert "paceline job submit" in ui.page("/jobs")
+    assert "Show all" in ui.page("/jobs?text=nothing")
+
+
+@pytest.mark.parametrize("query", ["state=NONE", "label=k", "since=yesterday", "page_token=x"])
+def test_what_cannot_be_asked_for_is_refused_in_words(ui, query):
+    assert ui.browser.get(f"/ui/jobs?{query}").status_code in (400, 422)

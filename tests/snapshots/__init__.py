@@ -1,1 +1,0 @@
-"""Snapshots of stores and the archive of the log."""
