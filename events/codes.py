@@ -207,6 +207,12 @@ class Code(StrEnum):
     """As many tasks of the job are queued or run as may at a time (`max_running`)."""
     RUN_FAILED = "RUN_FAILED"
     """A run failed, and no retry is left."""
+    RUN_LIMIT = "RUN_LIMIT"
+    """Tasks ran for as long as they may (`max_runtime`)."""
+    STOPPED = "STOPPED"
+    """A user stopped tasks."""
+    CONTROLLER_OVER = "CONTROLLER_OVER"
+    """Tasks were stopped when the controller of their job was over."""
     WRONG_CELL = "WRONG_CELL"
     # pool and policy
     NO_SUCH_POOL = "NO_SUCH_POOL"

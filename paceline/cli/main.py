@@ -42,7 +42,11 @@ Exit codes:
        versions differ (job diff)
   4    not found
   5    the job has another version than --expected-version
-  6    no cell or no log can be reached, or the token is wrong; try again
+  6    no cell or no log can be reached; try again
+  7    the job was stopped before it succeeded (job wait, submit --wait)
+  8    the job ran for as long as it may, max_runtime (job wait, submit --wait);
+       of several jobs the first of 1, 8 and 7 that occurs
+  9    the token is wrong, or doesn't permit it
   124  --timeout has passed
   130  interrupted; jobs keep running
 """

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from paceline.client.errors import NotFound, TimedOut, Unavailable, Unreachable
-from paceline.client.models import ENDED, FAILED, REJECTED, RUNNING, SUCCEEDED, Job
+from paceline.client.models import ENDED, KILLED, RUNNING, SUCCEEDED, Job
 from paceline.output import COLOURS, console, live, note, plain, show
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ FIRST_ASK_S, SLOWEST_ASK_S = 0.1, 1.0
 SILENCE_NOTE_S = 3.0
 """A cell that is away for less is not worth a word."""
 BAR = 30
+STOPPED = "stopped"
+"""What is waited for of a job by who has just stopped it."""
+CODE_FAILED, CODE_STOPPED, CODE_RUN_LIMIT = 1, 7, 8
+CODES = (CODE_FAILED, CODE_RUN_LIMIT, CODE_STOPPED)
+"""Of several jobs the first of these that one has."""
 
 
 class Progress(Protocol):
@@ -75,7 +80,9 @@ def progress() -> Progress:
 
 
 def reached(job: Job, goal: str) -> bool | None:
-    """Whether a job has reached a goal; False: it never will; None: not yet."""
+    """Whether a job has reached a goal; False: it never will; None: not yet. A job that was stopped, or
+    ran for as long as it may, hasn't ended as it should.
+    """
     state = job["state"]
     if goal == "healthy" and _healthy(job):
         return True
@@ -85,7 +92,14 @@ def reached(job: Job, goal: str) -> bool | None:
         return False
     if state not in ENDED:
         return None
-    return state == SUCCEEDED or (goal == "ended" and state not in (FAILED, REJECTED))
+    return state == SUCCEEDED or (goal == STOPPED and state == KILLED)
+
+
+def exit_code_of(job: Job) -> int:
+    """The exit code for a job that hasn't reached its goal and never will."""
+    if job["state"] != KILLED:
+        return CODE_FAILED
+    return CODE_RUN_LIMIT if job.get("killed_by", {}).get("RUN_LIMIT") else CODE_STOPPED
 
 
 def _creation_failed(job: Job) -> bool:
@@ -148,7 +162,7 @@ def wait_and_report(client: "Client", ids: Sequence[str], goal: str, timeout: fl
     except KeyboardInterrupt:
         note(f"interrupted; the job goes on. Wait again with: paceline job wait {' '.join(ids)}")
         return 130
-    code = 0
+    codes = set()
     for each in jobs.values():
         reason = each.get("reason")
         if not reached(each, goal):
@@ -156,9 +170,9 @@ def wait_and_report(client: "Client", ids: Sequence[str], goal: str, timeout: fl
             text = f": {failed['message']}" if failed else ""
             note(f"job {each['job_id']} {each['state']}{text}")
             note(f"look with: paceline job get {each['job_id']}")
-            code = 1
+            codes.add(exit_code_of(each))
     show(form, {"jobs": list(jobs.values())}, jobs)
-    return code
+    return next((code for code in CODES if code in codes), 0)
 
 
 def counts(job: Job) -> str:

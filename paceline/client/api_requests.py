@@ -11,8 +11,17 @@ from urllib.parse import quote
 import httpx2
 
 from paceline.client import cell_file
-from paceline.client.errors import ApiError, Conflict, NotAuthorised, NotFound, Refused, Unavailable, Unreachable
-from paceline.client.proven_transport import ProvenTransport, UnprovenServer
+from paceline.client.errors import (
+    ApiError,
+    Conflict,
+    NotAuthorised,
+    NotFound,
+    Refused,
+    Unavailable,
+    Unreachable,
+    WrongToken,
+)
+from paceline.client.proven_transport import OtherTokenServer, ProvenTransport, UnprovenServer
 
 TIMEOUT_S = 15.0
 """How long an answer may take, beyond what it was asked to wait."""
@@ -125,7 +134,12 @@ class Requests:
             topic = f"{topic}@{cell}" if cell else topic
             self._written[topic] = max(self._written.get(topic, 0), int(offset))
 
-    def _unreachable(self, error: httpx2.TransportError) -> Unreachable:
+    def _unreachable(self, error: httpx2.TransportError) -> Unreachable | WrongToken:
+        if isinstance(error, OtherTokenServer):
+            return WrongToken(
+                f"The token isn't that of the cell at {self.server}, or another process listens there; the token was "
+                "not sent. Name the right one with --token, or the cell with --server."
+            )
         if isinstance(error, UnprovenServer):
             return Unreachable(
                 f"{error}. It was told nothing. Is the cell that ran there up? Start it with `paceline up`."

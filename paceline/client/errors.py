@@ -29,6 +29,12 @@ class Unreachable(PacelineError):
     exit_code = 6
 
 
+class WrongToken(PacelineError):
+    """Who answers has another token."""
+
+    exit_code = 9
+
+
 class ApiError(PacelineError):
     """The cell answered with a problem (RFC 9457). `errors`: pairs of JSON pointer and message; `position`: where in
     the log the answer stands, empty where it stands nowhere; `progress`: how much of how much is done of what the
@@ -68,9 +74,9 @@ class NotFound(ApiError):
 
 
 class NotAuthorised(ApiError):
-    """The token is missing or wrong."""
+    """The token is missing or wrong, or doesn't permit it."""
 
-    exit_code = 6
+    exit_code = 9
 
 
 class Unavailable(ApiError):

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack, cast
 
 from paceline.client.api_requests import PAGE, Requests, json_body, new_id, path_of, without_none
+from paceline.client.explanation_models import Explanation
 from paceline.client.models import (
     Diff,
-    Explanation,
     HistoryEntry,
     Job,
     JobAction,

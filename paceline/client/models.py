@@ -45,6 +45,8 @@ class Job(TypedDict):
     held_since: NotRequired[str | None]
     waiting_since: NotRequired[str | None]
     tasks: NotRequired[dict[str, int]]
+    killed_by: NotRequired[dict[str, int]]
+    """How many of the killed tasks ran for as long as they may, RUN_LIMIT, and how many a user stopped, STOP."""
     reason: NotRequired[Reason | None]
     version: NotRequired[int | None]
     update: NotRequired["Update | None"]
@@ -69,6 +71,8 @@ class Task(TypedDict):
     exit_code: int | None
     outcome: str | None
     reason: str | None
+    cause: NotRequired[str | None]
+    """What ended its last run, where that didn't end by itself: RUN_LIMIT, STOP, HEALTH or another `RunCause`."""
     health: NotRequired[str | None]
     """Of a run with a health check: UNKNOWN, HEALTHY or UNHEALTHY."""
     signal: NotRequired[str | None]
@@ -106,6 +110,7 @@ class Run(TypedDict):
     outcome: str | None
     exit_code: int | None
     reason: str | None
+    cause: NotRequired[str | None]
     health: str | None
     signal: str | None
     out_of_memory: bool
@@ -121,59 +126,6 @@ Amounts = dict[str, float | str]
 """By name of the resource: numbers of CPUs and devices, sizes as text: {"cpu": 1.5, "memory": "4GiB"}. What is left out
 is 0.
 """
-
-
-class WaitReason(TypedDict):
-    """One reason why tasks wait. Absent numbers are not known to the machine that gave it."""
-
-    code: str
-    message: str
-    tier: NotRequired[str]
-    actor: NotRequired[str]
-    since: NotRequired[str | None]
-    tasks: NotRequired[int | None]
-    pool: NotRequired[str | None]
-    """The pool that says no."""
-    asked: NotRequired[Amounts | None]
-    allocated: NotRequired[Amounts | None]
-    entitlement: NotRequired[Amounts | None]
-    limit: NotRequired[Amounts | None]
-    reserved: NotRequired[Amounts | None]
-    ahead: NotRequired[int | None]
-    jobs_ahead: NotRequired[int | None]
-    order: NotRequired[int | None]
-    """The number of an order to preempt."""
-    for_job: NotRequired[str | None]
-    from_jobs: NotRequired[dict[str, int] | None]
-    hosts: NotRequired[list[str] | None]
-    until: NotRequired[str | None]
-    fit: NotRequired[int | None]
-    missing: NotRequired[str | None]
-    hosts_considered: NotRequired[int | None]
-    hosts_by_reason: NotRequired[dict[str, int] | None]
-    nearest: NotRequired[list[dict[str, Any]] | None]
-    not_before: NotRequired[str | None]
-    machine: NotRequired[str]
-    round: NotRequired[int | None]
-
-
-class Headline(TypedDict):
-    """The reason that counts, and who can change it."""
-
-    code: str
-    message: str
-    actor: str
-
-
-class Explanation(TypedDict):
-    """Why a job is where it is."""
-
-    job_id: str
-    state: str
-    headline: Headline | None
-    reasons: list[WaitReason]
-    preempted_for_it: NotRequired[dict[str, int]]
-    """Runs that have left for it, by job."""
 
 
 class HistoryEntry(TypedDict):

@@ -70,6 +70,10 @@ class NotProven(Exception):
     """A server didn't prove that it has the token; the message says why."""
 
 
+class OtherToken(NotProven):
+    """A server has another token."""
+
+
 class Challenge:
     """The exchange on a new connection to `host`:`port`, as it was reached: send `request`, then `feed` what comes."""
 
@@ -112,7 +116,7 @@ class Challenge:
         if hmac.compare_digest(status.encode(), proof(self._token, self._nonce, claimed).encode()):
             where = ":".join(claimed.split()[:2])
             raise NotProven(f"it forwards to {where}, which has the token: name that address")
-        raise NotProven("it doesn't have the token")
+        raise OtherToken("it doesn't have the token")
 
 
 def _boot_id() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from paceline.client.proof import Challenge, NotProven
+from paceline.client.proof import Challenge, NotProven, OtherToken
 
 CONNECTED = "connection.connect_tcp.complete"
 READ_BYTES = 4096
@@ -20,6 +20,10 @@ PROOF_S = 3.0
 
 class UnprovenServer(httpx2.ConnectError):
     """Who answers at an address doesn't prove that it has the token, which was not shown to it."""
+
+
+class OtherTokenServer(UnprovenServer):
+    """Who answers at an address has another token."""
 
 
 class ProvenTransport(httpx2.HTTPTransport):
@@ -98,6 +102,5 @@ def _challenge(stream: Any, token: str) -> Challenge:
 
 def _stranger(request: httpx2.Request, error: BaseException) -> UnprovenServer:
     why = error if isinstance(error, NotProven) else f"it has not done so within {PROOF_S:g} s"
-    return UnprovenServer(
-        f"who listens at {request.url.netloc.decode()} doesn't prove that it has the token of the cell: {why}"
-    )
+    kind = OtherTokenServer if isinstance(error, OtherToken) else UnprovenServer
+    return kind(f"who listens at {request.url.netloc.decode()} doesn't prove that it has the token of the cell: {why}")

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Table, select, tuple_
 
+from events.codes import RunCause
 from events.quantities import write_amounts
 from events.resources import Kinds, Unit, in_order
 from events.topics import ALL
@@ -92,6 +93,11 @@ def _job_json(row: JobRow, headline: Json | None, update: UpdateRow | None) -> J
             "succeeded": row.succeeded,
             "failed": row.failed,
             "killed": row.killed,
+        },
+        "killed_by": {
+            name: count
+            for name, count in ((RunCause.RUN_LIMIT.name, row.overran), (RunCause.STOP.name, row.stopped))
+            if count
         },
         "reason": {name: headline[name] for name in ("code", "message", "actor")} if headline else None,
         "position": position,

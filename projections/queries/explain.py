@@ -12,7 +12,7 @@ import msgspec
 from events.codes import ENDED_JOBS, Code, RunCause
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, in_order
-from projections.queries import backoff_reasons, held_reasons, order_reasons, update_reasons
+from projections.queries import backoff_reasons, end_reasons, held_reasons, order_reasons, update_reasons
 from projections.queries.sentences import (
     MORE_HOSTS,
     OTHER_DAEMON,
@@ -55,7 +55,14 @@ _TIER_ORDER = {code: place for place, code in enumerate(Code)}
 _FAILED_UPDATE = (Code.MAX_FAILURES, Code.STALLED, Code.BLOCKED)
 _FIRST = (Code.HELD, *_FAILED_UPDATE)
 """That it is held, and why its update failed: a user has to act, whatever its tasks wait for."""
-_LAST = (Code.MAX_RUNNING, Code.BEHIND_IN_QUEUE, Code.UPDATING, Code.NOT_YET_EVALUATED)
+_LAST = (
+    Code.MAX_RUNNING,
+    Code.BEHIND_IN_QUEUE,
+    Code.UPDATING,
+    Code.NOT_YET_EVALUATED,
+)
+_OVER = (Code.RUN_LIMIT, Code.STOPPED, Code.CONTROLLER_OVER)
+"""Why tasks are over: nothing waits for that."""
 _ENDED_BY: Mapping[int, str] = {
     RunCause.HEALTH: "failed its health check",
     RunCause.START_LATE: "wasn't ready in time",
@@ -90,9 +97,16 @@ def reasons(job: JobRow, situation: Situation | None, kinds: Kinds, detail: Deta
     return order
 
 
-def _rank(found: Json) -> tuple[bool, bool, int, float, str]:
+def _rank(found: Json) -> tuple[bool, bool, bool, int, float, str]:
     code = found["code"]
-    return code not in _FIRST, code in _LAST, -found["of"], _ORDER.get(code, len(_ORDER)), found["machine"]
+    return (
+        code not in _FIRST,
+        code in _OVER,
+        code in _LAST,
+        -found["of"],
+        _ORDER.get(code, len(_ORDER)),
+        found["machine"],
+    )
 
 
 def headline(job: JobRow, situation: Situation | None, kinds: Kinds) -> Json | None:
@@ -118,16 +132,23 @@ def tier_of(code: str) -> str:
 def _of_end(job: JobRow, situation: Situation | None) -> list[Json]:
     if job.state == "REJECTED":
         return [reason(job.code, job.message, job.ended_ms, "lifecycle")]
+    killed = list(_of_killed(job, situation))
     if job.state != "FAILED":
-        return []
+        return killed
     preempted = situation.leaving if situation else []
     found = [_of_victim(each) for each in preempted]
     if found and sum(each.failed for each in preempted) == job.failed:
-        return found
+        return [*found, *killed]
     text = f"{count_tasks(job.failed)} of {job.tasks} failed"
     if job.failed_instance >= 0:
         text += f"; task {job.failed_instance} {_last_failure(job)}"
-    return [reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle"), *found]
+    return [reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle"), *found, *killed]
+
+
+def _of_killed(job: JobRow, situation: Situation | None) -> Iterator[Json]:
+    """Why tasks are killed; they wait for nothing."""
+    for code, text, remedy, since_ms in end_reasons.of_killed(job, situation.stops if situation else ()):
+        yield reason(code, text, since_ms, "lifecycle", remedy)
 
 
 def _last_failure(job: JobRow) -> str:
@@ -179,6 +200,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
         yield reason(Code.CONSTRAINT_MISMATCH, text, job.submitted_ms, "placement", OTHER_DAEMON) | {"of": 0}
     if job.state == "SUBMITTED":
         yield _unknown(job.tasks, job.submitted_ms)
+    yield from _of_killed(job, situation)
 
 
 def _of_update(update: UpdateRow, disruption: ExplanationRow | None, held: bool) -> Iterator[Json]:

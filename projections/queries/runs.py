@@ -4,13 +4,15 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection, select
 
-from events.codes import LIVE_TASKS, Outcome, TaskState
+from events.codes import LIVE_TASKS, Outcome, RunCause, TaskState
+from projections.queries.end_reasons import ended_by, stops_of
 from projections.queries.pages import Json, rows_of
 from projections.queries.run_details import run_details, task_details
 from projections.queries.tasks import EXITED, TASK_PLACES, columns_of, host_names, winners
 from projections.record_json import at
 from projections.views import tables
-from projections.views.rows import JobRow, PastRunRow
+from projections.views.rows import JobRow
+from projections.views.run_rows import PastRunRow
 
 ENDED = "ENDED"
 """The state of a run that is over."""
@@ -27,6 +29,7 @@ def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Json]:
     names = host_names(connection, {row.host for row in found})
     preempted = any(row.outcome == Outcome.PREEMPTED for row in found)
     won = winners(connection, job) if preempted else {}
+    stops = stops_of(connection, [job]).get(job.job_id, ()) if any(row.why == RunCause.STOP for row in found) else ()
     out = []
     for row in found:
         winner = won.get((instance, row.run)) if row.outcome == Outcome.PREEMPTED else None
@@ -40,7 +43,8 @@ def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Json]:
                 "host_id": names.get(row.host),
                 "outcome": Outcome(row.outcome).name if row.outcome else None,
                 "exit_code": row.exit_code if row.outcome in EXITED and row.exit_code >= 0 else None,
-                "reason": said.get("reason") or winner,
+                "cause": RunCause(row.why).name if row.why else None,
+                "reason": said.get("reason") or winner or ended_by(job, stops, instance, row.why),
                 **task_details(job, shown, said),
                 "ordered_at": at(row.ordered_s * 1000),
                 "started_at": at(row.started_s * 1000),

@@ -18,11 +18,13 @@ from events.columns import ints
 from events.records.pools import PoolDefined
 from events.resources import Amounts
 from events.topics import MACHINES
+from projections.queries.end_reasons import stops_of
 from projections.queries.resources import settings_of
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.queries.versions import newest_updates
 from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
+from projections.views.run_rows import StopRow
 from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
 from projections.views.update_rows import UpdateRow
 
@@ -71,6 +73,8 @@ class Situation(NamedTuple):
     """The newest."""
     failed_waits: bool = False
     """Whether the task that failed last waits to be tried again."""
+    stops: Sequence[StopRow] = ()
+    """How users stopped it, the last stop first."""
     shares: Mapping[str, dict[str, Amounts]] = {}
     """By pool that says no, what it may use and holds as entitlement said last."""
 
@@ -114,7 +118,8 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     going = {
         row.job_id: row
         for row in rows
-        if row.base >= 0 and (row.state not in ENDED_JOBS or (row.state == JobState.FAILED.name and _fails(row)))
+        if row.base >= 0
+        and (row.state not in ENDED_JOBS or row.stopped or (row.state == JobState.FAILED.name and _fails(row)))
     }
     found = {job_id: Situation([], {}, [], [], []) for job_id in going}
     if not found:
@@ -138,10 +143,14 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     for job_id, leaving in _leaving(connection, going):
         found[job_id].leaving.append(leaving)
     updates = newest_updates(connection, list(going.values()))
+    stops = stops_of(connection, [row for row in going.values() if row.stopped])
     shares = _shares(connection, {wait.hold.at for each in found.values() for wait in each.waits if wait.hold})
     return {
         job_id: each._replace(
-            update=updates.get(job_id), failed_waits=_failed_waits(connection, going[job_id]), shares=shares
+            update=updates.get(job_id),
+            failed_waits=_failed_waits(connection, going[job_id]),
+            stops=stops.get(job_id, ()),
+            shares=shares,
         )
         for job_id, each in found.items()
     }

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Table, select
 
-from events.codes import LIVE_TASKS, Code, Outcome, TaskState, UpdateStep
+from events.codes import LIVE_TASKS, Code, Outcome, RunCause, TaskState, UpdateStep
 from events.columns import I32, I64, ints
+from projections.queries.end_reasons import ended_by, stops_of
 from projections.queries.host_slots import blocks_of_host
 from projections.queries.pages import Json, Page, rows_of
 from projections.queries.run_details import run_details, task_details
@@ -23,6 +24,7 @@ from projections.views.waiting import Standing
 
 TASK_PLACES = {name: place for place, name in enumerate(TASK_COLUMNS)}
 """Where each column of tasks stands."""
+_SHOWN = ("state", "run", "host", "outcome", "step", "why")
 EXITED = (Outcome.SUCCEEDED, Outcome.FAILED)
 """Outcomes of runs whose processes ended by themselves."""
 
@@ -141,10 +143,12 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     specs = own_specs(connection, job, {item["instance"]: item["columns"][TASK_PLACES["version"]] for item in items})
     preempted = any(item["columns"][TASK_PLACES["outcome"]] == Outcome.PREEMPTED for item in items)
     won = winners(connection, job) if preempted else {}
+    stopped = any(item["columns"][TASK_PLACES["why"]] == RunCause.STOP for item in items)
+    stops = stops_of(connection, [job]).get(job.job_id, ()) if stopped else ()
     out = []
     for item in items:
         held = dict(zip(TASK_COLUMNS, item["columns"], strict=True))
-        state, run, host, outcome, step = (held[name] for name in ("state", "run", "host", "outcome", "step"))
+        state, run, host, outcome, step, why = (held[name] for name in _SHOWN)
         last = item["instance"], run - (state == TaskState.QUEUED)
         said = details.get((item["instance"], run), {})
         on_host = host > 0 and state != TaskState.QUEUED
@@ -158,7 +162,10 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 **task_details(job, state, said),
                 "exit_code": held["exit_code"] if outcome in EXITED and held["exit_code"] >= 0 else None,
                 "outcome": Outcome(outcome).name if outcome else None,
-                "reason": said.get("reason") or (won.get(last) if outcome == Outcome.PREEMPTED else None),
+                "cause": RunCause(why).name if why else None,
+                "reason": said.get("reason")
+                or (won.get(last) if outcome == Outcome.PREEMPTED else None)
+                or ended_by(job, stops, item["instance"], why),
                 "admission": Standing(held["standing"]).name if held["standing"] < 0 else None,
                 "since": at(held["since_s"] * 1000),
                 "failures": held["failures"],

@@ -132,6 +132,13 @@ class JobRow(msgspec.Struct):
     succeeded: int = 0
     failed: int = 0
     killed: int = 0
+    overran: int = 0
+    """Of the killed, those that ran for as long as they may."""
+    stopped: int = 0
+    """Of the killed, those that a user stopped."""
+    stops: int = 0
+    """How often a user has stopped it, or instances of it."""
+    max_runtime_ms: int = 0
 
     @property
     def tasks(self) -> int:
@@ -148,40 +155,6 @@ class BlockRow(msgspec.Struct):
     live: int
     waiting: int
     data: bytes
-
-
-class RunReportRow(msgspec.Struct):
-    """What a host said of a run beside its state, owned by the topic of tasks: why, and how the process ended and what
-    it used, as in RunsReported. `offset` is where that stands; several reports of a run may say something.
-    """
-
-    job_id: str
-    instance: int
-    run: int
-    offset: int
-    state: int
-    reason: str
-    signal: int
-    out_of_memory: int
-    cpu_ms: int
-    memory_kib: int
-
-
-class PastRunRow(msgspec.Struct):
-    """A run that another one of its task came after: the number of the host that it was ordered on, its version, how
-    it ended, and when it was ordered, available, 0 for never, and over.
-    """
-
-    job_id: str
-    instance: int
-    run: int
-    host: int
-    version: int
-    outcome: int
-    exit_code: int
-    ordered_s: int
-    started_s: int
-    ended_s: int
 
 
 class PoolRow(msgspec.Struct):

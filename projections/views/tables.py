@@ -24,9 +24,9 @@ from sqlalchemy import (
 )
 
 from events.topics import RANK, TASKS
-from projections.views import rows, series_rows, sharing_rows, update_rows
+from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows
 
-FORMAT = "18"
+FORMAT = "19"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
@@ -51,12 +51,13 @@ override_chunks = _table("override_chunks", rows.OverrideChunkRow, "name")
 jobs = _table("jobs", rows.JobRow, "job_id")
 task_blocks = _table("task_blocks", rows.BlockRow, "block")
 port_blocks = _table("port_blocks", rows.BlockRow, "block")
-run_reports = _table("run_reports", rows.RunReportRow, "job_id", "instance", "run", "offset")
+run_reports = _table("run_reports", run_rows.RunReportRow, "job_id", "instance", "run", "offset")
 commands = _table("commands", update_rows.CommandRow, "offset")
 versions = _table("versions", update_rows.VersionRow, "job_id", "version")
 updates = _table("updates", update_rows.UpdateRow, "job_id", "number")
 update_steps = _table("update_steps", update_rows.UpdateStepRow, "job_id", "number", "offset", "place")
-past_runs = _table("past_runs", rows.PastRunRow, "job_id", "instance", "run")
+stops = _table("stops", run_rows.StopRow, "job_id", "place")
+past_runs = _table("past_runs", run_rows.PastRunRow, "job_id", "instance", "run")
 pools = _table("pools", rows.PoolRow, "path")
 pool_facts = _table("pool_facts", rows.PoolFactRow, "offset")
 pool_use = _table("pool_use", rows.PoolUseRow, "path")

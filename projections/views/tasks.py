@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
-from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, RunCause, TaskState
 from events.columns import I32, I64, ints, some, spread
 from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
+from events.records.base import Event
 from events.records.lifecycle import (
     GangsQueued,
     InstancesChanged,
@@ -26,7 +27,7 @@ from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.host_use import HostUse
 from projections.views.named_tasks import COUNTS, STATES, NamedTasks
-from projections.views.record_context import Folds, RecordContext
+from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow, MetaRow, amounts_in, to_json
 from projections.views.state_times import StateTimes
 from projections.views.task_series import TaskSeries
@@ -34,7 +35,7 @@ from projections.views.waiting import Standing, Waiting
 
 RUNS_KEPT = 100
 """Runs of a task that are kept, the present one too."""
-OF_RUN = ("host", "version", "outcome", "exit_code", "ordered_s", "started_s", "ended_s")
+OF_RUN = ("host", "version", "outcome", "exit_code", "ordered_s", "started_s", "ended_s", "why")
 """What is kept of a past run, as in `PastRunRow`."""
 
 
@@ -48,13 +49,6 @@ class TaskFold:
         self._waiting = Waiting(cache)
         self._hosts = HostUse(cache)
         self._ends = {"next_base": 0, "next_port_base": 0}
-        self.folds: Folds = {
-            GangsQueued: self._queued,
-            RunsOrdered: self._ordered,
-            RunsAvailable: self._available,
-            RunsStopping: self._stopping,
-            RunsEnded: self._ended,
-        }
 
     def restore(self, connection: Connection) -> None:
         """Finds the host numbers and the ends of the columns again."""
@@ -111,16 +105,34 @@ class TaskFold:
         instance, places = instance[over], places[over]
         named = NamedTasks([row], np.zeros(len(instance), np.int64), instance, places, np.arange(len(instance)))
         tasks["failures"][places] = 0
+        if row.killed:
+            self._count_killed(named, -1)
         self._move(moment, named, TaskState.BACKOFF)
 
     def _remove(self, moment: RecordContext, row: JobRow, removed: I64) -> None:
         tasks, count = self._cache.tasks, len(removed)
         named = NamedTasks([row], np.zeros(count, np.int64), removed, tasks.place(row.base + removed), np.arange(count))
         self._keep_runs(named)
+        if row.killed:
+            self._count_killed(named, -1)
         self._move(moment, named, TaskState.NONE)
         tasks.zero(row.base + removed)
         if row.ports:
             self._cache.ports.zero(spread(row.port_base + removed * row.ports, np.full(count, row.ports)))
+
+    def take(self, moment: RecordContext, event: Event) -> None:
+        """Folds one decision of lifecycle; those that are about no run change nothing."""
+        match event:
+            case GangsQueued():
+                self._queued(moment, event)
+            case RunsOrdered():
+                self._ordered(moment, event)
+            case RunsAvailable():
+                self._available(moment, event)
+            case RunsStopping():
+                self._stopping(moment, event)
+            case RunsEnded():
+                self._ended(moment, event)
 
     def _jobs(self, moment: RecordContext, job_ids: tuple[str, ...]) -> list[JobRow]:
         jobs = self._cache.jobs
@@ -259,7 +271,7 @@ class TaskFold:
         tasks = self._cache.tasks
         tasks["run"][named.places] = ints(event.run)[named.at]
         tasks["host"][named.places] = np.array([host.number for host in hosts], dtype=np.int32)[index]
-        for name in ("exit_code", "outcome", "started_s", "ended_s"):
+        for name in ("exit_code", "outcome", "started_s", "ended_s", "why"):
             tasks[name][named.places] = 0
         tasks["ordered_s"][named.places] = moment.now // 1000
         tasks["version"][named.places] = ints(event.version)[named.at] if event.version else 1
@@ -300,7 +312,21 @@ class TaskFold:
         after, wait_ms = some(event.next, size, TaskState.BACKOFF)[named.at], some(event.wait_ms, size)[named.at]
         due_s = -(-(moment.now + wait_ms.astype(np.int64)) // 1000)
         tasks["due_s"][named.places] = np.where((after == TaskState.BACKOFF) & (wait_ms > 0), due_s, 0)
+        if event.why:
+            tasks["why"][named.places] = some(event.why, size)[named.at]
         self._move(moment, named, after)
+        if event.why:
+            self._count_killed(named, 1)
+
+    def _count_killed(self, named: NamedTasks, sign: int) -> None:
+        """Counts killed tasks of jobs by what ended them; `sign` -1: they are killed no longer."""
+        killed = self._cache.tasks["state"][named.places] == TaskState.KILLED
+        why = self._cache.tasks["why"][named.places[killed]]
+        for name, cause in (("overran", RunCause.RUN_LIMIT), ("stopped", RunCause.STOP)):
+            counted = np.bincount(named.job[killed][why == cause], minlength=len(named.jobs))
+            for index in np.flatnonzero(counted).tolist():
+                row = named.jobs[index]
+                setattr(row, name, getattr(row, name) + sign * int(counted[index]))
 
     @staticmethod
     def _note_failures(named: NamedTasks, event: RunsEnded) -> None:

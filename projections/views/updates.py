@@ -11,11 +11,13 @@ from events.codec import decode
 from events.codes import UpdateStep
 from events.columns import I64, ints, pack_ints, spread
 from events.job_versions import wanted_spec
+from events.records.base import Event
 from events.records.jobs import JobActionRequested, JobStopRequested, JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesReturned,
     InstancesTaken,
+    InstancesWanted,
     UpdateEnded,
     UpdatePaused,
     UpdateProgressed,
@@ -26,12 +28,13 @@ from events.topics import JOBS
 from projections.views import override_chunks
 from projections.views.cache import Cache
 from projections.views.command_text import searched
-from projections.views.record_context import Folds, RecordContext
+from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow, SubmissionRow, to_json
+from projections.views.run_rows import StopRow
 from projections.views.tasks import TaskFold
 from projections.views.update_rows import CommandRow, UpdateRow, VersionRow
 
-UPDATES_KEPT = 10
+UPDATES_KEPT = STOPS_KEPT = 10
 ROLLING, CANARY = "ROLLING", "CANARY"
 Command = JobUpdateRequested | JobActionRequested | JobStopRequested
 Instances = InstancesTaken | InstancesReturned | UpdateProgressed
@@ -43,15 +46,6 @@ class UpdateFold:
     def __init__(self, cache: Cache, tasks: TaskFold) -> None:
         self._cache = cache
         self._tasks = tasks
-        self.folds: Folds = {
-            UpdateStarted: self._started,
-            InstancesTaken: self._taken,
-            InstancesReturned: self._returned,
-            UpdateProgressed: self._progressed,
-            UpdatePaused: self._turned,
-            UpdatePromoted: self._turned,
-            UpdateEnded: self._turned,
-        }
 
     def command(self, moment: RecordContext, event: Command, value: bytes) -> None:
         """Keeps a command until it is answered."""
@@ -68,11 +62,30 @@ class UpdateFold:
         assert isinstance(found, Command)
         return found
 
-    def _taken(self, moment: RecordContext, event: InstancesTaken) -> None:
-        self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.IN_FLIGHT))
+    def stopped(self, moment: RecordContext, row: JobRow, event: InstancesWanted) -> None:
+        """A user stopped a job, or instances of it."""
+        command = (
+            self._cache.commands.get(event.cause.offset) if event.cause and event.cause.topic == JOBS.name else None
+        )
+        said = decode(command.value) if command is not None else None
+        reason = said.reason if isinstance(said, Command) else ""
+        row.stops += 1
+        place = row.stops % STOPS_KEPT
+        self._cache.stops.put(StopRow(row.job_id, place, moment.now, reason, event.first, event.count))
 
-    def _returned(self, moment: RecordContext, event: InstancesReturned) -> None:
-        self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.PENDING))
+    def decision(self, moment: RecordContext, event: Event) -> None:
+        """Folds what is decided of an update."""
+        match event:
+            case UpdateStarted():
+                self._started(moment, event)
+            case InstancesTaken():
+                self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.IN_FLIGHT))
+            case InstancesReturned():
+                self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.PENDING))
+            case UpdateProgressed():
+                self._progressed(moment, event)
+            case UpdatePaused() | UpdatePromoted() | UpdateEnded():
+                self._turned(moment, event)
 
     def _started(self, moment: RecordContext, event: UpdateStarted) -> None:
         row = self._cache.jobs.change(event.job_id)
@@ -120,7 +133,7 @@ class UpdateFold:
                 int(bool(spec.overrides or spec.chunks)),
             )
             row.retries_max, row.on_preempt = spec.retries_max, spec.on_preempt
-            row.max_running, row.command = spec.max_running, searched(spec)
+            row.max_running, row.max_runtime_ms, row.command = spec.max_running, spec.max_runtime_ms, searched(spec)
             self._tasks.change_need(row, event.version, spec.resources, len(spec.ports), ints(event.forgotten).tolist())
 
     def _command(self, moment: RecordContext, event: UpdateStarted) -> tuple[int, int, str, str]:

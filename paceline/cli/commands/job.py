@@ -158,7 +158,8 @@ def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[lis
 def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | None, form: str) -> int:
     """Wait for jobs.
 
-    Exits with 0 when all have reached the state, 1 when one has failed, 124 when --timeout has passed.
+    Exits with 0 when all have reached the state. Otherwise with 1 when one has failed, with 8 when one has run for as
+    long as it may (max_runtime), with 7 when one was stopped; with 124 when --timeout has passed.
     """
     return wait_and_report(client, ids, goal, timeout, form)
 

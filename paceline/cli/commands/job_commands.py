@@ -18,7 +18,7 @@ from paceline.cli.commands.common import (
     output_option,
     with_client,
 )
-from paceline.cli.progress import wait_and_report
+from paceline.cli.progress import STOPPED, wait_and_report
 from paceline.output import answers, note, say, show
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def stop(
         ids, form, "is being stopped", lambda each: client.stop_job(each, DECIDED_S, instances, **said)
     )
     if waits and taken:
-        ended = wait_and_report(client, list(taken), "ended", timeout)
+        ended = wait_and_report(client, list(taken), STOPPED, timeout)
         return code or ended
     if instances is None and taken and form == "table":
         note(f"follow with: paceline job wait {' '.join(taken)}")

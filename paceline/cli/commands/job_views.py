@@ -14,7 +14,8 @@ from paceline.output import Column, TableOptions, ahead, facts, note, say, table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from paceline.client.models import Amounts, Explanation, HistoryEntry, Job, Run, Task, Update, Version, WaitReason
+    from paceline.client.explanation_models import Explanation, WaitReason
+    from paceline.client.models import Amounts, HistoryEntry, Job, Run, Task, Update, Version
 
 VICTIMS_SHOWN = 5
 """Jobs that an explanation names of those preempted for another."""

@@ -579,6 +579,37 @@ def test_a_wait_shows_what_became_of_the_jobs_in_the_form_asked_for(cli, cell):
     assert "job b FAILED" in err
 
 
+LATE = {"state": "KILLED", "killed_by": {"RUN_LIMIT": 1, "STOP": 2}}
+BY_USER = {"state": "KILLED", "killed_by": {"STOP": 3}}
+BY_CONTROLLER = {"state": "KILLED", "killed_by": {}}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "code"),
+    [([{"state": "SUCCEEDED"}], 0), ([{"state": "FAILED"}], 1), ([LATE], 8), ([BY_USER], 7), ([BY_CONTROLLER], 7),
+     ([BY_USER, LATE], 8), ([BY_USER, LATE, {"state": "FAILED"}], 1), ([{"state": "SUCCEEDED"}, BY_USER], 7)],
+)  # fmt: skip
+@pytest.mark.parametrize("goal", ["ended", "running", "healthy", "succeeded"])
+def test_the_exit_code_of_a_wait_tells_how_jobs_ended(cli, cell, jobs, code, goal):
+    ids = [f"j{at}" for at, _ in enumerate(jobs)]
+    for name, each in zip(ids, jobs, strict=True):
+        cell.answer("GET", f"/v1/jobs/{name}", job(name, **{**each, "tasks": {"succeeded": 1}}))
+    assert cli("job", "wait", *ids, "--for", goal)[0] == code
+
+
+def test_a_job_that_ran_into_its_time_limit_fails_the_submission_that_waits_and_says_why(cli, cell, tmp_path):
+    reason = {
+        "code": "RUN_LIMIT",
+        "message": "3 of 3 tasks ran for as long as they may (max_runtime 2s)",
+        "actor": "you",
+    }
+    cell.answer("POST", "/v1/jobs", job("x", "PENDING"))
+    cell.answer("GET", "/v1/jobs/x", job("x", "KILLED", killed_by={"RUN_LIMIT": 3}, reason=reason))
+    code, _, err = cli("job", "submit", "--wait", files(tmp_path, "x"))
+    assert code == 8
+    assert "job x KILLED: 3 of 3 tasks ran for as long as they may (max_runtime 2s)" in err
+
+
 EVIL = "ann\x1b]0;owned\x07\x9b2J\u202e"
 SHOWN = "ann\\u001b]0;owned\\u0007\\u009b2J\\u202e"
 

@@ -1,5 +1,6 @@
 """The command starts fast, says what is wrong, and ends with the code that the page of help promises."""
 
+import json
 import re
 import signal
 import subprocess
@@ -83,10 +84,18 @@ def test_refused_is_1(cli, cell, status):
     assert cli("job", "stop", "x") == (1, "", "paceline: job x: not now (NO)\n  /a: b\n")
 
 
-@pytest.mark.parametrize("status", [401, 403, 500, 503])
-def test_not_authorised_and_not_available_are_6(cli, cell, status):
+@pytest.mark.parametrize(("status", "code"), [(401, 9), (403, 9), (500, 6), (503, 6)])
+def test_not_authorised_is_9_and_not_available_is_6(cli, cell, status, code):
     cell.problem("GET", "/v1/jobs/x", status, "NO", "not now")
-    assert cli("job", "get", "x")[0] == 6
+    assert cli("job", "get", "x")[0] == code
+
+
+def test_a_wrong_token_is_9_and_is_said_to_be_wrong(cli, cell, monkeypatch, tmp_path):
+    monkeypatch.delenv("PACELINE_SERVER", raising=False)
+    (tmp_path / "cell.json").write_text(json.dumps({"pid": 1, "listen": cell.address, "kafka": ""}))
+    code, _, err = cli("job", "get", "x", "--data", str(tmp_path), "--token", "another")
+    assert code == 9
+    assert f"The token isn't that of the cell at http://{cell.address}, or another process listens there" in err
 
 
 def test_nobody_there_is_6(cli, cell):

@@ -158,8 +158,9 @@ def test_ready(cell, client):
     ("state", "goal", "reached"),
     [("PENDING", "ended", None), ("PENDING", "running", None), ("RUNNING", "running", True), ("RUNNING", "ended", None),
      ("KILLING", "running", None), ("SUCCEEDED", "running", True), ("SUCCEEDED", "succeeded", True),
-     ("FAILED", "ended", False), ("FAILED", "running", False), ("KILLED", "ended", True), ("KILLED", "running", False),
-     ("KILLED", "succeeded", False), ("REJECTED", "ended", False), ("SUBMITTED", "ended", None)],
+     ("FAILED", "ended", False), ("FAILED", "running", False), ("KILLED", "ended", False), ("KILLED", "stopped", True),
+     ("KILLED", "running", False), ("KILLED", "succeeded", False), ("REJECTED", "ended", False),
+     ("SUBMITTED", "ended", None)],
 )  # fmt: skip
 def test_when_a_wait_is_over(state, goal, reached):
     assert progress.reached(job(state=state), goal) is reached

@@ -1,0 +1,96 @@
+"""Why tasks are over that didn't end by themselves, in words."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select
+
+from events.codes import Code, RunCause
+from events.columns import ints
+from events.quantities import write_ms
+from projections.queries.sentences import YOU, Remedy
+from projections.record_json import at
+from projections.views import tables
+from projections.views.rows import JobRow
+from projections.views.run_rows import StopRow
+from projections.views.updates import STOPS_KEPT
+
+_ENDED_BY = {
+    RunCause.REMOVE: "the instance was removed",
+    RunCause.JOB_END: "the controller of the job was over",
+    RunCause.HEALTH: "failed its health check",
+    RunCause.START_LATE: "wasn't ready in time",
+    RunCause.GANG: "a member of its gang ended before its time",
+    RunCause.HOLD: "the job was held",
+}
+
+
+class Told(NamedTuple):
+    """A reason, and when it came to be; 0: it isn't known."""
+
+    code: Code
+    text: str
+    remedy: Remedy
+    since_ms: int
+
+
+def stops_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, list[StopRow]]:
+    """How users stopped jobs, or instances of them, the last stop first; of each the newest ones."""
+    last = {row.job_id: row.stops for row in rows if row.stops}
+    found: dict[str, list[StopRow]] = {}
+    if last:
+        query = select(tables.stops).where(tables.stops.c.job_id.in_(list(last)))
+        for values in connection.execute(query):
+            row = StopRow(*values)
+            found.setdefault(row.job_id, []).append(row)
+        for job_id, mine in found.items():
+            mine.sort(key=lambda row: (last[job_id] - row.place) % STOPS_KEPT)
+    return found
+
+
+def ended_by(job: JobRow, stops: Sequence[StopRow], instance: int, why: int) -> str | None:
+    """What ended a run of a task that the cell or a user ended; None: it ended by itself, or for other work."""
+    if why == RunCause.RUN_LIMIT:
+        return f"ran for as long as it may{_max_runtime(job)}"
+    if why != RunCause.STOP:
+        return _ENDED_BY.get(RunCause(why))
+    said = next((stop.reason for stop in stops if _names(stop, instance)), "")
+    return f"stopped by a user{': ' * bool(said)}{said}"
+
+
+def of_killed(job: JobRow, stops: Sequence[StopRow]) -> Iterator[Told]:
+    """Why tasks of a job are killed."""
+    if job.overran:
+        text = f"{_some(job, job.overran)} ran for as long as {_it(job.overran)} may{_max_runtime(job)}"
+        yield Told(Code.RUN_LIMIT, text, Remedy(YOU, "a longer max_runtime helps"), job.ended_ms)
+    if job.stopped:
+        text = f"{_some(job, job.stopped)} {'was' if job.stopped == 1 else 'were'} stopped by a user"
+        stop = next(iter(stops), None)
+        if stop is not None:
+            text += f" at {at(stop.at_ms)}{': ' * bool(stop.reason)}{stop.reason}"
+        remedy = Remedy(
+            YOU, f"`paceline job start {job.job_id}` starts {_it(job.stopped)} again".replace("they", "them")
+        )
+        yield Told(Code.STOPPED, text, remedy, stop.at_ms if stop is not None else job.ended_ms)
+    rest = job.killed - job.overran - job.stopped
+    if rest > 0 and job.controller:
+        text = f"{_some(job, rest)} {'was' if rest == 1 else 'were'} stopped since the controller of the job was over"
+        yield Told(Code.CONTROLLER_OVER, text, Remedy(YOU, ""), job.ended_ms)
+
+
+def _some(job: JobRow, count: int) -> str:
+    return f"{count} of {job.tasks} {'tasks' if job.kind == 'batch' else 'instances'}"
+
+
+def _it(count: int) -> str:
+    return "it" if count == 1 else "they"
+
+
+def _max_runtime(job: JobRow) -> str:
+    return f" (max_runtime {write_ms(job.max_runtime_ms)})" if job.max_runtime_ms else ""
+
+
+def _names(stop: StopRow, instance: int) -> bool:
+    """Whether a stop was of an instance."""
+    ranges = zip(ints(stop.first).tolist(), ints(stop.count).tolist(), strict=True)
+    return not stop.first or any(first <= instance < first + count for first, count in ranges)

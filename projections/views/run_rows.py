@@ -1,0 +1,52 @@
+"""The rows of what is kept of runs and their ends beside the columns of tasks. See `rows.py`."""
+
+import msgspec
+
+
+class RunReportRow(msgspec.Struct):
+    """What a host said of a run beside its state, owned by the topic of tasks: why, and how the process ended and what
+    it used, as in RunsReported. `offset` is where that stands; several reports of a run may say something.
+    """
+
+    job_id: str
+    instance: int
+    run: int
+    offset: int
+    state: int
+    reason: str
+    signal: int
+    out_of_memory: int
+    cpu_ms: int
+    memory_kib: int
+
+
+class PastRunRow(msgspec.Struct):
+    """A run that another one of its task came after: the number of the host that it was ordered on, its version, how
+    it ended and by what, and when it was ordered, available, 0 for never, and over.
+    """
+
+    job_id: str
+    instance: int
+    run: int
+    host: int
+    version: int
+    outcome: int
+    exit_code: int
+    ordered_s: int
+    started_s: int
+    ended_s: int
+    why: int
+    """What ended it, a `RunCause`."""
+
+
+class StopRow(msgspec.Struct):
+    """That a user stopped a job, or instances of it: `first` and `count` are int32 columns of ranges, empty: all. The
+    newest of a job are kept; `place` is the number of the stop modulo how many.
+    """
+
+    job_id: str
+    place: int
+    at_ms: int
+    reason: str
+    first: bytes
+    count: bytes
