@@ -3,6 +3,7 @@ kept of jobs that have ended.
 """
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from events.acceptance import digest
 from events.cell_settings import Settings
 from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, TaskState
-from events.columns import I64, indexed
+from events.columns import I64, counted, indexed
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
 from events.job_ends import is_over
@@ -40,6 +41,10 @@ FORGET_MAX = 1000
 """Jobs forgotten in one round."""
 COMMANDS_KEPT = 8
 """So many commands of a job are known when they come again."""
+
+
+TELLING = [state in (TaskState.RUNNING, *ENDED_TASKS) for state in range(STATES)]
+"""By states of tasks, whether the state of their job depends on how many there are."""
 
 
 class Jobs:
@@ -92,10 +97,9 @@ class Jobs:
     def add(self, event: JobAccepted, job: SubmittedRow, spec_hash: bytes) -> None:
         """A job is accepted."""
         arena = self._tasks.arena
-        base = arena.take(max(1, event.instances))
         row = JobRow(
             number=self._numbers.take(),
-            base=base,
+            base=0,
             pool=event.pool,
             kind=event.kind,
             instances=event.instances,
@@ -112,12 +116,11 @@ class Jobs:
             **run_rules(job),
         )
         row.counts[TaskState.NONE] = event.instances
+        columns = {"version": row.version, "target": row.version, "traits": traits(row, gang=False)}
+        base = row.base = arena.take(event.instances, **columns) if event.instances else arena.take(1)
         self.table.put(event.job_id, row)
         self.open_tasks += event.instances
         self.at[base] = event.job_id
-        arena.fill("version", base, event.instances, row.version)
-        arena.fill("target", base, event.instances, row.version)
-        arena.fill("traits", base, event.instances, traits(row, gang=False))
         if event.gang_min:
             arena.fill("traits", base, event.gang_min, traits(row, gang=True))
         if event.controller:
@@ -249,31 +252,40 @@ class Jobs:
 
     def count(self, slots: I64, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> None:
         """Counts tasks that went from one state to another."""
-        bases, index = indexed(self._tasks.arena["owner"][slots] - 1)
-        change = np.zeros((len(bases), STATES), dtype=np.int64)
-        np.add.at(change, (index, after), 1)
-        np.subtract.at(change, (index, before), 1)
-        for base, difference in zip(bases.tolist(), change.tolist(), strict=True):
-            job_id = self.at[base]
-            row = self.table.change(job_id)
-            state = job_state(row)
-            if row.gated:
-                self.gates[job_id] = None
-            row.counts = [old + by for old, by in zip(row.counts, difference, strict=True)]
-            if job_state(row) != state:
-                row.changed_by = self._tasks.input.cause
-            self._touched[job_id] = None
+        owners = self._tasks.arena["owner"][slots].astype(np.int64) - 1
+        moves, tasks = counted((owners * STATES + before) * STATES + after)
+        pairs = zip(moves.tolist(), tasks.tolist(), strict=True)
+        for base, moved in groupby(pairs, lambda pair: pair[0] // (STATES * STATES)):
+            self._count_job(self.at[base], [(*divmod(move % (STATES * STATES), STATES), many) for move, many in moved])
         self.on_move(slots)
+
+    def _count_job(self, job_id: str, moves: list[tuple[int, int, int]]) -> None:
+        """So many tasks of a job went from a state to another."""
+        row = self.table.change(job_id)
+        counts, telling = row.counts, any(TELLING[before] or TELLING[after] for before, after, _ in moves)
+        state = job_state(row) if telling else None
+        for before, after, tasks in moves:
+            counts[before] -= tasks
+            counts[after] += tasks
+        if telling and job_state(row) != state:
+            row.changed_by = self._tasks.input.cause
+        if row.gated:
+            self.gates[job_id] = None
+        self._touched[job_id] = None
 
     def changes(self, limit: int) -> list[JobChanged]:
         """At most `limit` jobs whose state differs from the last decided one."""
         out: list[JobChanged] = []
-        changed = [job_id for job_id in self._touched if self._has_changed(self.table[job_id])]
-        changed.sort(key=lambda job_id: self.table[job_id].number)  # a process that was restored has touched all
-        self._touched = dict.fromkeys(changed)
-        for job_id in changed[:limit]:
+        changed: list[tuple[int, str, JobRow, JobState]] = []
+        for job_id in self._touched:
             row = self.table[job_id]
-            state, counts = job_state(row), row.counts
+            state = job_state(row)
+            if row.state != state or (row.deleting and state in ENDED_JOBS):
+                changed.append((row.number, job_id, row, state))
+        changed.sort()  # a process that was restored has touched all
+        self._touched = {job_id: None for _, job_id, _, _ in changed}
+        for _, job_id, row, state in changed[:limit]:
+            counts = row.counts
             out.append(
                 JobChanged(
                     job_id=job_id,
@@ -286,11 +298,6 @@ class Jobs:
                 )
             )
         return out
-
-    @staticmethod
-    def _has_changed(row: JobRow) -> bool:
-        state = job_state(row)
-        return row.state != state or (row.deleting and state in ENDED_JOBS)
 
     def deleted(self, changes: list[JobChanged]) -> list[Event]:
         """Jobs that are over by these changes and are to be forgotten at once."""

@@ -8,7 +8,7 @@ A job that grows keeps its base while the slots behind it are free, else it move
 owned like the others and otherwise 0, so the owners tell how many a job has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +45,21 @@ class Arena:
         row: I32 = self._matrix[self._index[column]]
         return row
 
-    def take(self, tasks: int) -> int:
-        """Takes a stretch of slots and returns its base."""
+    def rows(self, slots: Slots, *columns: str) -> list[list[int]]:
+        """Columns at slots, a list each, to look at: the way for few."""
+        rows: list[list[int]] = self._matrix[[[self._index[column]] for column in columns], slots].tolist()
+        return rows
+
+    def take(self, tasks: int, **columns: int) -> int:
+        """Takes a stretch of slots, sets columns over all of it, and returns its base."""
         start = self._gaps.take(tasks)
         self._grow()
-        self.fill("owner", start, tasks, start + 1)
+        end, matrix = start + tasks, self._matrix
+        matrix[0, start:end] = start + 1
+        for column, value in columns.items():
+            if value:  # slots that were taken are 0
+                matrix[self._index[column], start:end] = value
+        self._mark_blocks(range(start // BLOCK, (end - 1) // BLOCK + 1))
         return start
 
     def resize(self, base: int, tasks: int, wanted: int) -> int:
@@ -71,7 +81,7 @@ class Arena:
 
     def capacity(self, base: int, tasks: int) -> int:
         """How many slots a job has of which `tasks` are in use."""
-        owner, step = self["owner"], 1
+        owner, step = self._matrix[0], 1
         end = base + max(1, tasks)
         while step:  # longer steps while they stay within the stretch, then shorter ones, to its end
             if end + step <= len(owner) and owner[end + step - 1] == base + 1:
@@ -87,8 +97,7 @@ class Arena:
     def fill(self, column: str, start: int, count: int, value: int) -> None:
         """Sets a column over a stretch."""
         self._matrix[self._index[column], start : start + count] = value
-        for number in range(start // BLOCK, (start + count - 1) // BLOCK + 1):
-            self.table.put(number, self._view(number))
+        self._mark_blocks(range(start // BLOCK, (start + count - 1) // BLOCK + 1))
 
     def set(self, column: str, slots: Slots, values: Slots | int) -> None:
         """Sets a column at slots; the last of equal slots wins."""
@@ -125,7 +134,7 @@ class Arena:
     def _free(self, start: int, size: int) -> None:
         if size:
             self._matrix[:, start : start + size] = 0
-            self._mark(np.arange(start, start + size))
+            self._mark_blocks(range(start // BLOCK, (start + size - 1) // BLOCK + 1))
             self._gaps.give_back(start, size)
 
     def _grow(self) -> None:
@@ -150,9 +159,15 @@ class Arena:
             return
         ends = slots.tolist() if len(slots) <= FEW else (int(slots.min()), int(slots.max()))
         first, last = min(ends) // BLOCK, max(ends) // BLOCK
-        blocks = [first] if first == last else _blocks(slots)
-        for number in blocks:
-            self.table.put(number, self._view(number))
+        self._mark_blocks((first,) if first == last else _blocks(slots))
+
+    def _mark_blocks(self, numbers: Iterable[int]) -> None:
+        table = self.table
+        for number in numbers:
+            if number in table:
+                table.change(number)
+            else:
+                table.put(number, self._view(number))
 
 
 def _blocks(slots: Slots) -> list[int]:
