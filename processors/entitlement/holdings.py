@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 
 from sortedcontainers import SortedDict
 
-from events.columns import I32, I64, counted
 from events.resources import Vector, add, subtract
 from processors.entitlement.pool_tree import levels_of
 
@@ -44,14 +43,13 @@ class Holding:
             level = add(level, self.entitled[each])
         return level
 
-    def add_claims(self, since_s: I32 | I64, sign: int) -> None:
-        """So many more tasks (`sign` 1), or fewer (-1), are entitled without a place, each since a second."""
-        for since, tasks in zip(*(each.tolist() for each in counted(since_s)), strict=True):
-            count = self.claims_since.get(since, 0) + sign * tasks
-            if count:
-                self.claims_since[since] = count
-            else:
-                del self.claims_since[since]
+    def add_claims(self, since_s: int, tasks: int) -> None:
+        """So many more tasks, or fewer, are entitled without a place since a second."""
+        count = self.claims_since.get(since_s, 0) + tasks
+        if count:
+            self.claims_since[since_s] = count
+        else:
+            del self.claims_since[since_s]
 
     def add_entitled(self, priority: int, amount: Vector) -> None:
         """So much more is preemptible and entitled at a priority."""

@@ -5,6 +5,7 @@ A unit is what is admitted at once: the gang, the controller, or one task of ano
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -159,12 +160,13 @@ class Parts:
             return np.where(instance < row.gang_min, gang, shape * ROLES + SINGLE)
         return shape * ROLES + np.where(row.controller & (instance == 0), CONTROLLER, SINGLE)
 
-    def _split(self, row: JobRow, slots: I64) -> Iterator[tuple[int, I64]]:
+    def _split(self, row: JobRow, slots: Any) -> Iterator[tuple[int, Any]]:
         if len(row.parts) == 1:
             if len(slots):
                 yield next(iter(row.parts)), slots
             return
-        yield from by(slots, self._keys(row, slots))
+        many = np.asarray(slots, dtype=np.int64)
+        yield from by(many, self._keys(row, many))
 
 
 def by(slots: I64, groups: I64) -> Iterator[tuple[int, I64]]:

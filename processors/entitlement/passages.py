@@ -1,8 +1,10 @@
 """What a task of a part adds to the counts of the part and to the sums of its pool, by the state in which it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
+
+from events.columns import I32, I64
 
 WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES, IS_PARKED = (1 << bit for bit in range(6))
 """The state of a task in bits."""
@@ -62,3 +64,35 @@ def claims(state: int) -> bool:
 def loans(state: int) -> bool:
     """Whether a task in a state is borrowed and has no place."""
     return state & (IS_BORROWED | HAS_PLACE) == IS_BORROWED
+
+
+Numbers = list[int] | I64 | I32
+
+
+class Passed(NamedTuple):
+    """Tasks of a job that passed from a state to another, and since which second each was, and is, entitled without a
+    place. `owner` is the base of the job plus 1.
+    """
+
+    owner: int
+    was: int
+    is_: int
+    slots: Numbers
+    since: Numbers
+    due_s: Numbers
+
+
+def apart(
+    owners: list[int], slots: list[int], before: list[int], since: list[int], after: list[int], due_s: list[int]
+) -> Iterator[Passed]:
+    """What has passed of tasks that are few, or of about as many jobs; ascending by job and states."""
+    groups: dict[tuple[int, int, int], tuple[list[int], list[int], list[int]]] = {}
+    for owner, slot, was, from_, is_, due in zip(owners, slots, before, since, after, due_s, strict=True):
+        if was == is_ and from_ == due:
+            continue
+        columns = groups.setdefault((owner, was, is_), ([], [], []))
+        columns[0].append(slot)
+        columns[1].append(from_)
+        columns[2].append(due)
+    for name, columns in sorted(groups.items()):
+        yield Passed(*name, *columns)

@@ -1,18 +1,30 @@
 """The parts of jobs as they change: what waits and is admitted, and what follows from that for their pools."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from events.columns import I32, I64, counted
+from events.columns import FEW, I32, I64, counted, distinct
 from events.instance_changes import instance_change
 from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import Kinds, Vector, add, scale
 from processors.entitlement.holdings import Holdings
 from processors.entitlement.lines import Lines, Refused
 from processors.entitlement.parts import CONTROLLER, GANG, ROLES, Part, Parts, by
-from processors.entitlement.passages import HAS_PLACE, IS_ENTITLED, IS_PARKED, LEAVES, STATES, WAITS, claims, passage_of
+from processors.entitlement.passages import (
+    HAS_PLACE,
+    IS_ENTITLED,
+    IS_PARKED,
+    LEAVES,
+    STATES,
+    WAITS,
+    Numbers,
+    Passed,
+    apart,
+    claims,
+    passage_of,
+)
 from processors.entitlement.rows import ENTITLED, PARKED, JobRow, PartRow
 from processors.state.arena import Slots
 from processors.state.sequence import SequenceNumbers
@@ -60,7 +72,7 @@ class Queues(Parts):
         arena = self.arena
         slots = np.flatnonzero((arena["queued"] > 0) | (arena["held"] > 0))
         none = np.zeros(len(slots), dtype=np.int64)
-        self._count(slots, none, self.states(slots), none, rows_as_they_are=True)
+        self._count(self._passed(slots, none, none), rows_as_they_are=True)
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
@@ -74,7 +86,7 @@ class Queues(Parts):
         shapes = shapes_of(event, self.kinds.vector)
         if not shapes:
             return
-        base = self.arena.take(max(1, event.instances))
+        base = self.arena.take(event.instances, ended=event.first_run - 1) if event.instances else self.arena.take(1)
         self.shapes.take_job(self.arena, base, event, shapes)
         gang = event.gang_min if event.gang_min > 1 else 0
         row = JobRow(
@@ -93,7 +105,6 @@ class Queues(Parts):
         if event.instances:
             self._add_tasks(row, np.arange(base, base + event.instances), whole=not event.shape)
         self.jobs.put(event.job_id, row)
-        self.arena.fill("ended", row.base, row.instances, event.first_run - 1)
         self.at[row.base] = event.job_id
         self.open_jobs[event.pool] += 1
 
@@ -196,9 +207,40 @@ class Queues(Parts):
         """Sets columns of tasks, each named once, and counts what that changes."""
         if not len(slots):
             return
-        before, since = self.states(slots), self.arena["due_s"][slots]
+        if len(slots) <= FEW:
+            before = self._told(slots)
+            self.arena.put(slots, **columns)
+            self._count(apart(self.arena["owner"][slots].tolist(), slots.tolist(), *before, *self._told(slots)))
+            return
+        states, since = self.states(slots), self.arena["due_s"][slots]
         self.arena.put(slots, **columns)
-        self._count(slots, before, self.states(slots), since)
+        self._count(self._passed(slots, states, since))
+
+    def _told(self, slots: I64) -> tuple[list[int], list[int]]:
+        """The states of few tasks, and since when they are entitled without a place."""
+        *columns, due_s = self.arena.rows(slots, "entitled", "queued", "placed", "parked", "leaving", "due_s")
+        states = [
+            entitled * IS_ENTITLED
+            | (queued > 0)
+            | (placed > 0) * HAS_PLACE
+            | (parked == PARKED) * IS_PARKED
+            | (leaving > 0) * LEAVES
+            for entitled, queued, placed, parked, leaving in zip(*columns, strict=True)
+        ]
+        return states, due_s
+
+    def _passed(self, slots: I64, before: I64, since: Slots) -> Iterator[Passed]:
+        """What has passed of many tasks, from the states that they were in; the columns say to which."""
+        after, due_s, owners = self.states(slots), self.arena["due_s"][slots], self.arena["owner"][slots]
+        changed = (before != after) | (since != due_s)
+        told = tuple(each[changed] for each in (owners, slots, before, since, after, due_s))
+        groups = (told[0].astype(np.int64) * STATES + told[2]) * STATES + told[4]
+        if 2 * len(distinct(groups)) > len(groups):
+            yield from apart(*(each.tolist() for each in told))
+            return
+        for group, at in by(np.arange(len(groups)), groups) if len(groups) else ():
+            owner, was, is_ = group // (STATES * STATES), group // STATES % STATES, group % STATES
+            yield Passed(owner, was, is_, told[1][at], told[3][at], told[5][at])
 
     def _take_out(self, slots: I64) -> dict[str, I32]:
         """Lets tasks wait for nothing and hold nothing; returns their columns, with which `update` puts them back."""
@@ -222,21 +264,16 @@ class Queues(Parts):
                 row.parts[key] = PartRow(first, 0)
             row.parts[key].tasks += tasks
 
-    def _count(self, slots: I64, before: I64, after: I64, since: Slots, rows_as_they_are: bool = False) -> None:
-        """Tasks passed from states to others; the columns say so already. `since`: what `due_s` was."""
-        changed = (before != after) | (since != self.arena["due_s"][slots])
-        slots, since, passed = slots[changed], since[changed], (before * STATES + after)[changed]
-        if not len(slots):
-            return
+    def _count(self, passed: Iterator[Passed], rows_as_they_are: bool = False) -> None:
+        """Tasks passed from states to others; the columns say so already."""
         sums: dict[str, dict[str, Vector]] = {}
         alike: dict[Alike, int] = {}
-        claimed: dict[tuple[str, int], list[tuple[I64, I64 | I32]]] = {}
-        due_s, owners = self.arena["due_s"], self.arena["owner"][slots].astype(np.int64) - 1
-        for group, at in by(np.arange(len(slots)), owners * (STATES * STATES) + passed):
-            base, passage = divmod(group, STATES * STATES)
-            job_id, was, is_ = self.at[base], *divmod(passage, STATES)
+        claimed: dict[tuple[str, int], Counter[int]] = {}
+        any_passed = False
+        for owner, was, is_, slots, since, due_s in passed:
+            any_passed, job_id = True, self.at[owner - 1]
             row = self.jobs[job_id] if rows_as_they_are else self.jobs.change(job_id)
-            for key, part in self._split(row, slots[at]):
+            for key, part in self._split(row, slots):
                 if not rows_as_they_are and is_ & WAITS:
                     row.parts[key].reported = ""
                 self._pass((job_id, key), row, len(part), (was, is_))
@@ -250,13 +287,18 @@ class Queues(Parts):
             if row.daemon:
                 continue
             if claims(was):
-                claimed.setdefault((row.pool, -1), []).append((slots[at], since[at]))
+                self._claim(claimed.setdefault((row.pool, -1), Counter()), row, slots, since)
             if claims(is_):
-                claimed.setdefault((row.pool, 1), []).append((slots[at], due_s[slots[at]]))
+                self._claim(claimed.setdefault((row.pool, 1), Counter()), row, slots, due_s)
+        if not any_passed:
+            return
         for kind, count in alike.items():
             self._add(kind, scale(self.need(kind[4]), count), sums)
         for (pool, sign), claiming in claimed.items():
-            self._claim(pool, claiming, sign)
+            for claim, tasks in claiming.items():
+                at_s, need = claim >> SHAPE_BITS, self.shapes[claim & (1 << SHAPE_BITS) - 1].need
+                self.holdings.leaf(pool).add_claims(at_s, sign * tasks)
+                self.holdings.add_claims(at_s, scale(need, sign * tasks))
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
@@ -269,15 +311,16 @@ class Queues(Parts):
                     self.lines.touch(other)
         self.changes += 1
 
-    def _claim(self, pool: str, claiming: list[tuple[I64, I64 | I32]], sign: int) -> None:
-        """Tasks of a pool are entitled without a place (`sign` 1), or not any more (-1), each since a second."""
-        since = np.concatenate([times for _, times in claiming]).astype(np.int64)
-        self.holdings.leaf(pool).add_claims(since, sign)
-        shapes = self.arena["shape"][np.concatenate([slots for slots, _ in claiming])]
-        alike, counts = counted(since << SHAPE_BITS | shapes)
-        for kind, tasks in zip(alike.tolist(), counts.tolist(), strict=True):
-            need = self.shapes[kind & (1 << SHAPE_BITS) - 1].need
-            self.holdings.add_claims(kind >> SHAPE_BITS, scale(need, sign * tasks))
+    def _claim(self, claimed: Counter[int], row: JobRow, slots: Numbers, since: Numbers) -> None:
+        """Tasks of a job are entitled without a place, each since a second, or not any more: counted by that and by
+        their shapes.
+        """
+        key = next(iter(row.parts))
+        if len(since) == 1 and len(row.parts) == 1 and key % ROLES != GANG:
+            claimed[int(since[0]) << SHAPE_BITS | key // ROLES] += 1
+            return
+        alike, counts = counted(np.asarray(since, dtype=np.int64) << SHAPE_BITS | self.arena["shape"][slots])
+        claimed.update(dict(zip(alike.tolist(), counts.tolist(), strict=True)))
 
     def _pass(self, part: Part, row: JobRow, count: int, states: tuple[int, int]) -> None:
         """So many tasks of a part passed from a state to another."""
