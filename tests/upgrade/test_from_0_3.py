@@ -1,0 +1,113 @@
+"""0.4 goes on from what 0.3.0 has left: its log, stores, snapshots and agents, as they were recorded."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from events.log.embedded import EmbeddedLog
+from hostagent.messages import Hello, ReportBatch
+from hostagent.runs import Runs
+from paceline.client.client import Client
+from paceline.history.verify import verify
+from processors.cell_machines import machines
+from processors.runtime import snapshots
+from tests.helpers.waiting import until
+
+RECORDED = Path(__file__).with_name("cell-0.3.0.tar.xz")
+JOBS = {
+    "array": "SUCCEEDED",
+    "exporter": "KILLED",
+    "failing": "FAILED",
+    "held": "PENDING",
+    "huge": "KILLED",
+    "limited": "KILLED",
+    "mix": "FAILED",
+    "stopped": "KILLED",
+    "store": "RUNNING",
+    "web": "RUNNING",
+}
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Path:
+    """What 0.3.0 has left."""
+    with tarfile.open(RECORDED) as packed:
+        packed.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+@contextmanager
+def running(data: Path) -> Iterator[Client]:
+    """A cell of this release on a data folder, with the hosts that the older one had."""
+    command = [sys.executable, "-m", "paceline", "up", "--sim-hosts", "6", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([*command, "--data", str(data)]) as up:
+        try:
+            until((data / "cell.json").exists)
+            server = json.loads((data / "cell.json").read_text())["listen"]
+            with closing(Client(server, token=(data / "token").read_text().strip())) as client:
+                until(client.ready)
+                yield client
+        finally:
+            up.terminate()
+
+
+def goes_on(data: Path) -> None:
+    """Jobs are what they were, those that ran go on, and what is asked now is done."""
+    with running(data) as client:
+        until(lambda: {job["job_id"]: job["state"] for job in client.jobs()}.items() >= JOBS.items())
+        assert client.update("web", 1)["paused"]
+        until(lambda: client.host("real")["state"] == "SILENT", "the recorded agent is missed")
+        client.confirm_loss("real", wait=10)
+        client.act_on_job("web", "resumes", wait=10)
+        client.act_on_job("held", "releases", wait=10)
+        client.submit_job({"job_id": "new", "pool": "/batch", "sim": {"duration": "1s"}}, wait=10)
+        until(lambda: client.job("new")["state"] == "SUCCEEDED")
+        until(lambda: client.update("web", 1)["state"] == "SUCCEEDED")
+        until(lambda: client.job("held")["state"] == "RUNNING")
+        until(lambda: client.job("gang")["state"] == "SUCCEEDED")
+    with closing(EmbeddedLog(data / "log")) as log:
+        verified = verify(log, machines(log.cell))
+    assert [each.body() for each in verified if each.result.difference] == []
+
+
+def test_a_cell_of_0_3_goes_on_from_its_stores(left: Path) -> None:
+    goes_on(left / "data")
+
+
+def test_a_cell_of_0_3_goes_on_from_its_snapshots(left: Path) -> None:
+    data = left / "data"
+    with closing(EmbeddedLog(data / "log")) as log:
+        for name, make in machines(log.cell).items():
+            folder = data / "store" / name
+            shutil.rmtree(folder)
+            restored = snapshots.restore(str(left / "snapshots"), log, make(), folder)
+            assert (restored.manifest is not None, restored.refused) == (True, []), name
+    goes_on(data)
+
+
+def test_agents_of_0_3_are_understood(left: Path) -> None:
+    requests = [line.split(b" ", 1) for line in (left / "agent-requests.jsonl").read_bytes().splitlines()]
+    kinds = {b"sessions": Hello, b"reports": ReportBatch}
+    heard = [msgspec.json.decode(body, type=kinds[noun]) for noun, body in requests]
+    runs = {
+        (run.job_id, run.instance, run.run): run.exit_code
+        for each in heard
+        if isinstance(each, ReportBatch)
+        for run in each.runs
+    }
+    assert runs["nocmd", 0, 1] == 127
+    assert runs["mix", 2, 1] == 2
+
+
+def test_an_agent_of_this_release_adopts_the_runs_of_0_3(left: Path) -> None:
+    runs = Runs(left / "agent", locks=left / "locks")
+    assert [(run.job_id, run.instance, run.run) for run in runs.inventory()] == [("sleeper", 0, 1)]
+    assert runs.alive() == []
