@@ -382,8 +382,9 @@ class RightsSet(Event, frozen=True, kw_only=True):
     """
 
     flags: bytes
-    """Sum of 1: its pool is below its reservation; 2: others may be moved for it; 4: hosts may be cleared for it.
-    Column of little-endian int32.
+    """Sum of 1: its pool is below its reservation; 2: others may be moved for it; 4: hosts may be cleared for it; 8:
+    it is of a daemon, for which hosts are cleared whatever share, reservation or slice covers who is there. Column
+    of little-endian int32.
     """
 
     removed_job: bytes = b""

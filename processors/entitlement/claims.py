@@ -24,8 +24,10 @@ from processors.state.seconds import EPOCH_S, milliseconds
 from processors.state.table import Table
 
 Bools = NDArray[np.bool_]
-DAEMON_FLAGS = int(Flag.BELOW_RESERVATION | Flag.MOVE)
-"""What daemons may from the beginning: no cap spares anybody, and who has a place elsewhere is moved."""
+DAEMON_FLAGS = int(Flag.BELOW_RESERVATION | Flag.MOVE | Flag.DAEMON)
+"""What daemons may from the beginning: no cap spares anybody, who has a place elsewhere is moved, and if that isn't
+enough whoever is preemptible leaves.
+"""
 RANGES_PER_FORM = 64
 """So many ranges of a pool that are alike for hosts have a right at once: where the first can't be helped, those behind
 them can't either.
@@ -244,8 +246,8 @@ class Claims:
         return tuple(map(min, self._pools[pool].reservation, entitlement))
 
     def _of_daemons(self, pool: str, now: int) -> dict[Task, RightRow]:
-        """The rights of daemons of a pool, whatever that is entitled to: what holds more than its share leaves for
-        them, and what has a place elsewhere, also in their own pool.
+        """The rights of daemons of a pool, whatever that is entitled to: whoever is preemptible leaves for them, of
+        their own pool too.
         """
         queues, found = self._queues, dict[Task, RightRow]()
         if self.delay_ms(pool) < 0:

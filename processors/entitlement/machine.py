@@ -68,7 +68,7 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 17
+    logic: ClassVar[int] = 18
     state: ClassVar[int] = 9
     conversions: ClassVar[Conversions] = {}
 

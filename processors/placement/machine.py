@@ -81,7 +81,7 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 14
+    logic: ClassVar[int] = 15
     state: ClassVar[int] = 11
     conversions: ClassVar[Conversions] = {}
 

@@ -19,6 +19,10 @@ NEVER = 1 << 30
 HOSTS_AT_ONCE = 64
 """So many hosts are judged before the cheapest is taken, and two more for each task."""
 
+SEARCH_WORK = 4_000
+"""When so many units were judged for a gang, and `TASK_WORK` for each of its tasks, no more hosts are looked at."""
+TASK_WORK = 64
+
 NOT_OWN, NOT_OTHERS = (Way.GIVE, Way.CLEAR), (Way.OWN,)
 """The ways in which those of the own pool never leave, and those of others."""
 Ways = tuple[int, ...]
@@ -60,6 +64,8 @@ class Search:
         self._ways = ways
         self._hosts = hosts
         self._loaded = 0
+        self._until = 0
+        """Of the work on the board: when hosts enough were looked at."""
         self._level = None if level is None or not part.spread else level.copy()
         self._heap: list[tuple[Cost, int, int]] = []
         self._known: dict[int, Host] = {}
@@ -67,6 +73,7 @@ class Search:
     def extend(self, draft: Draft) -> bool:
         """Finds places for all tasks of the part; False: there aren't enough, and the search is of no more use."""
         left, need = self._part.size, self._part.need
+        self._until = self._board.work + SEARCH_WORK + TASK_WORK * left
         if not self._loaded:
             self._load(draft, HOSTS_AT_ONCE + 2 * left)
         while left:
@@ -86,12 +93,15 @@ class Search:
         return True
 
     def _load(self, draft: Draft, hosts: int) -> bool:
-        batch = self._hosts[self._loaded : self._loaded + hosts]
-        self._loaded += len(batch)
-        for host in batch:
+        """Judges so many hosts more; False: there are none, or enough were."""
+        before = self._loaded
+        for host in self._hosts[before : before + hosts]:
+            if self._board.work >= self._until:
+                break
+            self._loaded += 1
             if host not in self._known:
                 self._judge(draft, host)
-        return len(batch) > 0
+        return self._loaded > before
 
     def _judge(self, draft: Draft, host: int) -> bool:
         """Finds what a host costs now; False: it has no place."""
@@ -235,13 +245,16 @@ def _fit(board: Board, host: int, need: Sequence[int]) -> int:
 
 
 def _spare(draft: Draft, parts: Sequence[Part]) -> None:
-    """Lets stay whoever isn't needed, the dearest first. Where others left each host once, nobody left several, and no
-    task more fits on any, all are needed.
+    """Lets stay whoever isn't needed, the dearest first, within a bound of work. Where others left each host once,
+    nobody left several, and no task more fits on any, all are needed.
     """
     once = all(len(pick.unit.at) == 1 for pick in draft.picks) and max(draft.taken_from.values(), default=1) == 1
     if once and not any(_fit(draft.board, host, parts[part].need) for host, part in draft.places):
         return
+    until = draft.board.work + SEARCH_WORK + TASK_WORK * sum(part.size for part in parts)
     for pick in sorted(draft.picks, key=lambda one: one.order, reverse=True):
+        if draft.board.work >= until:
+            return
         mark, numbers = draft.mark, draft.numbers
         draft.leave(pick, -1)
         if _settle(draft, parts, [*pick.unit.at]):

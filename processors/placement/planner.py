@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.codes import Code, Way
-from events.columns import I64, Names, pack_ints
+from events.columns import I64, Names, distinct, pack_ints
 from events.records.placement import PreemptionAsked
 from events.resources import Vector, scale
 from processors.placement.budget import Budget
@@ -24,16 +24,20 @@ from processors.placement.kept import KeptRoom
 from processors.placement.packing import Mask
 from processors.placement.plan_board import Board, Draft, Taker, Unit
 from processors.placement.plan_search import WAYS, Plan, Search, Ways, find_plan
-from processors.placement.plans import Plans, Task, waits
+from processors.placement.plans import RANKS, Plans, Task
 from processors.placement.rights import RightRow, Rights
 from processors.placement.rows import JobRow
-from processors.placement.runs import Runs
+from processors.placement.runs import NOWHERE, Runs
 from processors.placement.victims import Victims
 from processors.state.causes import recorded
 from processors.state.preemption_rules import Flag
 
 WORK_MAX = 20_000
 """So many units are judged in one decision, or those of one right; the other rights have their turn in the next."""
+IN_VAIN_MAX = 61
+"""For so many tasks of a daemon plans are looked for in vain in one decision. A prime: wherever work ends a try, each
+task is the first of one.
+"""
 ASKS_MAX = 256
 """So many asks are decided at once; what others answer meanwhile is seen by the next."""
 
@@ -89,25 +93,21 @@ class Planner:
 
     def _range(self, task: Task, row: RightRow) -> Iterator[PreemptionAsked]:
         """Asks for the units of a range that wait and have no plan."""
-        job_id, first = task
-        size = row.count if row.gang else 1
-        for ahead in range(1 if row.gang else row.count):
-            unit = (job_id, first + ahead)
-            if unit in self._plans.table or not waits(self._seen.runs, unit, row.run):
-                continue
+        size, bound, in_vain = row.count if row.gang else 1, self._is_bound(task[0]), 0
+        for ahead in self._ahead(task, row):
+            unit = (task[0], task[1] + ahead)
             if self._plans.why_barred(unit, row.run, self._seen.now):  # refused just now, for what limits leave
                 continue
             if not self._budget.holds(1):
                 return
             found = self._plan(unit, size, ahead, row)
-            if found is None and self._seen.runs.jobs[job_id].bound:
-                continue  # the next one is bound to another host
             if found is None:
-                return
-            plan, draft = found
-            if plan.picks:
-                event = self._asked(unit, size, row, plan, draft)
-                units = len(plan.places) + len(event.instance) // 4
+                in_vain += 1
+                if not bound or in_vain >= IN_VAIN_MAX:
+                    return  # the next one is like it, or has its turn when this range is tried again
+            elif found[0].picks:
+                event = self._asked(unit, size, row, *found)
+                units = len(found[0].places) + len(event.instance) // 4
                 if not self._budget.holds(units):
                     return
                 self._budget.spend(units)
@@ -115,6 +115,47 @@ class Planner:
                 self._asks += 1
                 if self._asks >= ASKS_MAX:
                     self._budget.cut = True
+            if self._on_board().work >= WORK_MAX:
+                return
+
+    def _is_bound(self, job_id: str) -> bool:
+        """Whether tasks of a job are bound to hosts."""
+        job = self._seen.runs.jobs.get(job_id)
+        return job is not None and job.bound
+
+    def _ahead(self, task: Task, row: RightRow) -> list[int]:
+        """The units of a range that wait and have no plan, by how many are ahead of each. Of tasks that are bound to
+        hosts those for which there may be room, with each try from another one on.
+        """
+        (job_id, first), runs = task, self._seen.runs
+        job, count = runs.jobs.get(job_id), 1 if row.gang else row.count
+        if job is None or first >= job.instances:
+            return []
+        slots = np.arange(job.base + first, job.base + min(first + count, job.instances))
+        waits = (runs.arena["waiting"][slots] == row.run) & np.isin(runs.arena["entitled"][slots], RANKS)
+        waits[[one - first for one in self._plans.within(job_id, first, len(slots))]] = False
+        if job.bound and not row.gang:
+            waits[waits] = self._may_have_room(slots[waits])
+        found = np.flatnonzero(waits)
+        if job.bound:
+            found = np.roll(found, -int(np.searchsorted(found, row.tries * IN_VAIN_MAX % row.count)))
+        ahead: list[int] = found.tolist()
+        return ahead
+
+    def _may_have_room(self, slots: I64) -> Mask:
+        """Which tasks would fit if all left that may be asked by somebody: those that aren't bound to a host, or whose
+        hosts take them.
+        """
+        arena, board, found = self._seen.runs.arena, self._on_board(), np.ones(len(slots), dtype=np.bool_)
+        pin, shapes = arena["pin"][slots].astype(np.int64), arena["shape"][slots]
+        found[pin == NOWHERE] = False
+        room = board.free + self._seen.victims.leavable
+        for number in distinct(shapes).tolist():
+            mine = np.flatnonzero((shapes == number) & (pin > 0) & found)
+            shape = self._seen.view.shape(number)
+            fit = shape.takes_bound(self._seen.hosts) & ((room >= shape.column) | (shape.column == 0)).all(axis=0)
+            found[mine] = fit[pin[mine] - 1]
+        return found
 
     def _plan(self, unit: Task, size: int, ahead: int, row: RightRow) -> tuple[Plan, Draft] | None:
         """A plan for a unit, on the board from now on."""
@@ -133,7 +174,8 @@ class Planner:
         if own is not None:
             board.free[:, own.hosts] += own.needs
             board.at_once[:, own.hosts] += self._seen.room.own[slot].amounts
-        for ways in WAYS[: 3 if row.flags & Flag.CLEAR else 2 if row.flags & Flag.MOVE else 1]:
+        clears = row.flags & (Flag.CLEAR | Flag.DAEMON)
+        for ways in WAYS[: 3 if clears else 2 if row.flags & Flag.MOVE else 1]:
             draft = Draft(board, taker)
             searches = self._search(alike, parts, taker, ways, job, own is None)
             found = find_plan(draft, [shape.part(tasks) for shape, tasks in parts], searches)
@@ -167,8 +209,9 @@ class Planner:
         order = sorted(range(len(parts)), key=lambda at: -parts[at][0].score)
         made = []
         for at in order:
-            part = parts[at][0].part(parts[at][1])
-            made.append(Search(board, part, at, victims.ranked(board, part, taker, ways), ways, level))
+            part, host = parts[at][0].part(parts[at][1]), parts[at][0].host
+            hosts = victims.ranked(board, part, taker, ways) if host is None else [host]
+            made.append(Search(board, part, at, hosts, ways, level))
         if goes_on:
             self._searches[key] = made
         return made
@@ -231,7 +274,8 @@ class Planner:
             alike = (unit.pool, unit.priority, unit.borrowed, unit.amount, unit.preemptible, unit.capped)
             code = unit.code or codes.get((*alike, unit.slice_over))
             if code is None:
-                way = Way.OWN if unit.pool == draft.taker.pool else Way.GIVE
+                others = Way.CLEAR if draft.taker.right.flags & Flag.DAEMON else Way.GIVE
+                way = Way.OWN if unit.pool == draft.taker.pool else others
                 code = codes[*alike, unit.slice_over] = draft.verdict(unit, way).code or Code.NOT_NEEDED
             found[code] = found.get(code, 0) + len(unit.slots)
         return dict(sorted(found.items()))

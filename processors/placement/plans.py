@@ -24,6 +24,9 @@ BARRED_MS: dict[str, int] = {Code.NO_RIGHT: 5_000, Code.SLICE_NOT_OVER: 5_000}
 BARRED_LONG_MS = 60_000
 """For how long a run isn't asked again that entitlement refused, by why."""
 
+RANKS = (ENTITLED, PARKED, PARKING)
+"""At which a unit may have a plan."""
+
 Task = tuple[str, int]
 """A job, and the first instance of a unit."""
 
@@ -84,7 +87,11 @@ class Plans:
 
     def planned(self, job_id: str, first: int, count: int) -> int:
         """How many units within a range have plans."""
-        return sum(first <= one < first + count for one in self._of_job.get(job_id, ()))
+        return len(self.within(job_id, first, count))
+
+    def within(self, job_id: str, first: int, count: int) -> list[int]:
+        """The first instances of the units within a range that have plans."""
+        return [one for one in self._of_job.get(job_id, ()) if first <= one < first + count]
 
     def next_ms(self) -> int | None:
         """When the next time is over."""
@@ -200,4 +207,4 @@ def waits(runs: Runs, task: Task, run: int) -> bool:
         return False
     slot = job.base + task[1]
     rank = int(runs.arena["entitled"][slot])
-    return bool(runs.arena["waiting"][slot] == run and rank in (ENTITLED, PARKED, PARKING))
+    return bool(runs.arena["waiting"][slot] == run and rank in RANKS)

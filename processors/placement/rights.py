@@ -5,7 +5,7 @@ A right is tried at once. Where no plan comes of it, it is tried again after 1 s
 Rights that were tried in vain are spread over time, so that each of many has its turn.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -105,11 +105,16 @@ class Rights:
             row.try_ms += at // PER_MS
             row.tries += 1
 
-    def again(self, task: Task, now: int) -> None:
-        """A plan for a unit came to nothing: the right of its range is tried anew."""
-        for first in self._of_job.get(task[0], ()):
-            if first <= task[1] < first + self.table[task[0], first].count:
-                self._put_off((task[0], first), now)
+    def again(self, tasks: Sequence[Task], now: int) -> None:
+        """Plans for units came to nothing: the rights of their ranges are tried anew."""
+        ranges = {
+            (job_id, first)
+            for job_id, unit in tasks
+            for first in self._of_job.get(job_id, ())
+            if first <= unit < first + self.table[job_id, first].count
+        }
+        for at, task in enumerate(sorted(ranges)):
+            self._put_off(task, now + at // PER_MS)
 
     def due(self, now: int) -> list[tuple[int, Task]]:
         """The rights to be tried now, since when and of which range; those of units that all have plans left out."""

@@ -27,7 +27,7 @@ from processors.placement.holds import Holding, Holds
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom
 from processors.placement.planner import Planner, Seen
-from processors.placement.plans import Plans, Task
+from processors.placement.plans import Plans
 from processors.placement.reservations import Reservations
 from processors.placement.reserving import Reserving, said
 from processors.placement.rights import Rights
@@ -160,18 +160,18 @@ class Sharing:
         self.displaced.ordered(event)
 
     def _refused(self, event: PreemptionRefused, now: int) -> None:
-        self._again(self.plans.refused(event, now), now)
+        self.rights.again(self.plans.refused(event, now), now)
 
     def _answered(self, event: PreemptionAnswered, now: int) -> None:
         self.displaced.answered(event, now, self._settings.now.defer_for_ms)
-        self._again(self.plans.answered(event), now)
+        self.rights.again(self.plans.answered(event), now)
 
     def _lost(self, event: HostLost, now: int) -> None:
-        self._again(self.plans.lost(event.host_id), now)
+        self.rights.again(self.plans.lost(event.host_id), now)
         self.reservations.lost(event.host_id)
 
     def _removed(self, event: HostRemoved, now: int) -> None:
-        self._again(self.plans.lost(event.host_id), now)
+        self.rights.again(self.plans.lost(event.host_id), now)
         self.reservations.removed(event.host_id)
 
     def _settle(self, event: Any, now: int) -> None:
@@ -194,9 +194,5 @@ class Sharing:
     def _passed(self, event: TimerPassed, now: int) -> None:
         self.displaced.expire(now)
         self.rights.passed(event.due_ms, now)
-        self._again(self.plans.passed(event.due_ms), now)
+        self.rights.again(self.plans.passed(event.due_ms), now)
         self._runs.homes.passed(event.due_ms)
-
-    def _again(self, tasks: Sequence[Task], now: int) -> None:
-        for task in tasks:
-            self.rights.again(task, now)

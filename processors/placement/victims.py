@@ -5,7 +5,7 @@ that are looked at closely.
 """
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -112,9 +112,41 @@ class Victims:
             given[pool] = add(given[pool], amounts) if pool in given else tuple(amounts)
         return given
 
-    def of_jobs(self, wanted: Iterable[bool]) -> Mask:
+    def _of_jobs(self, wanted: list[bool]) -> Mask:
         """Which are of jobs that are wanted, one value for each of the jobs."""
-        return np.fromiter(wanted, dtype=np.bool_, count=len(self._jobs))[self._job]
+        return np.array(wanted, dtype=np.bool_)[self._job]
+
+    @cached_property
+    def _is_preemptible(self) -> Mask:
+        return self._of_jobs([row.preemptible for row in self._jobs])
+
+    @cached_property
+    def _is_service(self) -> Mask:
+        return self._of_jobs([row.service for row in self._jobs])
+
+    @cached_property
+    def _priority(self) -> I64:
+        return np.array([row.priority for row in self._jobs], dtype=np.int64)[self._job]
+
+    @cached_property
+    def _pools(self) -> tuple[dict[str, int], I64]:
+        """The pools of the jobs, numbered, and the number of that of each."""
+        names = [row.pool for row in self._jobs]
+        numbers = {pool: at for at, pool in enumerate(dict.fromkeys(names))}
+        return numbers, np.array([numbers[pool] for pool in names], dtype=np.int64)[self._job]
+
+    @cached_property
+    def _classes(self) -> tuple[int, I64]:
+        """How many classes there are, by priority and kind, and the class of each."""
+        keys = [(row.priority, row.service) for row in self._jobs]
+        index = {key: min(at, CLASSES_MAX // 2 - 1) for at, key in enumerate(sorted({*keys}))}
+        return len({*index.values()}), np.array([index[key] for key in keys], dtype=np.int64)[self._job]
+
+    @cached_property
+    def _may_go(self) -> Mask:
+        """Who may be asked, as far as that doesn't depend on who asks."""
+        may: Mask = self._is_preemptible & (self._leaving == 0) & ~self.asked
+        return may
 
     def held(self, which: Mask) -> I64:
         """[kinds + 1, hosts]: what some of them hold on each host."""
@@ -133,12 +165,17 @@ class Victims:
     @cached_property
     def services(self) -> I64:
         """[kinds + 1, hosts]: what services hold, and aren't about to leave."""
-        return self.held(self.of_jobs(row.service for row in self._jobs) & (self._leaving == 0))
+        return self.held(self._is_service & (self._leaving == 0))
 
     @cached_property
     def preemptible(self) -> I64:
         """[kinds + 1, hosts]: what batch work holds that is preemptible, or is about to leave."""
-        return self.held(self.of_jobs(row.preemptible and not row.service for row in self._jobs) | (self._leaving > 0))
+        return self.held((self._is_preemptible & ~self._is_service) | (self._leaving > 0))
+
+    @cached_property
+    def leavable(self) -> I64:
+        """[kinds + 1, hosts]: what those hold who may be asked, by somebody."""
+        return self.held(self._may_go)
 
     @cached_property
     def _lost(self) -> I64:
@@ -178,22 +215,19 @@ class Victims:
 
     def _by_class(self, board: Board, taker: Taker, ways: tuple[int, ...]) -> Iterator[Mask]:
         """Which might leave for a gang, those of the class that leaves first before the others."""
-        own = self.of_jobs(row.pool == taker.pool for row in self._jobs)
-        lower = self.of_jobs(row.priority < taker.priority for row in self._jobs)
-        gives = {pool for pool, giver in board.givers.items() if _may_give(giver, taker)}
-        giving = self.of_jobs(row.pool in gives for row in self._jobs)
+        numbers, pool = self._pools
+        own = pool == numbers.get(taker.pool, -1)
+        gives = [numbers[name] for name, giver in board.givers.items() if name in numbers and _may_give(giver, taker)]
         borrowed = self._runs.arena["entitled"][self.slots] == BORROWED
-        may = self.of_jobs(row.preemptible for row in self._jobs) & (self._leaving == 0) & ~self.asked
-        first = may & np.where(own, lower | borrowed, giving)
+        may = self._may_go
+        first = may & np.where(own, (self._priority < taker.priority) | borrowed, np.isin(pool, gives))
         moves = Way.MOVE in ways and bool(taker.right.flags & Flag.MOVE)
         clears = Way.CLEAR in ways and bool(taker.right.flags & Flag.CLEAR)
-        keys = [(row.priority, row.service) for row in self._jobs]
-        index = {key: min(at, CLASSES_MAX // 2 - 1) for at, key in enumerate(sorted({*keys}))}
-        job_class = np.array([index[key] for key in keys], dtype=np.int64)[self._job]
+        classes, job_class = self._classes
         for which in (first, may & ~first) if moves or clears else (first,):
             if which is not first and not moves:
                 which = which & ~own
-            for each in range(len({*index.values()})):
+            for each in range(classes):
                 yield which & (job_class == each)
 
     # Looking closely.
@@ -204,13 +238,20 @@ class Victims:
             self._look_at(np.array([host]))
         return self._on_host[host]
 
+    @cached_property
+    def _by_host(self) -> tuple[I64, I64]:
+        """The indexes of all by their hosts, and where the first of each host stands among them."""
+        order = np.argsort(self.host, kind="stable")
+        return order, np.searchsorted(self.host[order], np.arange(len(self._hosts.ids) + 1))
+
     def _look_at(self, hosts: I64) -> None:
         """Finds the units on these hosts in one go."""
-        looked = np.zeros(len(self._hosts.ids), dtype=np.bool_)
         new = [host for host in hosts.tolist() if host not in self._on_host]
-        looked[new] = True
         found: dict[int, dict[int, Unit]] = {host: {} for host in new}
-        which = np.flatnonzero(looked[self.host])
+        if not new:
+            return
+        order, starts = self._by_host
+        which = np.sort(np.concatenate([order[starts[host] : starts[host + 1]] for host in new]))
         slots, arena = self.slots[which], self._runs.arena
         names = ("shape", "entitled", "leaving", "placed_s", "available_s")
         columns: list[I32 | I64] = [slots, self.host[which], self._job[which]]

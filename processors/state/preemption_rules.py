@@ -18,6 +18,8 @@ class Flag(IntFlag):
     """The pool of the gang is below its reservation: the cap of preemptions per hour doesn't spare anybody."""
     MOVE = 2
     CLEAR = 4
+    DAEMON = 8
+    """It is of a daemon: hosts are cleared for it at once, whatever share, reservation or slice covers who is there."""
 
 
 class Right(NamedTuple):
@@ -111,7 +113,11 @@ def may_go(way: int, victim: Victim, need: Vector, giver: Giver, right: Right, t
         return NO_RIGHT if victim.own else may_give(victim.amount, need, giver, right, taken, victim.slice_over)
     if way == Way.MOVE:
         return CLEAN if right.flags & Flag.MOVE else NO_RIGHT
-    if way != Way.CLEAR or victim.own or not right.flags & Flag.CLEAR:
+    if way != Way.CLEAR or victim.own:
+        return NO_RIGHT
+    if right.flags & Flag.DAEMON:
+        return CLEAN
+    if not right.flags & Flag.CLEAR:
         return NO_RIGHT
     if any(held > 0 and held > spare for held, spare in zip(victim.amount, giver.spare, strict=True)):
         return NO_RIGHT
@@ -148,7 +154,7 @@ def times(way: int, amount: Vector, need: Vector, giver: Giver, right: Right, ta
     """For how many units that are alike and hold so much each, one after another, the verdict on the first one holds,
     which may go.
     """
-    if way == Way.CLEAR:
+    if way == Way.CLEAR and not right.flags & Flag.DAEMON:
         return min(
             [spare // held for held, spare in zip(amount, giver.spare, strict=True) if held > 0], default=UNBOUNDED
         )

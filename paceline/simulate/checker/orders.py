@@ -224,8 +224,8 @@ class _Order:
         return self._gives(members, pool, bool(by_slice)) if way == GIVE else ""
 
     def _why_not_for_daemon(self, task: Task, members: tuple[Task, ...], way: int, by_slice: int) -> str:
-        """Who leaves for a daemon: of its own pool anybody, of others what is above their entitlement; or who has a
-        place elsewhere, or has run for its slice.
+        """Who leaves for a daemon: of its own pool anybody, of others what is above their entitlement first; then who
+        has a place elsewhere, then anybody.
         """
         job, taker = self._units.jobs[task[0]], self._units.jobs[self._unit.job_id]
         if by_slice and not self._slice_over(members):
@@ -233,7 +233,7 @@ class _Order:
         if way == OWN:
             return "" if job.pool == taker.pool else "it is of another pool"
         if way != GIVE:
-            return "" if way == MOVE or self._slice_over(members) else "its slice isn't over"
+            return ""
         entitled = self._entitled.get(job.pool, {})
         need = self._units.needs(self._unit.tasks())
         giver = Giver(self._placed(job.pool), entitled, self._within(job.pool, entitled))
