@@ -31,9 +31,11 @@ class RunReport(Number):
     """Its health check has failed as often as it may; it goes on until it is told to stop."""
     VANISHED = 8
     """How it ended isn't known: what held it on its host was killed, or its record there is lost."""
+    SURVIVED = 9
+    """It is still there, though the agent was told to kill it."""
 
 
-LIVE_REPORTS = (RunReport.STARTED, RunReport.HEALTHY, RunReport.UNHEALTHY)
+LIVE_REPORTS = (RunReport.STARTED, RunReport.HEALTHY, RunReport.UNHEALTHY, RunReport.SURVIVED)
 """Reports of runs that go on, in the order in which they can follow one another."""
 END_REPORTS = tuple(report for report in RunReport if report not in LIVE_REPORTS)
 

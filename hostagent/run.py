@@ -32,6 +32,8 @@ class Run:
     memory_kib: int = 0
     shim: subprocess.Popen[bytes] | None = None
     forgotten_ns: int = 0
+    killed_s: float | None = None
+    """When the agent was told to kill it, while that is to be looked after: monotonic seconds."""
     sizes: tuple[int, int] | None = None
     """Bytes of its record and of its working folder, counted once it has ended and is forgotten."""
 

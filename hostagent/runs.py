@@ -47,6 +47,8 @@ from hostagent.run_record import (
 )
 from hostagent.volumes import Volumes
 
+SURVIVES_S = 10.0
+"""A run that is still there so long after it was killed is reported: each time, for the host is suspected for it."""
 KEPT_RUNS = 200
 KEPT_BYTES = 1024**3
 """Of the runs that ended and were forgotten, so many of the newest are kept for their output, in so many bytes. What
@@ -172,8 +174,11 @@ class Runs:
         shim doesn't say so, the shim. Raises `OSError` as `stop` does.
         """
         self.stop(key)
-        if self._runs[key].alive and not kill_processes(self._runs[key].folder):
-            kill_shim(self._runs[key].folder)
+        run = self._runs[key]
+        if run.alive:
+            run.killed_s = time.monotonic()
+            if not kill_processes(run.folder):
+                kill_shim(run.folder)
 
     def forget(self, key: RunKey) -> None:
         """The cell needs this run no more: ends it if it goes on, and keeps only its output, for a time."""
@@ -301,7 +306,10 @@ class Runs:
             run.state = int(RunReport.STARTED)
             if run.check is not None and (health := read_json(run.folder / "health", FoundHealth)) is not None:
                 run.state, run.reason = health.state, health.reason
-        return run.state != before
+        survived = run.alive and run.killed_s is not None and time.monotonic() - run.killed_s >= SURVIVES_S
+        if survived:
+            run.state, run.reported, run.killed_s = int(RunReport.SURVIVED), 0, None
+        return survived or run.state != before
 
     def _vanished(self, run: Run) -> None:
         """The shim is gone without a word: whatever is left of the run ends, how it ended is not known."""

@@ -147,7 +147,7 @@ class HostSuspected(Event, frozen=True, kw_only=True):
 
     code: str
     """FAILS_AT_ONCE: runs of several jobs failed there at once, and none went well; STOP_NOT_OBEYED: a run is still
-    there after its stop deadline.
+    there after its stop deadline and a kill, as the host itself says.
     """
 
     runs: int
@@ -156,11 +156,20 @@ class HostSuspected(Event, frozen=True, kw_only=True):
     jobs: int
     """Of how many jobs."""
 
+    job_id: str = ""
+    """The job of the last of them; empty in records of 0.3.0."""
+
+    instance: int = 0
+    """Its task: the instance of the job, from 0."""
+
+    run: int = 0
+    """The number of the run, from 1."""
+
     within_ms: int
     """Within which time; 0: it was one moment."""
 
     cause: Cause | None = None
-    """The RunsEnded or RunsOverdue of the last of them."""
+    """The RunsEnded or RunsReported of the last of them."""
 
 
 class InstancesChanged(Event, frozen=True, kw_only=True):

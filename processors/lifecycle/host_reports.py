@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.codes import END_REPORTS, LIVE_REPORTS, LIVE_TASKS, RunReport
+from events.codes import END_REPORTS, LIVE_REPORTS, LIVE_TASKS, RunReport, TaskState
 from events.columns import I32, I64, ints, longs
 from events.records.base import Event
 from events.records.lifecycle import HostReconciled, RunsStopping
@@ -50,6 +50,8 @@ class Hosts:
         self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
         self._tasks = tasks
         self._stretch = stretch
+        self.survived: Callable[[I64], None] = lambda slots: None
+        """Told of the tasks whose runs are still there though they were killed."""
         self._places = ReusedNumbers()
         self._inventories: dict[str, None] = {}
 
@@ -111,6 +113,9 @@ class Hosts:
             unhealthy = goes_on & checked & (reported == RunReport.UNHEALTHY)
             if unhealthy.any():
                 self._tasks.record_event(TaskEvent.UNHEALTHY, slots[unhealthy])
+            survived = goes_on & (reported == RunReport.SURVIVED) & (state == TaskState.STOPPING)
+            if survived.any():
+                self.survived(slots[survived])
         if over.any():
             ended = live & over & noted(TaskEvent.ENDED, Note.REPORT, state) & (before <= RunReport.STARTED)
             self._tasks.note("report", slots[ended], reported[ended])

@@ -39,6 +39,7 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
 from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, JobFact, ask_row
+from processors.lifecycle.conversion import from_0_3
 from processors.lifecycle.daemons import DAEMON, Daemons
 from processors.lifecycle.failures import Failures
 from processors.lifecycle.gates import Gates
@@ -79,9 +80,9 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 19
-    state: ClassVar[int] = 14
-    conversions: ClassVar[Conversions] = {}
+    logic: ClassVar[int] = 20
+    state: ClassVar[int] = 15
+    conversions: ClassVar[Conversions] = {14: from_0_3}
 
     def __init__(self, cell: int = 0) -> None:
         self.cell = cell
@@ -113,7 +114,7 @@ class Lifecycle:
         self.volumes = Volumes(self.tasks, self._jobs, self.hosts)
         self._gates = Gates(self.tasks, self._jobs)
         self.failures = Failures(self.tasks, self._jobs, self.hosts.named, lambda: self.settings.restart_backoff_max_ms)
-        self.suspects = Suspects(self.tasks, self._jobs, self.hosts)
+        self.suspects = Suspects(self.tasks, self._jobs, self.hosts, self.pools)
         self._lookup = RunLookup(
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,

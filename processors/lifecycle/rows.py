@@ -130,11 +130,15 @@ class SuspectRow(msgspec.Struct, array_like=True):
     failed: list[tuple[str, int]] = []
     said: int = 0
     code: str = ""
-    """Why it is to be reported; empty: it isn't. With it the runs, their jobs, the time within which, and the last."""
+    """Why it is to be reported; empty: it isn't. With it the runs, their jobs, the time within which, and what
+    said the last.
+    """
     runs: int = 0
     jobs: int = 0
     within_ms: int = 0
     by: CauseRow | None = None
+    last: tuple[str, int, int] = ("", 0, 0)
+    """Job, instance and number of the last of the runs."""
 
 
 class OrderRow(msgspec.Struct, array_like=True):

@@ -108,7 +108,6 @@ class RunEffects:
         limit = self._jobs.gangs.with_members(slots[what == Overdue.RUN_LIMIT])
         self._tasks.record_event(TaskEvent.RUN_LIMIT, limit)
         self._tasks.record_event(TaskEvent.START_LATE, slots[late & (what == Overdue.START)])
-        self._suspects.disobeyed(slots[what == Overdue.STOP])
 
     def _move(self, event: RunsOrdered | RunsAvailable) -> I64:
         """Takes the tasks that a decision names to its next state, as the table has it."""

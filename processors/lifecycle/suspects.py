@@ -1,9 +1,9 @@
-"""Which hosts are suspected: those where tasks of several jobs fail at once and none goes well, or where a run is still
-there after its stop deadline. Placement avoids them for a time.
+"""Which hosts are suspected: those where tasks of several jobs fail at once and none goes well, or which say themselves
+that a run is still there after its stop deadline and a kill. Placement avoids them for a time.
 
-Three rules tell the fault of a host from those of jobs. A job counts at most `OF_A_JOB` times for a host, so it takes
+Four rules tell the fault of a host from those of jobs. A job counts at most `OF_A_JOB` times for a host, so it takes
 several jobs. One that fails at once on `HOSTS_MAX` hosts counts for none. A run on the host that has gone well
-since the first failure takes all back.
+since the first failure takes all back. Where all are of one pool of several, work of that pool must go well elsewhere.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from processors.lifecycle.failures import HOSTS_MAX
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
-from processors.lifecycle.rows import SuspectRow
+from processors.lifecycle.rows import PoolRow, SuspectRow
 from processors.lifecycle.task_rules import OWN_ENDS
 from processors.lifecycle.tasks import Tasks
 from processors.state.causes import recorded
@@ -27,22 +27,26 @@ from processors.state.table import Table, struct_table
 
 AT_ONCE_MS = 10_000
 """A run that was available for so long hasn't failed at once."""
+UP_MS = 2_000
 WITHIN_S = 1_800
 FAILURES = 5
 """So many failures within `WITHIN_S` make a host suspected."""
 OF_A_JOB = 2
 KEPT = 16
 """So many failures of a host are kept, the newest."""
+NO_RUN = ("", 0, 0)
 
 
 class Suspects:
     """A row for each host where runs have failed at once, or that is to be reported."""
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, hosts: Hosts) -> None:
+    def __init__(self, tasks: Tasks, jobs: Jobs, hosts: Hosts, pools: Table[str, PoolRow]) -> None:
         self.table: Table[str, SuspectRow] = struct_table("suspects", SuspectRow)
         self._tasks = tasks
         self._jobs = jobs
         self._hosts = hosts
+        self._pools = pools
+        hosts.survived = self.survived
         self._failing: dict[str, dict[str, None]] = {}
         """On which hosts each job has failed at once."""
         self._unsaid: dict[str, None] = {}
@@ -73,7 +77,7 @@ class Suspects:
         for (number, base), count in zip(found.T.tolist(), counts.tolist(), strict=True):
             self._failed(self._hosts.named(number)[0], self._jobs.at[base], min(count, OF_A_JOB), second(now))
         for number in distinct(host[failed]).tolist():
-            self._judge(number, now)
+            self._judge(number, int(slots[failed & (host == number)][-1]), now)
 
     def _by_itself(self, slots: I64) -> Mask:
         """Whose runs ended, or didn't start, without having been told to."""
@@ -81,15 +85,14 @@ class Suspects:
         late: Mask = CODE_OF.take(self._tasks.arena["causes"][slots]) == RunCause.START_LATE
         return found | late
 
-    def disobeyed(self, slots: I64) -> None:
-        """Runs of these slots are still there after their stop deadlines."""
+    def survived(self, slots: I64) -> None:
+        """Runs of these slots are still there though they were killed, as their hosts say."""
         arena = self._tasks.arena
         host = arena["host"][slots]
         for number in distinct(host[host > 0]).tolist():
             runs = slots[host == number]
-            self._suspect(
-                self._hosts.named(number)[0], Code.STOP_NOT_OBEYED, len(runs), len(distinct(arena["owner"][runs]))
-            )
+            jobs = len(distinct(arena["owner"][runs]))
+            self._suspect(self._hosts.named(number)[0], Code.STOP_NOT_OBEYED, int(runs[-1]), len(runs), jobs)
 
     def decide(self, limit: int) -> list[Event]:
         """The hosts to report, at most `limit`."""
@@ -101,16 +104,19 @@ class Suspects:
             code=row.code,
             runs=row.runs,
             jobs=row.jobs,
+            job_id=row.last[0],
+            instance=row.last[1],
+            run=row.last[2],
             within_ms=row.within_ms,
             cause=recorded(row.by),
         )
 
     def said(self, event: HostSuspected, now: int) -> None:
         """A host is reported. What failed there counts for it no more; of the jobs it is still known."""
-        row = self.table.change(event.host_id)
-        row.code, row.runs, row.jobs, row.within_ms, row.by = "", 0, 0, 0, None
+        row = self.table.change(event.host_id) if event.host_id in self.table else SuspectRow()  # 0.3 suspected more
+        row.code, row.runs, row.jobs, row.within_ms, row.by, row.last = "", 0, 0, 0, None, NO_RUN
         row.said = second(now)
-        del self._unsaid[event.host_id]
+        self._unsaid.pop(event.host_id, None)
         self._forget_if_empty(event.host_id, row)
 
     def host_removed(self, host_id: str) -> None:
@@ -136,8 +142,8 @@ class Suspects:
         mine = ([each for each in known if each[0] == job_id] + [(job_id, at)] * count)[-OF_A_JOB:]
         self._set(host_id, ([each for each in known if each[0] != job_id] + mine)[-KEPT:])
 
-    def _judge(self, number: int, now: int) -> None:
-        """Whether what has failed on a host makes it suspected."""
+    def _judge(self, number: int, slot: int, now: int) -> None:
+        """Whether what has failed on a host, the run of a slot last, makes it suspected."""
         host_id = self._hosts.named(number)[0]
         row = self.table[host_id]
         counting = [
@@ -151,12 +157,35 @@ class Suspects:
             self._set(host_id, [])
             self._forget_if_empty(host_id, row)
             return
-        jobs = len({job_id for job_id, _ in counting})
-        self._suspect(host_id, Code.FAILS_AT_ONCE, len(counting), jobs, max(0, now - milliseconds(first)))
+        jobs = {job_id: None for job_id, _ in counting}
+        if self._may_be_the_pool([*jobs], number, now):
+            return
+        within_ms = max(0, now - milliseconds(first))
+        self._suspect(host_id, Code.FAILS_AT_ONCE, slot, len(counting), len(jobs), within_ms)
 
-    def _suspect(self, host_id: str, code: Code, runs: int, jobs: int, within_ms: int = 0) -> None:
+    def _may_be_the_pool(self, job_ids: list[str], number: int, now: int) -> bool:
+        """Whether what fails on a host may be the fault of one team: the jobs are all of one pool of several, and no
+        work of that pool goes well on another host now: no run there has gone on for `AT_ONCE_MS`, nor for `UP_MS`
+        one of a job that has failed at once nowhere.
+        """
+        pools = {self._jobs.table[job_id].pool for job_id in job_ids if job_id in self._jobs.table}
+        if len(pools) != 1 or sum(not row.children for row in self._pools.values()) < 2:
+            return False
+        arena = self._tasks.arena
+        ready, host = arena["ready"], arena["host"]
+        up = (host > 0) & (host != number) & (ready > 0) & (ready <= elapsed(now - UP_MS))
+        for base in distinct(arena["owner"][up & (ready <= elapsed(now - AT_ONCE_MS))] - 1).tolist():
+            if self._jobs.table[self._jobs.at[base]].pool in pools:
+                return False
+        for base in distinct(arena["owner"][up] - 1).tolist():
+            if self._jobs.at[base] not in self._failing and self._jobs.table[self._jobs.at[base]].pool in pools:
+                return False
+        return True
+
+    def _suspect(self, host_id: str, code: Code, slot: int, runs: int, jobs: int, within_ms: int = 0) -> None:
         row = self.table.change(host_id) if host_id in self.table else self.table.put(host_id, SuspectRow())
         row.code, row.runs, row.jobs, row.within_ms = code, runs, jobs, within_ms
+        row.last = (*self._jobs.task_at(slot), int(self._tasks.arena["run"][slot]))
         row.by = self._tasks.input.cause
         self._unsaid[host_id] = None
 
@@ -175,5 +204,5 @@ class Suspects:
             self._failing.setdefault(job_id, {})[host_id] = None
 
     def _forget_if_empty(self, host_id: str, row: SuspectRow) -> None:
-        if not row.failed and not row.code:
+        if not row.failed and not row.code and host_id in self.table:
             self.table.remove(host_id)

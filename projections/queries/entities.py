@@ -213,7 +213,10 @@ def _suspected(row: HostRow) -> Json | None:
     """Why a host takes no new tasks, and until when."""
     if not row.avoided_ms:
         return None
-    return {"code": row.suspect_code, "message": sentences.SUSPECTED[row.suspect_code], "until": at(row.avoided_ms)}
+    named = {"job": row.suspect_job, "instance": row.suspect_instance, "run": row.suspect_run}
+    last = sentences.SUSPECTED_FOR[row.suspect_code].format(**named) if row.suspect_job else ""
+    message = sentences.SUSPECTED[row.suspect_code].format(last=last)
+    return {"code": row.suspect_code, "message": message, "until": at(row.avoided_ms)}
 
 
 # The log.

@@ -77,10 +77,15 @@ REMEDIES: dict[str, Remedy] = {
     Code.NOT_YET_EVALUATED: Remedy(WAIT, "it is looked at in the next rounds"),
 }
 SUSPECTED: dict[str, str] = {
-    Code.FAILS_AT_ONCE: "tasks of several jobs failed there at once; `paceline host clear` ends it",
-    Code.STOP_NOT_OBEYED: "a task is still there though it was killed; `paceline host clear` ends it",
+    Code.FAILS_AT_ONCE: "tasks of several jobs failed there at once{last}; `paceline host clear` ends it",
+    Code.STOP_NOT_OBEYED: "a task is still there though it was killed{last}; `paceline host clear` ends it",
 }
 """Why hosts take no new tasks for a time."""
+SUSPECTED_FOR: dict[str, str] = {
+    Code.FAILS_AT_ONCE: ", at last run {run} of task {job}/{instance}",
+    Code.STOP_NOT_OBEYED: ": run {run} of task {job}/{instance}",
+}
+"""The run for which that was said."""
 FOR_WHOM: dict[str, str] = {
     Code.BELOW_RESERVATION: "job {for_job} of pool {for_pool}, which is below its reservation",
     Code.BELOW_ENTITLEMENT: "job {for_job} of pool {for_pool}, which is below its entitlement",

@@ -108,7 +108,10 @@ SENTENCES: dict[str, _Say] = {
     "HostLost": _host(lambda event: f"lost: {event.code}, silent for {write_ms(event.silent_ms)}"),
     "HostRemoved": _host(lambda event: f"removed: {event.code}"),
     "HostSuspected": _host(
-        lambda event: f"suspected: {event.code}, {plural(event.runs, 'run')} of {plural(event.jobs, 'job')}"
+        lambda event: (
+            f"suspected: {event.code}, {plural(event.runs, 'run')} of {plural(event.jobs, 'job')}"
+            + (f", at last run {event.run} of {event.job_id}/{event.instance}" if event.job_id else "")
+        )
     ),
     "HostAvoided": _host(lambda event: f"avoided until {at(event.until_ms)}: {event.code}"),
     "HostTrusted": _host(lambda event: f"takes tasks again: {event.code}"),

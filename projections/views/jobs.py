@@ -12,6 +12,7 @@ from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.lifecycle import (
     CommandAnswered,
     HostReconciled,
+    HostSuspected,
     InstancesChanged,
     InstancesWanted,
     JobAccepted,
@@ -90,9 +91,16 @@ class JobFold:
             case HostReconciled():
                 row = self._cache.hosts.change(event.host_id) or self._cache.hosts.put(HostRow(event.host_id))
                 row.reconciled_session = max(row.reconciled_session, event.session)
+            case HostSuspected():
+                self._suspected(event)
             case _:
                 self._tasks.take(moment, event)
                 self._updates.decision(moment, event)
+
+    def _suspected(self, event: HostSuspected) -> None:
+        row = self._cache.hosts.change(event.host_id)
+        if row is not None:
+            row.suspect_job, row.suspect_instance, row.suspect_run = event.job_id, event.instance, event.run
 
     def _answer(
         self, moment: RecordContext, event: JobAccepted | JobRejected | CommandAnswered, code: str, message: str = ""

@@ -229,6 +229,10 @@ class HostRow(msgspec.Struct):
     """Until when."""
     number: int = 0
     reconciled_session: int = 0
+    suspect_job: str = ""
+    suspect_instance: int = 0
+    suspect_run: int = 0
+    """The run for which it was last suspected."""
     runs: int = 0
     allocated: str = "{}"
     """What those runs hold, amounts by name."""

@@ -97,6 +97,29 @@ def test_a_shim_that_hangs_keeps_no_run_that_is_to_be_killed(tmp_path: Path) -> 
     assert (run.state, run.reason) == (RunReport.VANISHED, "shim vanished")
 
 
+def test_a_run_that_survives_its_kill_is_reported_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a process in state D does: here the signals go nowhere."""
+    runs = Runs(tmp_path)
+    key = RunKey("j", 0, 1)
+    run = runs.start(key, Launch(("sh", "-c", 'trap "" TERM; sleep 600'), dict(os.environ), 600_000))
+    until(lambda: runs.poll() and run.state)
+    runs.acknowledged(runs.unreported())
+    with monkeypatch.context() as patch:
+        patch.setattr("hostagent.runs.kill_processes", lambda folder: True)
+        for _ in range(2):
+            runs.kill(key)
+            runs.poll()
+            assert runs.unreported() == [], "it has a moment to go"
+            patch.setattr("hostagent.runs.SURVIVES_S", 0.0)
+            assert runs.poll()
+            assert [each.state for each in runs.unreported()] == [RunReport.SURVIVED]
+            runs.acknowledged(runs.unreported())
+            patch.setattr("hostagent.runs.SURVIVES_S", 10.0)
+    runs.kill(key)
+    until(lambda: runs.poll() and not run.alive)
+    assert run.state == RunReport.STOPPED
+
+
 def test_a_run_that_is_to_be_killed_has_no_grace(site: Site) -> None:
     site.run(shell("j", f'trap "" TERM; {READY}', stop_signal="KILL", stop_grace_ms=600_000))
     stop_when_ready(site, "j")

@@ -111,14 +111,77 @@ def test_a_host_that_is_removed_begins_anew() -> None:
     assert world.fail(THREE_JOBS[4]) == []
 
 
-def test_a_host_where_a_stop_is_not_obeyed_is_suspected_each_time_that_its_deadline_passes() -> None:
+def stopped() -> World:
+    """A run that was told to stop."""
     world = World()
     world.submit("a")
     world.place(("a", 0, 1))
     world.report(RunReport.STARTED, ("a", 0, 1))
     world.stop("a")
+    return world
+
+
+def test_a_host_is_suspected_each_time_that_it_says_that_a_run_survived_its_kill() -> None:
+    world = stopped()
     for _ in range(2):
-        suspected = one(of(world.later(10 * MINUTE), HostSuspected), HostSuspected)
+        assert of(world.later(10 * MINUTE), HostSuspected) == [], "that a deadline passes says nothing of the host"
+        suspected = one(world.report(RunReport.SURVIVED, ("a", 0, 1)), HostSuspected)
         assert (suspected.host_id, suspected.code, suspected.runs, suspected.jobs) == ("h1", "STOP_NOT_OBEYED", 1, 1)
+        assert (suspected.job_id, suspected.instance, suspected.run) == ("a", 0, 1)
     world.report(RunReport.STOPPED, ("a", 0, 1))
     assert of(world.later(10 * MINUTE), HostSuspected) == []
+
+
+def test_a_host_that_is_not_heard_is_not_suspected_of_what_it_could_not_obey() -> None:
+    world = stopped()
+    world.later(30 * MINUTE)
+    assert of(world.report(RunReport.STARTED, ("a", 0, 1)), HostSuspected) == [], "late news"
+    assert of(world.report(RunReport.STOPPED, ("a", 0, 1)), HostSuspected) == []
+    assert of(world.report(RunReport.SURVIVED, ("a", 0, 1)), HostSuspected) == [], "that run is over"
+    assert not world.machine.suspects.table
+
+
+class Teams(Cell):
+    """Two pools; jobs a, b and c are of the first."""
+
+    def __init__(self) -> None:
+        super().__init__("a", "b", "c", "well")
+        self.fact("paceline.pools", PoolDefined(path="/q", command_id="3", open_jobs_max=100, open_tasks_max=1000))
+        self.peer("entitlement", PoolAnswered(path="/q", pools_offset=2, command_id="3", code="DONE"))
+        self.submit("other", pool="/q", instances=20, retries_max=100)
+
+    def start(self, job_id: str, host: str) -> None:
+        """A run begins and goes on."""
+        self.place((job_id, 19, 1), host=host)
+        self.report(RunReport.STARTED, (job_id, 19, 1))
+
+
+def test_what_fails_in_one_pool_of_several_speaks_against_its_jobs() -> None:
+    world = Teams()
+    world.start("other", "h2")
+    world.later(MINUTE)
+    assert world.fail(*THREE_JOBS) == [], "that another team's work goes well elsewhere says nothing of this team's"
+
+
+@pytest.mark.parametrize(
+    ("job", "after_ms", "found"), [("a", MINUTE, 1), ("well", 4 * SECOND, 1), ("a", 4 * SECOND, 0)]
+)
+def test_work_of_that_pool_which_goes_well_elsewhere_speaks_against_the_host(
+    job: str, after_ms: int, found: int
+) -> None:
+    world = Teams()
+    world.start(job, "h2")
+    world.later(after_ms)
+    assert len(world.fail(*THREE_JOBS)) == found
+
+
+def test_failures_of_two_pools_speak_against_the_host() -> None:
+    world = Teams()
+    assert world.fail(*THREE_JOBS[:4], ("other", 0)) != []
+
+
+def test_a_suspicion_names_the_run_that_failed_last() -> None:
+    world = Cell("a", "b", "c")
+    world.fail(*THREE_JOBS[:4])
+    suspected = one(world.fail(("c", 3)), HostSuspected)
+    assert (suspected.job_id, suspected.instance, suspected.run) == ("c", 3, 1)
