@@ -1,37 +1,37 @@
-# `make demo` runs the main job on the embedded log; `make test` runs every test, those on a real Kafka included;
-# `make cell` runs two cells on a real Kafka, each part a process of its own; FOLDER=... keeps them for the next time.
+# `make help` lists the targets.
 
 PYTHON ?= python3
 BIN := .venv/bin
 ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
 
-.PHONY: demo cell test check unit soak storm lock clean
+.PHONY: help demo cell fast test soak storm lock clean
 
-demo: .venv/ready
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
+
+demo: .venv/ready ## the main job on the embedded log, end to end
 	$(BIN)/paceline demo
 
-cell: .venv/ready .kafka/ready
+cell: .venv/ready .kafka/ready ## two cells on a real Kafka, each part a process of its own; FOLDER=... keeps them
 	$(BIN)/python -m deploy.cell $(FOLDER)
 
-test: .venv/ready check unit
-
-check: .venv/ready
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-
 # Tests start processes by the hundred: each module is compiled once, whatever the environment says.
-unit: .venv/ready .kafka/ready .pythons/ready .npm/ready
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadgroup
+TESTS := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests
+
+fast: .venv/ready ## lint, types, unit and property tests: without a broker, a browser, other Pythons
+	$(TESTS) fast
+
+test: .venv/ready .kafka/ready .pythons/ready .npm/ready ## everything, as .ci/run
+	$(TESTS) all
 
 SECONDS ?= 60
-soak: .venv/ready
+soak: .venv/ready .kafka/ready ## every seed and example that the tests leave out, then trials for SECONDS=60
+	PACELINE_TEST_ALL=1 $(TESTS) soak
 	$(BIN)/paceline simulate --faults all --for $(SECONDS)s
 
 N ?= 100
 LIVE ?= 100000
-storm: .venv/ready .kafka/ready
+storm: .venv/ready .kafka/ready ## N=100 kills, LIVE=100000 tasks meanwhile; see docs/reliability.md
 	$(BIN)/python -m tests.storms $(N) $(LIVE)
 
 .venv/ready: requirements/dev.txt pyproject.toml
@@ -61,9 +61,9 @@ storm: .venv/ready .kafka/ready
 	npm ci --prefix .npm --silent --no-audit --no-fund --ignore-scripts
 	touch $@
 
-lock: .venv/ready
+lock: .venv/ready ## the versions of all packages anew
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --group dev -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --extra s3 -o requirements/run.txt
 
-clean:
+clean: ## removes what make has made
 	rm -rf .venv .kafka .npm .pythons dist build

@@ -8,15 +8,29 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.helpers.broker import Broker, answers
+from tests.helpers.drawn import ALL, FEWER
+from tests.helpers.signals import heard
+
+pytest_plugins = ["tests.helpers.costs"]
 
 # how long something takes decides no test
-settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "here", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100 if ALL else 100 // FEWER
+)
 settings.load_profile("here")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # a shell that runs the tests in its background lets them ignore Ctrl-C, and with them all that they start
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+heard()
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end in the middle ends what it has started
+
+OUTSIDE = {"browser", "foreign", "processes", "storms"}
+"""Folders of tests that start brokers, browsers and cells of processes; others mark those that do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what `make fast` leaves out."""
+    for item in items:
+        if "one_broker" in getattr(item, "fixturenames", ()) or OUTSIDE & {*item.path.parts}:
+            item.add_marker("outside")
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 from copy import copy
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -12,6 +12,7 @@ from events.log.port import LogRecord
 from events.records.parts import Segment
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import BrokenHistory, accept, sealed
+from tests.helpers.drawn import examples
 
 
 def claim(epoch: int) -> EpochStarted:
@@ -64,7 +65,7 @@ class Model:
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 5), max_size=60))
-@settings(max_examples=300)
+@examples(300)
 def test_chain_and_model_take_the_same_records(draws: list[tuple[int, ...]]) -> None:
     chain, model = Chain(), Model()
     for position, (kind, epoch_off, number_off, hash_off, input_off) in enumerate(draws):

@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codec import CodecError, decode, encode
@@ -11,6 +11,7 @@ from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.parts import Constraint, Simulated
 from events.records.pools import PoolRemoved
+from tests.helpers.drawn import examples
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -37,7 +38,7 @@ def test_what_was_written_is_read(job: JobSubmitted) -> None:
 
 
 @given(jobs, st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_damaged_bytes_are_a_codec_error_or_another_record(job: JobSubmitted, data: st.DataObject) -> None:
     raw = bytearray(encode(job))
     for _ in range(data.draw(st.integers(1, 4))):

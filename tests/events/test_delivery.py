@@ -19,6 +19,7 @@ from events.records.pools import PoolRemoved
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import BrokenHistory, sealed
 from events.topics import rounds_of
+from tests.helpers.drawn import seeds
 
 JOBS, POOLS, HOSTS = "paceline.jobs", "paceline.pools", "paceline.hosts"
 MACHINES = ("lifecycle", "entitlement", "placement", "sla")
@@ -234,7 +235,7 @@ class World:
         raise AssertionError(f"waits for ever: {box.waiting()} records")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@seeds(60, 15)
 def test_whatever_is_read_when_every_record_comes_once_in_its_turn_and_after_all_that_it_follows(seed: int) -> None:
     world = World(seed)
     draw = random.Random(seed)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events import runs_by_host
 from events.columns import I32, I64
 from events.runs_by_host import RunsByHost
+from tests.helpers.drawn import examples
 
 SLOTS, HOSTS = 40, 6
 steps = st.lists(
@@ -43,7 +44,7 @@ class Column:
 
 
 @given(steps, st.integers(0, 20))
-@settings(max_examples=150)
+@examples(150)
 def test_the_runs_of_a_host_are_those_that_the_column_says(
     draws: list[tuple[str, list[int], int]], unsorted: int
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -16,6 +16,7 @@ from events.resources import STANDARD
 from events.spec import JobSpec, from_event, json_schema
 from events.spec_problems import problems
 from processors.lifecycle.validation import refusal
+from tests.helpers.drawn import examples
 
 MINIMAL = {"pool": "/maps", "command": ["true"]}
 
@@ -226,7 +227,7 @@ specs = st.builds(
 ).map(lambda spec: spec if spec["kind"] == "batch" else {**spec, "retries": {"max": 0}})
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(specs)
 def test_a_valid_spec_comes_back_as_it_was_and_is_accepted(spec):
     event = JobSpec.model_validate(spec).to_event("some-id")

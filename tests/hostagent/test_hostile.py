@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from events.bounds import AMOUNT_MAX, ATTRIBUTES_MAX, HOST_RUNS_MAX, SESSION_MAX
@@ -27,6 +27,7 @@ from hostagent.messages import Hello, ReportBatch, RunState
 from projections.queries import entities
 from projections.views.projector import Projector
 from tests.helpers import whole_cell as world
+from tests.helpers.drawn import examples
 from tests.hostagent.cell import TOKEN, Cell, Server
 from tests.hostagent.test_gateway import Host as Agent
 
@@ -101,7 +102,7 @@ def messages(draw: st.DrawFn) -> tuple[str, bytes]:
     return kind, json.dumps(message).encode()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=messages())
 def test_no_message_of_an_agent_ends_its_gateway(host: Host, message: tuple[str, bytes]) -> None:
     kind, body = message
@@ -111,7 +112,7 @@ def test_no_message_of_an_agent_ends_its_gateway(host: Host, message: tuple[str,
         assert response.json().get("title") or response.json().get("session")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kind=st.sampled_from(["sessions", "reports", "logs/1"]), body=st.binary(max_size=60))
 def test_no_bytes_of_an_agent_end_its_gateway(host: Host, kind: str, body: bytes) -> None:
     assert host.post(f"h1/{kind}", body).status_code == (204 if kind == "logs/1" else 422)

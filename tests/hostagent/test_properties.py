@@ -4,7 +4,7 @@ from collections import Counter
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.records.base import Event
@@ -13,6 +13,7 @@ from events.records.lifecycle import JobAccepted
 from events.records.parts import TaskShape
 from hostagent.gateway.desired_runs import DesiredRuns
 from hostagent.task_columns import Slots
+from tests.helpers.drawn import examples
 from tests.helpers.machines import instances_changed
 from tests.hostagent.cell import Cell, Task, TestClock, ended, ordered, stopping
 from tests.hostagent.test_gateway import Host, settle
@@ -24,7 +25,7 @@ changes = st.tuples(st.sampled_from("abcd"), st.integers(0, 2000), st.sampled_fr
 
 
 @given(st.lists(changes, max_size=40))
-@settings(max_examples=80)
+@examples(80)
 def test_no_two_jobs_share_a_slot_and_tasks_keep_what_they_hold(steps: list[tuple[str, int, str]]) -> None:
     slots = Slots({"value": "i4"})
     held: dict[str, list[int]] = {}
@@ -76,7 +77,7 @@ step = st.tuples(
 
 
 @given(st.lists(step, max_size=40), st.integers(0, 40))
-@settings(max_examples=40)
+@examples(40)
 def test_who_follows_changes_holds_what_the_whole_set_says(steps: list[tuple[int, str, str]], connect_at: int) -> None:
     """A host that connects at any time and follows from there knows what one is told that connects at the end, whether
     the job grows and shrinks meanwhile or not.

@@ -7,7 +7,7 @@ they are acknowledged, the next gateway when one doesn't answer.
 import random
 from collections.abc import Callable
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codec import decode
@@ -34,6 +34,7 @@ from hostagent.messages import (
     line,
 )
 from tests.helpers import whole_cell as world
+from tests.helpers.drawn import examples
 
 PATIENCE_MS = 15_000
 """So long an agent waits for a sign of its gateway."""
@@ -340,7 +341,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@examples(30)
 @given(st.lists(STEPS, min_size=5, max_size=25), st.integers(0, 2**16))
 def test_no_order_is_lost_or_doubled_whatever_becomes_of_the_gateways(
     steps: list[tuple[str, str | int]], seed: int

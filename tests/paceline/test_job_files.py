@@ -6,12 +6,13 @@ import sys
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline import job_files
 from paceline.client.errors import Faults
 from paceline.job_files import Fault, _parse, read_jobs, read_pools
+from tests.helpers.drawn import examples
 
 GOOD = "pool: /maps/tiles\ncommand: [sh, -c, ls]\n"
 
@@ -177,7 +178,7 @@ def test_wrong_pools_are_said_with_their_place(tmp_path):
     ]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.text(max_size=200) | st.binary(max_size=100).map(lambda data: data.decode("latin-1")))
 def test_any_text_is_a_job_or_a_list_of_problems(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("any") / "x.yaml"
@@ -194,7 +195,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.dictionaries(texts, values, min_size=1, max_size=5), st.sampled_from((None, 2)))
 def test_what_json_says_is_read_as_it_is_meant(value, indent):
     said: list[Fault] = []

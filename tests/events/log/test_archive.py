@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, inspect, text
 
@@ -26,6 +26,7 @@ from processors.runtime.snapshots import needs, take
 from projections.views.projector import Projector
 from tests.events.log.contract import A, B, new, numbers, values
 from tests.helpers.broker import Broker
+from tests.helpers.drawn import examples
 from tests.helpers.stored_cell import StoredCell
 
 _names = count()
@@ -121,7 +122,7 @@ def memory(records: int) -> MemoryLog:
 few = st.integers(0, 9)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(few, st.integers(0, 2), few, few, few, few), min_size=1, max_size=8))
 def test_whatever_is_archived_and_removed_readers_see_one_history(steps: list[tuple[int, ...]]) -> None:
     """Each step appends, leaves a hole, archives, removes, opens a reader and polls all of them, each so much."""

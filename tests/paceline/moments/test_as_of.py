@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from events.topics import ALL
+from tests.helpers.drawn import seeds
 from tests.paceline.moments.conftest import Server, then
 
 PARAMETERS = {
@@ -45,7 +46,7 @@ def body(answer: Any) -> Any:
     return answer.json() if "json" in answer.headers["content-type"] else answer.content
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3, 1)
 def test_every_answer_is_that_of_a_log_that_ended_then(server: Server, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     topic = draw.choice([topic.name for topic in ALL if server.log.bounds(topic.name)[1] > 5])

@@ -26,6 +26,7 @@ from paceline.moments.order import LogAddress, Order
 from paceline.moments.page_files import heads, size_of
 from projections.views import tables
 from projections.views.projector import Projector, rebuild
+from tests.helpers.drawn import seeds
 from tests.helpers.past import SCENARIO, past, played, written
 from tests.helpers.written_cell import dump
 
@@ -71,7 +72,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     log.close()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@seeds(5, 2)
 def test_views_from_a_copy_are_those_of_the_log_alone(kept: Kept, tmp_path: Path, seed: int) -> None:
     ends = kept.ends(random.Random(seed))
     begun: list[int] = []

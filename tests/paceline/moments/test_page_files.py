@@ -8,6 +8,7 @@ import pytest
 from paceline.moments import page_files
 from paceline.moments.copies import needless
 from paceline.moments.page_files import Head, changed, hashes_of, heads, leave_out, line_to, put_together
+from tests.helpers.drawn import seeds
 
 PAGE = 512
 EMPTY = Head(0, "", 0, "1", {}, {}, 0, 0, PAGE, 0, b"", b"", b"")
@@ -62,7 +63,7 @@ class Twin:
         assert {file.name for file in self.folder.glob("*.pages")} == named
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20, 5)
 def test_each_copy_that_is_left_is_the_whole_file_as_it_was(tmp_path: Path, seed: int) -> None:
     twin = Twin(tmp_path, seed)
     for _ in range(12):
@@ -136,7 +137,7 @@ def test_a_damaged_copy_is_noticed(tmp_path: Path) -> None:
         put_together(tmp_path, [head], tmp_path / "out")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@seeds(5, 5)
 def test_copies_are_dense_near_now_and_the_newest_is_never_left_out(seed: int) -> None:
     draw, work, kept, most = random.Random(seed), 0, list[int](), 40
     for _ in range(2000):

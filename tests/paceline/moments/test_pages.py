@@ -14,6 +14,7 @@ from projections.ui.app import add_ui
 from projections.ui.contents import DATA, PAGES
 from projections.views.projector import rebuild
 from projections.views.reader import Views
+from tests.helpers.drawn import seeds
 from tests.paceline.moments.conftest import TOKEN, Server, app_of, client_of
 
 NAMES = {
@@ -62,7 +63,7 @@ def lasting(text: str) -> str:
     return re.sub(r'"rest_ms": \d+', "", text)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@seeds(2, 1)
 def test_every_page_is_that_of_a_log_that_ended_then(server: Server, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     at = f"0/lifecycle/round/{draw.randrange(60, 250)}"

@@ -19,6 +19,7 @@ from events.records.pools import CellConfigured, PoolDefined
 from events.resources import STANDARD
 from events.topics import ROUND_BYTES_MAX
 from processors.state.seconds import milliseconds, seconds
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import of, one
 from tests.helpers.whole_cell import Cell
 from tests.processors.entitlement.harness import World as Entitlement
@@ -140,7 +141,7 @@ def test_a_task_at_its_last_run_is_not_run_again() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("seed", range(1, 8))
+@seeds(range(1, 8), 2)
 def test_a_cell_at_its_bounds_goes_on_and_sums_rightly(seed: int) -> None:
     draw = Random(seed)
 

@@ -11,6 +11,7 @@ from events.topics import ROUND_BYTES_MAX
 from processors.entitlement.machine import Entitlement
 from processors.placement.machine import Placement
 from processors.runtime.driver import Limits
+from tests.helpers.drawn import seeds
 from tests.helpers.whole_cell import Cell
 
 
@@ -23,7 +24,7 @@ def test_a_job_runs_from_submission_to_success() -> None:
     assert cell.verify()["placement"].rounds > 0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4, 2)
 def test_whatever_order_topics_are_read_in_all_work_is_done(seed: int) -> None:
     cell = Cell(hosts=2, limits=Limits(records=7), seed=seed)
     for pool in ("/a", "/b"):
@@ -123,7 +124,7 @@ def test_settings_are_facts_and_every_machine_goes_by_them() -> None:
     cell.verify()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(6, 2)
 def test_machines_that_die_at_any_time_lose_and_double_nothing(seed: int) -> None:
     draw = random.Random(seed)
     bounds = {"records": [3, 50], "budget": [5, 1000], "round_bytes": [16_384, ROUND_BYTES_MAX]}

@@ -2,8 +2,6 @@
 
 import random
 
-import pytest
-
 from events.codec import decode
 from events.records.lifecycle import JobAccepted, RunsEnded
 from events.records.parts import Simulated
@@ -11,6 +9,7 @@ from events.records.pools import CellConfigured
 from events.records.rounds import RoundCommitted
 from events.topics import rounds_of
 from processors.runtime.driver import Limits
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import runs_of
 from tests.helpers.whole_cell import Cell
 from tests.processors.cell.test_cell import nothing_is_held
@@ -56,7 +55,7 @@ def test_simulated_failures_of_a_returned_id_come_as_at_its_first_time() -> None
     cell.verify()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(6, 2)
 def test_runs_of_an_id_count_on_however_often_it_returns_and_whoever_dies(seed: int) -> None:
     draw = random.Random(seed)
     cell = Cell(hosts=4, limits=Limits(records=draw.choice([3, 50]), budget=draw.choice([5, 1000])))

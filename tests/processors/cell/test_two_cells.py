@@ -1,12 +1,13 @@
 """Several cells, each with its own log: a job produced to any partition is taken in its pool's cell or told which."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codec import decode
 from events.codes import Code
 from events.records.lifecycle import JobAccepted, JobRejected
 from events.records.rounds import RoundCommitted
+from tests.helpers.drawn import examples
 from tests.helpers.whole_cell import Cell
 
 POOLS = ("/a", "/b", "/b/x", "/c")
@@ -26,7 +27,7 @@ def answers(cell: Cell) -> dict[str, JobAccepted | JobRejected]:
     return found
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(HOMES, JOBS, st.permutations(range(3)), st.booleans())
 def test_every_job_is_taken_where_it_belongs_or_told_where(
     homes: dict[str, int], jobs: list[tuple[str, int]], order: list[int], pools_first: bool

@@ -5,8 +5,6 @@ It is that of a naive judge that counts everything anew.
 
 from random import Random
 
-import pytest
-
 from events.codes import Code, Way
 from events.columns import ints, pack_ints
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
@@ -14,6 +12,7 @@ from events.records.placement import PreemptionAsked
 from processors.state.displacements import HOUR_MS
 from processors.state.preemption_rules import Flag
 from tests.helpers.counted import lines
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import columns
 from tests.processors.entitlement.preempting import World, wide
 
@@ -274,7 +273,7 @@ def members(unit: Unit) -> range:
     return range(unit[1], unit[1] + unit[2])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@seeds(12, 3)
 def test_rights_and_answers_are_those_of_a_naive_judge(seed: int) -> None:
     naive = Naive(Random(seed))
     for _ in range(150):

@@ -1,7 +1,7 @@
 """Pools of other cells: known by path and cell only; a pool stays in its cell until it is removed."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codes import Code
@@ -10,6 +10,7 @@ from events.resources import STANDARD_KINDS
 from processors.entitlement.pool_commands import answer
 from processors.entitlement.pool_tree import Entry, Tree, parent_of
 from processors.entitlement.rows import ask_row
+from tests.helpers.drawn import examples
 from tests.processors.entitlement.harness import World, cpu
 
 
@@ -65,7 +66,7 @@ def test_a_repeat_is_known_in_every_cell() -> None:
 PATHS = st.sampled_from(["/a", "/a/b", "/a/b/c", "/b"])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(PATHS, st.integers(0, 2), st.booleans()), max_size=12))
 def test_a_pool_is_in_one_cell_and_with_the_pools_around_it(facts: list[tuple[str, int, bool]]) -> None:
     world = World()

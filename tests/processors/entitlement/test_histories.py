@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from events.codes import Code
@@ -18,6 +18,7 @@ from events.resources import Vector, add
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.parts import GANG, ROLES
 from processors.entitlement.rows import BORROWED, ENTITLED, PARKED, JobRow
+from tests.helpers.drawn import examples
 from tests.helpers.machines import Range, Run, columns, mixed, ranges
 from tests.processors.entitlement.harness import World, admitted, borrowed, cpu, ranked
 
@@ -256,7 +257,7 @@ BEYOND: list[tuple[str, Any]] = [("submit", TASKS), ("wait", 85), ("submit", TAS
 """Three tasks are entitled within the limit of /a and parked; then their pool is entitled to two and a half."""
 
 
-@settings(max_examples=100)
+@examples(100)
 @example(5, 2, BEYOND)
 @given(st.integers(0, 8), st.integers(0, 8), STEPS)
 def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: list[tuple[str, Any]]) -> None:

@@ -4,8 +4,6 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-import pytest
-
 from events.codes import Code, Way
 from events.columns import ints, pack_ints
 from events.records.base import Event
@@ -16,6 +14,7 @@ from events.records.rounds import TimerPassed
 from events.resources import scale
 from processors.entitlement.limit_victims import LimitVictims, Taker, spared
 from processors.state.preemption_rules import Right
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import Run, columns, of
 from tests.processors.entitlement.harness import World, admitted, cpu, preempted, told
 
@@ -199,7 +198,7 @@ def test_victims_of_a_job_whose_priority_was_changed_are_found_where_they_are_no
     assert preempted([order]) == [("two", 1, 1)]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@seeds(30, 8)
 def test_victims_suffice_and_none_of_them_can_be_left_out(seed: int) -> None:
     """Random pools below a limit; whoever is chosen frees what is lacking, within what their pools have in excess."""
     random = Random(seed)

@@ -1,7 +1,7 @@
 """The rules of the pool tree, in users' words. Every fact is answered, repeats and nonsense too."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codes import Code
@@ -9,6 +9,7 @@ from events.records.entitlement import PoolAnswered
 from events.records.parts import ResourceKind
 from events.records.pools import CellConfigured
 from events.resources import STANDARD, Amounts
+from tests.helpers.drawn import examples
 from tests.processors.entitlement.harness import World, cpu, told
 
 NO_LIMIT = {}
@@ -175,7 +176,7 @@ AMOUNTS = st.dictionaries(st.sampled_from([*STANDARD, "fpga", "no name", ""]), W
 PATHS = st.sampled_from(["/a", "/a/b", "/a/b/c", "/", "", "x", "/b"]) | st.text(max_size=5)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.tuples(PATHS, AMOUNTS, AMOUNTS, AMOUNTS, st.booleans()), max_size=8))
 def test_whatever_is_sent_is_answered(facts: list[tuple[str, Amounts, Amounts, Amounts, bool]]) -> None:
     world = World(cpu(10))

@@ -3,8 +3,6 @@
 from random import Random
 from typing import Any
 
-import pytest
-
 from events.codes import Code, Way
 from events.columns import pack_ints
 from events.records.entitlement import PreemptionsOrdered
@@ -12,6 +10,7 @@ from events.records.lifecycle import PreemptionAnswered, RunsEnded
 from events.records.parts import Cause
 from processors.state.displacements import HOUR_MS, Displacements
 from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_give, may_go, slice_ms, times
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import Run, columns
 
 NONE = (0, 0)
@@ -108,7 +107,7 @@ def test_a_slice_doubles_so_often_as_the_cell_allows() -> None:
     assert [slice_ms(900, used, 4) for used in (0, 1, 2, 4, 5, 99)] == [900, 1800, 3600, 14400, 14400, 14400]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20, 5)
 def test_deficits_shrink_whoever_takes_from_whom(seed: int) -> None:
     """Two pools take and give units of random sizes by rule (b) alone: the larger deficit never comes back."""
     random = Random(seed)
@@ -149,7 +148,7 @@ def order(number: int, runs: list[Run], by_slice: list[int]) -> PreemptionsOrder
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20, 5)
 def test_what_is_remembered_of_tasks_is_what_happened_to_them(seed: int) -> None:
     random, twin, mine, now = Random(seed), Remembered(), Displacements(), 1_700_000_000_000
     run: dict[tuple[str, int], int] = {(job, each): 1 for job in "ab" for each in range(3)}

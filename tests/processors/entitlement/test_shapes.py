@@ -2,13 +2,12 @@
 
 from random import Random
 
-import pytest
-
 from events.codes import Code
 from events.columns import longs
 from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
 from events.records.parts import ResourceKind, TaskShape
 from events.records.pools import CellConfigured, PoolDefined
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import mixed, of, one, ranges_of
 from tests.processors.entitlement.harness import World, borrowed, told, waits
 
@@ -173,7 +172,7 @@ def test_a_gang_may_be_queued_again_with_another_shape() -> None:
 NEEDS = [{"cpu": 0}, {"cpu": 1}, {"cpu": 3, "memory": 2}, {"memory": 5}]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@seeds(10, 3)
 def test_whatever_shapes_tasks_get_a_pool_holds_the_sum_of_what_they_ask(seed: int) -> None:
     draw = Random(seed)
     cell = world(cpu=1000, memory=1000)

@@ -8,7 +8,7 @@ from math import lcm
 from random import Random
 from typing import NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.cell_settings import KindRow
@@ -17,6 +17,7 @@ from events.resources import STANDARD_KINDS, Kinds, Vector
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.rows import PoolRow, root_row
 from processors.entitlement.share_tree import ShareTree
+from tests.helpers.drawn import examples
 from tests.processors.entitlement.test_sharing import rounded
 
 NOTHING = (0, 0, 0, 0)
@@ -160,7 +161,7 @@ def twin(pools: Pools, capacity: Vector, floors: bool = True) -> dict[str, Vecto
 CAPACITY = st.tuples(*[st.integers(0, 20)] * 4)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(pool_trees(), CAPACITY)
 def test_a_tree_is_shared_as_rising_water(pools: Pools, capacity: Vector) -> None:
     tree = tree_of(pools, capacity)
@@ -185,7 +186,7 @@ def shared(pools: Pools, found: Mapping[str, Vector]) -> dict[str, SharedPool]:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(pool_trees(), CAPACITY, st.randoms(use_true_random=False))
 def test_the_certificate_accepts_what_is_fair_and_nothing_else(pools: Pools, capacity: Vector, random: Random) -> None:
     tree = tree_of(pools, capacity)
@@ -213,7 +214,7 @@ def members(pools: Pools, parent: str) -> list[str]:
     return [path for path in pools if parent_of(path) == parent]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(LARGE, ROOM)
 def test_the_whole_tree_is_what_its_paths_say(pools: Pools, capacity: Vector) -> None:
     tree = tree_of(pools, capacity)
@@ -221,7 +222,7 @@ def test_the_whole_tree_is_what_its_paths_say(pools: Pools, capacity: Vector) ->
     assert faults(shared(pools, tree.all()), STANDARD_KINDS.amounts(capacity)) == []
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(LARGE, ROOM)
 def test_children_share_what_their_parent_has_and_nothing_is_left_that_one_of_them_wants(
     pools: Pools, capacity: Vector
@@ -235,7 +236,7 @@ def test_children_share_what_their_parent_has_and_nothing_is_left_that_one_of_th
             assert all(0 <= tree.entitlement(path)[kind] <= tree.want(path)[kind] for path in below)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(LARGE, ROOM, st.tuples(*[st.integers(0, 1 << 20)] * 4))
 def test_more_capacity_takes_from_nobody_but_what_rounding_takes(pools: Pools, capacity: Vector, more: Vector) -> None:
     """Exact shares are monotone without turns. Whole ones are off by less than one unit on each level."""
@@ -246,7 +247,7 @@ def test_more_capacity_takes_from_nobody_but_what_rounding_takes(pools: Pools, c
             assert now >= before - path.count("/")
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(LARGE, ROOM, st.data())
 def test_who_wants_more_takes_from_others_and_never_gets_less(
     pools: Pools, capacity: Vector, data: st.DataObject
@@ -261,7 +262,7 @@ def test_who_wants_more_takes_from_others_and_never_gets_less(
             assert all(now <= was + 1 for now, was in zip(tree.share(other), before[other], strict=True))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(LARGE, ROOM, st.randoms(use_true_random=False))
 def test_the_order_in_which_pools_were_defined_does_not_matter(pools: Pools, capacity: Vector, random: Random) -> None:
     expected = tree_of(pools, capacity).all()
@@ -271,7 +272,7 @@ def test_the_order_in_which_pools_were_defined_does_not_matter(pools: Pools, cap
     assert {path: shuffled.entitlement(path) for path in expected} == expected
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.one_of(pool_trees(), LARGE), st.data())
 def test_a_tree_that_was_changed_is_one_made_anew(pools: Pools, data: st.DataObject) -> None:
     """Wants, turns, rules, pools and capacity change; what is read in between changes nothing."""

@@ -13,7 +13,7 @@ from math import lcm
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from events.resources import STANDARD_KINDS, Vector
@@ -21,6 +21,7 @@ from processors.entitlement.max_min import fill
 from processors.entitlement.rows import PoolRow
 from processors.entitlement.share_tree import ShareTree
 from tests.helpers import WORKED
+from tests.helpers.drawn import examples
 
 AMOUNT_MAX, SHARE_MAX = 1 << 40, 1 << 31
 NOTHING = (0, 0, 0, 0)
@@ -74,7 +75,7 @@ def rows(size: int, most: int, weight: int) -> st.SearchStrategy[list[tuple[int,
     return st.lists(st.tuples(st.integers(0, most), st.integers(0, weight)), max_size=size)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.integers(0, 8), rows(4, 6, 3))
 @example(7, [(6, 1), (6, 1), (6, 1), (6, 1)])
 def test_fill_is_what_unit_by_unit_gives(total: int, each: list[tuple[int, int]]) -> None:
@@ -82,7 +83,7 @@ def test_fill_is_what_unit_by_unit_gives(total: int, each: list[tuple[int, int]]
     assert fill(total, wants, weights) == unit_by_unit(total, wants, weights)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.integers(0, 6 * AMOUNT_MAX), rows(8, AMOUNT_MAX, SHARE_MAX))
 @example(AMOUNT_MAX, [(AMOUNT_MAX, SHARE_MAX - 1)] * 3)
 @example(49, [(98, 48), (98, 1)])  # 49 * (1 / 49) < 1 in floats

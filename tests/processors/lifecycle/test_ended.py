@@ -2,8 +2,6 @@
 
 import random
 
-import pytest
-
 from events.codes import JobState, RunReport
 from events.columns import ints
 from events.id_digests import DIGEST_BYTES, job_digest
@@ -23,6 +21,7 @@ from events.records.pools import CellConfigured
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs
 from processors.state.causes import CauseRow
 from processors.state.table import State
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import of, one, runs_of
 from tests.processors.lifecycle.harness import World
 
@@ -161,7 +160,7 @@ def test_forgetting_names_no_job_in_a_record_of_today_and_reads_those_of_old_one
     assert ended.due(2, 0, 9, 9) == job_digest("c")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4, 2)
 def test_entries_are_found_as_in_a_dictionary_and_so_are_they_after_a_restart(seed: int) -> None:
     draw = random.Random(seed)
     ended, model, now, highest = EndedJobs(), {}, 0, dict[str, int]()

@@ -3,7 +3,6 @@
 from random import Random
 
 import numpy as np
-import pytest
 
 from events.codes import RunReport, TaskState
 from events.columns import ints
@@ -11,6 +10,7 @@ from events.records.lifecycle import DisruptionAsked, JobSlaChanged, RunsStoppin
 from events.records.parts import Cause
 from processors.lifecycle.causes import Goal
 from processors.lifecycle.job_sla import sla_change
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import one, runs_of
 from tests.processors.lifecycle.harness import World, allowed
 
@@ -40,7 +40,7 @@ def test_who_had_an_sla_is_known_already() -> None:
     assert change(service(1), None) == JobSlaChanged(job_id="a", max_unavailable=None, cause=BY)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@seeds(10, 3)
 def test_who_gets_an_sla_is_described_instance_by_instance(seed: int) -> None:
     draw, world = Random(seed), service(None, instances=30)
     arena, base = world.machine.tasks.arena, world.machine.jobs["a"].base

@@ -20,6 +20,7 @@ from events.records.lifecycle import (
 from processors.lifecycle.causes import EndCause, SlaVerdict
 from processors.lifecycle.task_rules import Trait
 from processors.machine import Input, PeerRound
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import Run, instances_changed, kinds, of, one, ranges_of, runs_of
 from tests.processors.lifecycle.harness import World, allowed, deferred
 from tests.processors.restored.histories import Lifecycle
@@ -276,7 +277,7 @@ class Orders:
         return [run for run, state in self.column("state") if state not in over]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20, 5)
 def test_an_order_is_never_half_done_and_has_one_answer_or_runs_that_are_not_over(seed: int) -> None:
     history = Preempted(Random(seed))
     orders = Orders(history)

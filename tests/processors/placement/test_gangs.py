@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codes import Code
@@ -14,6 +14,7 @@ from processors.placement import gang_search
 from processors.placement.explain import LASTING
 from processors.placement.gang_search import Found, Part, together
 from processors.placement.packing import scores
+from tests.helpers.drawn import examples
 from tests.helpers.machines import mixed, of, one, ranges_of
 from tests.processors.placement.harness import World, hosts_of
 
@@ -103,7 +104,7 @@ def as_parts(specs: list[tuple[tuple[int, int], list[bool], int]]) -> list[Part]
     return [Part(need, np.array(open_), sum(need), False, size) for need, open_, size in specs]
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(HOSTS, PARTS)
 def test_the_search_finds_places_exactly_where_there_are_some(free, specs) -> None:  # type: ignore[no-untyped-def]
     parts = as_parts(specs)
@@ -118,7 +119,7 @@ def test_a_search_that_has_to_give_up_says_so(monkeypatch: pytest.MonkeyPatch) -
     assert searched([(2, 4), (2, 3)], as_parts([((2, 0), open_, 1), ((1, 2), open_, 2)])) == Found(None)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(HOSTS, PARTS, st.lists(st.integers(0, 3), min_size=3, max_size=3))
 def test_why_a_gang_waits_is_true_of_the_hosts(capacity, specs, filled) -> None:  # type: ignore[no-untyped-def]
     """NEVER_FITS: not on empty hosts; else on those, and not on what is free: as many are missing as don't fit."""

@@ -4,7 +4,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codes import Code
@@ -18,6 +18,7 @@ from processors.placement.assignment import Assignment
 from processors.placement.budget import Budget
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom, OwnRoom
+from tests.helpers.drawn import examples
 from tests.helpers.machines import Run, ranges
 from tests.processors.placement import twin
 from tests.processors.placement.harness import World, amounts, places, whole
@@ -89,7 +90,7 @@ def admitted(world: World, specs: list[Any]) -> list[twin.TwinJob]:
     return jobs
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(CLUSTERS, JOBS, st.sampled_from([0, 2, 16]), st.integers(1, 40))
 def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster, specs, few, budget) -> None:  # type: ignore[no-untyped-def]
     world, hosts = ready(cluster)
@@ -107,7 +108,7 @@ def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster
         assert world.free(host.name) == [*host.free, len(host.ports)]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(CLUSTERS, JOBS, st.sampled_from([0, 2, 16]), st.data())
 def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data) -> None:  # type: ignore[no-untyped-def]
     world, hosts = ready(cluster)

@@ -50,6 +50,7 @@ class History:
 
     def __init__(self, world: Alone[Any], draw: Random) -> None:
         self.world = world
+        self.world.each_pass = True
         self.draw = draw
         self.came = 0
 

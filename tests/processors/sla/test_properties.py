@@ -1,8 +1,9 @@
 """Whatever happens, no more instances are disturbed than a job allows."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.drawn import examples
 from tests.processors.sla.harness import World, let_go
 
 INSTANCES = 4
@@ -33,7 +34,7 @@ class Twin:
         return allowed
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, INSTANCES), STEPS)
 def test_sla_agrees_with_its_twin_and_never_exceeds_the_budget(
     max_unavailable: int, steps: list[tuple[str, int]]

@@ -4,12 +4,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.free_slots import FreeSlots
 from processors.state.arena import Arena, _gaps
 from processors.state.table import RowChange, State
+from tests.helpers.drawn import examples
 
 STEPS = ("take", "give", "set", "resize", "resize", "restore")
 steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2000)), max_size=40)
@@ -91,7 +92,7 @@ class Twin:
 
 
 @given(steps)
-@settings(max_examples=120)
+@examples(120)
 def test_an_arena_holds_what_dictionaries_hold(draws: list[tuple[str, int]]) -> None:
     twin = Twin()
     for what, number in draws:
@@ -101,7 +102,7 @@ def test_an_arena_holds_what_dictionaries_hold(draws: list[tuple[str, int]]) -> 
 
 
 @given(steps)
-@settings(max_examples=60)
+@examples(60)
 def test_a_restored_arena_goes_on_as_one_that_was_never_restored(draws: list[tuple[str, int]]) -> None:
     live, restored = Twin(), Twin()
     for what, number in draws:

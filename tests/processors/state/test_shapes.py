@@ -14,6 +14,7 @@ from events.task_shapes import shape_index, shape_of
 from processors.state.arena import Arena
 from processors.state.shapes import Shape, Shapes, shapes_of
 from processors.state.table import RowChange, State
+from tests.helpers.drawn import seeds
 from tests.helpers.machines import mixed, shaped
 
 SMALL, LARGE = TaskShape({"cpu": 1}), TaskShape({"cpu": 4, "gpu": 1000}, 1, (), "spread")
@@ -44,7 +45,7 @@ class Both:
         return copy
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20, 5)
 def test_numbers_and_counts_are_those_of_a_naive_table_whoever_gives_them(seed: int) -> None:
     draw, both = Random(seed), Both()
     naive: dict[int, Shape] = {}

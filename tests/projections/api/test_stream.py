@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import schemas
@@ -19,6 +19,7 @@ from projections.queries import follow as module
 from projections.queries.follow import BadCursor, Tail, read_cursor
 from projections.record_json import HASHES, PACKED, is_longs
 from projections.views import projector
+from tests.helpers.drawn import examples
 from tests.helpers.story import LogSummary
 from tests.helpers.written_cell import held
 from tests.projections.conftest import Api
@@ -210,7 +211,7 @@ def test_cursors_that_are_none(text):
         read_cursor(text)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(seed=st.integers(0, 1 << 32))
 def test_everything_comes_once_and_after_its_cause(tmp_path_factory, seed):
     """However often the reader breaks off, and however the views and the stream come along."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from events.codec import encode
@@ -18,6 +18,7 @@ from events.rounds import sealed
 from events.topics import FANOUT, MACHINES, rounds_of
 from projections.fanout.follower import Follower
 from projections.fanout.unfold import OutputMessage
+from tests.helpers.drawn import examples
 from tests.projections.fanout.complete import expected, rounds
 from tests.projections.fanout.world import history
 
@@ -72,7 +73,7 @@ lives = st.lists(
 
 
 @given(lives)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_follower_that_dies_anywhere_leaves_no_gap_and_repeats_at_most_its_last_round(
     tmp_path_factory: pytest.TempPathFactory, lives: list[tuple[int, int, bool, bool]]
 ) -> None:

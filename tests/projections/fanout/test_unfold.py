@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.acceptance import NO_HASH, digest
@@ -27,6 +27,7 @@ from events.records.placement import TasksPlaced
 from events.records.rounds import RoundCommitted
 from events.topics import FANOUT, MACHINES
 from projections.fanout.unfold import OUTPUTS, OutputMessage, unfold
+from tests.helpers.drawn import examples
 from tests.projections.fanout.complete import expected, rounds
 from tests.projections.fanout.world import history
 
@@ -242,7 +243,7 @@ def test_a_decision_that_cant_be_read_is_named_and_the_others_are_published(bad:
 
 
 @given(st.lists(st.binary(max_size=60), max_size=4))
-@settings(max_examples=50)
+@examples(50)
 def test_no_bytes_in_a_round_stop_the_fanout(decisions: list[bytes]) -> None:
     outs = list(unfold(round_of("lifecycle", *decisions), 1))
     assert len(outs) == len(decisions)

@@ -10,6 +10,7 @@ from events.codes import Outcome, TaskState
 from events.records.lifecycle import JobHeld
 from projections.queries.job_counts import JobCounts, wait_reasons
 from projections.queries.job_filter import JobFilter
+from tests.helpers.drawn import seeds
 from tests.helpers.written_cell import ended, held
 
 POOLS = ("/a", "/a/b", "/a/bc", "/ab", "/a/b/c")
@@ -86,7 +87,7 @@ def wishes(at: random.Random) -> dict[str, Any]:
     return {name: at.choice(known[name]) for name in at.sample(sorted(known), at.randint(0, 3))}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3, 1)
 def test_a_list_has_just_the_jobs_that_it_is_asked_for(api, seed):
     fill(api, seed)
     runs = commands(api)
@@ -103,7 +104,7 @@ def test_a_list_has_just_the_jobs_that_it_is_asked_for(api, seed):
     assert matched > 100
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3, 1)
 def test_jobs_are_counted_as_they_are_listed(api, seed):
     fill(api, seed)
     everything = api.get("/v1/jobs?page_size=1000")["jobs"]

@@ -21,6 +21,7 @@ from projections.queries.task_columns import TaskColumns
 from projections.ui.app import add_ui
 from projections.ui.pages import job, job_tasks
 from projections.ui.rendering import environment
+from tests.helpers.drawn import seeds
 from tests.helpers.written_cell import ended, held
 from tests.helpers.written_cell import job as job_of
 from tests.projections.conftest import LISTEN, TOKEN, Api
@@ -83,7 +84,7 @@ def test_the_grid_has_every_task(ui):
     assert "Queued 2 3-4" in text
 
 
-@pytest.mark.parametrize("seed", range(5))
+@seeds(5, 2)
 def test_run_lengths_and_ranges_say_what_the_columns_say(seed):
     random = np.random.default_rng(seed)
     size = [0, 1, 7, 100, 3000][seed]

@@ -3,7 +3,7 @@
 import random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codes import ENDED_TASKS, LIVE_TASKS, RunReport, TaskState
@@ -25,6 +25,7 @@ from projections.views.named_tasks import COUNTS
 from projections.views.projector import Projector
 from projections.views.rows import JobRow
 from projections.views.task_series import OPEN
+from tests.helpers.drawn import examples
 from tests.helpers.written_cell import Cell, placed, runs
 from tests.processors.lifecycle.harness import order
 
@@ -172,7 +173,7 @@ def check_series(series: CellSeries, now_ms: int, jobs: list[JobRow], tasks: I32
     assert (series.oldest_wait_ms[-1] or 0) == (now_ms + 10_000 - min(queued) * 1000 if queued else 0)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(seed=st.integers(0, 1 << 32))
 def test_the_views_agree_with_lifecycle(tmp_path_factory, seed):
     world = World(seed)

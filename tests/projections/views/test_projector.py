@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
@@ -34,6 +34,7 @@ from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow
 from projections.views.tables import open_engine
 from projections.views.waiting import Standing
+from tests.helpers.drawn import examples
 from tests.helpers.machines import columns, instances_changed
 from tests.helpers.story import LogSummary
 from tests.helpers.written_cell import (
@@ -529,7 +530,7 @@ def test_few_blocks_in_memory_give_the_same_rows(cell, tmp_path, monkeypatch):
     assert dump(few.views.engine) == whole
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 1 << 32), batches=st.lists(st.integers(3, 60), min_size=1, max_size=5))
 def test_rebuilt_is_live_whatever_the_batches(tmp_path_factory, seed, batches):
     folder = tmp_path_factory.mktemp("views")

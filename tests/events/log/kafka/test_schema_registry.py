@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.schema_registry import record_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import events.log.kafka.schema_registry
@@ -22,6 +22,7 @@ from events.records.hosts import HostBack
 from events.records.jobs import JobSubmitted
 from events.release import sample
 from events.topics import EVERY
+from tests.helpers.drawn import examples
 from tests.helpers.ports import kept_port
 from tests.helpers.registry import Registry, registry
 
@@ -70,7 +71,7 @@ def test_confluents_serializers_read_what_we_write_and_write_what_we_read(server
 
 
 @given(job_id=st.text(), command=st.lists(st.text(max_size=20), max_size=5), instances=st.integers(-(2**31), 2**31 - 1))
-@settings(max_examples=50)
+@examples(50)
 def test_any_job_makes_the_way_in_both_forms(job_id: str, command: list[str], instances: int) -> None:
     class Two:
         def header(self, print_: bytes) -> bytes | None:
