@@ -33,6 +33,8 @@ class RunReport(Number):
     """How it ended isn't known: what held it on its host was killed, or its record there is lost."""
     SURVIVED = 9
     """It is still there, though the agent was told to kill it."""
+    CANNOT_START = 10
+    """Could not be started, and trying again there can't help: no such file, not executable, wrong format."""
 
 
 LIVE_REPORTS = (RunReport.STARTED, RunReport.HEALTHY, RunReport.UNHEALTHY, RunReport.SURVIVED)
@@ -76,6 +78,8 @@ class RunCause(Number):
     """An update, a roll-back or a restart takes its instance to another version."""
     HOLD = 11
     """Its job is held; it was queued."""
+    CANNOT_START = 12
+    """Its host can't start it, and trying again there can't help."""
 
 
 class Counts(Number):

@@ -44,8 +44,13 @@ TURN_S = 15.0
 TURN_POLL_S = 0.1
 RUN_PORTS = 65_536
 """In the file of ports the byte RUN_PORTS + N stands for port N in the hands of a run."""
-EXITED, STOPPED, NOT_STARTED, SILENCED = 2, 3, 4, 5
+EXITED, STOPPED, NOT_STARTED, SILENCED, CANNOT_START = 2, 3, 4, 5, 10
 """`RunReport`, which can't be imported here."""
+LASTING = (
+    *(errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
+    *(errno.EINVAL, errno.EPERM, errno.E2BIG, errno.ELIBBAD, errno.EMFILE),
+)
+"""Errors of a start that are the same at the next one: no such file, not executable, wrong format and the like."""
 
 
 def boot_id() -> str:
@@ -126,6 +131,8 @@ class Shim:
         self.outputs: list[Output] = []
         self.started = False
         """Whether the agent can see that the process runs."""
+        self.lasting = False
+        """Whether it could not be started for what doesn't pass by itself."""
         self.refused: set[str] = set()
         """Files that the disk didn't take at first."""
         self.stop_state = 0
@@ -144,7 +151,7 @@ class Shim:
             return self._end(self.stop_state, 128 + signal.SIGTERM, "stopped before it started")
         fault = fault or self._start()
         if fault:
-            return self._end(NOT_STARTED, 127, fault)
+            return self._end(CANNOT_START if self.lasting else NOT_STARTED, 127, fault)
         status, used = self._wait()
         code = os.waitstatus_to_exitcode(status)
         cpu_ms = round(1000 * (used.ru_utime + used.ru_stime))
@@ -205,12 +212,14 @@ class Shim:
             message = file.read()
         if message:
             os.waitpid(self.pid, 0)
-            return message
+            self.lasting = message.startswith("!")
+            return message[1:]
         self.outputs = [Output(self.folder, "stdout", out), Output(self.folder, "stderr", err)]
         return ""
 
     def _become(self, out: int, err: int, gate: int, fault: int) -> None:
-        """In the child: becomes the user's process, or says why not. Never returns."""
+        """In the child: becomes the user's process, or says why not, with a mark whether that lasts. Never returns."""
+        lasting = False
         try:
             os.setsid()
             if not os.read(gate, 1):
@@ -221,14 +230,18 @@ class Shim:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
+            lasting = True
             self._limit_files()
             self._change_user((out, err))
+            lasting = False
             os.chdir(self.order["work"])
-            command = self.order["command"]
+            command, lasting = self.order["command"], True
             os.execvpe(command[0], command, self.order["env"])
         except Exception as error:
-            message = error.strerror if isinstance(error, OSError) else repr(error)
-            os.write(fault, f"{self.order['command'][:1]}: {message}".encode())
+            message = error.strerror if isinstance(error, OSError) else str(error)
+            lasting = lasting and (not isinstance(error, OSError) or error.errno in LASTING)
+            name = next(iter(self.order["command"]), "no command")
+            os.write(fault, f"{'!' if lasting else '.'}{name}: {message}".encode(errors="replace"))
         finally:
             os._exit(127)
 

@@ -105,11 +105,16 @@ class GangsQueued(Event, frozen=True, kw_only=True):
     """
 
     host_ids: tuple[str, ...] = ()
-    """The hosts named by the column pin."""
+    """The hosts named by the columns pin and avoid."""
 
     pin: bytes = b""
     """Index into host_ids of the only host that the instances of the range may run on; -1: any that matches. Empty:
     none is bound to a host. Column of little-endian int32.
+    """
+
+    avoid: bytes = b""
+    """Index into host_ids of a host that couldn't start the instances of the range: another one that has room goes
+    first; -1: none. Empty: none for all. Column of little-endian int32.
     """
 
 

@@ -30,8 +30,8 @@ class HostInventory(Event, frozen=True, kw_only=True):
 
     state: bytes
     """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent, 6
-    healthy, 7 unhealthy, 8 how it ended is not known, 9 still there though it was killed by order. Column of
-    little-endian int32.
+    healthy, 7 unhealthy, 8 how it ended is not known, 9 still there though it was killed by order, 10 could not
+    start and cannot there. Column of little-endian int32.
     """
 
     exit_code: bytes
@@ -71,8 +71,8 @@ class RunsReported(Event, frozen=True, kw_only=True):
 
     state: bytes
     """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent, 6
-    healthy, 7 unhealthy, 8 how it ended is not known, 9 still there though it was killed by order. Column of
-    little-endian int32.
+    healthy, 7 unhealthy, 8 how it ended is not known, 9 still there though it was killed by order, 10 could not
+    start and cannot there. Column of little-endian int32.
     """
 
     exit_code: bytes

@@ -6,6 +6,7 @@ import numpy as np
 
 from events.codes import RunReport, TaskState
 from events.columns import I32, I64
+from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask
 from processors.lifecycle.task_rules import Trait
@@ -22,18 +23,23 @@ class Failures:
     none.
     """
 
-    def __init__(
-        self, tasks: Tasks, jobs: Jobs, named: Callable[[int], tuple[str, int]], healthy_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, tasks: Tasks, jobs: Jobs, hosts: Hosts, healthy_ms: Callable[[], int]) -> None:
         self.unstarted: Table[tuple[str, int], list[str]] = struct_table("unstarted", list[str], tuple[str, int])
         self._tasks = tasks
         self._jobs = jobs
-        self._named = named
+        self._hosts = hosts
         self._healthy_ms = healthy_ms
 
     def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
         """See `EndRules`."""
-        return self._jobs.gangs.failing(slots, outcome, counts_as)
+        return self._jobs.gangs.failing(slots, outcome, counts_as, self.hopeless(slots))
+
+    def hopeless(self, slots: I64) -> Mask:
+        """See `EndRules`."""
+        found: Mask = self._tasks.arena["report"][slots] == RunReport.CANNOT_START
+        for at in np.flatnonzero(found).tolist():
+            found[at] = len(self._hosts.table) <= 1 or self._task(int(slots[at])) in self.unstarted
+        return found
 
     def failed_elsewhere(self, slots: I64) -> Mask:
         """See `EndRules`."""
@@ -57,9 +63,16 @@ class Failures:
         return found
 
     def ended(self, slots: I64, following: I32) -> None:
-        """Runs of these slots are over: notes who couldn't start those that run again."""
-        report = self._tasks.arena["report"][slots]
-        unstarted = (report == RunReport.NOT_STARTED) & (following == TaskState.BACKOFF)
+        """Runs of these slots are over: notes who couldn't start those that run again. Where trying again there can't
+        help, the next run goes elsewhere if it can.
+        """
+        arena = self._tasks.arena
+        report = arena["report"][slots]
+        never = (report == RunReport.CANNOT_START) & (following == TaskState.BACKOFF)
+        if never.any():
+            away = slots[never & (arena["pin"][slots] == 0)]
+            arena.set("pin", away, -arena["host"][away])
+        unstarted = never | ((report == RunReport.NOT_STARTED) & (following == TaskState.BACKOFF))
         for slot in slots[unstarted].tolist():
             host_id, hosts = self._host_at(slot), self._hosts_of(slot)
             if host_id not in hosts:
@@ -76,4 +89,4 @@ class Failures:
         return self.unstarted.get(self._task(slot)) or []
 
     def _host_at(self, slot: int) -> str:
-        return self._named(int(self._tasks.arena["host"][slot]))[0]
+        return self._hosts.named(int(self._tasks.arena["host"][slot]))[0]

@@ -12,7 +12,7 @@ from events.columns import I32, I64, distinct, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued
 from processors.lifecycle.causes import FINAL, Goal
-from processors.lifecycle.lookups import among
+from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.rows import JobRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import GANG_WAIT, PLACED, TaskEvent
@@ -57,7 +57,7 @@ class Gangs:
         arena.set("traits", members, arena["traits"][members] & ~int(Trait.GANG_FINAL))
         self._restarting[job_id] = None
 
-    def _ends(self, slots: I64, outcome: I64 | I32, counts_as: I64 | I32) -> Iterator[GangEnd]:
+    def _ends(self, slots: I64, outcome: I64 | I32, counts_as: I64 | I32, hopeless: Mask) -> Iterator[GangEnd]:
         """The gangs that these ends break."""
         arena = self._tasks.arena
         member = (arena["traits"][slots] & Trait.GANG != 0) & (arena["goal"][slots] == Goal.RUN)
@@ -73,18 +73,19 @@ class Gangs:
             last = row.gang_failures + failed > row.retries_max
             last |= row.gang_host_failures + host_failed > row.retries_system
             last |= int(arena["run"][base : base + row.gang_min].max()) >= RUN_MAX
+            last |= bool((mine & hopeless).any())
             last |= row.preempt_fails and bool((outcome[mine] == Outcome.PREEMPTED).any())
             yield GangEnd(self._at[base], failed, host_failed, last)
 
-    def failing(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
-        """The members of gangs that fail for good by these ends."""
-        failing = [self._members(end.job_id) for end in self._ends(slots, outcome, counts_as) if end.last]
+    def failing(self, slots: I64, outcome: I64, counts_as: I64, hopeless: Mask) -> I64:
+        """The members of gangs that fail for good by these ends; `hopeless`: of which runs trying again can't help."""
+        failing = [self._members(end.job_id) for end in self._ends(slots, outcome, counts_as, hopeless) if end.last]
         return np.concatenate(failing) if failing else slots[:0]
 
-    def count_failures(self, slots: I64, outcome: I32, counts_as: I32, wait_ms: I32, now: int) -> None:
+    def count_failures(self, slots: I64, outcome: I32, counts_as: I32, wait_ms: I32, hopeless: Mask, now: int) -> None:
         """The end of a member before its time ends the runs of its whole gang; a failure counts once for all."""
         arena = self._tasks.arena
-        for end in [*self._ends(slots, outcome, counts_as)]:
+        for end in [*self._ends(slots, outcome, counts_as, hopeless)]:
             job_id, row, members = end.job_id, self._table.change(end.job_id), self._members(end.job_id)
             row.gang_failures += end.failed
             row.gang_host_failures += end.host_failed

@@ -113,7 +113,7 @@ class Lifecycle:
         self.instance_commands = InstanceCommands(self._jobs, self.tasks)
         self.volumes = Volumes(self.tasks, self._jobs, self.hosts)
         self._gates = Gates(self.tasks, self._jobs)
-        self.failures = Failures(self.tasks, self._jobs, self.hosts.named, lambda: self.settings.restart_backoff_max_ms)
+        self.failures = Failures(self.tasks, self._jobs, self.hosts, lambda: self.settings.restart_backoff_max_ms)
         self.suspects = Suspects(self.tasks, self._jobs, self.hosts, self.pools)
         self._lookup = RunLookup(
             job_id=self._jobs.at.__getitem__,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from events.codes import Counts, Outcome, Overdue, TaskState
+from events.codes import Counts, Outcome, Overdue, RunCause, TaskState
 from events.columns import I64, Names, indexed, pack_ints, pack_longs, pack_some
 from events.records.base import Event
 from events.records.lifecycle import (
@@ -89,7 +89,7 @@ def run_decisions(arena: Arena, slots: I64, due: I64, lookup: RunLookup) -> list
 def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     ends = run_ends(arena, slots, lookup.end_rules, lookup.now)
     waits = (arena["traits"][slots] & Trait.STATELESS != 0) & (ends.counts_as == Counts.TASK)
-    waits |= ends.counts_as == Counts.HOST
+    waits |= (ends.counts_as == Counts.HOST) & (ends.why != RunCause.CANNOT_START)  # it goes elsewhere at once
     ended = RunsEnded(
         **packed(run_columns(arena, slots, lookup)),
         outcome=pack_ints(ends.outcome),
@@ -160,13 +160,17 @@ def queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
 
 
 def _pins(pin: I64, lookup: RunLookup) -> dict[str, Any]:
-    """The hosts that ranges are bound to, as fields of a record."""
+    """The hosts that ranges are bound to, or kept from, as fields of a record."""
     if not pin.any():
         return {}
-    numbers, index = indexed(pin[pin > 0])
-    column = np.full(len(pin), -1, dtype=np.int64)
-    column[pin > 0] = index
-    return {"host_ids": tuple(lookup.host(number)[0] for number in numbers.tolist()), "pin": pack_ints(column)}
+    numbers, index = indexed(np.abs(pin[pin != 0]))
+    columns = {}
+    for name, which in (("pin", pin > 0), ("avoid", pin < 0)):
+        if which.any():
+            column = np.full(len(pin), -1, dtype=np.int64)
+            column[which] = index[which[pin != 0]]
+            columns[name] = pack_ints(column)
+    return {"host_ids": tuple(lookup.host(number)[0] for number in numbers.tolist()), **columns}
 
 
 def _hosts(arena: Arena, slots: I64, lookup: RunLookup) -> tuple[list[tuple[str, int]], I64]:

@@ -67,6 +67,8 @@ class RunEffects:
         arena = self._tasks.arena
         arena.set("run", slots, ints(event.run)[index])
         arena.set("due", slots, 0)
+        if event.avoid:
+            arena.set("pin", slots[arena["pin"][slots] < 0], 0)
         self._updates.queued(slots)
         for gang in np.flatnonzero(ints(event.gang)).tolist():
             self._jobs.gangs.queued(event.job_ids[ints(event.job)[gang]])
@@ -127,7 +129,8 @@ class RunEffects:
         rest = (some(column, size) for column in (event.kept, event.counts_as, event.failures, event.wait_ms))
         ends = Ends(*(column[known] for column in (following, *rest)))
         outcome = ints(event.outcome)[known]
-        self._jobs.gangs.count_failures(slots, outcome, ends.counts_as, ends.wait_ms, now)
+        hopeless = self._failures.hopeless(slots)
+        self._jobs.gangs.count_failures(slots, outcome, ends.counts_as, ends.wait_ms, hopeless, now)
         self._orders.ended(slots)
         self._failures.ended(slots, ends.next)
         self._suspects.ended(slots, outcome, now)

@@ -55,8 +55,10 @@ class Stateful:
         self._tasks.note("due", held, 0)
 
     def host_removed(self, number: int) -> None:
-        """A host is forgotten: what belongs to it may run anywhere."""
-        self._tasks.arena.set("pin", self._of(np.flatnonzero(self._tasks.arena["pin"] == number)), 0)
+        """A host is forgotten: what belongs to it may run anywhere, and nothing is kept from it."""
+        pin = self._tasks.arena["pin"]
+        for slots in (self._of(np.flatnonzero(pin == number)), np.flatnonzero(pin == -number)):
+            self._tasks.arena.set("pin", slots, 0)
 
     def _of(self, slots: I64) -> I64:
         """Which of these tasks are of stateful jobs."""

@@ -53,7 +53,7 @@ class Trait(IntFlag):
 
 
 RETRIES_SHIFT = 9
-OWN_ENDS = (RunReport.EXITED, RunReport.NOT_STARTED, RunReport.VANISHED)
+OWN_ENDS = (RunReport.EXITED, RunReport.NOT_STARTED, RunReport.VANISHED, RunReport.CANNOT_START)
 """What is reported of runs that no stop reached."""
 _FLAGS = (False, True)
 
@@ -186,6 +186,10 @@ class EndRules(Protocol):
         """Which tasks couldn't be started on two other hosts either."""
         ...
 
+    def hopeless(self, slots: I64) -> Mask:
+        """Which tasks were reported to be unable to start, and not on one host alone while there are more."""
+        ...
+
     def host_retries(self, slots: I64) -> I64:
         """How often tasks are run again that their hosts couldn't start or keep."""
         ...
@@ -203,32 +207,32 @@ def run_ends(arena: Arena, slots: I64, rules: EndRules, now: int) -> RunEnds:
     """All that is said of the ends of the present runs of slots."""
     outcome, exit_code = outcomes(arena, slots)
     causes = arena["causes"][slots]
-    counts_as = _fault(arena, slots, outcome, rules)
+    hopeless, why = rules.hopeless(slots), CODE_OF.take(causes)
+    why[(arena["report"][slots] == RunReport.CANNOT_START) & (why == 0)] = RunCause.CANNOT_START
+    counts_as = _fault(arena, slots, outcome, hopeless, rules)
     hosts = counts_as == Counts.HOST
     before = np.where(hosts, arena["host_failures"][slots], arena["failures"][slots]).astype(np.int64)
     before[rules.recovered(slots, now)] = 0
     most = np.where(hosts, rules.host_retries(slots), arena["traits"][slots] >> RETRIES_SHIFT)
     final = np.isin(slots, rules.failing_gangs(slots, outcome, counts_as))
-    following, counts, keeps = _ends(arena, slots, outcome, before < most, final)
+    following, counts, keeps = _ends(arena, slots, outcome, (before < most) & ~hopeless, final)
     following = np.where(following == GANG_WAIT, TaskState.BACKOFF, following).astype(np.int64)  # seen by nobody else
     counts &= ~is_left(arena, slots)
     keeps &= (KEEPS.take(causes) == 1) & (arena["step"][slots] & MORE == 0) & ~rules.held(slots)
     kept = (keeps & (arena["state"][slots] != TaskState.QUEUED)).astype(np.int64)  # it may not be admitted
     counts_as = np.where(counts, counts_as, Counts.NOTHING)
-    return RunEnds(
-        outcome, exit_code, following, kept, CODE_OF.take(causes), counts_as, np.where(counts, before + 1, 0)
-    )
+    return RunEnds(outcome, exit_code, following, kept, why, counts_as, np.where(counts, before + 1, 0))
 
 
-def _fault(arena: Arena, slots: I64, outcome: I64, rules: EndRules) -> I64:
+def _fault(arena: Arena, slots: I64, outcome: I64, hopeless: Mask, rules: EndRules) -> I64:
     """Whose failures ends are, where they count. That a host couldn't start or keep a run is its own failure; that
-    three couldn't start it is the task's. A service runs again whoever it was.
+    three couldn't start it is the task's, or two where trying again can't help. A service runs again whoever it was.
     """
     report = arena["report"][slots]
     unstarted = report == RunReport.NOT_STARTED
     unstarted[unstarted] = ~rules.failed_elsewhere(slots[unstarted])
     late = (CODE_OF.take(arena["causes"][slots]) == RunCause.START_LATE) & ~among(report, OWN_ENDS)
-    hosts = unstarted | late | (report == RunReport.VANISHED)
+    hosts = unstarted | late | (report == RunReport.VANISHED) | ((report == RunReport.CANNOT_START) & ~hopeless)
     hosts &= (outcome == Outcome.FAILED) & (arena["traits"][slots] & Trait.STATELESS == 0)
     return np.where(hosts, Counts.HOST, Counts.TASK).astype(np.int64)
 

@@ -59,7 +59,8 @@ that it is in, `report` what was reported of it, `due` the second of its deadlin
 run for as long as it may, `ready` the second since when it is available, `failures` how often it has failed and
 `host_failures` how often its hosts have, `admitted` 1 where its next run keeps the admission. `version` is that of the
 present run, `target` that of the next one, `step` how far the update of the job is with it (`updates/steps.py`). `pin`
-is the number of the only host that the task may run on.
+is the number of the only host that the task may run on; below 0, that of one that couldn't start it, which its next run
+avoids.
 """
 
 HELD = INT_MAX

@@ -108,7 +108,7 @@ class Admissions:
         row = self._jobs.change(event.job_id)
         slot = row.base + event.instance
         shape = GANG if event.size > 1 else int(self._arena["shape"][slot])
-        row.reported[bound_as(event.code) if self._arena["pin"][slot] else shape] = event.code
+        row.reported[bound_as(event.code) if self._arena["pin"][slot] > 0 else shape] = event.code
 
     def returned(self, event: GangsReturned, now: int) -> None:
         """Gangs went back to their pools. Once admitted again, it is said again why they wait."""

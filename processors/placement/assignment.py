@@ -127,10 +127,29 @@ class Assignment:
             bound = self._runs.arena["pin"][slots] > 0
             self._bound(known, row, rank, slots[bound])
             slots = slots[~bound]
+        if known.job_id in self._runs.elsewhere:
+            slots = self._elsewhere(known, row, slots, level)
         for shape, part in self._by_shape(row, slots):
             if self._budget.cut:
                 break
             self._each(known, row, rank, shape, part, level)
+
+    def _elsewhere(self, known: Range, row: JobRow, slots: I64, level: I64 | None) -> I64:
+        """Puts those tasks on other hosts than those that couldn't start them; returns the others, and those for which
+        no other host has room.
+        """
+        pin = self._runs.arena["pin"]
+        rest = [slots[pin[slots] >= 0]]
+        for shape, part in self._by_shape(row, slots[pin[slots] < 0]):
+            for slot in part.tolist():
+                if not self._budget.holds(1):
+                    break
+                chosen = self.view.one_but(shape, -int(pin[slot]) - 1, level)
+                if len(chosen):
+                    self._put(known.job_id, np.array([slot]), chosen, shape)
+                else:
+                    rest.append(np.array([slot]))
+        return np.sort(np.concatenate(rest))
 
     def hosts_of(self, slots: I64) -> I64:
         """The hosts that tasks are bound to; -1: that is gone."""
@@ -157,7 +176,7 @@ class Assignment:
 
     def _code(self, row: JobRow, shape: ShapeView, slots: I64, own: OwnRoom | None) -> Code | None:
         """Why a unit finds no place that is bound to a host; None: it isn't."""
-        if not row.bound or len(slots) > 1 or not self._runs.arena["pin"][slots[0]]:
+        if not row.bound or len(slots) > 1 or self._runs.arena["pin"][slots[0]] <= 0:
             return None
         if own is not None:
             return own.code
@@ -232,7 +251,7 @@ class Assignment:
                 self.view.take_home(shape, hosts[found], level)
                 self._put(known.job_id, part[found], hosts[found], shape)
             waits = (self._hosts.phase[hosts] == Phase.SILENT) | (self._hosts.phase[hosts] == Phase.RETURNING)
-            waits &= self._runs.arena["pin"][part] == 0
+            waits &= self._runs.arena["pin"][part] <= 0
             if waits.any():
                 self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), part[waits], False, home=True))
             rest.append(part[~fit & ~waits])
@@ -261,7 +280,7 @@ class Assignment:
         """Slots of a job by their shapes, in the order of the first of each; with `bound`, of a task by itself that is
         bound to a host the shape there.
         """
-        if bound and row.bound and len(slots) == 1 and self._runs.arena["pin"][slots[0]]:
+        if bound and row.bound and len(slots) == 1 and self._runs.arena["pin"][slots[0]] > 0:
             return [(self.view.shape(int(self._runs.arena["shape"][slots[0]]), int(self.hosts_of(slots)[0])), slots)]
         if row.shape != MIXED:
             return [(self.view.shape(row.shape), slots)]

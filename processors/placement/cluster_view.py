@@ -179,6 +179,17 @@ class ClusterView:
             np.add.at(level, chosen, 1)
         return chosen
 
+    def one_but(self, shape: ShapeView, host: int, level: I64 | None) -> I64:
+        """As `each`, for one task that goes anywhere but to a host; empty: nowhere else is room."""
+        open_ = shape.open.copy()
+        open_[host] = False
+        chosen = choose(self.free, self.score, shape.part(1)._replace(open_=open_), level)
+        if len(chosen):
+            self._place(chosen, shape)
+            if level is not None:
+                np.add.at(level, chosen, 1)
+        return chosen
+
     def gang(self, parts: Sequence[tuple[ShapeView, int]], level: I64 | None) -> list[I64] | None:
         """Puts a gang whole: hosts for each part, so many tasks of a shape; None: nothing is put. `level` as in
         `each`.

@@ -35,7 +35,7 @@ class Homes:
         self._calendar = Calendar(arena, "home_s", self._has)
 
     def _has(self, slots: I64) -> Mask:
-        has: Mask = (self._arena["home"][slots] > 0) & (self._arena["pin"][slots] == 0)
+        has: Mask = (self._arena["home"][slots] > 0) & (self._arena["pin"][slots] <= 0)
         return has
 
     def restored(self) -> None:

@@ -192,7 +192,7 @@ class Planner:
         """So many tasks of which shape a unit has."""
         runs = self._seen.runs
         numbers = runs.arena["shape"][slot : slot + size]
-        if size == 1 and (pin := int(runs.arena["pin"][slot])):
+        if size == 1 and (pin := int(runs.arena["pin"][slot])) > 0:
             return [(self._seen.view.shape(int(numbers[0]), pin - 1), 1)]
         shapes = shapes_of_unit(runs, slot, size)
         return [(self._seen.view.shape(number), int((numbers == number).sum())) for number in shapes]

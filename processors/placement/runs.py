@@ -10,7 +10,8 @@ Columns over all tasks in an `Arena`:
   `available_s`: the second since when it is reported to be running, 0: not yet; `leaving`: the order by which it must
   leave, 0: none;
 * `home`, `home_s`: the host that is kept for the next run, and since when (`homes.py`);
-* `pin`: the number plus 1 of the only host that its next run may have, 0: any that matches;
+* `pin`: the number plus 1 of the only host that its next run may have, 0: any that matches; below 0, that of a host
+  which couldn't start it, so that others go first;
 * `ended`: the highest run known to be over. A run at or below it is void whatever says it later, so what a run holds
   is given back exactly once.
 """
@@ -70,6 +71,8 @@ class Runs:
         self.waits = Waits(self.jobs, self.arena, self._at)
         self.admissions = Admissions(self.jobs, self.arena, self.waits, cell, settings)
         self.homes = Homes(self.arena, self.shapes, hosts, self.waits)
+        self.elsewhere: dict[str, None] = {}
+        """Jobs of which a host couldn't start tasks."""
         self._hosts = hosts
         self._cell = cell
 
@@ -84,6 +87,8 @@ class Runs:
         if len(placed):
             self._hold(placed, 1)
         self.homes.restored()
+        avoiding = self.waits.by_job(np.flatnonzero(self.arena["pin"] < 0))
+        self.elsewhere = {job_id: None for job_id, _ in avoiding}
         for (job_id, instance), ports in self.ports.items():
             slot = self.jobs[job_id].base + instance
             self._hosts.hold_ports(int(self.arena["host"][slot]) - 1, ports)
@@ -145,13 +150,17 @@ class Runs:
             self._bind(event, slots, ints(event.pin)[index])
         else:
             self.arena.set("pin", slots[self.arena["pin"][slots] != 0], 0)
+        if event.avoid:
+            self._keep_from(event, slots, ints(event.avoid)[index])
         self.admissions.queued(event, now)
 
     def host_removed(self, event: HostRemoved, now: int) -> None:
         """A host is forgotten; to be called while it still has its number. What was bound to it may run anywhere; a
         task of a daemon nowhere: it is about to be removed.
         """
-        slots = np.flatnonzero(self.arena["pin"] == self._hosts.table[event.host_id].number + 1)
+        pin, number = self.arena["pin"], self._hosts.table[event.host_id].number + 1
+        self.arena.set("pin", np.flatnonzero(pin == -number), 0)
+        slots = np.flatnonzero(pin == number)
         for job_id, part in self.waits.by_job(slots):
             self.arena.set("pin", part, NOWHERE if self.jobs[job_id].daemon else 0)
             self._hosts.changed()
@@ -217,6 +226,7 @@ class Runs:
         del self._at[row.base]
         self.waits.bound.pop(event.job_id, None)
         self.jobs.remove(event.job_id)
+        self.elsewhere.pop(event.job_id, None)
 
     def instances_changed(self, event: InstancesChanged, now: int) -> None:
         """Instances of a job were added or removed."""
@@ -269,6 +279,15 @@ class Runs:
                 row.bound = True
                 self.waits.bound[job_id] = None
             self.arena.set("pin", slots[at], pins if row.daemon else np.where(pins == NOWHERE, 0, pins))
+
+    def _keep_from(self, event: GangsQueued, slots: I64, avoid: I32) -> None:
+        """Tasks couldn't be started on a host, -1: on none; another one goes first, if it has room."""
+        known = (self._hosts.table.get(host_id) for host_id in event.host_ids)
+        numbers = np.array([*(row.number + 1 if row else 0 for row in known), 0], dtype=np.int64)[avoid]
+        away = (numbers > 0) & (self.arena["pin"][slots] == 0)
+        self.arena.set("pin", slots[away], -numbers[away])
+        for job_id, _ in self._of_jobs(slots[away]):
+            self.elsewhere[job_id] = None
 
     def _of_jobs(self, slots: I64) -> Iterator[tuple[str, I64]]:
         """The indexes of slots, job by job."""

@@ -117,17 +117,30 @@ def test_the_output_can_be_read_after_the_cell_has_forgotten_the_run(site: Site)
     assert site.output("j", stream="stderr") == "err\n"
 
 
-def test_a_program_that_does_not_exist_is_not_started(site: Site) -> None:
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: None, "No such file or directory"),
+        (lambda path: path.write_text("#!/bin/sh\n"), "Permission denied"),
+        (lambda path: (path.write_text("neither text nor program"), path.chmod(0o755)), "Exec format error"),
+        (lambda path: path.mkdir(), "Permission denied"),
+    ],
+)
+def test_what_can_not_be_started_by_trying_again_is_reported_so_in_plain_words(
+    site: Site, tmp_path: Path, make: Callable[[Path], object], why: str
+) -> None:
+    program = tmp_path / "program"
+    make(program)
     site.start_agent()
-    site.run(JobSubmitted(job_id="j", pool="/p", command=("no-such-program",)))
-    site.says("j", 0, 1, "NOT_STARTED", 127)
-    assert site.cell.why() == ["['no-such-program']: No such file or directory"]
+    site.run(JobSubmitted(job_id="j", pool="/p", command=(str(program), "x")))
+    site.says("j", 0, 1, "CANNOT_START", 127)
+    assert site.cell.why() == [f"{program}: {why}"]
 
 
-def test_a_job_without_a_command_is_not_started(site: Site) -> None:
+def test_a_job_without_a_command_cannot_be_started(site: Site) -> None:
     site.start_agent()
     site.run(JobSubmitted(job_id="j", pool="/p"))
-    site.says("j", 0, 1, "NOT_STARTED", 127)
+    site.says("j", 0, 1, "CANNOT_START", 127)
 
 
 def test_the_process_group_dies_with_its_run(site: Site) -> None:

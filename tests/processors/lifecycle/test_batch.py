@@ -145,6 +145,64 @@ def test_what_three_hosts_cant_start_has_failed_itself() -> None:
     assert list(world.machine.failures.unstarted) == [("b", 0)]
 
 
+def avoided(event: GangsQueued) -> list[str]:
+    """The hosts that the ranges of a record are kept from."""
+    return [event.host_ids[at] for at in ints(event.avoid).tolist() if at >= 0]
+
+
+def test_what_can_not_be_started_fails_at_once_after_one_try_on_another_host() -> None:
+    world = World()
+    world.submit("a", retries_max=5)
+    world.place(A0, host="h1")
+    world.inventory(1, host="h2")
+    said = world.report(RunReport.CANNOT_START, A0, exit_code=127)
+    assert why(one(said, RunsEnded)) == [RunCause.CANNOT_START]
+    assert avoided(one(said, GangsQueued)) == ["h1"], "at once"
+    world.place(("a", 0, 2), host="h2")
+    said = world.report(RunReport.CANNOT_START, ("a", 0, 2), exit_code=127)
+    assert one(said, JobChanged).state == "FAILED"
+
+
+def test_what_can_not_be_started_fails_at_once_where_there_is_one_host() -> None:
+    world = World()
+    world.submit("a", retries_max=5)
+    world.place(A0)
+    assert one(world.report(RunReport.CANNOT_START, A0, exit_code=127), JobChanged).state == "FAILED"
+
+
+def test_what_another_host_can_start_runs_there_and_may_go_anywhere_afterwards() -> None:
+    world = World()
+    world.submit("a", retries_max=5)
+    world.place(A0, host="h1")
+    world.inventory(1, host="h2")
+    world.report(RunReport.CANNOT_START, A0, exit_code=127)
+    started(world, ("a", 0, 2))
+    again = one(world.report(RunReport.EXITED, ("a", 0, 2), exit_code=1), GangsQueued)
+    assert again.avoid == b""
+
+
+def test_a_gang_fails_at_once_when_a_member_can_not_be_started_on_two_hosts() -> None:
+    world = World()
+    world.submit("a", instances=2, gang_min=2, retries_max=5)
+    world.place(A0, A1)
+    world.inventory(1, host="h2")
+    world.report(RunReport.CANNOT_START, A0, exit_code=127)
+    assert one(world.report(RunReport.STOPPED, A1), GangsQueued)
+    second = [("a", 0, 2), ("a", 1, 2)]
+    world.place(*second)
+    world.report(RunReport.CANNOT_START, second[0], exit_code=127)
+    assert one(world.report(RunReport.STOPPED, second[1]), JobChanged).state == "FAILED"
+
+
+def test_a_service_that_can_not_be_started_is_tried_again() -> None:
+    world = World()
+    world.submit("a", kind="stateless")
+    world.place(A0)
+    said = world.report(RunReport.CANNOT_START, A0, exit_code=127)
+    assert ints(one(said, RunsEnded).next).tolist() == [TaskState.BACKOFF]
+    assert one(world.later(60_000), GangsQueued)
+
+
 def test_hosts_that_could_not_start_a_task_before_it_ran_are_not_held_against_it() -> None:
     world = World()
     world.submit("a", retries_system=9, retries_max=1)

@@ -249,6 +249,9 @@ class Alike:
     def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
         return slots[:0]
 
+    def hopeless(self, slots: I64) -> Mask:
+        return np.zeros(len(slots), dtype=np.bool_)
+
     def failed_elsewhere(self, slots: I64) -> Mask:
         return np.zeros(len(slots), dtype=np.bool_)
 
