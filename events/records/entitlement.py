@@ -101,6 +101,11 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
     first pool, those of the second, and so on.
     """
 
+    claimed: bytes = b""
+    """What is entitled and has no place, of all pools together. Column of little-endian int64, one per resource;
+    empty: nothing is.
+    """
+
     partial: bool = False
     """Whether there are further pools to be said: one round could not hold them all, or only these matter to orders
     that are about to be given.

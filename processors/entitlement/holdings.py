@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from sortedcontainers import SortedDict
 
-from events.resources import Vector, add, subtract
+from events.resources import Vector, add
 from processors.entitlement.pool_tree import levels_of
 
 SUMS = ("allocation", "placed", "leaving", "firm", "claims", "loans", "controllers", "parked")
@@ -71,10 +71,6 @@ class Holdings:
         self._empty = Holding(nothing)
         self.numbers = 0
         """Grows with each change of what a pool may hold, holds or wants."""
-        self.claims_at: SortedDict[int, Vector] = SortedDict()
-        """What is entitled without a place, of all pools, by the second since when."""
-        self._young: tuple[int, Vector] = -1, nothing
-        """The sum of that after a second, which was asked for last."""
 
     def __getitem__(self, pool: str) -> Holding:
         """The sums of a pool, to look at."""
@@ -85,8 +81,6 @@ class Holdings:
         self.nothing, self._empty = nothing, Holding(nothing)
         self._pools.clear()
         self._levels.clear()
-        self.claims_at.clear()
-        self._young = -1, nothing
 
     def items(self) -> Iterable[tuple[str, Holding]]:
         """The pools that held or wanted anything, and their sums."""
@@ -109,30 +103,6 @@ class Holdings:
     def shared(self, capacity: Vector) -> Vector:
         """What is there for pools to share: the capacity of the cell without what daemons hold."""
         return tuple([max(0, have - held) for have, held in zip(capacity, self["/"].daemons, strict=True)])
-
-    def claims_after(self, since_s: int) -> Vector:
-        """What is entitled without a place since after a second, of all pools."""
-        first, total = self._young
-        if since_s < first:
-            first, total = since_s, self.nothing
-            for second in self.claims_at.irange(minimum=since_s + 1):
-                total = add(total, self.claims_at[second])
-        else:
-            for second in self.claims_at.irange(first + 1, since_s):
-                total = subtract(total, self.claims_at[second])
-        self._young = since_s, total
-        return total
-
-    def add_claims(self, since_s: int, amount: Vector) -> None:
-        """So much more is entitled without a place since a second."""
-        first, young = self._young
-        if since_s > first:
-            self._young = first, add(young, amount)
-        total = add(self.claims_at.get(since_s, self.nothing), amount)
-        if any(total):
-            self.claims_at[since_s] = total
-        else:
-            self.claims_at.pop(since_s, None)
 
     def add(self, pool: str, sums: Mapping[str, Vector]) -> None:
         """Adds to sums of a pool and of all above it."""

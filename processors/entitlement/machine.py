@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from events.columns import longs
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.entitlement import (
@@ -53,6 +54,7 @@ from processors.entitlement.reports import Reports
 from processors.entitlement.rights import Rights
 from processors.entitlement.rows import CellRow, ConfiguredRow, DefinedRow, PoolRow, RemovedRow, ask_row, root_row
 from processors.entitlement.shares import Shares
+from processors.entitlement.steady import SteadyClaims
 from processors.entitlement.turns import Turns
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate_ranges
@@ -86,8 +88,9 @@ class Entitlement:
         self.shares = Shares(*own)
         self.reports = Reports(self.pools, self._cell, queues, self.shares)
         self.idle = Idle(self._cell, self._idle_now)
+        self.steady = SteadyClaims(self._cell)
         self.holds = LimitHolds(queues)
-        self.passes = Passes(*own, self.shares, self.folds, self.idle, self.holds, self.reports.reported)
+        self.passes = Passes(*own, self.shares, self.folds, self.idle, self.steady, self.holds, self.reports.reported)
         self.turns = Turns(*own, self.shares, self.displacements, self.passes.heads)
         self.explanations = Explanations(*own, self.shares, self.holds)
         claims = Claims(*own, self.shares, self.reports.reported, self.displacements)
@@ -132,7 +135,7 @@ class Entitlement:
             *(commands.foreign, commands.asks, commands.done),
             *(queues.jobs, queues.shapes.table, queues.arena.table),
             *(folds.orders, folds.kept, folds.backoffs, self.displacements.table),
-            *(*self.rights.tables, self.asks.table, self.holds.table),
+            *(*self.rights.tables, self.asks.table, self.holds.table, self.steady.table),
         )
 
     @property
@@ -198,7 +201,7 @@ class Entitlement:
         times = [self.turns.next_ms(after), self.rights.next_ms(), self.folds.late_ms(after)]
         times += [self.limits.next_ms(after), self.parking.next_ms(after)]
         if self.queues.lines.waiting:
-            times += [self.folds.next_ms(after), self.idle.next_ms(), self.passes.next_ms(after)]
+            times += [self.folds.next_ms(after), self.idle.next_ms(), self.steady.next_ms()]
         times.append(self.reports.next_ms())
         return min((at for at in times if at is not None), default=None)
 
@@ -314,10 +317,12 @@ class Entitlement:
             self.reports.forget(path)
         if self.cell.settings.lend_after_ms != lend_after:
             self.idle.resized(now)
+            self.steady.resized()
         if self.queues.kinds is not kinds:
             self.reports.widen(self.queues.kinds)
             self.rights.widen(self.queues.kinds)
             self.folds.widen(self.queues.kinds)
+            self.steady.widen(self.queues.kinds)
             self._restored()
         self.queues.lines.judge(path, retell=True)
         self.passes.pools_changed()
@@ -326,6 +331,7 @@ class Entitlement:
 
     def _set(self, event: EntitlementsSet, now: int) -> None:
         self.reports.set(event, now)
+        self.steady.said(tuple(longs(event.claimed).tolist()) or self.queues.nothing, now)
         self.rights.reported(event)
         self.queues.lines.to_lend.update(dict.fromkeys(event.pools))
 
@@ -344,6 +350,7 @@ class Entitlement:
         self._cell.change("cell").timer_ms = now
         self.displacements.expire(now)
         self.idle.pass_time(now)
+        self.steady.pass_time(now)
         self.folds.passed(now)
         self.holds.expire(now)
         self.rights.passed(now)

@@ -4,7 +4,6 @@ from events.codes import Code
 from events.records.base import Event
 from events.resources import Vector, add, subtract
 from processors.entitlement.admission import Admission, Head, Rooms, Taken, admitted, need_of, ranked
-from processors.entitlement.claims import latest
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
 from processors.entitlement.lend_order import LendOrder
@@ -17,8 +16,8 @@ from processors.entitlement.ranking import demoted
 from processors.entitlement.refusals import exceeds
 from processors.entitlement.rows import CellRow, PoolRow, ReportedRow
 from processors.entitlement.shares import Shares
+from processors.entitlement.steady import SteadyClaims
 from processors.state.causes import recorded
-from processors.state.seconds import milliseconds
 from processors.state.table import Table
 
 
@@ -35,6 +34,7 @@ class Passes:
         shares: Shares,
         folds: Folds,
         idle: Idle,
+        steady: SteadyClaims,
         holds: LimitHolds,
         reported: Table[str, ReportedRow],
     ) -> None:
@@ -44,6 +44,7 @@ class Passes:
         self._shares = shares
         self._folds = folds
         self._idle = idle
+        self._steady = steady
         self._holds = holds
         self.heads: dict[str, dict[int, Head]] = {}
         """Of each pool with work that waits the first of each class that isn't entitled."""
@@ -116,12 +117,6 @@ class Passes:
         for group, pool in lending.refused:
             self._order.drop(group, pool)
         return []
-
-    def next_ms(self, after: int) -> int | None:
-        """When something is claimed for so long that what is idle may be lent all the same, after a time."""
-        wait = self._cell["cell"].settings.lend_after_ms
-        young = self._queues.holdings.claims_at.irange(minimum=latest(after - wait) + 1)
-        return next((milliseconds(since) + wait for since in young), None)
 
     def _over(self, budget: int) -> list[Taken]:
         """Who isn't entitled any more."""
@@ -219,15 +214,15 @@ class Passes:
         return [kind for kind in kinds if any(not row.share[kind] and not row.reservation[kind] for row in rows)]
 
     def _room(self, now: int) -> Vector:
-        """What may be lent: what nobody claims; or, if that is more, what was idle whatever was claimed longer ago than
-        that, but for what is kept on hosts or is being freed; less what isn't lent at all, and what is lent already and
-        has no place.
+        """What may be lent: what nobody claims; or, if that is more, what was idle all along beside claims as they were
+        all along, but for what is kept on hosts or is being freed; less what isn't lent at all, and what is lent
+        already and has no place.
         """
         root, capacity = self._queues.holdings["/"], self._queues.holdings.shared(self._cell["cell"].capacity)
         room = subtract(subtract(subtract(capacity, root.placed), root.claims), self._static("allocation"))
         least = self._idle.least(now)
         if any(idle > free for idle, free in zip(least, room, strict=True)):
-            young = self._queues.holdings.claims_after(latest(now - self._cell["cell"].settings.lend_after_ms))
+            young = self._steady.beyond(root.claims, now)
             long_idle = subtract(subtract(subtract(least, young), self._folds.spoken_for()), self._static("placed"))
             room = tuple(map(max, room, long_idle))
         return subtract(room, root.loans)

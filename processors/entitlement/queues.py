@@ -32,10 +32,6 @@ from processors.state.shapes import Shape, shapes_of
 
 OF_ADMISSION = ("held", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
 """The columns that are 0 where a task isn't admitted."""
-SHAPE_BITS = 32
-"""Of a number that has a second above the number of a shape."""
-
-
 Alike = tuple[str, int, bool, bool, int, int, int]
 """Tasks whose passages are summed as one: pool, priority, preemptible, daemon, key of the part, state before and after.
 """
@@ -287,18 +283,17 @@ class Queues(Parts):
             if row.daemon:
                 continue
             if claims(was):
-                self._claim(claimed.setdefault((row.pool, -1), Counter()), row, slots, since)
+                self._claim(claimed.setdefault((row.pool, -1), Counter()), since)
             if claims(is_):
-                self._claim(claimed.setdefault((row.pool, 1), Counter()), row, slots, due_s)
+                self._claim(claimed.setdefault((row.pool, 1), Counter()), due_s)
         if not any_passed:
             return
         for kind, count in alike.items():
             self._add(kind, scale(self.need(kind[4]), count), sums)
         for (pool, sign), claiming in claimed.items():
-            for claim, tasks in claiming.items():
-                at_s, need = claim >> SHAPE_BITS, self.shapes[claim & (1 << SHAPE_BITS) - 1].need
-                self.holdings.leaf(pool).add_claims(at_s, sign * tasks)
-                self.holdings.add_claims(at_s, scale(need, sign * tasks))
+            holding = self.holdings.leaf(pool)
+            for since_s, tasks in claiming.items():
+                holding.add_claims(since_s, sign * tasks)
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
@@ -311,16 +306,13 @@ class Queues(Parts):
                     self.lines.touch(other)
         self.changes += 1
 
-    def _claim(self, claimed: Counter[int], row: JobRow, slots: Numbers, since: Numbers) -> None:
-        """Tasks of a job are entitled without a place, each since a second, or not any more: counted by that and by
-        their shapes.
-        """
-        key = next(iter(row.parts))
-        if len(since) == 1 and len(row.parts) == 1 and key % ROLES != GANG:
-            claimed[int(since[0]) << SHAPE_BITS | key // ROLES] += 1
+    def _claim(self, claimed: Counter[int], since: Numbers) -> None:
+        """Tasks are entitled without a place, each since a second, or not any more: counted by that."""
+        if len(since) == 1:
+            claimed[int(since[0])] += 1
             return
-        alike, counts = counted(np.asarray(since, dtype=np.int64) << SHAPE_BITS | self.arena["shape"][slots])
-        claimed.update(dict(zip(alike.tolist(), counts.tolist(), strict=True)))
+        seconds, counts = counted(np.asarray(since, dtype=np.int64))
+        claimed.update(dict(zip(seconds.tolist(), counts.tolist(), strict=True)))
 
     def _pass(self, part: Part, row: JobRow, count: int, states: tuple[int, int]) -> None:
         """So many tasks of a part passed from a state to another."""

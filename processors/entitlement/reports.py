@@ -79,6 +79,8 @@ class Reports:
             meaning: pack_longs([amount for row in rows.values() for amount in getattr(row, meaning)])
             for meaning in MEANINGS
         }
+        claims = self._queues.holdings["/"].claims
+        columns["claimed"] = pack_longs(claims) if any(claims) else b""
         columns |= {"pools": tuple(rows), "resources": self._queues.kinds.names, "partial": partial}
         return EntitlementsSet(causes=self._cell["cell"].causes, **columns)
 

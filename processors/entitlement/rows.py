@@ -202,6 +202,16 @@ class IdleRow(msgspec.Struct, frozen=True, array_like=True):
     least: list[Vector] = []
 
 
+class SteadyRow(msgspec.Struct, frozen=True, array_like=True):
+    """The most that was claimed in each of the last stretches of time, by what was said then; `number` is that of the
+    newest one, `last` what was said last.
+    """
+
+    number: int
+    most: list[Vector]
+    last: Vector = ()
+
+
 class CellRow(msgspec.Struct, array_like=True):
     """The cell: what it has, its hosts together and its licences, and its settings."""
 

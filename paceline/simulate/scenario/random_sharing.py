@@ -9,6 +9,7 @@ from paceline.simulate.scenario.scenario import Scenario
 HOURS = 7
 ARRIVALS_MIN = 120
 """All that users and hosts do happens up to this minute; after that the cell must come to rest."""
+STREAM_MINUTES = 60
 DELAY_MAX_MS = 8000
 SIZES = (1, 1, 1, 2, 3, 4)
 
@@ -31,6 +32,44 @@ def draw_sharing(seed: int) -> Scenario:
             "pools": pools,
             "jobs": jobs,
             "events": _events(draw, jobs, pools, leaves, plain),
+        }
+    )
+
+
+def draw_streams(seed: int) -> Scenario:
+    """A scenario in which short tasks of odd sizes stream past: they leave a part of each host over, for which others
+    wait behind them.
+    """
+    draw = random.Random(f"{seed}/streams")
+    size = draw.choice([4, 6, 8, 10])
+    paths = ["/a", "/b"][: draw.randint(1, 2)]
+    count, mean_s = draw.randint(2, 4), draw.choice([45, 90, 180])
+    wide = draw.randint(size // 2 + 1, size - 1)
+    needs = [wide, draw.randint(1, size - wide), draw.randint(1, size - 1)]
+    running = STREAM_MINUTES * 60 // mean_s * count
+    jobs = [
+        {
+            "job_id": f"job-{at}",
+            "at": f"{at}s",
+            "pool": paths[0] if at < 2 else paths[-1],
+            "instances": min(3000, 2 * running * size // cpu),
+            "resources": {"cpu": cpu},
+            "sim": {"draw": {"exponential": f"{mean_s}s"}},
+        }
+        for at, cpu in enumerate(needs)
+    ]
+    reserved = [draw.choice([0, 0, count * size // len(paths)]) for _ in paths]
+    return Scenario.model_validate(
+        {
+            "name": f"streams-{seed}",
+            "seed": seed,
+            "end": f"{STREAM_MINUTES}m",
+            "hosts": [{"name": "h", "count": count, "resources": {"cpu": size}}],
+            "pools": [
+                {"path": path, "reservation": {"cpu": cpu, "memory": f"{cpu}GiB"}, "share": draw.choice([1, 1, 2])}
+                for path, cpu in zip(paths, reserved, strict=True)
+            ],
+            "jobs": jobs,
         }
     )
 
