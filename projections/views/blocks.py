@@ -4,9 +4,11 @@ A job has a stretch of neighbouring slots, so that one numpy operation serves th
 written once per batch however many of its tasks changed.
 """
 
+from sqlite3 import Connection
+
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Table
+from sqlalchemy import Table
 
 from events.columns import I32, I64, distinct
 
@@ -69,7 +71,7 @@ class Blocks:
         first, last = -(-start // BLOCK), end // BLOCK
         if first < last:
             assert self.connection is not None
-            self.connection.exec_driver_sql(f"DELETE FROM {self._name} WHERE block >= ? AND block < ?", (first, last))
+            self.connection.execute(f"DELETE FROM {self._name} WHERE block >= ? AND block < ?", (first, last))
             for number in [number for number in self._frame_of if first <= number < last]:
                 frame = self._frame_of.pop(number)
                 self._block_of[frame], self._dirty[frame] = -1, False
@@ -105,9 +107,9 @@ class Blocks:
             rows.append((int(self._block_of[frame]), live, waiting, data.tobytes()))
         if rows:
             text = f"INSERT OR REPLACE INTO {self._name} (block, live, waiting, data) VALUES (?, ?, ?, ?)"
-            self.connection.exec_driver_sql(text, rows)
+            self.connection.executemany(text, rows)
         if empty:
-            self.connection.exec_driver_sql(f"DELETE FROM {self._name} WHERE block = ?", empty)
+            self.connection.executemany(f"DELETE FROM {self._name} WHERE block = ?", empty)
         self._dirty[:] = False
         taken = np.flatnonzero(self._block_of >= 0)
         if len(taken) > self._frames_max:
@@ -128,7 +130,7 @@ class Blocks:
         text = f"SELECT block, data FROM {self._name} WHERE block BETWEEN ? AND ?"
         if high - low > 4 * len(blocks):
             text = f"SELECT block, data FROM {self._name} WHERE block IN ({','.join(map(str, blocks.tolist()))})"
-        for block, data in self.connection.exec_driver_sql(text, (low, high) if "?" in text else ()):
+        for block, data in self.connection.execute(text, (low, high) if "?" in text else ()):
             if block in wanted:
                 frame = self._frame_of[block]
                 self._matrix[:, frame * BLOCK : (frame + 1) * BLOCK] = unpack(data, len(self._index))

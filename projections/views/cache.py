@@ -1,10 +1,13 @@
 """Rows between the fold and the file: read when needed, changed in memory, written in one piece per batch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from sqlite3 import Connection
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Table
+from msgspec.structs import astuple
+from sqlalchemy import Table
 
 from events.codes import LIVE_TASKS, TaskState
 from projections.views import rows, run_rows, series_rows, sharing_rows, tables, update_rows
@@ -26,7 +29,7 @@ WAITING_TASKS = (TaskState.QUEUED, TaskState.ORDERED)
 """Those that wait for admission, a place, or their start."""
 KEPT_MAX = 20_000
 """Rows of one table kept in memory between batches."""
-KEYS_MAX = 400
+KEYS_MAX = 512
 """Keys asked for in one statement."""
 
 
@@ -36,6 +39,7 @@ class Rows(Generic[R]):
     def __init__(self, table: Table, row: type[R]) -> None:
         names = [field.name for field in msgspec.structs.fields(row)]
         self._keys = [column.name for column in table.primary_key]
+        self._key: Callable[[R], Any] = attrgetter(*self._keys)
         self._row = row
         self._table = table.name
         columns = ", ".join(f'"{name}"' for name in names)
@@ -48,21 +52,27 @@ class Rows(Generic[R]):
         self._mark = f"({', '.join('?' * len(self._keys))})"
         self._rows: dict[Any, R | None] = {}
         self._changed: dict[Any, None] = {}
+        self._gone: list[tuple[Any]] = []
+        """First columns of keys whose rows in the file are removed by the next flush."""
         self.connection: Connection | None = None
 
     def load(self, keys: Iterable[Any]) -> None:
         """Reads rows that are not in memory, many at a time."""
-        missing = [key for key in dict.fromkeys(keys) if key not in self._rows]
+        rows = self._rows
+        missing = [key for key in dict.fromkeys(keys) if key not in rows]
+        if missing and self._gone:
+            self._remove_gone()
         for start in range(0, len(missing), KEYS_MAX):
             part = missing[start : start + KEYS_MAX]
-            self._rows.update(dict.fromkeys(part))
-            single = len(self._keys) == 1
-            values = tuple(part) if single else tuple(value for key in part for value in key)
+            rows.update(dict.fromkeys(part))
+            # Few texts, whatever the number of keys: the driver keeps the statements that it has prepared.
+            part += part[-1:] * ((1 << (len(part) - 1).bit_length()) - len(part))
+            values = part if len(self._keys) == 1 else [value for key in part for value in key]
             assert self.connection is not None
             text = f"{self._select}{', '.join([self._mark] * len(part))})"
-            for found in self.connection.exec_driver_sql(text, values):
+            for found in self.connection.execute(text, values):
                 row = self._row(*found)
-                self._rows[self._key(row)] = row
+                rows[self._key(row)] = row
 
     def get(self, key: Any) -> R | None:
         """The row, to look at."""
@@ -89,11 +99,21 @@ class Rows(Generic[R]):
         self._rows[key] = None
         self._changed[key] = None
 
+    def remove_all(self, first: Any, others: Iterable[Any]) -> None:
+        """Removes the rows with a first column of their key and these second ones, and no others have it: without
+        reading which of them are there.
+        """
+        rows = self._rows
+        for other in others:
+            rows.pop((first, other), None)
+            self._changed.pop((first, other), None)
+        self._gone.append((first,))
+
     def delete(self, condition: str, values: Sequence[tuple[Any, ...]]) -> int:
         """Removes all rows of which a condition holds, for each of the values; returns how many."""
         self.flush()
         assert self.connection is not None
-        done = self.connection.exec_driver_sql(f"DELETE FROM {self._table} WHERE {condition}", list(values)).rowcount
+        done = self.connection.executemany(f"DELETE FROM {self._table} WHERE {condition}", values).rowcount
         if done > 0:
             self._rows.clear()
         return max(0, done)
@@ -101,21 +121,24 @@ class Rows(Generic[R]):
     def flush(self) -> None:
         """Writes what changed."""
         assert self.connection is not None
-        gone = [self._values(key) for key in self._changed if self._rows[key] is None]
-        rows = [row for row in map(self._rows.__getitem__, self._changed) if row is not None]
-        if gone:
-            self.connection.exec_driver_sql(self._delete, gone)
-        if rows:
-            self.connection.exec_driver_sql(self._insert, [msgspec.structs.astuple(row) for row in rows])
-        self._changed.clear()
+        if self._gone:
+            self._remove_gone()
+        if self._changed:
+            gone = [self._values(key) for key in self._changed if self._rows[key] is None]
+            rows = [row for row in map(self._rows.__getitem__, self._changed) if row is not None]
+            if gone:
+                self.connection.executemany(self._delete, gone)
+            if rows:
+                self.connection.executemany(self._insert, map(astuple, rows))
+            self._changed.clear()
         if len(self._rows) > KEPT_MAX:
             for key in list(self._rows)[: len(self._rows) - KEPT_MAX // 2]:
                 del self._rows[key]
 
-    def _key(self, row: R) -> Any:
-        if len(self._keys) == 1:
-            return getattr(row, self._keys[0])
-        return tuple(getattr(row, key) for key in self._keys)
+    def _remove_gone(self) -> None:
+        assert self.connection is not None
+        self.connection.executemany(f'DELETE FROM {self._table} WHERE "{self._keys[0]}" = ?', self._gone)
+        self._gone.clear()
 
     def _values(self, key: Any) -> tuple[Any, ...]:
         return (key,) if len(self._keys) == 1 else tuple(key)
@@ -140,9 +163,7 @@ class Lines(Generic[R]):
         """Removes all rows of which a condition holds, for each of the values; returns how many."""
         self.flush()
         assert self.connection is not None
-        return max(
-            0, self.connection.exec_driver_sql(f"DELETE FROM {self._table} WHERE {condition}", list(values)).rowcount
-        )
+        return max(0, self.connection.executemany(f"DELETE FROM {self._table} WHERE {condition}", values).rowcount)
 
     def __len__(self) -> int:
         return len(self._new)
@@ -151,7 +172,7 @@ class Lines(Generic[R]):
         """Writes what was added."""
         assert self.connection is not None
         if self._new:
-            self.connection.exec_driver_sql(self._insert, self._new)
+            self.connection.executemany(self._insert, self._new)
             self._new = []
 
 

@@ -9,6 +9,7 @@ from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilen
 from events.records.placement import HostAvoided, HostLost, HostRemoved, HostTrusted
 from projections.views import tables
 from projections.views.cache import Cache
+from projections.views.record_context import Folds, RecordContext
 from projections.views.series_columns import Columns
 from projections.views.series_rows import HostStateRow
 
@@ -40,6 +41,12 @@ class HostSeries:
         self._rows = cache.host_states
         self._columns = columns
         self._hosts: dict[str, HostStateRow] = {}
+        self.folds: Folds = {
+            HostRemoved: self._removed,
+            HostLost: self._changed,
+            HostAvoided: self._changed,
+            HostTrusted: self._changed,
+        }
 
     def restore(self, connection: Connection) -> None:
         """Finds them again."""
@@ -60,17 +67,16 @@ class HostSeries:
             row.silent = int(what == SILENT)
         self._put(host_id, row)
 
-    def decision(self, event: Event) -> None:
-        """Folds a decision of placement."""
-        if isinstance(event, HostRemoved):
-            self._put(event.host_id, None)
-        elif isinstance(event, HostLost | HostAvoided | HostTrusted):
-            row = msgspec.structs.replace(self._hosts.get(event.host_id) or HostStateRow(event.host_id))
-            if isinstance(event, HostLost):
-                row.lost_session = event.session
-            else:
-                row.avoided = int(isinstance(event, HostAvoided))
-            self._put(event.host_id, row)
+    def _removed(self, moment: RecordContext, event: HostRemoved) -> None:
+        self._put(event.host_id, None)
+
+    def _changed(self, moment: RecordContext, event: HostLost | HostAvoided | HostTrusted) -> None:
+        row = msgspec.structs.replace(self._hosts.get(event.host_id) or HostStateRow(event.host_id))
+        if isinstance(event, HostLost):
+            row.lost_session = event.session
+        else:
+            row.avoided = int(isinstance(event, HostAvoided))
+        self._put(event.host_id, row)
 
     def _put(self, host_id: str, row: HostStateRow | None) -> None:
         before, after = _state(self._hosts.get(host_id)), _state(row)

@@ -7,7 +7,7 @@ from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRe
 from events.topics import HOSTS
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import HostRow, VolumeRow, to_json
 
 CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault")
@@ -19,6 +19,13 @@ class HostFold:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self.folds: Folds = {
+            HostLost: self._lost,
+            HostRemoved: self._removed,
+            HostAvoided: self._avoided,
+            HostTrusted: self._trusted,
+            HostAnswered: self._answered,
+        }
 
     def fact(self, moment: RecordContext, event: Event) -> None:
         """Folds a fact of the topic of hosts."""
@@ -47,31 +54,21 @@ class HostFold:
             case HostVolumes():
                 self._has_volumes(event)
 
-    def decision(self, moment: RecordContext, event: Event) -> None:
-        """Folds a decision of placement."""
-        match event:
-            case HostLost():
-                row = self._row(event.host_id)
-                row.lost_session, row.lost_code, row.lost_ms = event.session, event.code, moment.now
-            case HostRemoved():
-                self._removed(event)
-            case HostAvoided():
-                row = self._row(event.host_id)
-                row.suspect_code, row.avoided_ms = event.code, event.until_ms
-            case HostTrusted():
-                row = self._row(event.host_id)
-                row.suspect_code, row.avoided_ms = "", 0
-            case HostAnswered():
-                add_answer(
-                    self._cache,
-                    moment,
-                    HOSTS.name,
-                    event.hosts_offset,
-                    event.host_id,
-                    event.code,
-                    event.message,
-                    event.command_id,
-                )
+    def _lost(self, moment: RecordContext, event: HostLost) -> None:
+        row = self._row(event.host_id)
+        row.lost_session, row.lost_code, row.lost_ms = event.session, event.code, moment.now
+
+    def _avoided(self, moment: RecordContext, event: HostAvoided) -> None:
+        row = self._row(event.host_id)
+        row.suspect_code, row.avoided_ms = event.code, event.until_ms
+
+    def _trusted(self, moment: RecordContext, event: HostTrusted) -> None:
+        row = self._row(event.host_id)
+        row.suspect_code, row.avoided_ms = "", 0
+
+    def _answered(self, moment: RecordContext, event: HostAnswered) -> None:
+        answer = (event.host_id, event.code, event.message, event.command_id)
+        add_answer(self._cache, moment, HOSTS.name, event.hosts_offset, *answer)
 
     def _has_volumes(self, event: HostVolumes) -> None:
         """A host has these volumes, and no others."""
@@ -80,7 +77,7 @@ class HostFold:
             row = VolumeRow(event.host_id, each.job_id, each.instance, each.name, each.created_ms, event.session)
             self._cache.volumes.put(row)
 
-    def _removed(self, event: HostRemoved) -> None:
+    def _removed(self, moment: RecordContext, event: HostRemoved) -> None:
         """Leaves of the row what is of later sessions, mostly nothing: the same whichever topic came first."""
         self._cache.volumes.delete("host_id = ? AND session <= ?", [(event.host_id, event.session)])
         row = self._cache.hosts.get(event.host_id)

@@ -78,7 +78,7 @@ def strike(cache: Cache, job_id: str, offset: int) -> None:
     assert cache.history.connection is not None
     cache.history.flush()
     text = "DELETE FROM history WHERE job_id = ? AND topic = ? AND offset = ?"
-    cache.history.connection.exec_driver_sql(text, (job_id, RANK[JOBS.name], offset))
+    cache.history.connection.execute(text, (job_id, RANK[JOBS.name], offset))
 
 
 def details(event: Event) -> Details:

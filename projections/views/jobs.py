@@ -28,7 +28,7 @@ from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.command_text import searched
 from projections.views.reasons import KINDS
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
 from projections.views.state_times import StateTimes
 from projections.views.task_series import TaskSeries
@@ -49,6 +49,21 @@ class JobFold:
         self._tasks = TaskFold(cache, times, series)
         self._updates = UpdateFold(cache, self._tasks)
         self._waiting = Waiting(cache)
+        self.folds: Folds = {
+            JobAccepted: self._accepted,
+            JobRejected: self._rejected,
+            CommandAnswered: self._answered,
+            JobChanged: self._changed,
+            InstancesChanged: self._instances_changed,
+            InstancesWanted: self._wanted,
+            JobHeld: self._held,
+            JobPriorityChanged: self._priority_changed,
+            OverridesDropped: self._dropped,
+            HostReconciled: self._reconciled,
+            HostSuspected: self._suspected,
+            **self._tasks.folds,
+            **self._updates.folds,
+        }
 
     def restore(self, connection: Connection) -> None:
         """Finds again what is derived from rows."""
@@ -66,38 +81,14 @@ class JobFold:
             if self._cache.jobs.get(event.job_id) is None:
                 self._cache.jobs.put(row_of(moment.offset, moment.offset, moment.at_ms, event))
 
-    def decision(self, moment: RecordContext, event: Event) -> None:
-        """Folds a decision of lifecycle."""
-        match event:
-            case JobAccepted():
-                self._accepted(moment, event)
-            case JobRejected():
-                self._answer(moment, event, event.code, event.message)
-                self._rejected(moment, event)
-            case CommandAnswered():
-                self._answered(moment, event)
-            case JobChanged():
-                self._changed(moment, event)
-            case InstancesChanged():
-                self._instances_changed(moment, event)
-            case InstancesWanted():
-                self._wanted(moment, event)
-            case JobHeld():
-                self._held(moment, event)
-            case JobPriorityChanged():
-                self._priority_changed(moment, event)
-            case OverridesDropped():
-                override_chunks.dropped(self._cache, event)
-            case HostReconciled():
-                row = self._cache.hosts.change(event.host_id) or self._cache.hosts.put(HostRow(event.host_id))
-                row.reconciled_session = max(row.reconciled_session, event.session)
-            case HostSuspected():
-                self._suspected(event)
-            case _:
-                self._tasks.take(moment, event)
-                self._updates.decision(moment, event)
+    def _dropped(self, moment: RecordContext, event: OverridesDropped) -> None:
+        override_chunks.dropped(self._cache, event)
 
-    def _suspected(self, event: HostSuspected) -> None:
+    def _reconciled(self, moment: RecordContext, event: HostReconciled) -> None:
+        row = self._cache.hosts.change(event.host_id) or self._cache.hosts.put(HostRow(event.host_id))
+        row.reconciled_session = max(row.reconciled_session, event.session)
+
+    def _suspected(self, moment: RecordContext, event: HostSuspected) -> None:
         row = self._cache.hosts.change(event.host_id)
         if row is not None:
             row.suspect_job, row.suspect_instance, row.suspect_run = event.job_id, event.instance, event.run
@@ -175,6 +166,7 @@ class JobFold:
             self._updates.stopped(moment, row, event)
 
     def _rejected(self, moment: RecordContext, event: JobRejected) -> None:
+        self._answer(moment, event, event.code, event.message)
         row = self._cache.jobs.get(event.job_id)
         if row is not None and row.base >= 0:
             # Another job holds the id; this submission leaves no trace but its answer and its history.
@@ -208,8 +200,7 @@ class JobFold:
             self._waiting.leave(row)
             row.ended_ms, row.waits_ms = moment.now, 0
             self._use(row.pool, -1, -row.tasks)
-            for kind in KINDS:
-                self._cache.explanations.remove((event.job_id, kind))
+            self._cache.explanations.remove_all(event.job_id, KINDS)
 
     def _use(self, path: str, jobs: int, tasks: int) -> None:
         row = self._cache.pool_use.change(path) or self._cache.pool_use.put(PoolUseRow(path))

@@ -18,7 +18,7 @@ from events.records.placement import HostAvoided, HostLost
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import EpochStarted
 from projections.views.cache import Cache
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import to_json
 from projections.views.series_rows import RESOLUTIONS, MarkRow
 
@@ -38,6 +38,13 @@ class MarkFold:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self.folds: Folds = {
+            HostLost: self._lost,
+            HostAvoided: self._avoided,
+            PreemptionsOrdered: self._preempted,
+            PoolAnswered: self._changed,
+            JobChanged: self._failed,
+        }
 
     def fact(self, moment: RecordContext, event: Event) -> None:
         """Folds a fact of the topic of hosts."""
@@ -50,19 +57,11 @@ class MarkFold:
             said = {"machine": event.machine, "epoch": event.epoch, "claimant": event.claimant, "round": event.round}
             self._add(moment, RESTART, said)
 
-    def decision(self, moment: RecordContext, event: Event) -> None:
-        """Folds a decision of any machine."""
-        match event:
-            case HostLost():
-                self._add(moment, LOST, {"host_id": event.host_id, "code": event.code})
-            case HostAvoided():
-                self._add(moment, SUSPECTED, {"host_id": event.host_id, "code": event.code})
-            case PreemptionsOrdered():
-                self._preempted(moment, event)
-            case PoolAnswered(code=Code.DONE):
-                self._changed(moment, event)
-            case JobChanged(state=JobState.FAILED) if is_over(event):
-                self._failed(moment, event)
+    def _lost(self, moment: RecordContext, event: HostLost) -> None:
+        self._add(moment, LOST, {"host_id": event.host_id, "code": event.code})
+
+    def _avoided(self, moment: RecordContext, event: HostAvoided) -> None:
+        self._add(moment, SUSPECTED, {"host_id": event.host_id, "code": event.code})
 
     def _preempted(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
         runs = ints(event.from_pool).tolist()
@@ -71,6 +70,8 @@ class MarkFold:
             self._add(moment, PREEMPTED, said | {"runs": runs.count(at)}, runs.count(at))
 
     def _changed(self, moment: RecordContext, event: PoolAnswered) -> None:
+        if event.code != Code.DONE:
+            return
         pending = self._cache.pool_facts.get(event.pools_offset)
         fact = decode(pending.value) if pending is not None else None
         match fact:
@@ -88,6 +89,8 @@ class MarkFold:
                 )
 
     def _failed(self, moment: RecordContext, event: JobChanged) -> None:
+        if event.state != JobState.FAILED or not is_over(event):
+            return
         row = self._cache.jobs.get(event.job_id)
         said = {"job_id": event.job_id, "tasks": event.failed}
         if row is not None:

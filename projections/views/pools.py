@@ -17,7 +17,7 @@ from events.topics import POOLS
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.reasons import per_job
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import CAPACITY_META, SETTINGS_META, MetaRow, PoolFactRow, PoolRow, to_json
 
 
@@ -26,6 +26,13 @@ class PoolFold:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self.folds: Folds = {
+            PoolAnswered: self._answered,
+            EntitlementsSet: self._set,
+            GangsAdmitted: self._admitted,
+            PreemptionsOrdered: self._preempted,
+            CapacityChanged: self._capacity,
+        }
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topic of pools."""
@@ -35,26 +42,16 @@ class PoolFold:
             case CellConfigured():
                 self._cache.pool_facts.put(PoolFactRow(moment.offset, "/", value))
 
-    def decision(self, moment: RecordContext, event: Event) -> None:
-        """Folds a decision of entitlement."""
-        match event:
-            case PoolAnswered():
-                self._answered(moment, event)
-            case EntitlementsSet():
-                self._set(moment, event)
-            case GangsAdmitted():
-                self._admitted(event)
-            case PreemptionsOrdered():
-                for at in ints(event.from_pool).tolist():
-                    if (row := self._cache.pools.change(event.from_pools[at])) is not None:
-                        row.preempted += 1
+    def _preempted(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
+        for at in ints(event.from_pool).tolist():
+            if (row := self._cache.pools.change(event.from_pools[at])) is not None:
+                row.preempted += 1
 
-    def capacity(self, event: CapacityChanged) -> None:
-        """Folds what placement says of the cell as a whole."""
+    def _capacity(self, moment: RecordContext, event: CapacityChanged) -> None:
         whole = {"amounts": event.capacity, "hosts": event.hosts}
         self._cache.meta.put(MetaRow(CAPACITY_META, to_json(whole)))
 
-    def _admitted(self, event: GangsAdmitted) -> None:
+    def _admitted(self, moment: RecordContext, event: GangsAdmitted) -> None:
         self._cache.jobs.load(event.job_ids)
         for job_id, tasks in per_job(event, ints(event.count)):
             job = self._cache.jobs.get(job_id)

@@ -3,12 +3,11 @@
 import numpy as np
 
 from events.columns import ints
-from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import to_json
 from projections.views.sharing_rows import OrderRow
 
@@ -21,16 +20,12 @@ class PreemptionFold:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self.folds: Folds = {PreemptionsOrdered: self._ordered, PreemptionAnswered: self._answered}
 
-    def decision(self, moment: RecordContext, event: Event) -> None:
-        """Folds a decision of entitlement or lifecycle."""
-        match event:
-            case PreemptionsOrdered():
-                self._ordered(moment, event)
-            case PreemptionAnswered():
-                row = self._cache.orders.change(event.number)
-                if row is not None:
-                    row.answer, row.answered_ms = event.code, moment.now
+    def _answered(self, moment: RecordContext, event: PreemptionAnswered) -> None:
+        row = self._cache.orders.change(event.number)
+        if row is not None:
+            row.answer, row.answered_ms = event.code, moment.now
 
     def _ordered(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
         job, pool = ints(event.job), ints(event.from_pool)

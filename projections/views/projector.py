@@ -5,8 +5,10 @@ where the rows stand. Nothing in a row depends on how records came in batches or
 the log gives the same rows.
 """
 
+import sqlite3
 import time
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,6 @@ from pathlib import Path
 import msgspec
 from prometheus_client import Counter, Gauge, Histogram
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import OperationalError
 
 from events.acceptance import Chain, digest
 from events.codec import decode
@@ -23,7 +24,6 @@ from events.error_text import ErrorCause
 from events.log.port import Log, LogFault, LogRecord, LogUnavailable
 from events.records.base import Event
 from events.records.lifecycle import JobsForgotten
-from events.records.placement import CapacityChanged
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import RunsReported
 from events.rounds import Delivered, in_log
@@ -37,7 +37,7 @@ from projections.views.pools import PoolFold
 from projections.views.preemptions import PreemptionFold
 from projections.views.reader import Views
 from projections.views.reasons import ReasonFold
-from projections.views.record_context import RecordContext, of_fact
+from projections.views.record_context import Fold, RecordContext, of_fact
 from projections.views.retention import JobRetention
 from projections.views.rows import ChainRow, OwnerRow, PositionRow, to_json
 from projections.views.run_reports import rows_of
@@ -55,6 +55,8 @@ ROW_BYTES = 64
 RETRY_MS = 1000
 DEPTHS_KEPT = 4096
 WAIT_S = 0.1
+
+_DEPTH_BEFORE = "SELECT depth FROM rounds WHERE machine = ? AND position < ? ORDER BY position DESC LIMIT 1"
 
 LAG = Gauge("paceline_projection_lag_records", "Records not in the views yet.", ("cell", "topic"))
 FOLDED = Counter("paceline_projection_records_total", "Records folded into the views.", ("cell",))
@@ -86,14 +88,13 @@ class Depths:
             del self._offsets[:DEPTHS_KEPT], self._depths[:DEPTHS_KEPT]
             self._older = True
 
-    def before(self, position: int, connection: Connection) -> int:
+    def before(self, position: int, connection: sqlite3.Connection) -> int:
         """The depth of the last round before a position; 0 where there is none."""
         at = bisect_left(self._offsets, position)
         if at or not self._older:
             return self._depths[at - 1] if at else 0
-        rounds = tables.rounds.c
-        last = select(rounds.depth).where(rounds.machine == self._machine, rounds.position < position)
-        return connection.execute(last.order_by(rounds.position.desc()).limit(1)).scalar() or 0
+        [(depth,)] = connection.execute(_DEPTH_BEFORE, (self._machine, position)).fetchall() or [(0,)]
+        return int(depth)
 
 
 class ViewsFault(Exception):
@@ -126,13 +127,25 @@ class Projector:
         self._preemptions = PreemptionFold(self._cache)
         self._waiting = WaitingFold(self._cache)
         self._leaving = JobRetention(self._cache)
+        told = (self._reasons, self._preemptions, self._marks, self._series, self._jobs, self._pools, self._waiting)
+        self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
+        for holder in (*told, self._hosts):
+            for kind, fold in holder.folds.items():
+                self._folds[kind].append(fold)
+        self._folds[JobsForgotten].append(self._forgotten)
         self._retry_ms: int | None = None
         self._blocked = False
         self._soon: list[str] = []
         self._stood_at = 0.0
-        self._labels = {"cell": str(log.cell)}
-        with self._writing() as connection:
+        self._folded = FOLDED.labels(str(log.cell))
+        self._duration = STEP.labels(str(log.cell))
+        with self._engine.connect() as connection:
             self._restore(connection)
+        self._pooled = self._engine.raw_connection()
+        driver = self._pooled.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        self._connection = driver
+        self._cache.begin(driver)
         self._checked = False
         self._reader = log.reader(self._inbox.positions)
 
@@ -145,8 +158,8 @@ class Projector:
         blocked = not folded and self._inbox.waiting() > 0
         newly, self._blocked = blocked and not self._blocked, blocked
         if folded:
-            FOLDED.labels(**self._labels).inc(folded)
-            STEP.labels(**self._labels).observe(time.perf_counter() - started)
+            self._folded.inc(folded)
+            self._duration.observe(time.perf_counter() - started)
             self.views.changed()
             self._wal.keep_short()
         return bool(folded or read or newly)
@@ -213,8 +226,9 @@ class Projector:
         self._engine.dispose()
 
     def stop_reading(self) -> None:
-        """Gives back the reader; the views stay."""
+        """Gives back the reader, and what it writes by; the views stay."""
         self._reader.close()
+        self._pooled.close()
 
     def _restore(self, connection: Connection) -> None:
         positions = {topic.name: 0 for topic in ALL}
@@ -229,25 +243,30 @@ class Projector:
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self) -> Iterator[None]:
+        """A transaction on the driver's own connection: what SQLAlchemy adds to a statement costs more than it does."""
         try:
-            with self._engine.begin() as connection:
-                yield connection
-        except OperationalError as error:
+            self._connection.execute("BEGIN")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.rollback()
+                raise
+        except sqlite3.OperationalError as error:
             raise ViewsFault(
-                f"The views in {self._engine.url.database} can't be written: {error.orig}. Make room on that disk, or "
+                f"The views in {self._engine.url.database} can't be written: {error}. Make room on that disk, or "
                 "give this user the right to write there; they are made anew from the log if the file is removed."
             ) from error
 
     def _fold(self) -> int:
         folded = size = read = 0
         removed = self._leaving.removed
-        with self._writing() as connection:
-            self._cache.begin(connection)
+        with self._writing():
             self._cache.jobs.load(self._soon)
             self._soon = []
             for delivered in self._inbox.deliver(RECORDS):
-                self._take(connection, delivered)
+                self._take(delivered)
                 folded, read = folded + 1, read + len(delivered.record.value)
                 if isinstance(delivered.event, RoundCommitted):
                     size += len(delivered.record.value)
@@ -260,7 +279,7 @@ class Projector:
         self._on_folded(folded, read)
         return folded
 
-    def _take(self, connection: Connection, delivered: Delivered) -> None:
+    def _take(self, delivered: Delivered) -> None:
         record, event = delivered.record, delivered.event
         self._series.record(record.topic, record.at_ms)
         if event is None:
@@ -270,7 +289,7 @@ class Projector:
                 record.topic, record.offset, record.at_ms, str(reason), digest(value), len(value)
             )
         elif isinstance(event, RoundCommitted):
-            self._round(connection, delivered, event)
+            self._round(delivered, event)
         elif isinstance(event, EpochStarted):
             self._marks.epoch(of_fact(record), event)
             build = delivered.key.build if delivered.key else ""
@@ -298,8 +317,8 @@ class Projector:
                 self._cache.run_reports.add(*row)
                 self._leaving.note_unread(moment.offset, *row[:3])
 
-    def _round(self, connection: Connection, delivered: Delivered, round_: RoundCommitted) -> None:
-        record, machine = delivered.record, round_.machine
+    def _round(self, delivered: Delivered, round_: RoundCommitted) -> None:
+        record, machine, connection = delivered.record, round_.machine, self._connection
         seen = {rounds_of(name): depths for name, depths in self._depths.items()}
         before = [self._depths[machine].before(record.offset, connection)]
         before += [seen[each.topic].before(each.position, connection) for each in round_.seen if each.topic in seen]
@@ -325,28 +344,19 @@ class Projector:
             record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=known
         )
         self._series.round(first, len(round_.decisions), self._chains[machine].inputs)
+        shared = first[:-2]
         for place, value in enumerate(round_.decisions):
-            self._decision(first._replace(place=place), decode(value))
+            self._decision(RecordContext(*shared, place, known), decode(value))
         self._leaving.sweep(first, covered)
 
     def _decision(self, moment: RecordContext, event: Event) -> None:
         job_history.record(self._cache, moment, event)
         mentions.record(self._cache, moment, event)
-        self._reasons.decision(moment, event)
-        self._preemptions.decision(moment, event)
-        self._marks.decision(moment, event)
-        self._series.decision(moment, event)
-        if isinstance(event, JobsForgotten):
-            self._leaving.forgotten(event, self._chains["lifecycle"].inputs)
-        elif moment.machine == "lifecycle":
-            self._jobs.decision(moment, event)
-        elif moment.machine == "entitlement":
-            self._pools.decision(moment, event)
-            self._waiting.decision(moment, event)
-        elif isinstance(event, CapacityChanged):
-            self._pools.capacity(event)
-        elif moment.machine == "placement":
-            self._hosts.decision(moment, event)
+        for fold in self._folds[type(event)]:
+            fold(moment, event)
+
+    def _forgotten(self, moment: RecordContext, event: JobsForgotten) -> None:
+        self._leaving.forgotten(event, self._chains["lifecycle"].inputs)
 
     def _note_standing(self) -> None:
         for topic, position in self._inbox.positions.items():
@@ -364,7 +374,7 @@ class Projector:
         except LogUnavailable:
             return
         for topic, end in ends.items():
-            LAG.labels(**self._labels, topic=topic).set(max(0, end - self._inbox.positions[topic]))
+            LAG.labels(str(self._log.cell), topic).set(max(0, end - self._inbox.positions[topic]))
 
 
 def rebuild(log: Log, target: Path | Engine, progress: Callable[[int], None] | None = None) -> Engine:

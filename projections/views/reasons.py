@@ -22,7 +22,7 @@ from events.records.placement import GangsReturned, GangsUnplaced, HostsReserved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import ExplanationRow, to_json
 from projections.views.sharing_rows import CreditRow, ReservationRow, TurnRow
 
@@ -37,37 +37,40 @@ class ReasonFold:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._rows = cache.explanations
+        self.folds: Folds = {
+            GangsUnplaced: self._unplaced,
+            GangsReturned: self._returned,
+            TasksPlaced: self._placed,
+            PreemptionAsked: self._asked,
+            PreemptionRefused: self._refused,
+            PreemptionsOrdered: self._ordered,
+            RightsSet: self._rights,
+            HostsReserved: self._reserved,
+            TurnSet: self._turn,
+            CreditsSet: self._credits,
+            DisruptionDeferred: self._deferred,
+            DisruptionAllowed: self._allowed,
+        }
 
-    def decision(self, moment: RecordContext, event: Event) -> None:
-        """Folds a decision of any machine."""
-        match event:
-            case GangsUnplaced():
-                kind = WAITS[event.size > 1]
-                self._say(moment, event.job_id, kind, event.code, event.tasks, _numbers(event))
-            case GangsReturned():
-                self._returned(moment, event)
-            case TasksPlaced():
-                self._settle_all((*WAITS, "asked"), event)
-            case PreemptionAsked():
-                numbers = {"hosts": len(event.host_ids), "victims": len(ints(event.job)), "spared": event.spared}
-                numbers["from_jobs"] = event.job_ids[:3]
-                self._say(moment, event.job_id, "asked", "", event.count, numbers)
-            case PreemptionRefused():
-                self._say(moment, event.job_id, "refused", event.code, event.count, _numbers(event))
-            case PreemptionsOrdered():
-                self._settle(("refused",), event.for_job, event.for_count)
-            case RightsSet():
-                self._rights(moment, event)
-            case HostsReserved():
-                self._reserved(moment, event)
-            case TurnSet():
-                self._turn(moment, event)
-            case CreditsSet():
-                self._credits(moment, event)
-            case DisruptionDeferred():
-                self._deferred(moment, event)
-            case DisruptionAllowed():
-                self._settle_all(("disruption",), event)
+    def _unplaced(self, moment: RecordContext, event: GangsUnplaced) -> None:
+        self._say(moment, event.job_id, WAITS[event.size > 1], event.code, event.tasks, _numbers(event))
+
+    def _placed(self, moment: RecordContext, event: TasksPlaced) -> None:
+        self._settle_all((*WAITS, "asked"), event)
+
+    def _asked(self, moment: RecordContext, event: PreemptionAsked) -> None:
+        numbers = {"hosts": len(event.host_ids), "victims": len(ints(event.job)), "spared": event.spared}
+        numbers["from_jobs"] = event.job_ids[:3]
+        self._say(moment, event.job_id, "asked", "", event.count, numbers)
+
+    def _refused(self, moment: RecordContext, event: PreemptionRefused) -> None:
+        self._say(moment, event.job_id, "refused", event.code, event.count, _numbers(event))
+
+    def _ordered(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
+        self._settle(("refused",), event.for_job, event.for_count)
+
+    def _allowed(self, moment: RecordContext, event: DisruptionAllowed) -> None:
+        self._settle_all(("disruption",), event)
 
     def _say(
         self, moment: RecordContext, job_id: str, kind: str, code: str, tasks: int, numbers: dict[str, Any] | None

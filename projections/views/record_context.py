@@ -1,8 +1,10 @@
 """Where and when something was said: what every fold is told beside the record."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from events.log.port import LogRecord
+from events.records.base import Event
 from events.topics import RANK
 
 
@@ -30,3 +32,8 @@ class RecordContext(NamedTuple):
 def of_fact(record: LogRecord) -> RecordContext:
     """The moment of a fact."""
     return RecordContext(record.topic, record.offset, record.at_ms, record.at_ms)
+
+
+Fold = Callable[[RecordContext, Any], None]
+Folds = Mapping[type[Event], Fold]
+"""What folds decisions, by their kind: nobody is asked about a decision that it says nothing about."""

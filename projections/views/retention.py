@@ -6,6 +6,7 @@ Each rule depends on the log alone and not on how topics interleave, so that a r
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from sqlite3 import Connection as DriverConnection
 
 import numpy as np
 from sqlalchemy import Connection, select
@@ -15,6 +16,7 @@ from events.codes import ENDED_JOBS
 from events.id_digests import DIGEST_BYTES, job_digest
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobsForgotten
+from events.resources import LONG_MAX
 from events.topics import HOSTS, JOBS, POOLS, RANK, TASKS
 from projections.views import mentions, override_chunks, tables
 from projections.views.cache import KEYS_MAX, Cache
@@ -32,6 +34,10 @@ ANSWERED = {"lifecycle": JOBS.name, "entitlement": POOLS.name, "placement": HOST
 
 _REPORTS = f"event IN ({', '.join(repr(kind.__name__) for kind in mentions.REPORTS)})"
 """Of rows of mentions: they are of facts."""
+
+_OLDEST_ROUND = "SELECT number FROM rounds WHERE machine = ? AND now >= ? ORDER BY number LIMIT 1"
+_OLDEST_ANSWER = "SELECT offset FROM answers WHERE topic = ? AND round >= ? ORDER BY offset LIMIT 1"
+_OLD_REJECTED = f"SELECT job_id FROM jobs WHERE state = '{REJECTED}' AND ended_ms < ? ORDER BY ended_ms, job_id LIMIT ?"
 
 Report = tuple[str, int, int, int]
 """Job, instance and run that a reason is of, and the position before which it stands."""
@@ -112,38 +118,32 @@ class JobRetention:
         if moment.round % SWEEP_ROUNDS:
             return
         machine, limit = moment.machine, moment.now - KEPT_MS
-        rounds, answers, jobs = tables.rounds.c, tables.answers.c, tables.jobs.c
         self._cache.rounds.flush()
-        kept = select(rounds.number).where(rounds.machine == machine, rounds.now >= limit)
-        oldest = self._connection.execute(kept.order_by(rounds.number).limit(1)).scalar_one()
+        [(oldest,)] = self._connection.execute(_OLDEST_ROUND, (machine, limit))
         self._delete("rounds WHERE machine = ? AND number < ?", [(machine, oldest)])
         topic = ANSWERED.get(machine)
         if topic is not None:
             self._cache.answers.flush()
-            first = select(answers.offset).where(answers.topic == topic, answers.round >= oldest)
-            before = self._connection.execute(first.order_by(answers.offset).limit(1)).scalar()
-            everything = before is None
-            self._delete("answers WHERE topic = ? AND (? OR offset < ?)", [(topic, everything, before or 0)])
+            found = self._connection.execute(_OLDEST_ANSWER, (topic, oldest)).fetchone()
+            self._delete("answers WHERE topic = ? AND offset < ?", [(topic, found[0] if found else LONG_MAX)])
         if machine == "entitlement":
             self._cache.orders.flush()
             self._delete("victims WHERE number IN (SELECT number FROM orders WHERE at_ms < ?)", [(limit,)])
             self.removed += self._cache.orders.delete("at_ms < ?", [(limit,)])
         if machine == "lifecycle":
             self._cache.jobs.flush()
-            old = select(jobs.job_id).where(jobs.state == REJECTED, jobs.ended_ms < limit)
-            found = self._connection.scalars(old.order_by(jobs.ended_ms, jobs.job_id).limit(SWEPT_MAX)).all()
-            rows = [row for row in map(self._cache.jobs.get, found) if row is not None]
+            old = [job_id for (job_id,) in self._connection.execute(_OLD_REJECTED, (limit, SWEPT_MAX))]
+            rows = [row for row in map(self._cache.jobs.get, old) if row is not None]
             self._drop(rows, covered)
 
     @property
-    def _connection(self) -> Connection:
+    def _connection(self) -> DriverConnection:
         connection = self._cache.jobs.connection
         assert connection is not None
         return connection
 
     def _named(self, digest: bytes) -> Sequence[str]:
-        jobs = tables.jobs.c
-        return self._connection.scalars(select(jobs.job_id).where(jobs.digest == digest)).all()
+        return [job_id for (job_id,) in self._connection.execute("SELECT job_id FROM jobs WHERE digest = ?", (digest,))]
 
     def _drop(self, gone: Sequence[JobRow], covered: Mapping[str, int]) -> None:
         if not gone:
@@ -176,10 +176,9 @@ class JobRetention:
 
     def _show_newer(self, ids: Sequence[str]) -> None:
         """Jobs that were submitted again meanwhile stand on the first of those submissions."""
-        rows = tables.submissions.c
-        for offset, at_ms, value in self._connection.execute(
-            select(rows.offset, rows.at_ms, rows.value).where(rows.job_id.in_(ids)).order_by(rows.offset)
-        ):
+        marks = ", ".join("?" * len(ids))
+        text = f"SELECT offset, at_ms, value FROM submissions WHERE job_id IN ({marks}) ORDER BY offset"
+        for offset, at_ms, value in self._connection.execute(text, ids).fetchall():
             event = decode(value)
             assert isinstance(event, JobSubmitted)
             if self._cache.jobs.get(event.job_id) is None:
@@ -189,7 +188,7 @@ class JobRetention:
         cache = self._cache
         for lines in (cache.history, cache.mentions, cache.run_reports, cache.victims):
             lines.flush()
-        done = self._connection.exec_driver_sql(f"DELETE FROM {text}", list(values))
+        done = self._connection.executemany(f"DELETE FROM {text}", values)
         self.removed += max(0, done.rowcount)
 
 

@@ -17,7 +17,7 @@ from events.topics import ALL, HOSTS, RANK, rounds_of
 from projections.views.cache import Cache
 from projections.views.host_series import RECONCILED, HostSeries, heard
 from projections.views.pool_series import PoolNumbers, PoolTaskSeries, ShareSeries
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.series_columns import Columns
 from projections.views.task_series import TaskSeries
 from projections.views.unread import Unread
@@ -48,6 +48,15 @@ class SeriesFold:
         pairs = [(owner, topic) for owner, topics in READ.items() for topic in topics]
         self._unread = {pair: Unread(cache.unread, *pair) for pair in pairs}
         self.tasks = TaskSeries(self._columns[LIFECYCLE], pool_tasks, self._left)
+        self.folds: Folds = {
+            **self._unplaced.folds,
+            **self._hosts.folds,
+            **self._held.folds,
+            HostReconciled: self._reconciled,
+            EntitlementsSet: self._shared,
+            PoolAnswered: self._answered,
+            CapacityChanged: self._capacity,
+        }
 
     def restore(self, connection: Connection) -> None:
         """Finds again what is derived from rows."""
@@ -90,22 +99,15 @@ class SeriesFold:
         columns.count("decisions", decisions)
         columns.peak("lag_ms", max(0, moment.at_ms - moment.now))
 
-    def decision(self, moment: RecordContext, event: Event) -> None:
-        """Folds a decision of any machine."""
-        if moment.topic == PLACEMENT:
-            self._unplaced.decision(event)
-            self._hosts.decision(event)
-        elif moment.topic == ENTITLEMENT:
-            self._held.decision(event)
-        match event:
-            case HostReconciled():
-                self._unread[PLACEMENT, LIFECYCLE].add(moment.offset, RECONCILED, event.host_id, event.session)
-            case EntitlementsSet():
-                self._shares.changed(event.pools)
-            case PoolAnswered(code=Code.DONE):
-                self._shares.changed([event.path])
-            case CapacityChanged():
-                self._capacity(event)
+    def _reconciled(self, moment: RecordContext, event: HostReconciled) -> None:
+        self._unread[PLACEMENT, LIFECYCLE].add(moment.offset, RECONCILED, event.host_id, event.session)
+
+    def _shared(self, moment: RecordContext, event: EntitlementsSet) -> None:
+        self._shares.changed(event.pools)
+
+    def _answered(self, moment: RecordContext, event: PoolAnswered) -> None:
+        if event.code == Code.DONE:
+            self._shares.changed([event.path])
 
     def _left(self, moment: RecordContext, job_id: str, instances: I64) -> None:
         """Lifecycle says that tasks of a job have left the queue for no host; other machines will read it."""
@@ -121,7 +123,7 @@ class SeriesFold:
         else:
             self._unplaced.left(name, len(ints(said)))
 
-    def _capacity(self, event: CapacityChanged) -> None:
+    def _capacity(self, moment: RecordContext, event: CapacityChanged) -> None:
         columns = self._columns[PLACEMENT]
         for name in columns.names(CAPACITY):
             columns.set(CAPACITY + name, event.capacity.get(name, 0))

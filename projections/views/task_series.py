@@ -77,6 +77,8 @@ class TaskSeries:
 
     def job_over(self, moment: RecordContext, job: JobRow, tasks: Blocks) -> None:
         """A job is over: whatever the states of its tasks, they count no more."""
+        if not any(getattr(job, COUNTS[state]) for state in OPEN):
+            return
         counts = np.zeros((1, STATES), dtype=np.int64)
         for state in OPEN:
             counts[0, state] = -getattr(job, COUNTS[state])

@@ -12,7 +12,6 @@ from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, RunCause, Tas
 from events.columns import I32, I64, ints, some, spread
 from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
-from events.records.base import Event
 from events.records.lifecycle import (
     GangsQueued,
     InstancesChanged,
@@ -27,7 +26,7 @@ from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.host_use import HostUse
 from projections.views.named_tasks import COUNTS, STATES, NamedTasks
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import JobRow, MetaRow, amounts_in, to_json
 from projections.views.state_times import StateTimes
 from projections.views.task_series import TaskSeries
@@ -49,6 +48,13 @@ class TaskFold:
         self._waiting = Waiting(cache)
         self._hosts = HostUse(cache)
         self._ends = {"next_base": 0, "next_port_base": 0}
+        self.folds: Folds = {
+            GangsQueued: self._queued,
+            RunsOrdered: self._ordered,
+            RunsAvailable: self._available,
+            RunsStopping: self._stopping,
+            RunsEnded: self._ended,
+        }
 
     def restore(self, connection: Connection) -> None:
         """Finds the host numbers and the ends of the columns again."""
@@ -119,20 +125,6 @@ class TaskFold:
         tasks.zero(row.base + removed)
         if row.ports:
             self._cache.ports.zero(spread(row.port_base + removed * row.ports, np.full(count, row.ports)))
-
-    def take(self, moment: RecordContext, event: Event) -> None:
-        """Folds one decision of lifecycle; those that are about no run change nothing."""
-        match event:
-            case GangsQueued():
-                self._queued(moment, event)
-            case RunsOrdered():
-                self._ordered(moment, event)
-            case RunsAvailable():
-                self._available(moment, event)
-            case RunsStopping():
-                self._stopping(moment, event)
-            case RunsEnded():
-                self._ended(moment, event)
 
     def _jobs(self, moment: RecordContext, job_ids: tuple[str, ...]) -> list[JobRow]:
         jobs = self._cache.jobs

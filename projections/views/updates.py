@@ -11,7 +11,6 @@ from events.codec import decode
 from events.codes import UpdateStep
 from events.columns import I64, ints, pack_ints, spread
 from events.job_versions import wanted_spec
-from events.records.base import Event
 from events.records.jobs import JobActionRequested, JobStopRequested, JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import (
     CommandAnswered,
@@ -28,7 +27,7 @@ from events.topics import JOBS
 from projections.views import override_chunks
 from projections.views.cache import Cache
 from projections.views.command_text import searched
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import JobRow, SubmissionRow, to_json
 from projections.views.run_rows import StopRow
 from projections.views.tasks import TaskFold
@@ -46,6 +45,15 @@ class UpdateFold:
     def __init__(self, cache: Cache, tasks: TaskFold) -> None:
         self._cache = cache
         self._tasks = tasks
+        self.folds: Folds = {
+            UpdateStarted: self._started,
+            InstancesTaken: self._taken,
+            InstancesReturned: self._returned,
+            UpdateProgressed: self._progressed,
+            UpdatePaused: self._turned,
+            UpdatePromoted: self._turned,
+            UpdateEnded: self._turned,
+        }
 
     def command(self, moment: RecordContext, event: Command, value: bytes) -> None:
         """Keeps a command until it is answered."""
@@ -73,19 +81,11 @@ class UpdateFold:
         place = row.stops % STOPS_KEPT
         self._cache.stops.put(StopRow(row.job_id, place, moment.now, reason, event.first, event.count))
 
-    def decision(self, moment: RecordContext, event: Event) -> None:
-        """Folds what is decided of an update."""
-        match event:
-            case UpdateStarted():
-                self._started(moment, event)
-            case InstancesTaken():
-                self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.IN_FLIGHT))
-            case InstancesReturned():
-                self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.PENDING))
-            case UpdateProgressed():
-                self._progressed(moment, event)
-            case UpdatePaused() | UpdatePromoted() | UpdateEnded():
-                self._turned(moment, event)
+    def _taken(self, moment: RecordContext, event: InstancesTaken) -> None:
+        self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.IN_FLIGHT))
+
+    def _returned(self, moment: RecordContext, event: InstancesReturned) -> None:
+        self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.PENDING))
 
     def _started(self, moment: RecordContext, event: UpdateStarted) -> None:
         row = self._cache.jobs.change(event.job_id)

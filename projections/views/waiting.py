@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from events.codes import TaskState
 from events.columns import I32, I64, counted, distinct, ints, spread
-from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, GangsHeld
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
-from projections.views.record_context import RecordContext
+from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import JobRow, MetaRow, to_json
 from projections.views.sharing_rows import HoldRow, WaitingRow
 
@@ -88,20 +87,19 @@ class WaitingFold:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._waiting = Waiting(cache)
+        self.folds: Folds = {GangsHeld: self._held, GangsAdmitted: self._admitted, AdmissionsRanked: self._admitted}
 
-    def decision(self, moment: RecordContext, event: Event) -> None:
-        """Folds a decision of entitlement."""
-        match event:
-            case GangsHeld():
-                number = self._hold(moment, event)
-                self._set(moment, event, np.full(len(ints(event.job)), number))
-                hold = self._cache.holds.get(number)
-                if hold is not None and not hold.tasks:
-                    self._cache.holds.remove(number)
-            case GangsAdmitted() | AdmissionsRanked():
-                entitled = ints(event.entitled) if event.entitled else np.ones(len(ints(event.job)), dtype=np.int32)
-                standing = np.where(entitled > 0, Standing.ENTITLED, Standing.BORROWED)
-                self._set(moment, event, standing, isinstance(event, AdmissionsRanked))
+    def _held(self, moment: RecordContext, event: GangsHeld) -> None:
+        number = self._hold(moment, event)
+        self._set(moment, event, np.full(len(ints(event.job)), number))
+        hold = self._cache.holds.get(number)
+        if hold is not None and not hold.tasks:
+            self._cache.holds.remove(number)
+
+    def _admitted(self, moment: RecordContext, event: GangsAdmitted | AdmissionsRanked) -> None:
+        entitled = ints(event.entitled) if event.entitled else np.ones(len(ints(event.job)), dtype=np.int32)
+        standing = np.where(entitled > 0, Standing.ENTITLED, Standing.BORROWED)
+        self._set(moment, event, standing, isinstance(event, AdmissionsRanked))
 
     def _hold(self, moment: RecordContext, event: GangsHeld) -> int:
         """The number of a new hold."""

@@ -10,12 +10,12 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from events.columns import I32, I64, ints, spread
-from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.reasons import per_job
+from projections.views.record_context import Folds, RecordContext
 from projections.views.series_columns import Columns
 from projections.views.series_rows import HeldTasksRow, UnplacedTasksRow
 
@@ -34,21 +34,20 @@ class HeldTasks:
         self._rows = cache.held_tasks
         self._columns = columns
         self._jobs: dict[str, Ranges] = {}
+        self.folds: Folds = {GangsHeld: self._said, GangsAdmitted: self._admitted}
 
     def restore(self, connection: Connection) -> None:
         """Finds them again."""
         for job_id, ranges in connection.execute(select(tables.held_tasks)):
             self._jobs[job_id] = _ranges.decode(ranges)
 
-    def decision(self, event: Event) -> None:
-        """Folds a decision of entitlement."""
-        match event:
-            case GangsHeld():
-                for job_id, instances in _instances(event):
-                    self._put(job_id, instances, event.code)
-            case GangsAdmitted() if self._jobs:
-                for job_id, instances in _instances(event):
-                    self.left(job_id, instances)
+    def _said(self, moment: RecordContext, event: GangsHeld) -> None:
+        for job_id, instances in _instances(event):
+            self._put(job_id, instances, event.code)
+
+    def _admitted(self, moment: RecordContext, event: GangsAdmitted) -> None:
+        for job_id, instances in _instances(event) if self._jobs else ():
+            self.left(job_id, instances)
 
     def left(self, job_id: str, instances: I32 | I64) -> None:
         """Tasks of a job are no longer in the queue."""
@@ -91,25 +90,29 @@ class UnplacedTasks:
         self._rows = cache.unplaced_tasks
         self._columns = columns
         self._jobs: dict[tuple[str, int], tuple[str, int]] = {}
+        self.folds: Folds = {
+            GangsUnplaced: self._unplaced,
+            GangsReturned: self._returned,
+            TasksPlaced: self._placed,
+        }
 
     def restore(self, connection: Connection) -> None:
         """Finds them again."""
         for job_id, gang, code, tasks in connection.execute(select(tables.unplaced_tasks)):
             self._jobs[job_id, gang] = (code, tasks)
 
-    def decision(self, event: Event) -> None:
-        """Folds a decision of placement."""
-        match event:
-            case GangsUnplaced():
-                self._put(event.job_id, int(event.size > 1), event.code, event.tasks)
-            case GangsReturned():
-                gangs = ints(event.gang)
-                for gang in (0, 1):
-                    for job_id, tasks in per_job(event, np.where(gangs == gang, ints(event.count), 0)):
-                        self._lower(job_id, (gang,), tasks)
-            case TasksPlaced() if self._jobs:
-                for job_id, tasks in per_job(event):
-                    self._lower(job_id, (0, 1), tasks)
+    def _unplaced(self, moment: RecordContext, event: GangsUnplaced) -> None:
+        self._put(event.job_id, int(event.size > 1), event.code, event.tasks)
+
+    def _returned(self, moment: RecordContext, event: GangsReturned) -> None:
+        gangs = ints(event.gang)
+        for gang in (0, 1):
+            for job_id, tasks in per_job(event, np.where(gangs == gang, ints(event.count), 0)):
+                self._lower(job_id, (gang,), tasks)
+
+    def _placed(self, moment: RecordContext, event: TasksPlaced) -> None:
+        for job_id, tasks in per_job(event) if self._jobs else ():
+            self._lower(job_id, (0, 1), tasks)
 
     def left(self, job_id: str, tasks: int) -> None:
         """So many tasks of a job are no longer in the queue."""

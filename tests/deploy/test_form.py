@@ -73,7 +73,7 @@ def test_the_compose_file_names_only_what_it_has() -> None:
 
 
 def test_the_compose_file_has_the_kafka_of_the_tests() -> None:
-    [version] = re.findall(r"<kafka.version>(.*)</", (ROOT / "tests" / "broker" / "pom.xml").read_text())
+    [version] = re.findall(r"<kafka.version>(.*)</", (ROOT / "tests" / "helpers" / "broker" / "pom.xml").read_text())
     kafka = compose()["services"]["kafka"]
     assert kafka["image"] == f"apache/kafka:{version}"
     settings = kafka["environment"]

@@ -25,11 +25,12 @@ from uuid import uuid4
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from tests.helpers import ROOT
 from tests.helpers.broker.security import PASSWORD, USER, Security
 from tests.helpers.ports import kept_port
 
 HERE = Path(__file__).parent
-CACHE = HERE.parents[1] / ".kafka"
+CACHE = ROOT / ".kafka"
 READY_SECONDS = 120
 SETTINGS = {
     "process.roles": "broker,controller",

@@ -1,6 +1,7 @@
 """What the views hold after facts and rounds; rebuilt is the same as live; poison and strangers are set aside."""
 
 import random
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -332,17 +333,14 @@ def test_a_reason_stays_until_what_it_waits_for_has_come(cell, tmp_path):
     assert (found["waiting"], found["holds"]) == ([], [])
 
 
-def test_the_reasons_of_all_jobs_that_were_placed_are_read_at_once(tmp_path, monkeypatch):
+def test_the_reasons_of_all_jobs_that_were_placed_are_read_at_once(tmp_path):
     cache, read = Cache(), []
-    with open_engine(tmp_path / "views.sqlite").begin() as connection:
-        cache.begin(connection)
-        run = connection.exec_driver_sql
-        monkeypatch.setattr(
-            connection, "exec_driver_sql", lambda text, *values: read.append(text) or run(text, *values)
-        )
+    with closing(open_engine(tmp_path / "views.sqlite").raw_connection()) as pooled:
+        pooled.driver_connection.set_trace_callback(read.append)
+        cache.begin(pooled.driver_connection)
         names = columns([(f"j{number}", 0, 1) for number in range(50)])
         names |= {"host_ids": (), "host_session": b"", "host": b""}
-        ReasonFold(cache).decision(RecordContext("", 1, 1, 1, 1, "placement", 1), TasksPlaced(**names))
+        ReasonFold(cache).folds[TasksPlaced](RecordContext("", 1, 1, 1, 1, "placement", 1), TasksPlaced(**names))
     assert len(read) == 1
 
 
