@@ -8,13 +8,16 @@ Where a schema registry is in use (`events.log.kafka.schema_registry`), records 
 Confluent's wire format: 0, the id in four bytes, the value. `encode` knows nothing of it, so that what a machine keeps
 and decides is the same bytes everywhere; `wire` puts the id on what is sent, `decode` reads both
 (docs/decisions/009).
+
+What is usual is done by straight Python (`events.compiled_codec`); what that doesn't take, fastavro encodes and
+decodes, or says what is wrong with it.
 """
 
 import io
 import json
 from collections.abc import Callable
-from functools import cache, lru_cache
-from typing import Any, NamedTuple, Protocol
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import fastavro
 import msgspec
@@ -22,17 +25,22 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 import schemas
 from events import VERSION
+from events.compiled_codec import Decoder, Encoder, decoder, encoder
 from events.error_text import ErrorCause
+from events.recent import Recent
 from events.records import BY_NAME
 from events.records.base import Event
 from events.structs import known
+from events.topics import FACTS
 from schemas.versions import stages, written
+
+E = TypeVar("E", bound=Event)
 
 MARKER = b"\xc3\x01"
 HEADER_BYTES = 10
 ID_MARKER = b"\0"
 ID_HEADER_BYTES = 5
-REMEMBERED = 16_384
+REMEMBERED = 8192
 REMEMBERED_BYTES_MAX = 4096
 VALUE_BYTES_MAX = 16 * 1024 * 1024
 """Larger values are refused before they are decoded; a broker's limit is far below."""
@@ -76,6 +84,11 @@ class _Reader(NamedTuple):
     record: type[Event]
     writer_schema: Any
     reader_schema: Any
+    decode: Decoder | None = None
+    """What reads the usual; None: fastavro reads all."""
+
+
+_facts: Recent[bytes, Event] = Recent(REMEMBERED, REMEMBERED * 512)
 
 
 def fingerprint_of(schema: Any) -> bytes:
@@ -120,7 +133,7 @@ def _writer(record: type[Event]) -> _Writer:
 def _reader(print_: bytes) -> _Reader:
     name = _names_by_fingerprint().get(print_)
     if name is not None:
-        return _Reader(BY_NAME[name], _parsed(name), None)
+        return _Reader(BY_NAME[name], _parsed(name), None, decoder(_current()[name]))
     old = _released().get(print_)
     if old is None or old["name"] not in BY_NAME:
         raise CodecError("UNKNOWN_SCHEMA", f"no schema has the fingerprint {print_.hex()}")
@@ -145,7 +158,49 @@ def _reader_of_id(number: int) -> _Reader:
 
 
 def encode(record: Event) -> bytes:
-    """The bytes of a record. Raises `ValueError` where a field doesn't fit its schema."""
+    """The bytes of a record. Raises `ValueError` where a field doesn't fit its schema.
+
+    Facts are remembered as `decode` remembers them: readers of this process take those that it writes as they are.
+    """
+    value = _encode_usual(record)
+    if value is None:
+        return _encode(record)
+    if record.topic in FACTS and len(value) <= REMEMBERED_BYTES_MAX:
+        _facts.put(value, record, len(value))
+    return value
+
+
+def encode_to_share(record: E) -> tuple[bytes, E]:
+    """The bytes of a record, and the record as `decode` gives it: the same one, most often. Raises as `encode`."""
+    value = _encode_usual(record)
+    if value is not None:
+        return value, record
+    value = _encode(record)
+    return value, cast(E, decode_once(value))
+
+
+@cache
+def _encoder(record: type[Event]) -> tuple[bytes, Encoder | None]:
+    """The header of a kind of records, and what encodes the usual ones; None: fastavro encodes all."""
+    header, _, whole = _writer(record)
+    straight = whole and BY_NAME.get(record.__name__) is record
+    return header, encoder(_current()[record.__name__]) if straight else None
+
+
+def _encode_usual(record: Event) -> bytes | None:
+    """The bytes of a record whose values are all of the types that decoding gives, and fit; else None."""
+    header, add = _encoder(type(record))
+    if add is None:
+        return None
+    out = [header]
+    try:
+        add(out, record)
+    except Exception:  # whatever is wrong with it, fastavro finds it too and says what
+        return None
+    return b"".join(out)
+
+
+def _encode(record: Event) -> bytes:
     header, schema, whole = _writer(type(record))
     out = io.BytesIO()
     out.write(header)
@@ -154,7 +209,7 @@ def encode(record: Event) -> bytes:
         fastavro.schemaless_writer(out, schema, value, disable_tuple_notation=True)
     except (TypeError, OverflowError, AttributeError) as error:
         raise ValueError(f"{type(record).__name__} doesn't fit its schema: {error}") from error
-    if not whole and _decode(out.getvalue()) != record:
+    if not whole and decode_once(out.getvalue()) != record:
         raise ValueError(f"{type(record).__name__} has a value in a field that {VERSION} doesn't write yet")
     return out.getvalue()
 
@@ -164,7 +219,7 @@ def use_ids(ids: Ids | None) -> None:
     global _ids
     _ids = ids
     _reader_of_id.cache_clear()
-    _remembered.cache_clear()
+    Recent.clear_all()
 
 
 def uses_ids() -> bool:
@@ -191,7 +246,12 @@ def decode(data: bytes) -> Event:
     Small records are remembered for a while: the machines of a cell in one process read the same ones. They are
     frozen, so they may be shared.
     """
-    return _remembered(data) if len(data) <= REMEMBERED_BYTES_MAX else _decode(data)
+    found = _facts.get(data)
+    if found is None:
+        found = decode_once(data)
+        if len(data) <= REMEMBERED_BYTES_MAX:
+            _facts.put(data, found, len(data))
+    return found
 
 
 def check_schema(data: bytes) -> None:
@@ -204,10 +264,23 @@ def fingerprint_in(encoded: bytes) -> str:
     return encoded[2:HEADER_BYTES].hex()
 
 
-def _decode(data: bytes) -> Event:
+def decode_once(data: bytes) -> Event:
+    """As `decode`, of bytes that nobody is about to decode again."""
     if len(data) > VALUE_BYTES_MAX:
         raise CodecError("TOO_LARGE", f"{len(data)} bytes, at most {VALUE_BYTES_MAX}")
-    start, (record, writer_schema, reader_schema) = _head(data)
+    start, reader = _head(data)
+    if reader.decode is not None:
+        try:
+            usual, end = reader.decode(data, start)
+        except Exception:  # whatever is wrong with it, fastavro says what
+            end = -1
+        if end == len(data):
+            return cast(Event, usual)
+    return _decode(data, start, reader)
+
+
+def _decode(data: bytes, start: int, reader: _Reader) -> Event:
+    record, writer_schema, reader_schema, _ = reader
     stream = io.BytesIO(data)
     stream.seek(start)
     try:
@@ -235,9 +308,6 @@ def _head(data: bytes) -> tuple[int, _Reader]:
     if len(data) < ID_HEADER_BYTES:
         raise CodecError("TRUNCATED", f"{len(data)} bytes are less than the header")
     return ID_HEADER_BYTES, _reader_of_id(int.from_bytes(data[1:ID_HEADER_BYTES], "big"))
-
-
-_remembered = lru_cache(maxsize=REMEMBERED)(_decode)
 
 
 @cache

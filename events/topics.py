@@ -50,6 +50,8 @@ FANOUT_GROUP = "paceline.fanout"
 """The consumer group that spreads the cells over the processes of the fan-out, and says how far each has published."""
 EVERY = (*ALL, *FANOUT)
 BY_NAME = {topic.name: topic for topic in ALL}
+FACTS = frozenset(topic.name for topic in ALL if topic.machine is None)
+"""The topics of facts."""
 RANK = {topic.name: rank for rank, topic in enumerate(ALL)}
 """Facts before rounds: the order in which a reader takes what may come next."""
 
