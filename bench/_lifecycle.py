@@ -31,7 +31,7 @@ from events.records.tasks import RunsReported
 from events.spec import JobSpec
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Decided, Fact, PeerRound
-from processors.runtime.driver import PASSES_BYTES, Limits
+from processors.runtime.deciding import PASSES_BYTES, Limits
 from processors.runtime.store import Progress, RocksStore
 from processors.state.table import State
 

@@ -59,6 +59,7 @@ class Inbox:
         self._waiting: dict[str, deque[LogRecord]] = {
             topic: deque() for topic in sorted(positions, key=lambda name: (RANK.get(name, len(RANK)), name))
         }
+        self._count = 0
         self._machines = {rounds_of(machine): machine for machine in chains}
         self._heads: dict[str, Delivered] = {}
 
@@ -66,10 +67,11 @@ class Inbox:
         """Takes records as they were read, each topic in order."""
         for record in records:
             self._waiting[record.topic].append(record)
+            self._count += 1
 
     def waiting(self) -> int:
         """Records that were read and not delivered yet."""
-        return sum(map(len, self._waiting.values()))
+        return self._count
 
     def deliver(self, limit: int) -> Iterator[Delivered]:
         """Up to `limit` records in causal order; each counts as delivered when the next is asked for.
@@ -86,6 +88,7 @@ class Inbox:
             while queue and given < limit:
                 delivered = read_fact(queue[0]) if machine is None else self._judged(topic, machine)
                 record = queue.popleft()
+                self._count -= 1
                 if machine is not None:
                     del self._heads[topic]
                     follow(delivered, self._chains[machine])
@@ -109,17 +112,23 @@ class Inbox:
         machine = self._machines.get(topic)
         if machine is None:
             return True
-        event = self._judged(topic, machine).event
-        seen = event.seen if isinstance(event, RoundCommitted) else ()
-        return all(self.positions.get(each.topic, each.position) >= each.position for each in seen)
+        event, positions = self._judged(topic, machine).event, self.positions
+        if isinstance(event, RoundCommitted):
+            for each in event.seen:
+                if positions.get(each.topic, each.position) < each.position:
+                    return False
+        return True
 
     def _judged(self, topic: str, machine: str) -> Delivered:
         """The next record of a machine's topic: its chain stays as it is until that is delivered."""
-        if topic not in self._heads:
-            self._heads[topic] = judge(self._waiting[topic][0], self._chains[machine], machine, self._cell)
-        return self._heads[topic]
+        head = self._heads.get(topic)
+        if head is None:
+            head = self._heads[topic] = judge(self._waiting[topic][0], self._chains[machine], machine, self._cell)
+        return head
 
     def _learn(self, delivered: Delivered) -> None:
         if isinstance(delivered.event, RoundCommitted):
+            known = self.known
             for seen in delivered.event.seen:
-                self.known[seen.topic] = max(self.known.get(seen.topic, 0), seen.position)
+                if known.get(seen.topic, -1) < seen.position:
+                    known[seen.topic] = seen.position

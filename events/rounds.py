@@ -3,18 +3,28 @@
 A record in a machine's topic is *accepted*: the next of the history; *stray*: counted and ignored, however many there
 are; or the history is *broken*. Which of them is decided by the keys alone (`events.acceptance`), so no build passes
 over what another build takes in: one that can't read the value of an accepted record stops.
+
+A record is parsed, hashed and decoded once in a process, whoever reads it first, and not at all where this process has
+written it. What was found is of its key and its value: another value under that key is looked at anew.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 from events import VERSION
 from events.acceptance import CLAIM, NO_HASH, ROUND, Acceptance, Chain, RoundKey, digest, parse
-from events.codec import CodecError, check_schema, decode, encode, fingerprint_in, wire
+from events.codec import CodecError, check_schema, decode_once, encode_to_share, fingerprint_in, wire
 from events.error_text import ErrorCause
 from events.log.port import Log, LogFault, LogRecord, NewRecord, gap
+from events.recent import Recent
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.topics import rounds_of
+
+E = TypeVar("E", bound=EpochStarted | RoundCommitted)
+
+OPENED_MAX, OPENED_BYTES_MAX = 512, 4 * 1024 * 1024
+"""So many claims and rounds that were read last are shared by the readers of a process, and so much."""
 
 
 class RoundFault(LogFault):
@@ -75,6 +85,35 @@ class EarlierHistory(LogFault):
         )
 
 
+class Opened:
+    """What was found of a record in a machine's topic, by itself: whether it is of the history its place says."""
+
+    __slots__ = ("_decisions", "event", "key", "undamaged", "value")
+
+    def __init__(self, value: bytes, key: RoundKey | None, undamaged: bool) -> None:
+        self.value = value
+        self.key = key
+        self.undamaged = undamaged
+        """Whether its value is the one that its key is of."""
+        self.event: EpochStarted | RoundCommitted | None = None
+        """What it says, once it was read and says the same as its key."""
+        self._decisions: tuple[Event, ...] | None = None
+
+    def holds(self, event: EpochStarted | RoundCommitted, decisions: Sequence[Event] | None = None) -> None:
+        """Notes what it says, and its decisions where they are at hand."""
+        self.event = event
+        self._decisions = None if decisions is None else tuple(decisions)
+
+    def decisions(self) -> tuple[Event, ...]:
+        """The decisions of a round. Raises `CodecError` where one is no record."""
+        if self._decisions is None:
+            self._decisions = decode_decisions(self.event)
+        return self._decisions
+
+
+_opened: Recent[bytes, Opened] = Recent(OPENED_MAX, OPENED_BYTES_MAX)
+
+
 class Delivered(NamedTuple):
     """A record in its turn: what it holds, and what the acceptance rule says of it where it is of a machine's topic.
 
@@ -87,6 +126,16 @@ class Delivered(NamedTuple):
     fault: str = ""
     verdict: Acceptance = Acceptance.ACCEPTED
     key: RoundKey | None = None
+    opened: Opened | None = None
+
+    def decisions(self) -> tuple[Event, ...]:
+        """The decisions of an accepted round. Raises `CodecError` where one is no record."""
+        return decode_decisions(self.event) if self.opened is None else self.opened.decisions()
+
+
+def decode_decisions(event: Event | None) -> tuple[Event, ...]:
+    """The decisions of a round; none of anything else. Raises `CodecError` where one is no record."""
+    return tuple(map(decode_once, event.decisions)) if isinstance(event, RoundCommitted) else ()
 
 
 def build() -> str:
@@ -96,11 +145,26 @@ def build() -> str:
 
 def sealed(event: EpochStarted | RoundCommitted, prev: bytes = NO_HASH) -> NewRecord:
     """A claim or round as it is appended. `prev`: of a claim, the hash of the round that it was folded up to."""
-    encoded = encode(event)
+    return _sealed(event, event.prev_hash if isinstance(event, RoundCommitted) else prev)[0]
+
+
+def sealed_to_share(event: RoundCommitted, decisions: Sequence[Event]) -> NewRecord:
+    """As `sealed`, of a round that was decided here. `decisions`: those of the round as `encode_to_share` gave them;
+    readers of this process take them as they are.
+    """
+    record, key, shared = _sealed(event, event.prev_hash)
+    opened = Opened(record.value, key, undamaged=True)
+    opened.holds(shared, decisions)
+    _opened.put(record.key, opened, len(record.value))
+    return record
+
+
+def _sealed(event: E, prev: bytes) -> tuple[NewRecord, RoundKey, E]:
+    """The record of a claim or round, its key, and what a reader makes of it."""
+    encoded, shared = encode_to_share(event)
     value = wire(encoded)
-    prev = event.prev_hash if isinstance(event, RoundCommitted) else prev
     key = RoundKey(*_named(event), prev, fingerprint_in(encoded), build(), digest(value))
-    return NewRecord(rounds_of(event.machine), key.pack(), value)
+    return NewRecord(rounds_of(event.machine), key.pack(), value), key, shared
 
 
 def _named(event: EpochStarted | RoundCommitted) -> tuple[str, str, int, int, int]:
@@ -115,32 +179,54 @@ def key_of(record: LogRecord) -> RoundKey | None:
     return key if key is not None and key.hash == digest(record.value) else None
 
 
+def _open(record: LogRecord) -> Opened:
+    """What a record is by itself, found once for all readers of this process."""
+    opened = _opened.get(record.key)
+    if opened is None or opened.value != record.value:
+        key = parse(record.key)
+        opened = Opened(record.value, key, key is not None and key.hash == digest(record.value))
+        if key is not None:
+            _opened.put(record.key, opened, len(record.value))
+    return opened
+
+
 def judge(record: LogRecord, chain: Chain, machine: str, cell: int) -> Delivered:
     """What the record at the next position of a machine's topic is: accepted or stray. Changes nothing. Raises
     `BrokenHistory`; `UnreadableRound` where it is accepted, and this build can't read it or one of its decisions;
     `EarlierHistory` where nothing was accepted yet.
     """
-    key = parse(record.key)
+    opened = _open(record)
+    key = opened.key
     if key is None:
         if not chain.epoch and record.key == machine.encode() and _is_claim(record.value):
             raise EarlierHistory(record)
         return Delivered(record, None, verdict=Acceptance.NO_KEY)
     verdict = chain.judge(key, machine, cell)
-    if (verdict is Acceptance.ACCEPTED or verdict.broken) and key.hash != digest(record.value):
+    if (verdict is Acceptance.ACCEPTED or verdict.broken) and not opened.undamaged:
         verdict = Acceptance.DAMAGED
     if verdict.broken:
         raise BrokenHistory(key, record, verdict)
     if verdict is not Acceptance.ACCEPTED:
         return Delivered(record, None, verdict=verdict, key=key)
+    event = opened.event
+    if event is None:
+        event = _read(record, key)
+        opened.holds(event)
+    if isinstance(event, RoundCommitted) and not chain.continues(event):
+        raise BrokenHistory(key, record, Acceptance.INPUTS_DONT_FIT)
+    return Delivered(record, event, "", verdict, key, opened)
+
+
+def _read(record: LogRecord, key: RoundKey) -> EpochStarted | RoundCommitted:
+    """What an accepted record says. Raises `BrokenHistory` where that is another thing than its key says, and
+    `UnreadableRound`.
+    """
     event = _decoded(record, key)
     if not isinstance(event, EpochStarted | RoundCommitted) or _named(event) != key[:5]:
         raise BrokenHistory(key, record, Acceptance.NOT_ITS_KEY)
-    if isinstance(event, RoundCommitted):
-        if event.prev_hash != key.prev:
-            raise BrokenHistory(key, record, Acceptance.NOT_ITS_KEY)
-        if not chain.continues(event):
-            raise BrokenHistory(key, record, Acceptance.INPUTS_DONT_FIT)
-    return Delivered(record, event, key=key)
+    if isinstance(event, RoundCommitted) and event.prev_hash != key.prev:
+        raise BrokenHistory(key, record, Acceptance.NOT_ITS_KEY)
+    return event
 
 
 def accept(record: LogRecord, chain: Chain, machine: str, cell: int) -> Delivered:
@@ -159,14 +245,14 @@ def follow(delivered: Delivered, chain: Chain) -> None:
 
 def _is_claim(value: bytes) -> bool:
     try:
-        return isinstance(decode(value), EpochStarted)
+        return isinstance(decode_once(value), EpochStarted)
     except CodecError:
         return False
 
 
 def _decoded(record: LogRecord, key: RoundKey) -> Event:
     try:
-        event = decode(record.value)
+        event = decode_once(record.value)
         for decision in event.decisions if isinstance(event, RoundCommitted) else ():
             check_schema(decision)
     except CodecError as error:

@@ -16,10 +16,10 @@ import numpy as np
 from events.acceptance import Chain
 from events.bounds import HOST_RUNS_MAX
 from events.clock import Clock
-from events.codec import decode
 from events.columns import distinct
 from events.delivery import Inbox
 from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
+from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostOffered, HostSilent, HostVolumes
 from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
 from events.records.lifecycle import HostReconciled, VolumeRemovalOrdered
@@ -328,16 +328,16 @@ class Gateway:
             case EpochStarted(machine="lifecycle"):
                 self.log_id = self.log_id or identity(delivered.record)
             case RoundCommitted(machine="placement"):
-                for decision in map(decode, event.decisions):
+                for decision in delivered.decisions():
                     if isinstance(decision, HostRemoved) and self._hosts.removed(decision):
                         self._desired_runs.removed(decision.host_id)
                         self._removals.removed(decision.host_id)
             case RoundCommitted():
-                self._take_round(event, position)
+                self._take_round(event, delivered.decisions(), position)
 
-    def _take_round(self, committed: RoundCommitted, position: int) -> None:
+    def _take_round(self, committed: RoundCommitted, decisions: Sequence[Event], position: int) -> None:
         pieces = []
-        for decision in map(decode, committed.decisions):
+        for decision in decisions:
             if isinstance(decision, HostReconciled):
                 self._hosts.reconciled(decision)
             elif isinstance(decision, VolumeRemovalOrdered):

@@ -289,7 +289,7 @@ class Jobs:
             out.append(
                 JobChanged(
                     job_id=job_id,
-                    state=state,
+                    state=state.value,
                     succeeded=counts[TaskState.SUCCEEDED],
                     failed=counts[TaskState.FAILED],
                     killed=counts[TaskState.KILLED],

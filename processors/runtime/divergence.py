@@ -6,7 +6,7 @@ from typing import NamedTuple
 from events.log.port import Log
 from events.rounds import Delivered, follow
 from processors.machine import Machine
-from processors.runtime.fold import Fold, Recorded, decode_decisions
+from processors.runtime.fold import Fold, Recorded
 from processors.runtime.store import MemoryStore
 from processors.state.table import RowChange
 
@@ -65,7 +65,7 @@ def _fold(
     follow(own, fold.own)
     record = Recorded(log, fold).take(own)
     if not decide:
-        fold.decided(record.now, decode_decisions(record), record.round)
+        fold.decided(record.now, own.decisions(), record.round)
         return fold, fold.finish(record)
     done = 0
     while True:

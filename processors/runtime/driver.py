@@ -6,33 +6,25 @@ each of them. A host runs them to their end with `run`.
 
 from collections.abc import Generator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Protocol
 
 from events.acceptance import CLAIM
 from events.clock import Clock
-from events.codec import encode
 from events.delivery import Inbox
 from events.log.port import AppendUnknown, Log, LogRecord, NewRecord, Reader
 from events.records.base import Event
-from events.records.parts import Seen
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import UnreadableRound, accept, in_log, sealed
-from events.topics import ROUND_BYTES_MAX
 from processors.machine import Machine
+from processors.runtime.deciding import PART_BYTES, Decider, Limits, Moment
 from processors.runtime.end_offsets import Ends
 from processors.runtime.fold import PARTS_MAX, Fold, Recorded
-from processors.runtime.stops import ForeignRound, RoundTooLarge, StuckTimer, Superseded
+from processors.runtime.stops import ForeignRound, StuckTimer, Superseded
 from processors.runtime.store import Store, StoreFault
 from processors.state.table import RowChange
 
-PASSES_BYTES = 64 * 1024
-"""A round that is smaller than this is decided on: what follows from its own decisions goes into it."""
 ENDS_AGE_MS = 500
 """How old the known ends of the topics may get before they are asked for again; the design allows 2,000."""
-
-HEAD_BYTES, PART_BYTES = 512, 128
-"""More than a round takes without its parts, and more than one of them takes: a segment, a position, a length."""
 
 READ_BACK_POLLS = 30
 """So often a round that was appended is waited for, a second each time."""
@@ -40,15 +32,6 @@ LAG_AGE_MS = 5000
 STRETCH_MS = 500
 """A fold of the log stops so often, for its host has other work too: a membership to keep, an end to look for."""
 DUE_WAIT_S = 0.005
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one turn: records applied, units of work decided, bytes of a round."""
-
-    records: int = 2000
-    budget: int = 20_000
-    round_bytes: int = ROUND_BYTES_MAX
 
 
 class Observer(Protocol):
@@ -84,6 +67,7 @@ class Driver:
         self._clock = clock
         self._claimant = claimant
         self._limits = limits or Limits()
+        self._decider = Decider(machine, self.fold, self._limits)
         self._parts_max = min(PARTS_MAX, self._limits.round_bytes // 4 // PART_BYTES)
         self._observer = observer
         self._readers: list[Reader] = []
@@ -150,13 +134,13 @@ class Driver:
         if not (applied or self._decide_again or forced or due):
             return False
         self._decide_again = False
-        decided = self._decide(now, caught_up, forced)
+        decided = self._decider.decide(Moment(self.epoch, now, caught_up, self._inbox.known), forced)
         yield "decided"
         if decided is None:
             if due:
                 raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
             return applied > 0
-        record, decisions, new = decided
+        record, decisions, new, self._decide_again = decided
         offset = self._append(new)
         yield "appended"
         self._read_back(offset)
@@ -298,70 +282,6 @@ class Driver:
             if self.fold.is_full(self._parts_max):
                 break
         return applied
-
-    def _decide(self, now: int, caught_up: bool, forced: bool) -> tuple[RoundCommitted, list[Event], NewRecord] | None:
-        """A round and what is to be appended; None: there is nothing to decide, and no round is forced."""
-        budget = self._limits.budget
-        while True:
-            decisions = self.machine.decide(now, caught_up, budget)
-            if not decisions and not forced:
-                return None
-            encoded = [encode(decision) for decision in decisions]
-            size = self._size(encoded)
-            if size <= self._limits.round_bytes:
-                self._decide_on(now, caught_up, budget, decisions, encoded)
-                record = self._round(now, caught_up, budget, encoded)
-                return record, decisions, sealed(record)
-            if budget <= 1:
-                raise RoundTooLarge(f"{self.machine.name}: a round of one unit of work takes {size} bytes")
-            budget //= 2
-
-    def _decide_on(self, now: int, caught_up: bool, budget: int, decisions: list[Event], encoded: list[bytes]) -> None:
-        """Applies decisions and adds what follows from them to both lists, pass after pass, until nothing more does or
-        the round is large. Should the round not be accepted, the machine is given up with it.
-        """
-        latest, size, done = decisions, self._size(encoded), 0
-        while latest:
-            self.fold.decided(now, latest, self.fold.own.round + 1, done)
-            done += len(latest)
-            if size >= PASSES_BYTES:
-                self._decide_again = True
-                return
-            latest = self.machine.decide(now, caught_up, budget)
-            more = [encode(decision) for decision in latest]
-            size = self._size([*encoded, *more])
-            if size > self._limits.round_bytes:
-                self._decide_again = True
-                return
-            decisions += latest
-            encoded += more
-
-    def _size(self, encoded: list[bytes]) -> int:
-        """Bytes of a round with these decisions, at most."""
-        parts = len(self.fold.segments) + len(self.fold.skipped) + len(self._inbox.known) + len(encoded)
-        return HEAD_BYTES + parts * PART_BYTES + sum(map(len, encoded))
-
-    def _round(self, now: int, caught_up: bool, budget: int, encoded: list[bytes]) -> RoundCommitted:
-        fold = self.fold
-        known = self._inbox.known
-        return RoundCommitted(
-            cell=self._log.cell,
-            machine=self.machine.name,
-            epoch=self.epoch,
-            round=fold.own.round + 1,
-            now=now,
-            caught_up=caught_up,
-            budget=budget,
-            inputs=tuple(fold.segments),
-            skipped=tuple(fold.skipped),
-            inputs_hash=fold.inputs_hash(),
-            start_hash=fold.state.hash,
-            seen=tuple(Seen(topic=topic, position=known[topic]) for topic in sorted(known)),
-            decisions=tuple(encoded),
-            prev_hash=fold.own.hash,
-            logic=self.machine.logic,
-            state=self.machine.state,
-        )
 
     def _caught_up(self) -> bool:
         return self._ends.look(ENDS_AGE_MS) and not self._inbox.waiting() and self._ends.reached()

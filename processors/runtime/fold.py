@@ -172,7 +172,7 @@ class Fold:
         if isinstance(event, RoundCommitted):
             if event.decisions:
                 self._record_within(DECISION_DUE_MS, record)
-            self.machine.apply(PeerRound(peer, event.round, event.now, decode_decisions(event)))
+            self.machine.apply(PeerRound(peer, event.round, event.now, delivered.decisions()))
 
     def _record_within(self, ms: int, record: LogRecord) -> None:
         due = max(record.at_ms, self.now) + ms
@@ -275,7 +275,7 @@ class Recorded:
     def finish(self, own: Delivered) -> list[RowChange]:
         """Applies an accepted round, inputs and decisions; returns the rows that it changed."""
         record = self.take(own)
-        self._fold.decided(record.now, decode_decisions(record), record.round)
+        self._fold.decided(record.now, own.decisions(), record.round)
         return self._fold.finish(record)
 
     def _inputs(self, record: RoundCommitted) -> Iterator[LogRecord]:
@@ -296,8 +296,3 @@ class Recorded:
                 return
             position = record.offset + 1
             yield record
-
-
-def decode_decisions(record: RoundCommitted) -> tuple[Event, ...]:
-    """The decisions of an accepted round. Raises `CodecError` where one is no record."""
-    return tuple(decode(decision) for decision in record.decisions)

@@ -12,7 +12,8 @@ from typing import Protocol
 from events.clock import SystemClock
 from events.log.port import AppendUnknown, Log, LogUnavailable
 from processors.machine import Machine
-from processors.runtime.driver import Driver, Limits
+from processors.runtime.deciding import Limits
+from processors.runtime.driver import Driver
 from processors.runtime.metrics import Metrics
 from processors.runtime.stops import Superseded
 from processors.runtime.store import Store

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from events.acceptance import Acceptance
 from events.codec import CodecError, decode, encode
 from events.log.port import Log, LogGap, LogRecord
+from events.records.base import Event
 from events.records.parts import Segment
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import Delivered, RoundFault, accept
 from processors.machine import Machine
 from processors.runtime.divergence import Divergence, find_divergence
-from processors.runtime.fold import Fold, HistoryDiffers, Recorded, decode_decisions
+from processors.runtime.fold import Fold, HistoryDiffers, Recorded
 from processors.runtime.store import MemoryStore
 
 
@@ -145,7 +146,7 @@ class Replay:
         segment = Segment(topic=record.topic, start=record.offset, end=record.offset + 1)
         try:
             self._recorded.take(own)
-            decisions = decode_decisions(event)
+            decisions = own.decisions()
         except HistoryDiffers as differs:
             self._differs(str(differs), *differs.places, segment)
             return
@@ -156,7 +157,7 @@ class Replay:
         result.decisions += len(event.decisions)
         difference = None
         if decide and event.round >= first and event.logic == fold.machine.logic:
-            difference = self._decide_again(event, segment)
+            difference = self._decide_again(event, decisions, segment)
             result.rounds += 1
         else:
             fold.decided(event.now, decisions, event.round)
@@ -189,12 +190,11 @@ class Replay:
         self._recorded = Recorded(self._log, self.fold)
         self.result.hash = self.fold.state.hash
 
-    def _decide_again(self, record: RoundCommitted, segment: Segment) -> Difference | None:
+    def _decide_again(self, record: RoundCommitted, events: Sequence[Event], segment: Segment) -> Difference | None:
         """Decides a round pass after pass, as the driver did, and applies what was recorded, up to the first
         difference.
         """
         fold, recorded, done = self.fold, record.decisions, 0
-        events = decode_decisions(record)
         while True:
             decided = [encode(event) for event in fold.machine.decide(record.now, record.caught_up, record.budget)]
             difference = self._compare(record, done, decided, segment)

@@ -9,10 +9,10 @@ from events.delivery import Inbox
 from events.log.memory import MemoryLog
 from events.log.port import LogRecord
 from events.records.rounds import EpochStarted, RoundCommitted
-from events.rounds import Delivered, accept, sealed
+from events.rounds import Delivered, accept, decode_decisions, sealed
 from events.topics import ALL
 from processors.cell_machines import machines
-from processors.runtime.fold import Fold, decode_decisions
+from processors.runtime.fold import Fold
 from tests.helpers.past import changed
 
 

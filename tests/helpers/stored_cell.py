@@ -10,7 +10,8 @@ from events.records.jobs import JobStopRequested
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from processors.cell_machines import machines
-from processors.runtime.driver import Driver, Limits
+from processors.runtime.deciding import Limits
+from processors.runtime.driver import Driver
 from processors.runtime.store import RocksStore
 from tests.helpers.toys import TOYS, Left
 from tests.helpers.whole_cell import HOST, Cell, VirtualClock

@@ -12,7 +12,8 @@ from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from processors.cell_machines import machines
 from processors.lifecycle.machine import Lifecycle
-from processors.runtime.driver import Driver, Limits
+from processors.runtime.deciding import Limits
+from processors.runtime.driver import Driver
 from processors.runtime.replay import Replayed, replay
 from processors.runtime.store import MemoryStore
 

@@ -272,7 +272,7 @@ def test_a_round_that_could_not_be_folded_is_not_kept_as_folded(
     settle(cell)
     cell.decide(ordered([("j", 0, 1)], ["h1"]))
     with monkeypatch.context() as broken:
-        broken.setattr("hostagent.gateway.component.decode", lambda value: 1 / 0)
+        broken.setattr("hostagent.gateway.desired_runs.DesiredRuns.take", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             settle(cell)
     cell.gateway.close()

@@ -7,7 +7,8 @@ from events.log.port import AppendUnknown, LogUnavailable
 from paceline.simulate.faults.injection import Clock, Crashed, Faults, FaultyLog, FaultyStore
 from paceline.simulate.world.cell import START_MS
 from processors.machine import Machine
-from processors.runtime.driver import Driver, Limits
+from processors.runtime.deciding import Limits
+from processors.runtime.driver import Driver
 from processors.runtime.stops import Superseded
 
 RETRY_MS = 2000

@@ -10,7 +10,7 @@ from events.records.pools import CellConfigured
 from events.topics import ROUND_BYTES_MAX
 from processors.entitlement.machine import Entitlement
 from processors.placement.machine import Placement
-from processors.runtime.driver import Limits
+from processors.runtime.deciding import Limits
 from tests.helpers.drawn import seeds
 from tests.helpers.whole_cell import Cell
 

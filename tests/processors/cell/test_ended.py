@@ -8,7 +8,7 @@ from events.records.parts import Simulated
 from events.records.pools import CellConfigured
 from events.records.rounds import RoundCommitted
 from events.topics import rounds_of
-from processors.runtime.driver import Limits
+from processors.runtime.deciding import Limits
 from tests.helpers.drawn import seeds
 from tests.helpers.machines import runs_of
 from tests.helpers.whole_cell import Cell

@@ -10,7 +10,7 @@ from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import RoundCommitted
 from events.topics import MACHINES, rounds_of
-from processors.runtime.driver import Limits
+from processors.runtime.deciding import Limits
 from tests.helpers.whole_cell import Cell
 
 LONG = "x" * 5_000_000

@@ -5,7 +5,7 @@ import pytest
 from events.codec import decode
 from events.records.rounds import RoundCommitted
 from processors.lifecycle.machine import Lifecycle
-from processors.runtime import driver
+from processors.runtime import deciding
 from tests.helpers.whole_cell import Cell
 
 
@@ -35,7 +35,7 @@ def test_a_job_changes_in_the_round_that_changes_it() -> None:
 
 
 def test_rounds_of_one_pass_each_verify_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "PASSES_BYTES", 0)
+    monkeypatch.setattr(deciding, "PASSES_BYTES", 0)
     cell = day()
     assert ["JobChanged"] in rounds(cell)
     cell.verify()

@@ -15,7 +15,7 @@ from events.records.pools import CellConfigured, PoolDefined
 from events.records.rounds import RoundCommitted
 from events.records.tasks import HostInventory
 from events.topics import MACHINES, rounds_of
-from processors.runtime.driver import Limits
+from processors.runtime.deciding import Limits
 from tests.helpers.whole_cell import Cell
 
 ROUND_BYTES = 6144

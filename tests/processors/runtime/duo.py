@@ -85,7 +85,7 @@ def newer(record: NewRecord, patch: pytest.MonkeyPatch) -> NewRecord:
     assert isinstance(event, EpochStarted | RoundCommitted)
     prev = events.rounds.parse(record.key).prev  # type: ignore[union-attr]
     with patch.context() as other:
-        other.setattr(events.rounds, "encode", lambda event: NEWER + encode(event))
+        other.setattr(events.rounds, "encode_to_share", lambda event: (NEWER + encode(event), event))
         other.setattr(events.rounds, "build", lambda: "9.1")
         return sealed(event, prev)
 

@@ -9,7 +9,8 @@ from events.records.jobs import JobStopRequested
 from events.records.pools import PoolRemoved
 from events.records.rounds import RoundCommitted
 from processors.machine import Machine
-from processors.runtime.driver import Driver, Limits
+from processors.runtime.deciding import Limits
+from processors.runtime.driver import Driver
 from processors.runtime.fold import PARTS_MAX
 from processors.runtime.replay import replay
 from processors.runtime.stops import StuckTimer

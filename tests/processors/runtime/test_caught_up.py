@@ -8,7 +8,8 @@ from events.log.port import LogUnavailable, NewRecord
 from events.records.base import Event
 from events.records.jobs import JobStopRequested
 from events.records.rounds import RoundCommitted
-from processors.runtime.driver import ENDS_AGE_MS, Driver, Limits
+from processors.runtime.deciding import Limits
+from processors.runtime.driver import ENDS_AGE_MS, Driver
 from processors.runtime.store import MemoryStore
 from tests.helpers.toys import Left
 from tests.processors.runtime.world import WorldClock

@@ -6,10 +6,14 @@ import re
 import pytest
 from msgspec.structs import replace
 
+import events.codec
+import events.rounds
 from events.acceptance import Acceptance, Chain
 from events.codec import decode
 from events.delivery import Inbox
 from events.log.port import LogGap, LogRecord, NewRecord
+from events.recent import Recent
+from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import BrokenHistory, Delivered, EarlierHistory, RoundFault, UnreadableRound, accept, sealed
 from events.topics import rounds_of
@@ -249,6 +253,22 @@ def test_a_value_that_says_otherwise_than_its_key_stops_every_reader() -> None:
     key = sound.key.rpartition(b" hash=")[0] + b" hash=" + other.key.rpartition(b" hash=")[2]
     duo.log.append([other._replace(key=key)])
     stops(duo, BrokenHistory, f"round {next_.round} of left.*{Acceptance.NOT_ITS_KEY}")
+
+
+def test_what_one_reader_of_a_process_has_read_the_others_need_not_decode(monkeypatch: pytest.MonkeyPatch) -> None:
+    duo, decoded = played(), []
+
+    def decode_once(data: bytes) -> Event:
+        decoded.append(data)
+        return events.codec.decode_once(data)
+
+    monkeypatch.setattr(events.rounds, "decode_once", decode_once)
+    rounds = [each.decisions() for each in deliver_all(duo) if isinstance(each.event, RoundCommitted)]
+    assert decoded == [], "this process wrote the rounds itself, and has read the claims"
+    Recent.clear_all()
+    assert rounds == [each.decisions() for each in deliver_all(duo) if isinstance(each.event, RoundCommitted)]
+    assert rounds == [each.decisions() for each in deliver_all(duo) if isinstance(each.event, RoundCommitted)]
+    assert len(decoded) == len(TOYS) + len(rounds) + sum(map(len, rounds))
 
 
 def test_keys_are_short_texts_of_a_form_that_never_changes() -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from events.log.memory import MemoryLog, MemoryReader
-from processors.runtime.driver import Driver, Limits
+from processors.runtime.deciding import Limits
+from processors.runtime.driver import Driver
 from processors.runtime.replay import replay
 from processors.runtime.store import MemoryStore
 from tests.helpers.toys import Right

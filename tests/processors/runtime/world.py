@@ -10,7 +10,8 @@ from events.codec import encode
 from events.log.memory import MemoryLog
 from events.log.port import AppendUnknown, NewRecord
 from events.records.jobs import JobStopRequested
-from processors.runtime.driver import Driver, Limits
+from processors.runtime.deciding import Limits
+from processors.runtime.driver import Driver
 from processors.runtime.stops import Superseded
 from processors.runtime.store import MemoryStore
 from tests.helpers.toys import TOYS
