@@ -18,7 +18,6 @@ from prometheus_client import Counter, Gauge, Histogram
 from sqlalchemy import Connection, Engine, select
 
 from events.acceptance import Chain, digest
-from events.codec import decode
 from events.delivery import Inbox
 from events.error_text import ErrorCause
 from events.log.port import Log, LogFault, LogRecord, LogUnavailable
@@ -345,8 +344,8 @@ class Projector:
         )
         self._series.round(first, len(round_.decisions), self._chains[machine].inputs)
         shared = first[:-2]
-        for place, value in enumerate(round_.decisions):
-            self._decision(RecordContext(*shared, place, known), decode(value))
+        for place, decision in enumerate(delivered.decisions()):
+            self._decision(RecordContext(*shared, place, known), decision)
         self._leaving.sweep(first, covered)
 
     def _decision(self, moment: RecordContext, event: Event) -> None:
