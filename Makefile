@@ -32,7 +32,7 @@ soak: .venv/ready .kafka/ready ## every seed and example that the tests leave ou
 N ?= 100
 LIVE ?= 100000
 storm: .venv/ready .kafka/ready ## N=100 kills, LIVE=100000 tasks meanwhile; see docs/reliability.md
-	$(BIN)/python -m tests.storms $(N) $(LIVE)
+	PACELINE_TEST_ALL=1 $(BIN)/python -m tests.storms $(N) $(LIVE)
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -24,6 +24,7 @@ from events.records.parts import Constraint, Simulated
 from events.topics import MACHINES
 from paceline.services.settings import ServicePart
 from tests.helpers.broker import Broker
+from tests.helpers.drawn import ALL
 from tests.helpers.site import Site
 from tests.helpers.small_disk import SmallDisk, can_mount, small_disk
 from tests.helpers.stormed import Stormed, stormed
@@ -40,7 +41,7 @@ DISK_OF, DISK = "fanout", "data/fanout"
 DISK_MIB = 256
 FREEZE_S = 1.5
 """So much longer than the session of the group: where there is a standby, it takes over."""
-AWAY_S = 30.0
+AWAY_S = 30.0 if ALL else 5.0
 PER_HOST = 100
 """Live tasks on a simulated host."""
 DAY_MS = 86_400_000

@@ -1,22 +1,21 @@
 """Jobs of drawn scenarios are updated, stopped, started, held and deleted at random under faults."""
 
-import pytest
-
 from events.spec import JobSpec
 from paceline.simulate.faults.injection import Faults
 from paceline.simulate.faults.trial import Trial
 from paceline.simulate.scenario.random_life import OF_JOBS, OF_UPDATES
 from paceline.simulate.scenario.random_scenario import draw_scenario
+from tests.helpers.drawn import seeds
 
 ACTS = 40
 
 
-@pytest.mark.parametrize("seed", [*range(12), 50, 56])
+@seeds([50, 56, *range(12)], 4)
 def test_updates_under_faults_break_no_promise(seed: int) -> None:
     Trial(draw_scenario(seed, ACTS), Faults(seed)).run()
 
 
-@pytest.mark.parametrize("seed", [1, 4, 7])
+@seeds([1, 4, 7], 1)
 def test_services_that_their_first_update_creates_break_no_promise(seed: int) -> None:
     scenario = draw_scenario(seed, ACTS)
     jobs = [_created(job) if job.kind in ("stateless", "stateful") else job for job in scenario.jobs]

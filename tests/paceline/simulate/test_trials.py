@@ -30,18 +30,20 @@ from paceline.simulate.session import with_end
 from projections.views import projector
 from projections.views.projector import Depths
 from tests.helpers import ROOT
+from tests.helpers.drawn import ALL, drawn
 from tests.helpers.play import CELL, play
 from tests.paceline.simulate import bugs
 from tests.paceline.simulate.digest import digest
 from tests.paceline.simulate.test_docs import PAGE
 
-EVENTS_LEAST = 100_000
-PARTS = 4
+EVENTS_LEAST = 100_000 if ALL else 20_000
+PARTS = 4 if ALL else 2
 """The trials are spread over the processes of a test run; each part goes on until it has met all kinds of faults."""
 SMALL_ACTS, FEW_ACTS = 40, 8
 SEEDS_MAX = 1000
 
 
+@drawn
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_cell_under_faults_breaks_no_promise(part: int) -> None:
     met = SoakSummary()

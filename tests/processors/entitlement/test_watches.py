@@ -2,13 +2,12 @@
 
 from random import Random
 
-import pytest
-
 from events.resources import STANDARD_KINDS, Vector
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.rows import PoolRow, root_row
 from processors.entitlement.share_tree import ShareTree
 from processors.entitlement.watches import Watch
+from tests.helpers.drawn import seeds
 
 NOTHING = (0, 0, 0, 0)
 
@@ -81,9 +80,9 @@ class Drawn:
         return [path for path, watch in sorted(self.watched.items()) if watch.holds(self.tree.entitlement(path))]
 
 
-@pytest.mark.parametrize("seeds", range(10))
-def test_who_is_reached_is_found_and_nobody_else(seeds: int) -> None:
-    for seed in range(seeds * 20, seeds * 20 + 20):
+@seeds(10, 3, "part")
+def test_who_is_reached_is_found_and_nobody_else(part: int) -> None:
+    for seed in range(part * 20, part * 20 + 20):
         drawn = Drawn(seed)
         for step in range(60):
             drawn.watch()

@@ -25,6 +25,7 @@ from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
 from processors.lifecycle.tasks import HELD
 from processors.lifecycle.updates.steps import INHERITED, STEP
 from processors.state.seconds import second
+from tests.helpers.drawn import ALL, drawn
 from tests.helpers.machines import columns, of
 from tests.processors.lifecycle.harness import World, allowed, columns_of, deferred
 from tests.processors.lifecycle.naive.job import Job
@@ -424,5 +425,5 @@ class Histories(RuleBasedStateMachine):
         self.go()
 
 
-TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=80, stateful_step_count=30)
+TestHistories = drawn(Histories.TestCase)
+TestHistories.settings = settings(max_examples=80 if ALL else 20, stateful_step_count=30)

@@ -14,6 +14,7 @@ from events.records.placement import CapacityChanged, GangsReturned, GangsUnplac
 from processors.placement.explain import LASTING
 from processors.placement.homes import HOME_MS
 from processors.placement.waits import BORROWED, ENTITLED
+from tests.helpers.drawn import ALL, drawn
 from tests.helpers.machines import Run, mixed, of, ranges_of
 from tests.processors.placement.harness import World, offered, places
 
@@ -264,5 +265,5 @@ class History(RuleBasedStateMachine):
         assert sum(row.tasks for row in self.world.machine.runs.shapes.table.values()) == len(self.runs)
 
 
-TestHistories = History.TestCase
-TestHistories.settings = settings(max_examples=25, stateful_step_count=30)
+TestHistories = drawn(History.TestCase)
+TestHistories.settings = settings(max_examples=25 if ALL else 8, stateful_step_count=30)
