@@ -8,6 +8,8 @@ Deciding changes nothing, so what is admitted in one pass is counted beside the 
 """
 
 from collections.abc import Iterator
+from heapq import merge
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +29,7 @@ from processors.entitlement.shares import Shares
 from processors.state.table import Table
 
 BOUNDLESS = 1 << 62
+ONE = np.ones(1, dtype=np.bool_)
 Taken = tuple[str, JobRow, I64, int, int]
 """Job, row, slots, whether they are one gang, whether they are entitled (1) or borrowed (0)."""
 
@@ -203,6 +206,8 @@ class Walk:
         """The first units of a part that are borrowed or wait, at most so many and so many that wait; which of them
         wait; whether there are more.
         """
+        if row.instances == 1 and waiting and not borrowed:
+            return np.array((row.base,)), ONE, False
         queued = self._queues.slots(row, key, "queued") if waiting else self._queues.slots(row, key, "queued")[:0]
         if not borrowed:
             count = min(most, limited, len(queued))
@@ -279,24 +284,21 @@ class Walk:
 
 def merged(lines: PoolLines, blocked: dict[int, Head]) -> Iterator[tuple[int, Place]]:
     """What waits or is borrowed in a pool, in the order of the queue; classes that are blocked meanwhile are left."""
-    cursors = [[lines.waiting[kind], lines.borrowed[kind], 0, 0] for kind in range(CLASSES)]
-    open_ = [kind for kind in range(CLASSES) if lines.waiting[kind] or lines.borrowed[kind]]
-    while open_:
-        best: tuple[Place, int] | None = None
-        for kind in open_:
-            waiting, borrowed, at, lent = cursors[kind]
-            heads = [*waiting[at : at + 1], *borrowed[lent : lent + 1]]
-            if heads and (best is None or min(heads) < best[0]):
-                best = min(heads), kind
-        if best is None:
-            return
-        place, kind = best
-        for which in (0, 1):
-            places, at = cursors[kind][which], cursors[kind][which + 2]
-            if at < len(places) and places[at] == place:
-                cursors[kind][which + 2] += 1
-        yield kind, place
-        open_ = [each for each in open_ if each not in blocked]
+    streams = {kind: _places(lines, kind) for kind in range(CLASSES)}
+    heads = {kind: place for kind, places in streams.items() if (place := next(places, None)) is not None}
+    while heads:
+        kind = min(heads, key=heads.__getitem__)
+        yield kind, heads.pop(kind)
+        if kind not in blocked and (place := next(streams[kind], None)) is not None:
+            heads[kind] = place
+
+
+def _places(lines: PoolLines, kind: int) -> Iterator[Place]:
+    """The parts of a class that wait or are borrowed, each once, in the order of the queue."""
+    waiting, borrowed = lines.waiting[kind], lines.borrowed[kind]
+    if not borrowed:
+        return iter(waiting)
+    return (place for place, _ in groupby(merge(waiting, borrowed)))
 
 
 def need_of(queues: Queues, part: Part, row: JobRow) -> Vector:

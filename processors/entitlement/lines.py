@@ -4,6 +4,7 @@ All of it is derived from the rows of jobs and the columns of their tasks, part 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from sortedcontainers import SortedDict, SortedList, SortedSet
 
@@ -15,6 +16,7 @@ from processors.entitlement.rows import JobRow
 
 Place = tuple[int, int, int, Part]
 """Where a part stands in its pool: priority descending, then order of acceptance, then its first instance."""
+P = TypeVar("P")
 Refused = Callable[[str, int, Vector, Sequence[Vector]], bool]
 """Whether units of a pool and class that need so much, each task of them one of these, can't be admitted before hosts
 or pools change.
@@ -144,15 +146,16 @@ class Lines:
     def review(self, part: Part, row: JobRow) -> None:
         """The counts of a part have changed: it stands where it belongs."""
         key, what = part[1], row.parts[part[1]]
-        waits = self._parts.is_ready(row, key)
-        if not (waits or what.borrowed or what.claims or (what.returned and what.queued)):
-            self.leave(part, row)
-            return
+        waits = what.queued > 0 and self._parts.is_ready(row, key)
         standing = self._standing.get(part)
+        if not (waits or what.borrowed or what.claims or (what.returned and what.queued)):
+            if standing is not None:
+                self.leave(part, row)
+            return
         if standing is None:
             standing = self._standing[part] = self._new(part, row)
         self._place(part, row.pool, standing, (waits, what.borrowed > 0, what.claims > 0))
-        self.review_told(part, row)
+        self._review_told(part, row, standing)
         waiting = self._parts.nothing
         if standing.waits:
             need, times = self._parts.unit_need(row, key), self._parts.waiting_units(row, key)
@@ -162,8 +165,10 @@ class Lines:
     def review_told(self, part: Part, row: JobRow) -> None:
         """A part was told why it waits, or is to be told anew."""
         standing = self._standing.get(part)
-        if standing is None:
-            return
+        if standing is not None:
+            self._review_told(part, row, standing)
+
+    def _review_told(self, part: Part, row: JobRow, standing: Standing) -> None:
         what = row.parts[part[1]]
         reported = what.reported
         waits = standing.waits or standing.refused or (what.returned != "" and what.queued > 0)
@@ -172,11 +177,12 @@ class Lines:
         self._tell(part, row, standing, told, untold)
 
     def _tell(self, part: Part, row: JobRow, standing: Standing, told: bool, untold: bool) -> None:
-        lines, name = self._pools[row.pool], (row.number, part)
-        for places, stands, stood in ((lines.told, told, standing.told), (lines.untold, untold, standing.untold)):
-            if stands != stood:
-                (places.add if stands else places.remove)(name)
-        standing.told, standing.untold = told, untold
+        if told != standing.told:
+            _set(self._pools[row.pool].told, (row.number, part), told)
+            standing.told = told
+        if untold != standing.untold:
+            _set(self._pools[row.pool].untold, (row.number, part), untold)
+            standing.untold = untold
 
     def is_refused(self, part: Part) -> bool:
         """Whether units of a part wait and can't be admitted before hosts or pools change."""
@@ -263,7 +269,7 @@ class Lines:
             _set_in(lines.forms, group, place, waits)
         if refused != standing.refused:
             _set_in(lines.refused, group, place, refused)
-        if group not in lines.forms and group not in lines.refused:
+        if group in lines.verdicts and group not in lines.forms and group not in lines.refused:
             lines.verdicts.pop(group, None)  # its shape may be gone, and another one have its number next
         if borrowed != standing.borrowed:
             _set(lines.borrowed[standing.kind], place, borrowed)
@@ -277,7 +283,7 @@ class Lines:
             return
         holding = self._holdings.leaf(row.pool)
         self._holdings.numbers += 1
-        more = subtract(waiting, standing.waiting)
+        more = subtract(waiting, standing.waiting) if any(standing.waiting) else waiting
         standing.waiting = waiting
         if row.preemptible:
             holding.waiting = add(holding.waiting, more)
@@ -285,7 +291,7 @@ class Lines:
             holding.firm_waiting = add(holding.firm_waiting, more)
 
 
-def _set(places: "SortedList[Place]", place: Place, stands: bool) -> None:
+def _set(places: "SortedList[P] | SortedSet[P]", place: P, stands: bool) -> None:
     (places.add if stands else places.remove)(place)
 
 

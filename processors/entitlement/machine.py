@@ -244,8 +244,6 @@ class Entitlement:
     # What inputs and decisions do.
 
     def _apply(self, event: Event, now: int) -> None:
-        if isinstance(event, TimerPassed) and event.machine != self.name:
-            return  # a deadline of another machine
         handler = self._on.get(type(event))
         if handler:
             changes, numbers = self.queues.changes, self.queues.holdings.numbers

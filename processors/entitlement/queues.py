@@ -98,8 +98,10 @@ class Queues(Parts):
             {},
             event.kind == "daemon",
         )
-        if event.instances:
-            self._add_tasks(row, np.arange(base, base + event.instances), whole=not event.shape)
+        if event.shape or gang or row.controller:
+            self._add_tasks(row, np.arange(base, base + event.instances))
+        elif event.instances:
+            row.parts[int(self.arena["shape"][base]) * ROLES] = PartRow(0, event.instances)
         self.jobs.put(event.job_id, row)
         self.at[row.base] = event.job_id
         self.open_jobs[event.pool] += 1
@@ -167,15 +169,23 @@ class Queues(Parts):
             busy = (self.arena["queued"][stretch] > 0) | (self.arena["held"][stretch] > 0)
             self.update(np.flatnonzero(busy) + row.base, queued=0, **dict.fromkeys(OF_ADMISSION, 0))
         self.open_jobs[row.pool] -= 1
-        shapes, counts = counted(self.arena["shape"][self.present(row)])
-        tasks = dict(zip(shapes.tolist(), counts.tolist(), strict=True))
-        self.shapes.give_back_job(tasks)
+        for shape, tasks in self._shapes(row):
+            self.shapes.give_back(shape, tasks)
         self.arena.give_back(row.base, row.instances)
         self.jobs.remove(job_id)
         self._numbers.give_back(row.number)
         for key in row.parts:
             self.lines.aside.pop((job_id, key), None)
         del self.at[row.base]
+
+    def _shapes(self, row: JobRow) -> list[tuple[int, int]]:
+        """The shapes of a job, and how many of its tasks have which."""
+        if len(row.parts) == 1:
+            ((key, part),) = row.parts.items()
+            if key % ROLES != GANG:
+                return [(key // ROLES, part.tasks)]
+        shapes, counts = counted(self.arena["shape"][self.present(row)])
+        return list(zip(shapes.tolist(), counts.tolist(), strict=True))
 
     def put_aside(self, part: Part, code: str) -> None:
         """What waits of a part isn't tried again before hosts change."""
@@ -249,11 +259,8 @@ class Queues(Parts):
             self.lines.aside.pop((job_id, key), None)
             del row.parts[key]
 
-    def _add_tasks(self, row: JobRow, slots: I64, whole: bool = False) -> None:
-        """Tasks came to a job; `whole`: all of one shape, the first ones of it."""
-        if whole and not row.gang_min and not row.controller:
-            row.parts[int(self.arena["shape"][row.base]) * ROLES] = PartRow(0, len(slots))
-            return
+    def _add_tasks(self, row: JobRow, slots: I64) -> None:
+        """Tasks came to a job."""
         parts = [(int(mine[0]) - row.base, key, len(mine)) for key, mine in by(slots, self._keys(row, slots))]
         for first, key, tasks in sorted(parts):
             if key not in row.parts:

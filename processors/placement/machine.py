@@ -67,10 +67,12 @@ from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
-CHANGES = (
-    *(HostConnected, HostOffered, HostSilent, HostBack, HostReconciled, HostLost, HostRemoved),
-    *(HostAvoided, HostTrusted),
-    *(GangsAdmitted, AdmissionsRanked, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
+CHANGES: frozenset[type[Event]] = frozenset(
+    (
+        *(HostConnected, HostOffered, HostSilent, HostBack, HostReconciled, HostLost, HostRemoved),
+        *(HostAvoided, HostTrusted),
+        *(GangsAdmitted, AdmissionsRanked, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
+    )
 )
 """What changes which tasks find a place."""
 
@@ -288,13 +290,12 @@ class Placement:
         self._liveness.lost(event, now)
 
     def _apply(self, event: Event, now: int) -> None:
-        if isinstance(event, TimerPassed) and event.machine != self.name:
-            return  # a deadline of another machine
         handlers = self._on.get(type(event))
-        if handlers and not (isinstance(event, TimerPassed) and event.machine != self.name):
-            for handler in handlers:
-                handler(event, now)
-            if not isinstance(event, GatewayBeat):
-                self._quiet = False
-            if isinstance(event, CHANGES):
-                self.cell.change("cell").last_by = self._input.cause
+        if not handlers or (isinstance(event, TimerPassed) and event.machine != self.name):
+            return  # a deadline of another machine
+        for handler in handlers:
+            handler(event, now)
+        if not isinstance(event, GatewayBeat):
+            self._quiet = False
+        if type(event) in CHANGES:
+            self.cell.change("cell").last_by = self._input.cause

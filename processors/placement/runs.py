@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 
 from events.bounds import INT_MAX
-from events.columns import I32, I64, distinct, indexed, ints
+from events.columns import FEW, I32, I64, distinct, indexed, ints
 from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.entitlement import PreemptionsOrdered
@@ -108,8 +108,7 @@ class Runs:
         if event.job_id in self.jobs or not shapes:
             return
         cell = self._cell.change("cell")
-        base = self.arena.take(max(1, event.instances))
-        self.arena.fill("ended", base, event.instances, event.first_run - 1)
+        base = self.arena.take(event.instances, ended=event.first_run - 1) if event.instances else self.arena.take(1)
         self._at[base] = event.job_id
         self.jobs.put(
             event.job_id,
@@ -297,6 +296,8 @@ class Runs:
 
     def _let_go(self, slots: I64) -> None:
         """Tasks have no place and need none any more."""
+        if len(slots) <= FEW and not any(map(any, self.arena.rows(slots, "placed", "waiting", "entitled", "home"))):
+            return
         self._release(slots[self.arena["placed"][slots] > 0])
         self.admissions.stop(slots[self.arena["waiting"][slots] > 0])
         self.admissions.withdraw(slots)

@@ -43,12 +43,20 @@ class CurrentInput:
     """The position of what a machine is applying now. Its parts share it; it means something only while they apply."""
 
     def __init__(self) -> None:
-        self.cause = CauseRow("", 0)
+        self._at: tuple[str, int, int] = ("", 0, FACT)
+        self._cause: CauseRow | None = None
+
+    @property
+    def cause(self) -> CauseRow:
+        """Its position; most inputs are applied without being asked for it."""
+        if self._cause is None:
+            self._cause = CauseRow(*self._at)
+        return self._cause
 
     def fact(self, topic: str, offset: int) -> None:
         """A fact is applied."""
-        self.cause = CauseRow(topic, offset)
+        self._at, self._cause = (topic, offset, FACT), None
 
     def decision(self, machine: str, round_: int, index: int) -> None:
         """A decision is applied."""
-        self.cause = CauseRow(machine, round_, index)
+        self._at, self._cause = (machine, round_, index), None

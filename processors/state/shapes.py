@@ -22,6 +22,11 @@ from processors.state.arena import Arena, change_instances
 from processors.state.record_rows import ConstraintRow, row_of
 from processors.state.table import Table, struct_table
 
+KNOWN_MAX = 4096
+_known: dict[tuple[Callable[[Mapping[str, int]], Vector], bytes], "Shape"] = {}
+"""So many shapes are remembered."""
+_pack = msgspec.msgpack.Encoder().encode
+
 MIXED = -1
 """In place of the number of a shape: the tasks of the job have several."""
 
@@ -172,6 +177,17 @@ def shapes_of(
 
 
 def _shape(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape:
+    """What jobs ask is alike most often: it is found once for the kinds of a cell."""
+    key = vector, _pack(each)
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= KNOWN_MAX:
+            _known.clear()
+        found = _known[key] = _found(each, vector)
+    return found
+
+
+def _found(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape:
     constraints = tuple(row_of(ConstraintRow, one) for one in each.constraints)
     return Shape(vector(each.resources), each.ports, constraints, each.strategy == "spread", tuple(each.port_numbers))
 

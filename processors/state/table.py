@@ -5,7 +5,7 @@ the new one, so its cost is the cost of what changed. Rows are looked at freely;
 `change`, and a test that rehashes everything finds who forgot.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -32,11 +32,8 @@ class RowChange(NamedTuple):
 
 def row_hash(prefix: bytes, key: bytes, row: bytes) -> int:
     """The hash of one row; `prefix` is the name of its table and a zero byte."""
-    hasher = blake2b(prefix, digest_size=32)
-    hasher.update(len(key).to_bytes(4, "little"))
-    hasher.update(key)
-    hasher.update(row)
-    return int.from_bytes(hasher.digest(), "little")
+    parts = (prefix, len(key).to_bytes(4, "little"), key, row)
+    return int.from_bytes(blake2b(b"".join(parts), digest_size=32).digest(), "little")
 
 
 def hash_rows(rows: Iterable[RowChange]) -> bytes:
@@ -45,8 +42,10 @@ def hash_rows(rows: Iterable[RowChange]) -> bytes:
     return (total % HASH_MODULUS).to_bytes(32, "little")
 
 
-class Table(Generic[K, R]):
-    """Rows by key. `pack` and `unpack` are the format of rows on disk and under the hash: they are deterministic."""
+class Table(dict[K, R], Generic[K, R]):
+    """Rows by key, in the order in which they came. To be looked at as a dictionary, and changed by its own methods
+    alone. `pack` and `unpack` are the format of rows on disk and under the hash: they are deterministic.
+    """
 
     def __init__(
         self,
@@ -62,64 +61,39 @@ class Table(Generic[K, R]):
         self._unpack = unpack
         self._unpack_key = msgspec.msgpack.Decoder(key_type).decode
         self._prefix = name.encode() + b"\0"
-        self._rows: dict[K, R] = {}
         self._digests: dict[K, int] = {}
         self._changed: dict[K, None] = {}
 
-    def get(self, key: K) -> R | None:
-        """The row, to look at."""
-        return self._rows.get(key)
-
-    def __getitem__(self, key: K) -> R:
-        return self._rows[key]
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._rows)
-
-    def items(self) -> Iterable[tuple[K, R]]:
-        """Keys and rows, in the order in which they came."""
-        return self._rows.items()
-
-    def values(self) -> Iterable[R]:
-        """The rows, in the order in which they came."""
-        return self._rows.values()
-
     def put(self, key: K, row: R) -> R:
         """Sets a row and returns it."""
-        self._rows[key] = row
+        self[key] = row
         self._changed[key] = None
         return row
 
     def change(self, key: K) -> R:
         """The row, to change in place."""
         self._changed[key] = None
-        return self._rows[key]
+        return self[key]
 
     def replace(self, key: K, row: R) -> None:
         """Puts an equal row, held elsewhere in memory, in the place of one that is there."""
-        self._rows[key] = row
+        self[key] = row
 
     def remove(self, key: K) -> None:
         """Removes a row that is there."""
-        del self._rows[key]
+        del self[key]
         self._changed[key] = None
 
     def clear(self) -> None:
         """Forgets all rows, as if they had never been."""
-        self._rows.clear()
+        super().clear()
         self._digests.clear()
         self._changed.clear()
 
     def load(self, key: bytes, row: bytes) -> int:
         """Takes a row from the store and returns its hash."""
         typed: K = self._unpack_key(key)
-        self._rows[typed] = self._unpack(row)
+        self[typed] = self._unpack(row)
         self._digests[typed] = row_hash(self._prefix, key, row)
         return self._digests[typed]
 
@@ -136,23 +110,24 @@ class Table(Generic[K, R]):
         """The rows changed since the last call, and what they add to the hash (before the modulus)."""
         changes: list[RowChange] = []
         difference = 0
+        digests, prefix, pack = self._digests, self._prefix, self._pack
         for key in self._changed:
-            packed_key = _pack_key(key)
-            row = self._rows.get(key)
-            difference -= self._digests.pop(key, 0)
+            row, before = self.get(key), digests.get(key)
             if row is None:
-                changes.append(RowChange(self.name, packed_key, None))
+                if before is not None:  # else it came and went in between
+                    difference -= digests.pop(key)
+                    changes.append(RowChange(self.name, _pack_key(key), None))
                 continue
-            packed = self._pack(row)
-            digest = self._digests[key] = row_hash(self._prefix, packed_key, packed)
-            difference += digest
+            packed_key, packed = _pack_key(key), pack(row)
+            digest = digests[key] = row_hash(prefix, packed_key, packed)
+            difference += digest - (before or 0)
             changes.append(RowChange(self.name, packed_key, packed))
         self._changed.clear()
         return changes, difference
 
     def rehash(self) -> int:
         """The hash over all rows as they are now, counted anew."""
-        return sum(row_hash(self._prefix, _pack_key(key), self._pack(row)) for key, row in self._rows.items())
+        return sum(row_hash(self._prefix, _pack_key(key), self._pack(row)) for key, row in self.items())
 
 
 def struct_table(name: str, row: type[R], key_type: Any = str) -> Table[Any, R]:
