@@ -213,6 +213,8 @@ class Code(StrEnum):
     """As many tasks of the job are queued or run as may at a time (`max_running`)."""
     RUN_FAILED = "RUN_FAILED"
     """A run failed, and no retry is left."""
+    CRASH_LOOP = "CRASH_LOOP"
+    """A task of a service failed again and again, or can't be started; it is tried again with growing pauses."""
     RUN_LIMIT = "RUN_LIMIT"
     """Tasks ran for as long as they may (`max_runtime`)."""
     STOPPED = "STOPPED"

@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 from events.codes import Code
-from projections.queries.sentences import YOU, Remedy, again, counted
+from projections.queries.last_failure import Failure, words_of
+from projections.queries.sentences import CANNOT_START, REMEDIES, WAIT, YOU, Remedy, again, counted
+from projections.record_json import at
 from projections.views.rows import JobRow
 
 
@@ -16,8 +18,8 @@ class Told(NamedTuple):
     since_ms: int = 0
 
 
-def of_backoff(job: JobRow, failure: str) -> Told | None:
-    """Why tasks wait in lifecycle; None: none does. `failure`: how one of those that wait failed; empty: none did."""
+def of_backoff(job: JobRow, failure: Failure | None) -> Told | None:
+    """Why tasks wait in lifecycle; None: none does. `failure`: how the task that failed last did."""
     if job.held_ms:
         return _of_held(job)
     if not job.backoff:
@@ -33,7 +35,15 @@ def of_backoff(job: JobRow, failure: str) -> Told | None:
     text = "{tasks} wait{s} before {it} {is} tried again".format(**words)
     if job.kind == "stateful":
         text += ", or for the one before to be available"
-    return Told(Code.BACKOFF, text + failure, again(job.backoff))
+    if failure is None or not failure.waits:
+        return Told(Code.BACKOFF, text, again(job.backoff))
+    how = words_of(failure)
+    how += f", its failure {failure.attempts} in a row" * (failure.attempts > 1)
+    then = f"it is tried again at {at(failure.due_ms)}" if failure.due_ms else again(1).change
+    if job.kind == "batch" or not failure.lasts:
+        return Told(Code.BACKOFF, f"{text}; {how}", Remedy(WAIT, then if job.backoff == 1 else again(2).change))
+    help_ = CANNOT_START.change if failure.cannot_start else REMEDIES[Code.MAX_FAILURES].change
+    return Told(Code.CRASH_LOOP, f"{how}; {then}", Remedy(YOU, help_))
 
 
 def _of_held(job: JobRow) -> Told:

@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from events.codes import ENDED_JOBS, Code, RunCause
+from events.codes import ENDED_JOBS, Code
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, in_order
-from projections.queries import backoff_reasons, end_reasons, held_reasons, order_reasons, update_reasons
+from projections.queries import backoff_reasons, end_reasons, held_reasons, last_failure, order_reasons, update_reasons
 from projections.queries.sentences import (
+    CANNOT_START,
     MORE_HOSTS,
     OTHER_DAEMON,
     REMEDIES,
@@ -53,8 +54,10 @@ _TIERS = (
 )
 _TIER_ORDER = {code: place for place, code in enumerate(Code)}
 _FAILED_UPDATE = (Code.MAX_FAILURES, Code.STALLED, Code.BLOCKED)
-_FIRST = (Code.HELD, *_FAILED_UPDATE)
-"""That it is held, and why its update failed: a user has to act, whatever its tasks wait for."""
+_FIRST = (Code.HELD, *_FAILED_UPDATE, Code.CRASH_LOOP)
+"""That it is held, why its update failed, or that it fails again and again: a user has to act, whatever its tasks wait
+for.
+"""
 _LAST = (
     Code.MAX_RUNNING,
     Code.BEHIND_IN_QUEUE,
@@ -63,11 +66,6 @@ _LAST = (
 )
 _OVER = (Code.RUN_LIMIT, Code.STOPPED, Code.CONTROLLER_OVER)
 """Why tasks are over: nothing waits for that."""
-_ENDED_BY: Mapping[int, str] = {
-    RunCause.HEALTH: "failed its health check",
-    RunCause.START_LATE: "wasn't ready in time",
-}
-"""How runs fail that the cell ends."""
 _SENTENCES: dict[str, str] = {
     Code.NEVER_FITS: "{tasks} fit{s} no host, even when it is empty",
     Code.CONSTRAINT_MISMATCH: "{tasks} ask{s} for attributes that no host has",
@@ -140,22 +138,18 @@ def _of_end(job: JobRow, situation: Situation | None) -> list[Json]:
     if found and sum(each.failed for each in preempted) == job.failed:
         return [*found, *killed]
     text = f"{count_tasks(job.failed)} of {job.tasks} failed"
-    if job.failed_instance >= 0:
-        text += f"; task {job.failed_instance} {_last_failure(job)}"
-    return [reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle"), *found, *killed]
+    failure = situation.failure if situation else None
+    remedy = None
+    if failure is not None:
+        text += f"; {last_failure.words_of(failure)}"
+        remedy = CANNOT_START if failure.cannot_start else None
+    return [reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle", remedy), *found, *killed]
 
 
 def _of_killed(job: JobRow, situation: Situation | None) -> Iterator[Json]:
     """Why tasks are killed; they wait for nothing."""
     for code, text, remedy, since_ms in end_reasons.of_killed(job, situation.stops if situation else ()):
         yield reason(code, text, since_ms, "lifecycle", remedy)
-
-
-def _last_failure(job: JobRow) -> str:
-    """How the task failed that failed last."""
-    if job.failed_exit_code >= 0:
-        return f"exited with {job.failed_exit_code}"
-    return _ENDED_BY.get(job.failed_why, "was ended")
 
 
 def _of_victim(leaving: Leaving) -> Json:
@@ -184,8 +178,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     if placing:
         for found in _of_placing(job, placing, situation, unplaced, kinds, detail):
             yield found | {"of": placing}
-    failure = f"; task {job.failed_instance} {_last_failure(job)}" if situation.failed_waits else ""
-    backoff = backoff_reasons.of_backoff(job, failure)
+    backoff = backoff_reasons.of_backoff(job, situation.failure)
     if backoff is not None:
         found = reason(backoff.code, backoff.text, backoff.since_ms, "lifecycle", backoff.remedy)
         yield found | {"tasks": job.backoff, "of": job.backoff}

@@ -19,6 +19,7 @@ from events.records.pools import PoolDefined
 from events.resources import Amounts
 from events.topics import MACHINES
 from projections.queries.end_reasons import stops_of
+from projections.queries.last_failure import Failure, failures_of
 from projections.queries.resources import settings_of
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.queries.versions import newest_updates
@@ -71,8 +72,8 @@ class Situation(NamedTuple):
     reservations: list[ReservationRow]
     update: UpdateRow | None = None
     """The newest."""
-    failed_waits: bool = False
-    """Whether the task that failed last waits to be tried again."""
+    failure: Failure | None = None
+    """How the task that failed last did."""
     stops: Sequence[StopRow] = ()
     """How users stopped it, the last stop first."""
     shares: Mapping[str, dict[str, Amounts]] = {}
@@ -114,12 +115,11 @@ class Detail(NamedTuple):
 
 
 def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situation]:
-    """The situations of jobs that aren't over, or have failed since they were preempted, by id."""
+    """The situations of jobs that aren't over, have failed, or of which a user stopped tasks, by id."""
     going = {
         row.job_id: row
         for row in rows
-        if row.base >= 0
-        and (row.state not in ENDED_JOBS or row.stopped or (row.state == JobState.FAILED.name and _fails(row)))
+        if row.base >= 0 and (row.state not in ENDED_JOBS or row.stopped or row.state == JobState.FAILED)
     }
     found = {job_id: Situation([], {}, [], [], []) for job_id in going}
     if not found:
@@ -143,24 +143,18 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     for job_id, leaving in _leaving(connection, going):
         found[job_id].leaving.append(leaving)
     updates = newest_updates(connection, list(going.values()))
+    failures = failures_of(connection, list(going.values()))
     stops = stops_of(connection, [row for row in going.values() if row.stopped])
     shares = _shares(connection, {wait.hold.at for each in found.values() for wait in each.waits if wait.hold})
     return {
         job_id: each._replace(
             update=updates.get(job_id),
-            failed_waits=_failed_waits(connection, going[job_id]),
+            failure=failures.get(job_id),
             stops=stops.get(job_id, ()),
             shares=shares,
         )
         for job_id, each in found.items()
     }
-
-
-def _failed_waits(connection: Connection, job: JobRow) -> bool:
-    if not job.backoff or not 0 <= job.failed_instance < job.instances:
-        return False
-    state, *_ = columns_of(connection, job, np.array([job.failed_instance]))
-    return bool(state[0] == TaskState.BACKOFF)
 
 
 def _orders_for(connection: Connection, ids: Sequence[str]) -> list[OrderRow]:

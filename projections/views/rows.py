@@ -109,6 +109,7 @@ class JobRow(msgspec.Struct):
     """-1: it has none, since the cell ended the run."""
     failed_why: int = 0
     """Why it did, a `RunCause`."""
+    failed_run: int = 0
     digest: bytes = b""
     """What stands for its id when it is forgotten."""
     accepted: int = -1

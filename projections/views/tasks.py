@@ -322,13 +322,14 @@ class TaskFold:
 
     @staticmethod
     def _note_failures(named: NamedTasks, event: RunsEnded) -> None:
+        run = ints(event.run)[named.at]
         exit_code, why = ints(event.exit_code)[named.at], some(event.why, len(ints(event.run)))[named.at]
         failed = np.flatnonzero(ints(event.outcome)[named.at] == Outcome.FAILED)[::-1]
         jobs, last = np.unique(named.job[failed], return_index=True)
         for index, at in zip(jobs.tolist(), failed[last].tolist(), strict=True):
             row = named.jobs[index]
             row.failed_instance, row.failed_exit_code = int(named.instance[at]), int(exit_code[at])
-            row.failed_why = int(why[at])
+            row.failed_why, row.failed_run = int(why[at]), int(run[at])
 
     def _note_ports(self, named: NamedTasks, event: RunsOrdered) -> None:
         """The port numbers stand one after another in the record, so many for each of its items; where a run has fewer

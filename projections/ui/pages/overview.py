@@ -3,14 +3,16 @@
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from events.codes import Code
 from events.log.port import LogError
+from projections.queries.entities import jobs_json
 from projections.queries.job_filter import JobFilter
 from projections.queries.log_time import oldest_ms
 from projections.queries.machine_lag import MachineLag, ends_of, machine_lags, views_unread
 from projections.queries.marks import Mark, marks
+from projections.queries.pages import rows_of
 from projections.queries.sentences import POOL_OWNER, WAIT
 from projections.queries.series import cell_series
 from projections.ui import overview_figures, overview_plots
@@ -18,6 +20,7 @@ from projections.ui.linked_text import linked
 from projections.ui.scene import Page, Scene
 from projections.ui.words import lasts, ms_of
 from projections.views import tables
+from projections.views.rows import JobRow
 
 DAY_MS, HOUR_MS, SHORTEST_MS = 86_400_000, 3_600_000, 600_000
 """Plots show a day, or as long as the cell has been there, but not less than ten minutes."""
@@ -33,6 +36,14 @@ GO_ON = (
 )
 """What owners of pools can change, and what ends without them too, when tasks end."""
 _ANY_JOB = select(tables.jobs.c.job_id).limit(1)
+_FAILING_MAX = 200
+_FAILING = (
+    select(tables.jobs)
+    .where(tables.jobs.c.backoff > 0, tables.jobs.c.kind != "batch", tables.jobs.c.failed_instance >= 0)
+    .order_by(tables.jobs.c.number)
+    .limit(_FAILING_MAX)
+)
+"""Services of which tasks wait after a failure, the oldest jobs first."""
 _ANY_POOL = select(tables.pools.c.path).where(tables.pools.c.path.not_in(("/", "/system"))).limit(1)
 
 
@@ -70,7 +81,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "machines": [(each, overview_figures.machine(hour, each.machine)) for each in lags.machines],
         "oldest": oldest,
         "most": OLDEST,
-        "stuck": [each for each in oldest if each["reason"] and _needs_somebody(each["reason"])],
+        "stuck": _stuck(connection, oldest),
         "figures": overview_figures.figures(day, hour, pools, oldest[0]["waits_ms"] if oldest else 0),
         "plots": {
             "waiting": overview_plots.waiting(day),
@@ -94,6 +105,15 @@ def _lags(scene: Scene) -> Lags:
         return Lags(list(machine_lags(connection, context.log, ends, scene.now_ms)), views_unread(connection, ends))
     except LogError as error:
         return Lags([], 0, str(error))
+
+
+def _stuck(connection: Connection, oldest: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the jobs that wait longest those that need somebody, and services that fail again and again."""
+    found = [each for each in oldest if each["reason"] and _needs_somebody(each["reason"])]
+    rows = rows_of(connection, JobRow, _FAILING)
+    named = {each["job_id"] for each in found}
+    looping = (each for each in jobs_json(connection, rows) if each["reason"] and each["job_id"] not in named)
+    return found + [each for each in looping if each["reason"]["code"] == Code.CRASH_LOOP]
 
 
 def _waiting(job: dict[str, Any], now_ms: int) -> dict[str, Any]:

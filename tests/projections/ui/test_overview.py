@@ -11,6 +11,7 @@ from starlette.datastructures import QueryParams
 from starlette.testclient import TestClient
 
 from bench._large_cell import LargeCell, Size
+from events.codes import RunCause
 from projections.api.app import create_app
 from projections.queries.log_time import newest_ms
 from projections.queries.machine_lag import LATE_MS
@@ -21,6 +22,7 @@ from projections.ui.pages import overview
 from projections.ui.scene import Contexts, opened
 from projections.views.projector import Projector
 from tests.projections.conftest import LISTEN, TOKEN, Api
+from tests.projections.queries.test_last_failure import fail
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,19 @@ def test_a_machine_that_leaves_facts_waiting_does_not_decide(tmp_path: Path) -> 
 )
 def test_stuck_is_what_goes_on_only_when_somebody_acts(code: str, actor: str, stuck: bool) -> None:
     assert overview._needs_somebody({"code": code, "actor": actor}) == stuck
+
+
+def test_a_service_that_fails_again_and_again_is_stuck_with_its_last_failure_in_the_hosts_words(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    add_ui(api.app, {0: api.app.state.context}, TOKEN)
+    api.cell.host()
+    api.cell.accept("a", kind="stateless")
+    fail(api, 1, "sleeep: No such file or directory", RunCause.CANNOT_START)
+    api.fold()
+    shown = TestClient(api.app, f"http://{LISTEN}").get("/ui/").text
+    assert "A job is stuck until somebody acts." in shown
+    assert "fails again and again: task 0: sleeep: No such file or directory" in shown
+    api.close()
 
 
 def test_an_empty_cell_says_what_to_do_first(tmp_path: Path) -> None:

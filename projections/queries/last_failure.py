@@ -1,0 +1,82 @@
+"""How the task of a job failed that failed last, in the words of its host where these say something."""
+
+from collections.abc import Sequence
+from signal import Signals
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, select, tuple_
+
+from events.codes import JobState, RunCause, TaskState
+from projections.queries.tasks import TASK_PLACES, columns_of
+from projections.views import tables
+from projections.views.rows import JobRow
+
+_FAILED_BY = {
+    RunCause.HEALTH: "failed its health check",
+    RunCause.START_LATE: "wasn't ready in time",
+}
+"""How runs fail that the cell ends."""
+LOOP_ATTEMPTS = 3
+"""A service whose task has failed so often in a row is stuck."""
+
+
+class Failure(NamedTuple):
+    """How the task of a job that failed last did. `waits`: it waits to be tried again, at the earliest at `due_ms`, 0:
+    at once; `attempts`: how often it has failed in a row; `reason`: in the words of its host, empty: it said nothing.
+    """
+
+    instance: int
+    text: str
+    reason: str
+    waits: bool
+    due_ms: int
+    attempts: int
+    cannot_start: bool
+
+    @property
+    def lasts(self) -> bool:
+        """Whether trying again by itself is no help any more."""
+        return self.attempts >= LOOP_ATTEMPTS or self.cannot_start
+
+
+def failures_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Failure]:
+    """How the tasks of jobs failed that failed last, where the jobs have failed or such tasks wait."""
+    wanted = {row.job_id: row for row in rows if _tells(row)}
+    if not wanted:
+        return {}
+    said, reports = dict[str, tuple[str, int]](), tables.run_reports.c
+    runs = [(row.job_id, row.failed_instance, row.failed_run) for row in wanted.values()]
+    key = tuple_(reports.job_id, reports.instance, reports.run)
+    query = select(reports.job_id, reports.reason, reports.signal).where(key.in_(runs)).order_by(reports.offset)
+    for job_id, reason, signal in connection.execute(query):
+        before = said.get(job_id, ("", 0))
+        said[job_id] = reason or before[0], signal or before[1]
+    return {job_id: _failure(connection, row, *said.get(job_id, ("", 0))) for job_id, row in wanted.items()}
+
+
+def _tells(row: JobRow) -> bool:
+    return 0 <= row.failed_instance < row.instances and (row.state == JobState.FAILED or row.backoff > 0)
+
+
+def _failure(connection: Connection, job: JobRow, reason: str, signal: int) -> Failure:
+    columns = columns_of(connection, job, np.array([job.failed_instance]))[:, 0].tolist()
+    state, due_s, attempts = (columns[TASK_PLACES[name]] for name in ("state", "due_s", "failures"))
+    if job.failed_why == RunCause.CANNOT_START:
+        text = "can't be started"
+    elif signal:
+        text = f"was killed by {Signals(signal).name if signal in set(Signals) else f'signal {signal}'}"
+    elif job.failed_exit_code >= 0:
+        text = f"exited with {job.failed_exit_code}"
+    else:
+        text = _FAILED_BY.get(RunCause(job.failed_why), "was ended")
+    lasting = job.failed_why == RunCause.CANNOT_START
+    waits = state == TaskState.BACKOFF
+    return Failure(job.failed_instance, text, reason, waits, due_s * 1000, attempts, lasting)
+
+
+def words_of(failure: Failure) -> str:
+    """How a task failed: `task 3 exited with 1`, `task 0: sleeep: No such file or directory`."""
+    if failure.reason and failure.cannot_start:
+        return f"task {failure.instance}: {failure.reason}"
+    return f"task {failure.instance} {failure.text}{': ' * bool(failure.reason)}{failure.reason}"
