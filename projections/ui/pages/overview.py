@@ -113,7 +113,7 @@ def _stuck(connection: Connection, oldest: list[dict[str, Any]]) -> list[dict[st
     rows = rows_of(connection, JobRow, _FAILING)
     named = {each["job_id"] for each in found}
     looping = (each for each in jobs_json(connection, rows) if each["reason"] and each["job_id"] not in named)
-    return found + [each for each in looping if each["reason"]["code"] == Code.CRASH_LOOP]
+    return found + [{**each, "waits": ""} for each in looping if each["reason"]["code"] == Code.CRASH_LOOP]
 
 
 def _waiting(job: dict[str, Any], now_ms: int) -> dict[str, Any]:
