@@ -75,6 +75,10 @@ class Assignment:
         self._hosts = hosts
         self._may_ask = may_ask
         self._own = kept.own
+        self._kept_ports: dict[int, set[int]] = {}
+        for port, numbers in kept.ports.items():
+            for number in numbers:
+                self._kept_ports.setdefault(number, set()).add(port)
         self._own_jobs = {runs.waits.job_of(slot) for slot in kept.own}
         self._budget = budget
         self._waiting = runs.arena["waiting"]
@@ -332,7 +336,8 @@ class Assignment:
         for part in parts:
             for number in part.hosts.tolist() if part.ports else ():
                 if number not in free:
-                    free[number] = self._free_ports(number, fixed.get(number, set()))
+                    others = fixed.get(number, set()) | self._kept_ports.get(number, set())
+                    free[number] = self._free_ports(number, others)
                 out += (port or next(free[number]) for port in part.numbers or (0,) * part.ports)
         return out
 

@@ -44,9 +44,11 @@ class ShapeView:
         """So many of its tasks a host holds at most."""
         self.ports_free = view.without(self.fixed_ports)
         """Where no other task has one of its fixed ports."""
-        self.open: Mask = view.hosts.up & (self.unmet < 0) & self.ports_free
+        self.meets: Mask = (view.hosts.up if host is None else view.hosts.heard) & (self.unmet < 0)
+        """Where only a port may be missing, and amounts."""
         if host is not None:
-            self.open = self.takes_bound(view.hosts) & (np.arange(len(self.open)) == host)
+            self.meets &= np.arange(len(self.meets)) == host
+        self.open: Mask = self.meets & self.ports_free
         self.column = np.array(need, dtype=np.int64)[:, None]
         score = sum(one * int(weight) for one, weight in zip(need, view.weight, strict=False))
         self.score = min(score, SCORE_MAX)
@@ -65,6 +67,23 @@ class ShapeView:
     def part(self, size: int) -> Part:
         """So many of its tasks that belong together."""
         return Part(self.need, self.open, self.score, self.spread, size, self.most)
+
+    def open_to(self, view: "ClusterView", own: OwnRoom) -> Mask:
+        """The hosts that a unit may use for which room is kept: its ports are kept there for it."""
+        if not self.fixed_ports:
+            return self.open
+        found = self.open.copy()
+        found[own.hosts] |= (self.meets & view.without(self.fixed_ports, kept=False))[own.hosts]
+        return found
+
+    def planned(self, view: "ClusterView", size: int, own: OwnRoom | None) -> Part:
+        """As `part`, for whom others may be asked to leave: also where runs have its fixed ports."""
+        if not self.fixed_ports:
+            return self.part(size)
+        open_ = self.meets & view.unclaimed(self.fixed_ports)
+        if own is not None:
+            open_ |= self.open_to(view, own)
+        return self.part(size)._replace(open_=open_, ports=self.fixed_ports)
 
     def taken(self, hosts: I64) -> None:
         """Other tasks have one of its fixed ports on hosts now."""
@@ -141,6 +160,7 @@ class ClusterView:
         """Hosts that got few tasks, in order."""
         self.epoch = 0
         """Grows when many hosts changed at once."""
+        self.kept_ports = kept.ports
         self._put_ports: dict[int, list[I64]] = {}
         """Of fixed ports the hosts on which tasks that have them were put."""
         self._known = shapes
@@ -219,7 +239,7 @@ class ClusterView:
         free, score = self.free.copy(), self.score.copy()
         free[:, own.hosts] += own.amounts
         score[own.hosts] = scores(free[:, own.hosts], self.weight)
-        found = places(free, score, parts, level)
+        found = places(free, score, parts, level, [shape.open_to(self, own) for shape, _ in parts])
         if found is None:
             return None
         used = np.zeros_like(free)
@@ -240,19 +260,17 @@ class ClusterView:
 
     def fits_at_home(self, shape: ShapeView, hosts: I64) -> Mask:
         """Which tasks of a shape find their room on hosts where it is kept for them: unless the host takes nothing now,
-        or offers less than before. Ports aren't kept.
+        or offers less than before. Of ports those are kept that it must have.
         """
         asked = np.flatnonzero(np.array(shape.need[:-1]))
-        fit: Mask = shape.open[hosts] & (self.free[asked][:, hosts] >= 0).all(axis=0)
-        if shape.fixed_ports:
-            fit &= turns(hosts) == 0
-        if shape.ports:
-            fit &= (turns(hosts) + 1) * shape.ports <= self.free[-1, hosts]
+        fit: Mask = shape.meets[hosts] & (self.free[asked][:, hosts] >= 0).all(axis=0)
+        if any_ports := shape.ports - len(shape.fixed_ports):
+            fit &= (turns(hosts) + 1) * any_ports <= self.free[-1, hosts]
         return fit
 
     def take_home(self, shape: ShapeView, hosts: I64, level: I64 | None) -> None:
         """Puts tasks there; of what is free that takes their ports."""
-        np.subtract.at(self.free[-1], hosts, shape.ports)
+        np.subtract.at(self.free[-1], hosts, shape.ports - len(shape.fixed_ports))
         self._take_ports(hosts, shape)
         if level is not None:
             np.add.at(level, hosts, 1)
@@ -269,12 +287,18 @@ class ClusterView:
         if shape.fixed_ports:
             self._take_ports(np.array([host]), shape)
 
-    def without(self, ports: Sequence[int]) -> Mask:
-        """The hosts on which no task has any of these ports."""
-        free = self.hosts.without(ports)
+    def without(self, ports: Sequence[int], kept: bool = True) -> Mask:
+        """The hosts on which no task has any of these ports, nor are they `kept` for one."""
+        return self.hosts.without(ports) & self.unclaimed(ports, kept)
+
+    def unclaimed(self, ports: Sequence[int], kept: bool = True) -> Mask:
+        """The hosts on which no task was put that has any of these ports, nor are they `kept` for one."""
+        free: Mask = np.ones(len(self.hosts.ids), dtype=np.bool_)
         for port in ports:
             for hosts in self._put_ports.get(port, ()):
                 free[hosts] = False
+            if kept:
+                free[self.kept_ports.get(port, [])] = False
         return free
 
     def _take_ports(self, hosts: I64, shape: ShapeView) -> None:
@@ -310,18 +334,28 @@ class ClusterView:
             self.epoch += 1
 
 
-def places(free: I64, score: I64, parts: Sequence[tuple[ShapeView, int]], level: I64 | None) -> list[I64] | None:
+def places(
+    free: I64,
+    score: I64,
+    parts: Sequence[tuple[ShapeView, int]],
+    level: I64 | None,
+    opens: Sequence[Mask] | None = None,
+) -> list[I64] | None:
     """Hosts for all tasks of a unit, or None. Changes nothing. Where tasks of several shapes must have the same port,
-    those that ask most go first, and the others elsewhere; other ways aren't looked for.
+    those that ask most go first, and the others elsewhere; other ways aren't looked for. `opens`: the hosts that each
+    part may use, where others may not.
     """
-    found = together(free, score, [shape.part(size) for shape, size in parts], level).hosts
+    asked = [shape.part(size) for shape, size in parts]
+    if opens is not None:
+        asked = [part._replace(open_=open_) for part, open_ in zip(asked, opens, strict=True)]
+    found = together(free, score, asked, level).hosts
     if found is None or not _meet(parts, found):
         return found
     free, score, level = free.copy(), score.copy(), None if level is None else level.copy()
     found = [NOTHING] * len(parts)
     for at in sorted(range(len(parts)), key=lambda at: -parts[at][0].score):
         shape, size = parts[at]
-        open_ = shape.open.copy()
+        open_ = asked[at].open_.copy()
         for (other, _), hosts in zip(parts, found, strict=True):
             if not {*shape.fixed_ports}.isdisjoint(other.fixed_ports):
                 open_[hosts] = False

@@ -34,6 +34,8 @@ class Part(NamedTuple):
     size: int
     most: int = MANY
     """So many of its tasks a host holds at most."""
+    ports: tuple[int, ...] = ()
+    """Ports that each of its tasks must have, where others who have them may be asked to leave."""
 
 
 class Found(NamedTuple):

@@ -42,6 +42,8 @@ class Hold(NamedTuple):
     """[kinds + 1, hosts]: what its tasks need there."""
     code: Code
     """What it waits for: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
+    ports: tuple[tuple[int, int], ...] = ()
+    """Ports that its tasks must have, each with the host."""
 
 
 class Holding(NamedTuple):
@@ -99,13 +101,20 @@ class Holds:
         if had is not None and had[0] is places:
             return had
         slot = self._runs.jobs[task[0]].base + task[1]
-        needs = [self._need(number) for number in shapes_of_unit(self._runs, slot, places.count)]
+        shapes = shapes_of_unit(self._runs, slot, places.count)
+        needs = [self._need(number) for number in shapes]
+        fixed = [self._runs.shapes[number].fixed_ports for number in shapes]
         numbers = np.array([self._hosts.table[host_id].number for host_id in places.hosts], dtype=np.int64)
         hosts = distinct(numbers)
         amounts = np.zeros((len(self._hosts.kinds) + 1, len(hosts)), dtype=np.int64)
         for at, tasks, shape in zip(np.searchsorted(hosts, numbers).tolist(), places.tasks, places.shapes, strict=True):
             amounts[:, at] += needs[shape] * tasks
-        return places, Hold(task, hosts, amounts, code)
+        ports = tuple(
+            (port, host)
+            for host, tasks, shape in zip(numbers.tolist(), places.tasks, places.shapes, strict=True)
+            for port in (fixed[shape] if tasks else ())
+        )
+        return places, Hold(task, hosts, amounts, code, ports)
 
     def _need(self, number: int) -> I64:
         shape = self._runs.shapes[number]
@@ -123,7 +132,7 @@ def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
     """Of what is free now, what is kept for whom: on each host those admitted first have their part first."""
     amounts = np.zeros_like(hosts.used)
     if not holding.holds:
-        return KeptRoom(amounts, {})
+        return KeptRoom(amounts, {}, {})
     parts = np.zeros_like(holding.needs)
     turn = turns(holding.hosts)
     for each in range(int(turn.max(initial=-1)) + 1):  # the first hold of each host, then the second
@@ -139,7 +148,11 @@ def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
         slot: OwnRoom(hold.hosts, parts[:, start:end], whole, hold.code)
         for (slot, hold), (start, end, whole) in zip(holding.holds.items(), ends, strict=True)
     }
-    return KeptRoom(amounts, own)
+    ports: dict[int, list[int]] = {}
+    for hold in holding.holds.values():
+        for port, host in hold.ports:
+            ports.setdefault(port, []).append(host)
+    return KeptRoom(amounts, own, ports)
 
 
 def needed(hosts: Hosts, holding: Holding) -> I64:

@@ -1,8 +1,9 @@
 """Room on hosts that is kept for the next runs of tasks which ended there to go on: by an update or a restart.
 
 A task has its home in two columns: `home`, the number of the host plus 1, and `home_s`, the second since when. What it
-asks counts as used there, so nobody else is put in its place. It ends when the task has a place, there or elsewhere,
-when a run of it ends otherwise, when the host is given up, or after `HOME_MS`, but for tasks that are bound to it.
+asks counts as used there, and ports that it must have as taken, so nobody else is put in its place. It ends when the
+task has a place, there or elsewhere, when a run of it ends otherwise, when the host is given up, or after `HOME_MS`,
+but for tasks that are bound to it.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 
 from events.columns import I64, distinct, indexed
-from events.resources import Vector
 from processors.placement.calendar import Calendar
 from processors.placement.hosts import Hosts, Phase
 from processors.placement.packing import Mask, turns
@@ -86,14 +86,17 @@ class Homes:
         shapes = self._arena["shape"][mine]
         for number in distinct(shapes).tolist():
             slots = mine[shapes == number]
-            fit = self._fits(slots, self._shapes[number].need)
+            fit = self._fits(slots, number)
             self._hold(slots[fit], 1)
             self._arena.put(slots[~fit], home=0, home_s=0)
 
-    def _fits(self, slots: I64, need: Vector) -> Mask:
-        """Which of tasks that ask the same have that on their hosts, one after another."""
+    def _fits(self, slots: I64, number: int) -> Mask:
+        """Which of tasks of a shape have what they ask on their hosts, one after another."""
+        need, ports = self._shapes[number].need, self._shapes[number].fixed_ports
         hosts = self._arena["home"][slots].astype(np.int64) - 1
-        times, fit = turns(hosts) + 1, np.ones(len(slots), dtype=np.bool_)
+        times, fit = turns(hosts) + 1, self._hosts.without(ports)[hosts]
+        if ports:
+            fit &= times == 1
         for capacity, used, one in zip(self._hosts.capacity, self._hosts.used, need, strict=False):
             if one:
                 fit &= times * one <= capacity[hosts] - used[hosts]
@@ -118,4 +121,9 @@ class Homes:
                 del self.tasks[job_id]
         shapes, index = indexed(self._arena["shape"][slots])
         needs = np.array([self._shapes[number].need for number in shapes.tolist()], dtype=np.int64)
-        self._hosts.keep(self._arena["home"][slots].astype(np.int64) - 1, needs[index].T, sign)
+        hosts = self._arena["home"][slots].astype(np.int64) - 1
+        self._hosts.keep(hosts, needs[index].T, sign)
+        for at, number in enumerate(shapes.tolist()):
+            ports = [*self._shapes[number].fixed_ports]
+            for host in hosts[index == at].tolist() if ports else ():
+                (self._hosts.hold_ports if sign > 0 else self._hosts.free_ports)(host, ports)

@@ -26,3 +26,5 @@ class KeptRoom(NamedTuple):
     """[kinds + 1, hosts]: the sum of what is kept."""
     own: dict[int, OwnRoom]
     """By the slot of the first task of a unit."""
+    ports: dict[int, list[int]]
+    """The hosts on which a port number is kept for a unit."""

@@ -105,6 +105,7 @@ class Board:
         givers: dict[str, Giver],
         units_at: Callable[[int], list[Unit]],
         task_of: Callable[[int], tuple[Sequence[int], Mask]],
+        holders: Callable[[int, Sequence[int]], list[Unit] | None],
     ) -> None:
         self.free = free
         """[kinds + 1, hosts]: what will be free when all have left who must."""
@@ -118,12 +119,16 @@ class Board:
         self.units_at = units_at
         self.task_of = task_of
         """Of a shape: what a task needs, and the hosts that it may use."""
+        self.holders = holders
+        """Who has any of some ports on a host; None: not all of them will be free when these leave."""
         self.may_leave: dict[tuple[object, ...], list[Pick]] = {}
         """Who could leave a host, kept for those who look again."""
         self.gone: dict[int, None] = {}
         """The units that leave for plans made here, by their keys."""
         self.changes: dict[int, int] = {}
         """How often each host has changed."""
+        self.ports: set[tuple[int, int]] = set()
+        """Hosts and the ports there that tasks must have for which plans are made here."""
         self.work = 0
         """How many units were judged: what planning costs."""
         self.nothing = Giver(*((0,) * (len(free) - 1),) * 3)

@@ -5,7 +5,7 @@ stays. The cheapest host is taken and what has changed is judged anew, until eac
 frees other hosts too. At last each victim without whom the gang still fits on these hosts stays, the dearest first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -140,9 +140,12 @@ class Search:
         """Who must leave a host for one task more; None: it isn't enough."""
         if draft.places.get((host, self._index), 0) >= self._part.most:
             return None
+        must = self._holders(draft, host) if self._part.ports else []
+        if must is None:
+            return None
         have: list[int] = self._board.free[:, host].tolist()
         lack = [need - one for need, one in zip(self._part.need, have, strict=True)]
-        if max(lack) <= 0:
+        if max(lack) <= 0 and not must:
             return []
         gains: dict[int, int] = {}
         may = []
@@ -151,18 +154,25 @@ class Search:
             if gain:
                 gains[pick.unit.key] = gain
                 may.append(pick)
-        found = self._gather(draft, host, lack, may)
+        found = self._gather(draft, host, lack, must, may)
         if (found is None or len(found) > 1) and len(
             {*gains.values()}
         ) > 1:  # larger ones first: fewer, or by the rules
             may.sort(key=lambda pick: (pick.order[0], -gains[pick.unit.key], pick.order))
-            other = self._gather(draft, host, lack, may)
+            other = self._gather(draft, host, lack, must, may)
             if other is not None and (found is None or cost_of(other) < cost_of(found)):
                 found = other
             if found is None and len({pick.order[0] for pick in may}) > 1:
                 may.sort(key=lambda pick: (-gains[pick.unit.key], pick.order))
-                found = self._gather(draft, host, lack, may)
+                found = self._gather(draft, host, lack, must, may)
         return found
+
+    def _holders(self, draft: Draft, host: int) -> list[Unit] | None:
+        """Who must leave a host since it has a port that the task must have; None: that isn't enough."""
+        if any((host, port) in self._board.ports for port in self._part.ports):
+            return None
+        found = self._board.holders(host, self._part.ports)
+        return None if found is None else [unit for unit in found if not draft.is_gone(unit)]
 
     def _may_leave(self, draft: Draft, host: int) -> list[Pick]:
         """Who could leave a host, in each way, in order."""
@@ -177,15 +187,21 @@ class Search:
             found.sort(key=lambda pick: (pick.order, pick.way))
         return found
 
-    def _gather(self, draft: Draft, host: int, lack: list[int], may: list[Pick]) -> list[Pick] | None:
-        """The first who may leave until nothing lacks, less those that aren't needed. None: it isn't enough, or those
-        who are needed may go only with others: nobody leaves for that alone.
+    def _gather(self, draft: Draft, host: int, lack: list[int], must: list[Unit], may: list[Pick]) -> list[Pick] | None:
+        """Those who must leave, and the first who may until nothing lacks, less those that aren't needed. None: it
+        isn't enough, or those who are needed may go only with others: nobody leaves for that alone.
         """
         numbers, mark = draft.numbers, draft.mark
         found: dict[int, Pick] = {}
-        for pick in may:
+        holders = {unit.key: None for unit in must}
+        first = [pick for pick in self._may_leave(draft, host) if pick.unit.key in holders] if must else []
+        for pick in (*first, *may):
             unit = pick.unit
-            if unit.key in found or not _gain(unit, host, lack) or not draft.verdict(unit, pick.way).goes:
+            if max(lack) <= 0 and holders.keys() <= found.keys():
+                break
+            if unit.key in found or not (unit.key in holders or _gain(unit, host, lack)):
+                continue
+            if not draft.verdict(unit, pick.way).goes:
                 continue
             if pick.way == Way.MOVE:
                 pick = pick._replace(places=draft.destination(unit))
@@ -195,10 +211,9 @@ class Search:
             found[unit.key] = pick
             draft.charge(pick)
             lack = [one - gives for one, gives in zip(lack, unit.at[host], strict=True)]
-            if max(lack) <= 0:
-                break
         draft.back(mark)
-        needed = _needed(host, lack, found) if max(lack) <= 0 else None
+        enough = max(lack) <= 0 and holders.keys() <= found.keys()
+        needed = _needed(host, lack, found, holders) if enough else None
         draft.numbers = numbers
         if needed is not None and (len(needed) == len(found) or draft.may_take(needed)):
             return needed
@@ -213,9 +228,12 @@ def find_plan(draft: Draft, parts: Sequence[Part], searches: Sequence[Search]) -
         if not search.extend(draft):
             draft.back()
             return None
-    if sum(part.size for part in parts) > 1:
+    if sum(part.size for part in parts) > 1 and not any(part.ports for part in parts):
         _spare(draft, parts)
     draft.commit()
+    draft.board.ports.update(
+        (host, port) for (host, at), tasks in draft.places.items() if tasks for port in parts[at].ports
+    )
     places = [(host, part, tasks) for (host, part), tasks in sorted(draft.places.items()) if tasks]
     return Plan(places, draft.picks)
 
@@ -227,12 +245,12 @@ def _gain(unit: Unit, host: int, lack: list[int]) -> int:
     )
 
 
-def _needed(host: int, lack: list[int], picks: dict[int, Pick]) -> list[Pick]:
-    """Those without whom a task wouldn't fit; the dearest stays first."""
+def _needed(host: int, lack: list[int], picks: dict[int, Pick], must: Container[int]) -> list[Pick]:
+    """Those without whom a task wouldn't fit; the dearest stays first, unless it must leave."""
     needed = {**picks}
     for pick in sorted(picks.values(), key=lambda one: one.order, reverse=True) if len(picks) > 1 else ():
         without = [one + gives for one, gives in zip(lack, pick.unit.at[host], strict=True)]
-        if max(without) <= 0:
+        if max(without) <= 0 and pick.unit.key not in must:
             lack = without
             del needed[pick.unit.key]
     return [*needed.values()]

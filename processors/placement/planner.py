@@ -18,6 +18,7 @@ from events.records.placement import PreemptionAsked
 from events.resources import Vector, scale
 from processors.placement.budget import Budget
 from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.gang_search import Part
 from processors.placement.holds import Holding, needed, shapes_of_unit
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom
@@ -153,7 +154,8 @@ class Planner:
         for number in distinct(shapes).tolist():
             mine = np.flatnonzero((shapes == number) & (pin > 0) & found)
             shape = self._seen.view.shape(number)
-            fit = shape.takes_bound(self._seen.hosts) & ((room >= shape.column) | (shape.column == 0)).all(axis=0)
+            takes = self._seen.hosts.heard & (shape.unmet < 0) & self._seen.view.unclaimed(shape.fixed_ports)
+            fit = takes & ((room >= shape.column) | (shape.column == 0)).all(axis=0)
             found[mine] = fit[pin[mine] - 1]
         return found
 
@@ -177,8 +179,8 @@ class Planner:
         clears = row.flags & (Flag.CLEAR | Flag.DAEMON)
         for ways in WAYS[: 3 if clears else 2 if row.flags & Flag.MOVE else 1]:
             draft = Draft(board, taker)
-            searches = self._search(alike, parts, taker, ways, job, own is None)
-            found = find_plan(draft, [shape.part(tasks) for shape, tasks in parts], searches)
+            searches = self._search(alike, parts, slot, taker, ways, job, own is None)
+            found = find_plan(draft, self._planned(parts, slot), searches)
             if found is not None:
                 return found, draft
             self._searches.pop((*alike, ways), None)
@@ -197,8 +199,13 @@ class Planner:
         shapes = shapes_of_unit(runs, slot, size)
         return [(self._seen.view.shape(number), int((numbers == number).sum())) for number in shapes]
 
+    def _planned(self, parts: Parts, slot: int) -> list[Part]:
+        """The parts of a unit, for whom others may be asked to leave."""
+        own = self._seen.room.own.get(slot)
+        return [shape.planned(self._seen.view, tasks, own) for shape, tasks in parts]
+
     def _search(
-        self, alike: tuple[object, ...], parts: Parts, taker: Taker, ways: Ways, job: JobRow, goes_on: bool
+        self, alike: tuple[object, ...], parts: Parts, slot: int, taker: Taker, ways: Ways, job: JobRow, goes_on: bool
     ) -> list[Search]:
         """Searches for the parts of a unit, those that ask most first; for units that are alike they go on."""
         key = (*alike, ways)
@@ -207,9 +214,9 @@ class Planner:
         board, victims = self._on_board(), self._seen.victims
         level = self._level(job) if any(shape.spread for shape, _ in parts) else None
         order = sorted(range(len(parts)), key=lambda at: -parts[at][0].score)
-        made = []
+        made, planned = [], self._planned(parts, slot)
         for at in order:
-            part, host = parts[at][0].part(parts[at][1]), parts[at][0].host
+            part, host = planned[at], parts[at][0].host
             hosts = victims.ranked(board, part, taker, ways) if host is None else [host]
             made.append(Search(board, part, at, hosts, ways, level))
         if goes_on:
@@ -232,6 +239,7 @@ class Planner:
                 self._rights.all_givers(seen.victims.asked_of()),
                 seen.victims.units_at,
                 self._task_of,
+                seen.victims.holders,
             )
         return self._board
 

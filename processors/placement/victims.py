@@ -5,7 +5,7 @@ that are looked at closely.
 """
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -190,6 +190,7 @@ class Victims:
         lack = np.maximum(np.array(part.need, dtype=np.int64)[:, None] - board.free, 0)
         asked = np.flatnonzero(part.need)
         worst = np.where((lack == 0).all(axis=0) & part.open_, -1, CLASSES_MAX)
+        worst[(worst < 0) & ~self._hosts.without(part.ports)] = 0
         gives, lost, runs = np.zeros_like(lack), np.zeros_like(lack[0]), np.zeros_like(lack[0])
         for at, which in enumerate(self._by_class(board, taker, ways)):
             host = self.host[which]
@@ -243,6 +244,23 @@ class Victims:
         """The indexes of all by their hosts, and where the first of each host stands among them."""
         order = np.argsort(self.host, kind="stable")
         return order, np.searchsorted(self.host[order], np.arange(len(self._hosts.ids) + 1))
+
+    def holders(self, host: int, ports: Sequence[int]) -> list[Unit] | None:
+        """Who has any of some ports on a host, and isn't about to leave; None: a task that is to come back has one."""
+        left = {port for port in ports if port in self._hosts.taken[host]}
+        found = []
+        for unit in self.units_at(host) if left else ():
+            row = self._runs.jobs[self._runs.waits.job_of(unit.slots[0])]
+            mine = {
+                port
+                for slot in unit.slots
+                if self._runs.arena["host"][slot] == host + 1
+                for port in self._runs.ports.get((self._runs.waits.job_of(slot), slot - row.base)) or ()
+            }
+            if left & mine:
+                left -= mine
+                found += [unit] * (unit.code != Code.VICTIM_GONE)
+        return None if left else found
 
     def _look_at(self, hosts: I64) -> None:
         """Finds the units on these hosts in one go."""

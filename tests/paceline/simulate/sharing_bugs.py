@@ -88,7 +88,7 @@ def nothing_kept(patch: pytest.MonkeyPatch) -> None:
     def none(hosts: Hosts, holding: holds.Holding) -> KeptRoom:
         own = kept_room(hosts, holding).own
         mine = {slot: room._replace(amounts=np.zeros_like(room.amounts)) for slot, room in own.items()}
-        return KeptRoom(np.zeros_like(hosts.used), mine)
+        return KeptRoom(np.zeros_like(hosts.used), mine, {})
 
     patch.setattr("processors.placement.machine.kept_room", none)
     patch.setattr(holds, "kept_room", none)

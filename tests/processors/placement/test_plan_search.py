@@ -51,6 +51,7 @@ class World(NamedTuple):
             {**self.givers},
             lambda host: [unit for unit in self.units if host in unit.at],
             task_of,
+            lambda host, ports: [],
         )
 
 

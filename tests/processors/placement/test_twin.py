@@ -114,7 +114,7 @@ def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data)
     world, hosts = ready(cluster)
     jobs = admitted(world, specs)
     runs, columns = world.machine.runs, world.machine.hosts
-    kept = KeptRoom(np.zeros_like(columns.used), {})
+    kept = KeptRoom(np.zeros_like(columns.used), {}, {})
     for job in jobs:
         for first in data.draw(st.sets(st.sampled_from([0, *range(job.gang, job.tasks)]), max_size=2)):
             rooms = [tuple(data.draw(st.integers(0, have)) for have in left) for left in left_of(columns, kept)]
