@@ -286,7 +286,7 @@ class Victims:
         """A task by itself."""
         unit = self._unit([slot], row, rank, placed_s)
         need = self._need(shape)
-        moves = self._runs.arena["pin"][slot] <= 0  # else it has no place elsewhere
+        moves = int(self._runs.arena["pin"][slot]) <= 0  # else it has no place elsewhere
         unit.at, unit.shapes, unit.amount = {host: need}, [shape] * moves, tuple(need[:-1])
         unit.lost = max(0, self._now_s - available_s) if available_s else 0
         if leaving or slot in self._asked:
