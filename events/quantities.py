@@ -10,9 +10,9 @@ from pydantic_core import PydanticCustomError
 
 from events.bounds import AMOUNT_MAX, MS_MAX
 from events.resources import Unit, amount_text
+from events.time_units import MS_OF_UNIT
 
 _MIB: dict[str, int] = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
-_MS: dict[str, int] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 NEVER = "never"
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
 
@@ -61,7 +61,7 @@ def write_mib(value: int) -> str:
 
 def write_ms(value: int) -> str:
     """90000 -> 90s: in the largest unit that makes it whole."""
-    unit, factor = next((unit, factor) for unit, factor in reversed(_MS.items()) if value % factor == 0)
+    unit, factor = next((unit, factor) for unit, factor in reversed(MS_OF_UNIT.items()) if value % factor == 0)
     return f"{value // factor}{unit}" if value else "0ms"
 
 
@@ -103,7 +103,7 @@ def write_amounts(amounts: Mapping[str, int], units: Mapping[str, Unit]) -> dict
 _OTHER_TEXT = 'a number of units, such as 2 or 0.5, or a size with a unit, such as "2GiB"'
 _MILLI_TEXT = 'a number of units or of thousandths, such as 2 or "500m"'
 _MEMORY_TEXT = 'a size with a unit, such as "64MiB" or "2GiB"'
-_TIME_TEXT = 'a time with a unit, such as "500ms", "10s" or "5m"'
+_TIME_TEXT = 'a time with a unit, such as "500ms", "10s", "5m", "2h" or "1d"'
 
 
 def _bounds(least: int, most: int, write: Callable[[int], object]) -> AfterValidator:
@@ -129,13 +129,13 @@ OtherAmount = Annotated[
     WithJsonSchema({"type": ["number", "string"], "description": _OTHER_TEXT}),
 ]
 """Of a resource beside the four. What isn't written with a unit of size is thousandths."""
-_ms_of = _parser(_MS, None, f"must be {_TIME_TEXT}")
+_ms_of = _parser(MS_OF_UNIT, None, f"must be {_TIME_TEXT}")
 _parse_ms = BeforeValidator(_ms_of)
-_ms = PlainSerializer(write_ms), _schema(_TIME_TEXT, _MS, {"const": 0})
+_ms = PlainSerializer(write_ms), _schema(_TIME_TEXT, MS_OF_UNIT, {"const": 0})
 Milliseconds = Annotated[int, _parse_ms, _bounds(0, MS_MAX, write_ms), *_ms]
 SomeMilliseconds = Annotated[int, _parse_ms, _bounds(1, MS_MAX, write_ms), *_ms]
 """Longer than nothing."""
-_ms_or_never_of = _parser(_MS, None, f"must be {_TIME_TEXT}; or {NEVER}")
+_ms_or_never_of = _parser(MS_OF_UNIT, None, f"must be {_TIME_TEXT}; or {NEVER}")
 MillisecondsOrNever = Annotated[
     int,
     BeforeValidator(lambda value: -1 if value == NEVER else _ms_or_never_of(value)),

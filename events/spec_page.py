@@ -17,8 +17,8 @@ A job is written in YAML or JSON and submitted with `paceline job submit FILE`, 
 record. This page is made from the schema of the spec by `python -m events.spec_page > docs/jobs.md`; a test compares.
 [task-life.md](task-life.md) has the life of a task, [reasons.md](reasons.md) why it waits.
 
-Times have a unit: `500ms`, `10s`, `5m`, `2h`. So have sizes: `64MiB`, `2GiB`. Other amounts are numbers (`0.5`) or
-thousandths (`500m`).
+Times have a unit: `500ms`, `10s`, `5m`, `2h`, `1d`. So have sizes: `64MiB`, `2GiB`. Other amounts are numbers (`0.5`)
+or thousandths (`500m`).
 """
 RUNS = """\
 ## What a run finds

@@ -64,10 +64,11 @@ def test_memory_without_a_known_unit_is_refused(written):
 
 
 @pytest.mark.parametrize(
-    ("written", "ms"), [("500ms", 500), ("10s", 10_000), ("1.5s", 1500), ("5m", 300_000), ("1h", 3_600_000)]
+    ("written", "ms"),
+    [("500ms", 500), ("10s", 10_000), ("1.5s", 1500), ("5m", 300_000), ("1h", 3_600_000), ("1.5d", 129_600_000)],
 )
 def test_times_have_a_unit(written, ms):
-    assert job(stop_grace=written).to_event("a").stop_grace_ms == ms
+    assert job(max_runtime=written).to_event("a").max_runtime_ms == ms
 
 
 def test_a_controller_and_what_becomes_of_preempted_tasks_are_said_of_batch_jobs():

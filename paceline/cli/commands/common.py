@@ -1,6 +1,7 @@
 """What several commands share: how a cell is named, forms of output, completion of live names."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from events.time_units import MS_OF_UNIT
 from paceline.output import FORMS, Column, TableOptions, count_ages_to, note
 
 if TYPE_CHECKING:
@@ -28,8 +30,26 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+_SPAN = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?)({'|'.join(MS_OF_UNIT)})", re.ASCII)
+
+
+def span_s(text: str) -> float | None:
+    """The seconds of a time with a unit; None where the text is none."""
+    found = _SPAN.fullmatch(text)
+    return float(found[1]) * MS_OF_UNIT[found[2]] / 1000 if found else None
+
+
+def _ago(text: str) -> str | None:
+    """When it was so long ago, in UTC: `10m` or `10m ago`; None where the text is no time with a unit."""
+    seconds = span_s(text.removesuffix("ago").rstrip())
+    try:
+        return None if seconds is None else _utc(datetime.now(UTC) - timedelta(seconds=seconds))
+    except OverflowError:
+        return None
+
+
 class Duration(click.ParamType):
-    """A time with a unit, in seconds: 500ms, 30s, 5m, 2h."""
+    """A time with a unit, in seconds: 500ms, 30s, 5m, 2h, 1d."""
 
     name = "time"
 
@@ -37,21 +57,26 @@ class Duration(click.ParamType):
         """The seconds."""
         if isinstance(value, float):
             return value
-        for unit, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)):
-            number = str(value).removesuffix(unit)
-            if number != value and number.replace(".", "", 1).isdecimal():
-                return float(number) * factor
-        raise click.BadParameter(f"{value!r} is no time with a unit, such as 500ms, 30s or 5m", ctx, param)
+        seconds = span_s(str(value))
+        if seconds is None:
+            raise click.BadParameter(f"{value!r} is no time with a unit, such as 500ms, 30s, 5m, 2h or 1d", ctx, param)
+        return seconds
 
 
-class Since(Duration):
+class Since(click.ParamType):
     """So long ago, or a time; without an offset it is local. It becomes RFC 3339."""
+
+    name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The time in UTC."""
         with suppress(ValueError):
             return _utc(datetime.fromisoformat(str(value)))
-        return _utc(datetime.now(UTC) - timedelta(seconds=super().convert(value, param, ctx)))
+        if (at := _ago(str(value))) is not None:
+            return at
+        raise click.BadParameter(
+            f"{value!r} is neither so long ago, such as 24h or 7d, nor a time, such as 2026-08-21T10:44:07Z", ctx, param
+        )
 
 
 def _utc(time: datetime) -> str:
@@ -200,8 +225,8 @@ class MomentText(click.ParamType):
         try:
             at = datetime.fromisoformat(value)
         except ValueError:
-            return value
-        return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            return _ago(value) or value
+        return _utc(at)
 
 
 def at_option(function: F) -> F:
@@ -210,7 +235,8 @@ def at_option(function: F) -> F:
         "--at",
         type=MomentText(),
         metavar="MOMENT",
-        help="Show it as of a time, a round (0/placement/round/812) or a log position (0/paceline.lifecycle:57).",
+        help="Show it as of a time, of so long ago (10m), a round (0/placement/round/812) or a log position "
+        "(0/paceline.lifecycle:57).",
     )(function)
 
 

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from typing import Self
 
 import pytest
 
+from paceline.cli.commands import common
 from tests.paceline.fake import FakeCell, job
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -38,6 +41,41 @@ def test_a_time_without_a_zone_is_local(cell: FakeCell, cli: Cli, monkeypatch: p
     cli("job", "list", "--at", local)
     shown = cell.asked[-1].query["at"]
     assert shown.endswith(":13:40.000Z")
+
+
+NOW = datetime(2026, 8, 21, 10, 44, 19, tzinfo=UTC)
+
+
+class FixedClock(datetime):
+    """It is always the time of the fake jobs."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls.fromtimestamp(NOW.timestamp(), tz)
+
+
+@pytest.mark.parametrize("written", ["10m", "10m ago"])
+@pytest.mark.parametrize(("option", "name"), [("--at", "at"), ("--since", "since")])
+def test_a_time_may_be_so_long_ago(
+    cell: FakeCell, cli: Cli, monkeypatch: pytest.MonkeyPatch, option: str, name: str, written: str
+) -> None:
+    monkeypatch.setattr(common, "datetime", FixedClock)
+    cell.answer("GET", "/v1/jobs", JOBS)
+    cli("job", "list", option, written)
+    assert cell.asked[-1].query[name] == "2026-08-21T10:34:19.000Z"
+
+
+def test_days_are_a_unit_and_what_is_no_time_says_both_forms(
+    cell: FakeCell, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "datetime", FixedClock)
+    cell.answer("GET", "/v1/jobs", JOBS)
+    cli("job", "list", "--since", "1d")
+    assert cell.asked[-1].query["since"] == "2026-08-20T10:44:19.000Z"
+    code, _, err = cli("job", "list", "--since", "yesterday")
+    assert code == 2
+    assert "neither so long ago, such as 24h or 7d, nor a time, such as 2026-08-21T10:44:07Z" in err
+    assert cli("job", "wait", "a", "--timeout", "1w")[0] == 2
 
 
 def test_while_views_are_made_the_command_waits_and_says_how_far_they_are(cell: FakeCell, cli: Cli) -> None:

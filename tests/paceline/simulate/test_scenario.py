@@ -54,7 +54,7 @@ expect:
         "5:6: /hosts/1/name: must match pattern '^[a-z0-9][a-z0-9._-]{0,100}$'",
         "5:15: /hosts/1/resources/cpu: is missing",
         "7:27: /jobs/0/instances: must be greater than or equal to 1",
-        '9:6: /events/0/at: must be a time with a unit, such as "500ms", "10s" or "5m"',
+        '9:6: /events/0/at: must be a time with a unit, such as "500ms", "10s", "5m", "2h" or "1d"',
         "11:14: /expect/0/that: done is none of PENDING, RUNNING, KILLING, SUCCEEDED, FAILED, KILLED, ABSENT",
         "12:6: /expect/1/at: needs `that` beside it",
     ]
