@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 END_S = 12.0
 POLL_S = 0.05
@@ -29,9 +30,13 @@ class Processes:
         if words[0] == "paceline":
             words = [sys.executable, "-m", "paceline", *words[1:]]
         with self.output(name).open("ab") as out:
-            self._running[name] = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self._environment, start_new_session=True
-            )
+            self._running[name] = self.launch(words, out, self._environment)
+
+    def launch(self, words: Sequence[str], out: BinaryIO, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        """A process in a session of its own."""
+        return subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, start_new_session=True
+        )
 
     def output(self, name: str) -> Path:
         """Where what a process says is kept."""

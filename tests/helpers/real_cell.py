@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from processors.cell_machines import machines
 from processors.runtime.replay import replay
 from processors.runtime.store import RocksStore
 from tests.helpers import ROOT
+from tests.helpers.forked import PACELINE, launched
 from tests.helpers.hashes import Hashes, Said
 
 
@@ -53,22 +53,16 @@ class CellProcess:
         self.until(self.answers, ready_s)
 
     def launch(self) -> None:
-        command = [
-            *self.under,
-            sys.executable,
-            "-m",
-            "paceline",
-            "up",
-            "--data",
-            str(self.data),
-            "--listen",
-            self.listen,
-        ]
+        command = ["up", "--data", str(self.data), "--listen", self.listen]
         command += ["--sim-hosts", str(self.sim_hosts)] if self.sim_hosts else []
         command += ["--kafka", self.kafka, "--cell", str(self.cell)] if self.kafka else []
         (self.data / "cell.json").unlink(missing_ok=True)
         with self.output.open("ab") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
+            if self.under:
+                words = [*self.under, *PACELINE, *command]
+                self.process = subprocess.Popen(words, stdout=out, stderr=out, cwd=ROOT)
+            else:
+                self.process = launched(command, out, os.environ, session=False)
 
     def answers(self) -> bool:
         assert self.process is not None

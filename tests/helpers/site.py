@@ -15,7 +15,6 @@ from typing import Any
 import httpx2
 from sqlalchemy import select
 
-from deploy.processes import Processes
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import NewRecord
 from events.topics import EVERY, MACHINES, SETTINGS
@@ -25,6 +24,7 @@ from processors.runtime.store import Progress, RocksStore
 from projections.views import tables
 from projections.views.projector import rebuild
 from tests.helpers.broker import Broker
+from tests.helpers.forked import ForkedProcesses
 from tests.helpers.hashes import Hashes, Said
 from tests.helpers.ports import kept_address
 from tests.helpers.real_cell import rounds_in_sequence, runs_in_sequence, violations
@@ -58,7 +58,7 @@ class Site:
             **settings,
         }
         self.session_s = int(environment["PACELINE_SERVICE__SESSION_TIMEOUT_MS"]) / 1000
-        self.processes = Processes(folder / "logs", environment)
+        self.processes = ForkedProcesses(folder / "logs", environment)
 
     def start(self, *names: str) -> None:
         """Starts parts, each after those it is to know. A gateway keeps its address over restarts."""

@@ -18,7 +18,7 @@ from events.log.port import LogFault, LogUnavailable
 from tests.events.log.contract import PATIENCE, A, B, new, numbers, read, values
 from tests.events.log.writer import BATCH, REFUSED, batch
 
-WRITER = (sys.executable, "-m", "tests.contracts.writer")
+WRITER = (sys.executable, "-m", "tests.events.log.writer")
 
 
 def check_whole_batches(log: EmbeddedLog) -> int:

@@ -214,7 +214,7 @@ def test_questions_that_are_not_answered_are_put_by_a_new_client(
 def test_answers_that_come_late_do_no_harm_to_the_process(broker: Broker) -> None:
     topics = [f"contract.late-{number}" for number in range(10)]
     broker.make_topics(topics, 1, SETTINGS)
-    command = [sys.executable, "-m", "tests.contracts.late_answers", broker.address, *topics]
+    command = [sys.executable, "-m", "tests.events.log.kafka.late_answers", broker.address, *topics]
     asking = [subprocess.Popen(command) for _ in range(3)]
     assert [process.wait(timeout=60) for process in asking] == [0, 0, 0]
 
