@@ -25,10 +25,11 @@ from hostagent.server import Server
 from projections.api import context, stream
 from projections.api.app import create_app
 from projections.api.cell_router import create_cells_app
+from tests.helpers.drawn import ALL, drawn
 from tests.projections.conftest import TOKEN, Api
 
 FUZZ = settings(
-    max_examples=25,
+    max_examples=25 if ALL else 6,
     deadline=None,
     derandomize=True,
     database=None,
@@ -108,6 +109,7 @@ def described(site: Site) -> Any:
 schema = schemathesis.pytest.from_fixture("described")
 
 
+@drawn
 @pytest.mark.xdist_group("fuzz")
 @schema.parametrize()
 @FUZZ
