@@ -61,3 +61,5 @@ ATTRIBUTES_MAX = 64
 PORT_MAX = 65535
 HOST_RUNS_MAX = 20_000
 """Runs in one message of an agent: with the longest ids, what is decided about them still is one round."""
+ALARM_UNREAD_MS = 30_000
+"""The default of the setting `alarm_unread_after`: how long a machine may leave a record unread."""

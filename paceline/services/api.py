@@ -84,6 +84,7 @@ class Api:
             task_log=RemoteOutput(settings.service.gateways, start.token, cell),
             operations=OperationsOf(log, views, settings, folder_of(settings, cell), stores=False),
             replays=self._replay(cell),
+            alarm_unread_ms=settings.alarm_unread_ms,
         )
 
     def _replay(self, cell: int) -> CellReplays:

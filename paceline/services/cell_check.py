@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from events.acceptance import CLAIM, Acceptance, Chain, RoundKey, parse
+from events.bounds import ALARM_UNREAD_MS
 from events.codec import CodecError, decode
 from events.log.kafka.groups import Group
 from events.log.port import Log, LogRecord
@@ -15,6 +16,7 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import RoundFault, accept, key_of
 from events.topics import rounds_of
 from processors.machine import Machine
+from projections.queries.machine_lag import late_since_ms, unread_of
 
 TAIL_RECORDS = 500
 """So much of the end of a machine's topic is looked at; rounds before that are for `paceline log verify`."""
@@ -93,9 +95,16 @@ def history(log: Log, machine: str) -> History:
 
 
 def check_machine(
-    log: Log, machine: Machine, ends: Mapping[str, int], group: Group | None, runner: str
+    log: Log,
+    machine: Machine,
+    ends: Mapping[str, int],
+    group: Group | None,
+    runner: str,
+    alarm_unread_ms: int = ALARM_UNREAD_MS,
 ) -> MachineStatus:
-    """Looks at one machine of a cell; `ends` are those of its inputs, `group` where Kafka has one for it."""
+    """Looks at one machine of a cell; `ends` are those of its inputs, `group` where Kafka has one for it;
+    `alarm_unread_ms`: see `late_since_ms`.
+    """
     loaded = history(log, machine.name)
     behind = {}
     for topic, end in ends.items():
@@ -109,6 +118,14 @@ def check_machine(
         out.problems.append(loaded.fault)
     elif runner and not loaded.accepted:
         out.problems.append(f"{where} has decided nothing yet. Look at what {runner} says.")
+    known = set(ends) if loaded.first == 0 else set(loaded.chain.inputs)  # of a tail, what its rounds name
+    unread = unread_of(machine.name, loaded.chain.inputs, {topic: end for topic, end in ends.items() if topic in known})
+    now_ms = int(time.time() * 1000)
+    if late := late_since_ms(log, unread, now_ms, alarm_unread_ms):
+        out.problems.append(
+            f"{where} doesn't decide: the oldest record that it leaves unread has waited for "
+            f"{(now_ms - late) // 1000} s. Look at what {runner or 'its process'} says."
+        )
     lag = sum(behind.values())
     if runner and group and lag > BEHIND_MAX:
         out.problems.append(f"{where} is {lag} records behind. Look at what {runner} says.")

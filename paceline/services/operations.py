@@ -15,6 +15,7 @@ from events.log.port import Log, LogError
 from events.topics import ALL, MACHINES
 from paceline.services.settings import Origin, Settings, UpSettings
 from projections.queries.alarms import alarms
+from projections.queries.machine_lag import machine_lags
 from projections.record_json import at
 from projections.views.reader import Views, folded
 from projections.views.tables import FORMAT
@@ -174,7 +175,9 @@ class OperationsOf:
                 ends = {}
             behind = {topic: max(0, end - have.get(topic, 0)) for topic, end in ends.items()}
             now_ms = int(time.time() * 1000)
-            return [each._asdict() for each in alarms(connection, self._log.cell, now_ms, behind)]
+            after_ms = self._settings.alarm_unread_ms
+            lags = list(machine_lags(connection, self._log, ends, now_ms, after_ms)) if ends and self._readers else []
+            return [each._asdict() for each in alarms(connection, self._log.cell, now_ms, behind, lags)]
 
 
 def _size(folder: Path) -> int:

@@ -41,7 +41,7 @@ class ViewsPart:
             self._copier = Copier(folder, settings.views.copy_every, lambda text: start.say(cell, text))
             self._projector = Projector(with_archive(self._log, settings.archive), folder, self._copier.folded)
             opened.pop_all()
-        self._unwatch = WATCHED.add(cell, self._projector.views)
+        self._unwatch = WATCHED.add(self._projector.views, self._log, settings.alarm_unread_ms)
 
     def step(self) -> bool:
         """See `Part.step`."""

@@ -22,6 +22,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from events.bounds import ALARM_UNREAD_MS
 from paceline.client.cell_file import DATA_DEFAULT
 from paceline.client.errors import Faults
 
@@ -122,7 +123,8 @@ class Settings(BaseSettings):
     """All settings. `server` is the address of an API, empty: of the cell that runs on `data`; `kafka` is HOST:PORT,
     empty: the embedded log; `kafka_options` are librdkafka's by name, for its security;
     `schema_registry_url`: http://[NAME:PASSWORD@]HOST:PORT, empty: none. `snapshots` and `archive` are addresses of
-    fsspec, empty: none; a processor takes a snapshot after every `snapshot_every` offsets of the log.
+    fsspec, empty: none; a processor takes a snapshot after every `snapshot_every` offsets of the log. A machine that
+    leaves a record unread for more than `alarm_unread_after` seconds is an alarm.
     """
 
     model_config = SettingsConfigDict(
@@ -140,12 +142,18 @@ class Settings(BaseSettings):
     snapshot_every: int = Field(default=20_000, ge=1)
     archive: str = ""
     cell: int = Field(default=0, ge=0)
+    alarm_unread_after: float = Field(default=ALARM_UNREAD_MS / 1000, gt=0, le=86_400)
     up: UpPart = UpPart()
     agent: AgentPart = AgentPart()
     service: ServicePart = ServicePart()
     logs: LogsPart = LogsPart()
     views: ViewsPart = ViewsPart()
     _origins: tuple[Origin, ...] = PrivateAttr(default=())
+
+    @property
+    def alarm_unread_ms(self) -> int:
+        """`alarm_unread_after` in milliseconds."""
+        return round(self.alarm_unread_after * 1000)
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -188,7 +196,13 @@ class UpSettings(SettingsTable):
     archive: str = ""
     host: AgentPart = AgentPart()
     views: ViewsPart = ViewsPart()
+    alarm_unread_after: float = Field(default=ALARM_UNREAD_MS / 1000, gt=0, le=86_400)
     origins: tuple[Origin, ...] = ()
+
+    @property
+    def alarm_unread_ms(self) -> int:
+        """`alarm_unread_after` in milliseconds."""
+        return round(self.alarm_unread_after * 1000)
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:
@@ -285,6 +299,7 @@ def for_up(settings: Settings) -> UpSettings:
         archive=settings.archive,
         host=settings.agent,
         views=settings.views,
+        alarm_unread_after=settings.alarm_unread_after,
         origins=settings.origins,
     )
 

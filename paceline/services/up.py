@@ -93,7 +93,7 @@ class Up:
         self._processors = [self._processor(make, name, claimant) for name, make in machines(settings.cell).items()]
         self._copier = Copier(self._data, settings.views.copy_every, note)
         self.projector = Projector(self.log, self._data, self._copier.folded)
-        view_metrics.WATCHED.add(self.log.cell, self.projector.views)
+        view_metrics.WATCHED.add(self.projector.views, self.log, settings.alarm_unread_ms)
         self._agent: LocalAgent | None = None
         self._components = [*components, *self._processors, self._for_hosts()]
 
@@ -228,6 +228,7 @@ class Up:
             moments=self._moments,
             operations=OperationsOf(self.log, self.projector.views, self._settings, self._data, stores=True),
             replays=self._replays,
+            alarm_unread_ms=self._settings.alarm_unread_ms,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token)
         return app

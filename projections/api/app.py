@@ -1,10 +1,12 @@
 """The FastAPI app of a cell."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 
+from events.bounds import ALARM_UNREAD_MS
 from events.log.port import Log
 from events.pool_spec import PoolSpec
 from events.settings_spec import CellSpec
@@ -58,17 +60,19 @@ def create_app(
     moments: MomentSource | None = None,
     operations: Operations | None = None,
     replays: Replays | None = None,
+    alarm_unread_ms: int = ALARM_UNREAD_MS,
 ) -> FastAPI:
     """The app over the views of a cell.
 
     `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
     agents, `task_log` asks a host for output, `others` are the logs of the other cells, which are told of pools,
     `moments` makes views of the past, `operations` tells what this process knows beside the views,
-    `replays` decides rounds again.
+    `replays` decides rounds again; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
     context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
+    context = replace(context, alarm_unread_ms=alarm_unread_ms)
     app = app_over(context, {"token": token, "listen": listen}, gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app

@@ -15,7 +15,7 @@ from fastapi import Depends, Header, Query, Request, Response
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.bounds import INT_MAX
+from events.bounds import ALARM_UNREAD_MS, INT_MAX
 from events.codec import encode
 from events.log.port import Log, NewRecord
 from events.records.base import Event
@@ -138,6 +138,7 @@ class Context:
     others: list[Appends] = field(default_factory=list)
     operations: Operations | None = None
     replays: Replays | None = None
+    alarm_unread_ms: int = ALARM_UNREAD_MS
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
     host_maps: HostMaps = field(default_factory=HostMaps)

@@ -1,11 +1,12 @@
 """Alarms: those rules of `deploy/prometheus/alerts.yaml` that the views can tell, as they hold now."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from projections.queries import job_metrics, pool_metrics
+from projections.queries import job_metrics, machine_lag, pool_metrics
+from projections.queries.machine_lag import MachineLag
 from projections.queries.metric_families import Samples
 
 PAGE, TICKET = "page", "ticket"
@@ -24,6 +25,8 @@ class Rule(NamedTuple):
 
 
 RULES = (
+    Rule("PacelineMachineStands", machine_lag.LATE.name, (), 0, PAGE,
+         "{label} doesn't decide: the oldest record that it leaves unread has waited for {value} s"),
     Rule("PacelineHostsSuspected", "paceline_hosts", ("SUSPECTED",), 0, TICKET,
          "{value} hosts are suspected and take no new tasks"),
     Rule("PacelinePoolStarves", "paceline_pool_under_entitlement_seconds", (), 3600, TICKET,
@@ -48,9 +51,13 @@ class Alarm(NamedTuple):
     text: str
 
 
-def alarms(connection: Connection, cell: int, now_ms: int, behind: Mapping[str, int]) -> list[Alarm]:
-    """The alarms that hold. `behind`: how many records the views don't have yet, per topic."""
-    samples: Samples = {family.name: [] for family in (*pool_metrics.FAMILIES, *job_metrics.FAMILIES)}
+def alarms(
+    connection: Connection, cell: int, now_ms: int, behind: Mapping[str, int], lags: Sequence[MachineLag]
+) -> list[Alarm]:
+    """The alarms that hold. `behind`: how many records the views don't have yet, per topic; `lags`: of the machines."""
+    families = (machine_lag.LATE, *pool_metrics.FAMILIES, *job_metrics.FAMILIES)
+    samples: Samples = {family.name: [] for family in families}
+    machine_lag.look(lags, str(cell), now_ms, samples)
     pool_metrics.look(connection, str(cell), now_ms, samples)
     job_metrics.look(connection, str(cell), now_ms, samples)
     found = []

@@ -3,38 +3,50 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import REGISTRY, Collector
 
-from projections.queries import job_metrics, pool_metrics
+from events.log.port import Log, LogError
+from projections.queries import job_metrics, machine_lag, pool_metrics
 from projections.queries.metric_families import Family, Sample, Samples
 from projections.views.reader import Views
 
 KEPT_S = 5.0
 """All metrics of one scrape are of one look at the views."""
-FAMILIES = (*pool_metrics.FAMILIES, *job_metrics.FAMILIES)
+FAMILIES = (machine_lag.LATE, *pool_metrics.FAMILIES, *job_metrics.FAMILIES)
+
+
+class _Cell(NamedTuple):
+    views: Views
+    log: Log
+    alarm_unread_ms: int
 
 
 class Watched:
     """The views that are told of."""
 
     def __init__(self) -> None:
-        self._views: dict[str, Views] = {}
+        self._cells: dict[str, _Cell] = {}
         self._looks: dict[str, Samples] = {}
         self._until = 0.0
         self._lock = threading.Lock()
 
-    def add(self, cell: int, views: Views) -> Callable[[], None]:
-        """Tells of these views too, until the function is called that is returned."""
+    def add(self, views: Views, log: Log, alarm_unread_ms: int) -> Callable[[], None]:
+        """Tells of the views of the cell of a log too, until the function is called that is returned.
+        `alarm_unread_ms`: see `machine_lag.late_since_ms`.
+        """
+        cell = log.cell
         with self._lock:
-            self._views[str(cell)] = views
+            self._cells[str(cell)] = _Cell(views, log, alarm_unread_ms)
             self._until = 0.0
 
         def remove() -> None:
             with self._lock:
-                if self._views.get(str(cell)) is views:
-                    del self._views[str(cell)]
+                if str(cell) in self._cells and self._cells[str(cell)].views is views:
+                    del self._cells[str(cell)]
                     self._until = 0.0
 
         return remove
@@ -44,7 +56,7 @@ class Watched:
         with self._lock:
             now = time.monotonic()
             if now >= self._until:
-                self._looks = {cell: _look(cell, views) for cell, views in self._views.items()}
+                self._looks = {cell: _look(cell, *each) for cell, each in self._cells.items()}
                 self._until = now + KEPT_S
             looks = list(self._looks.values())
         for look in looks:
@@ -77,10 +89,13 @@ for _family in FAMILIES:
     REGISTRY.register(ViewMetric(_family))
 
 
-def _look(cell: str, views: Views) -> Samples:
+def _look(cell: str, views: Views, log: Log, alarm_unread_ms: int) -> Samples:
     samples: Samples = {family.name: [] for family in FAMILIES}
     now_ms = int(time.time() * 1000)
     with views.read() as connection:
+        with suppress(LogError):  # what can't be asked is no sample
+            lags = machine_lag.machine_lags(connection, log, machine_lag.ends_of(log), now_ms, alarm_unread_ms)
+            machine_lag.look(list(lags), cell, now_ms, samples)
         pool_metrics.look(connection, cell, now_ms, samples)
         job_metrics.look(connection, cell, now_ms, samples)
     return samples

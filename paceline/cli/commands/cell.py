@@ -99,7 +99,7 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[MachineStat
     for number in range(count) if only is None else [only]:
         log = KafkaLog(address, number, options, on_trouble=lambda _: None)
         try:
-            statuses += _statuses_on_kafka(log, groups)
+            statuses += _statuses_on_kafka(log, groups, settings.alarm_unread_ms)
             if missing := gateway_missing(log):
                 problems.append(missing)
         except LogFault as fault:
@@ -118,7 +118,7 @@ def _keeps_views(group: str, number: int) -> bool:
     return group.startswith("paceline.projector.") or group == f"paceline.up.{number}"
 
 
-def _statuses_on_kafka(log: "Log", groups: "Mapping[str, Group]") -> "Iterator[MachineStatus]":
+def _statuses_on_kafka(log: "Log", groups: "Mapping[str, Group]", alarm_unread_ms: int) -> "Iterator[MachineStatus]":
     from events.log.kafka.groups import Group
     from events.topics import ALL
     from paceline.services.cell_check import check_machine
@@ -130,7 +130,8 @@ def _statuses_on_kafka(log: "Log", groups: "Mapping[str, Group]") -> "Iterator[M
         group = groups.get(f"paceline.processor.{name}", Group())
         in_one = groups.get(f"paceline.up.{log.cell}", Group()).of(log.cell)
         runner = group.of(log.cell)
-        yield check_machine(log, machine, _inputs(machine, ends), group if runner else None, runner or in_one)
+        inputs = _inputs(machine, ends)
+        yield check_machine(log, machine, inputs, group if runner else None, runner or in_one, alarm_unread_ms)
 
 
 def _embedded(settings: "Settings", only: int | None) -> "list[MachineStatus]":
@@ -143,8 +144,10 @@ def _embedded(settings: "Settings", only: int | None) -> "list[MachineStatus]":
     try:
         running = cell_file.read(settings.data)
         runner = f"process {running.pid}" if running and running.alive else ""
-        cell_machines = [make() for make in machines(log.cell).values()]
-        return [check_machine(log, machine, log.ends(_topics(machine)), None, runner) for machine in cell_machines]
+        return [
+            check_machine(log, machine, log.ends(_topics(machine)), None, runner, settings.alarm_unread_ms)
+            for machine in (make() for make in machines(log.cell).values())
+        ]
     finally:
         log.close()
 

@@ -102,7 +102,8 @@ def _lags(scene: Scene) -> Lags:
     context, connection = scene.first()
     try:
         ends = ends_of(context.log)
-        return Lags(list(machine_lags(connection, context.log, ends, scene.now_ms)), views_unread(connection, ends))
+        lags = machine_lags(connection, context.log, ends, scene.now_ms, context.alarm_unread_ms)
+        return Lags(list(lags), views_unread(connection, ends))
     except LogError as error:
         return Lags([], 0, str(error))
 

@@ -216,7 +216,7 @@ def test_the_order_of_settings(monkeypatch, tmp_path):
     assert for_up(load(data=data)).model_dump(exclude={"origins"}) == {
         "data": data, "listen": "of-file:2", "sim_hosts": 5, "agent": False, "kafka": "of-file:1",
         "kafka_options": {}, "schema_registry_url": "", "cell": 0, "archive": "",
-        "host": AgentPart().model_dump(), "views": ViewsPart().model_dump(),
+        "host": AgentPart().model_dump(), "views": ViewsPart().model_dump(), "alarm_unread_after": 30.0,
     }  # fmt: skip
     monkeypatch.setenv("PACELINE_UP__LISTEN", "of-env:3")
     monkeypatch.setenv("PACELINE_DATA", str(data))

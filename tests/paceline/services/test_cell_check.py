@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from events.codec import encode
+from events.log.embedded import EmbeddedLog
 from events.log.kafka import topics as kafka_topics
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
@@ -17,6 +18,7 @@ from events.records.pools import PoolDefined
 from events.topics import EVERY, MACHINES
 from paceline.cli.main import run
 from paceline.services.cell_check import TAIL_RECORDS, gateway_missing
+from paceline.services.data_folder import prepare
 from tests.helpers.broker import Broker
 from tests.helpers.ports import kept_address
 from tests.helpers.real_cell import CellProcess
@@ -144,6 +146,18 @@ def test_a_cell_on_the_embedded_log_is_checked_too(tmp_path: Path, check: Any) -
     cell.stop()
     code, text = check("--data", str(cell.data), form="table")
     assert (code, text.count("Nobody runs")) == (1, len(MACHINES))
+
+
+def test_a_machine_that_leaves_a_fact_unread_is_named(tmp_path: Path, check: Any) -> None:
+    prepare(tmp_path / "data")
+    log = EmbeddedLog(tmp_path / "data" / "log", now_ms=lambda: int(time.time() * 1000) - 31_000)
+    fact = PoolDefined(path="/late", command_id="late")
+    log.append([NewRecord(fact.topic, b"/late", encode(fact))])
+    log.close()
+    code, body = check("--data", str(tmp_path / "data"))
+    assert code == 1
+    assert any("entitlement of cell 0 doesn't decide: the oldest record" in line for line in body["problems"])
+    assert not any("lifecycle of cell 0 doesn't decide" in line for line in body["problems"])
 
 
 def test_the_log_of_each_cell_is_verified_and_its_views_are_made_anew(

@@ -32,7 +32,7 @@ def test_jobs_tasks_updates_and_hosts_are_told_by_state(api, monkeypatch):
     moved = api.cell.ms
     api.fold()
     monkeypatch.setattr("time.time", lambda: (moved + 90_000) / 1000)
-    unwatch = view_metrics.WATCHED.add(0, api.projector.views)
+    unwatch = view_metrics.WATCHED.add(api.projector.views, api.cell.log, 30_000)
     assert [value("paceline_jobs", state=state) for state in ("PENDING", "KILLING")] == [2, 0]
     tasks = {state: value("paceline_tasks", state=state) for state in ("QUEUED", "ORDERED", "SUCCEEDED", "BACKOFF")}
     assert tasks == {"QUEUED": 4, "ORDERED": 2, "SUCCEEDED": 1, "BACKOFF": 0}

@@ -31,7 +31,7 @@ def test_amounts_queues_and_waits_of_a_pool_are_told_to_prometheus(api, monkeypa
     api.cell.decide("entitlement", EntitlementsSet(pools=("/p",), resources=("cpu", "memory"), **columns))
     api.fold()
     monkeypatch.setattr("time.time", lambda: (started + 60_000) / 1000)
-    unwatch = view_metrics.WATCHED.add(0, api.projector.views)
+    unwatch = view_metrics.WATCHED.add(api.projector.views, api.cell.log, 30_000)
     assert value("paceline_pool_reservation", resource="memory") == 3 * 1024 * 1024
     assert value("paceline_pool_entitlement", resource="cpu") == 1
     assert value("paceline_pool_allocation", resource="cpu") == 4.5
@@ -65,7 +65,7 @@ def test_a_pool_is_below_its_entitlement_only_while_what_it_admitted_waits_for_h
         monkeypatch.setattr("time.time", lambda: (api.cell.ms + 60_000) / 1000)
         return value("paceline_pool_under_entitlement_seconds")
 
-    unwatch = view_metrics.WATCHED.add(0, api.projector.views)
+    unwatch = view_metrics.WATCHED.add(api.projector.views, api.cell.log, 30_000)
     assert under((64_000, 90), (64_000, 64), (64_000, 64)) == 0, "memory isn't scarce, and all that it uses is cpu"
     assert under((0, 90), (0, 0), (0, 0)) == 0, "share 0"
     assert under((64_000, 90), (80_000, 80), (64_000, 64)) == 0, "what it has no hosts for is beyond its entitlement"

@@ -14,6 +14,7 @@ from paceline.services.settings import load
 from projections.api.app import create_app
 from projections.queries import operations, pool_metrics
 from projections.queries.alarms import BEHIND_MAX, RULES, alarms
+from projections.queries.machine_lag import MachineLag
 from projections.ui.app import add_ui
 from projections.views.projector import Projector
 from tests.helpers import ROOT
@@ -115,17 +116,25 @@ def test_alarms_have_the_bounds_of_the_alerts_of_prometheus() -> None:
     assert rules["PacelineViewsBehind"]["expr"].endswith(f"> {BEHIND_MAX}")
 
 
+LAGS = [
+    MachineLag("lifecycle", 1, 5, 1_700_000_000_000, 9, 0),
+    MachineLag("placement", 1, 5, 1_700_000_000_000, 9, 1_700_000_060_000),
+]
+
+
 def test_an_alarm_holds_while_its_bound_is_passed(projector: Projector, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(_: Any, cell: str, __: int, samples: Any) -> None:
         samples["paceline_pool_oldest_wait_seconds"] += [((cell, "/a", "place"), 901), ((cell, "/b", "place"), 900)]
         samples["paceline_pool_oldest_wait_seconds"] += [((cell, "/c", "admission"), 9999)]
 
     with projector.views.read() as connection:
-        assert alarms(connection, 0, 1_700_000_100_000, {"paceline.tasks": BEHIND_MAX}) == []
+        assert alarms(connection, 0, 1_700_000_100_000, {"paceline.tasks": BEHIND_MAX}, []) == []
         monkeypatch.setattr(pool_metrics, "look", look)
-        found = alarms(connection, 0, 1_700_000_100_000, {"paceline.tasks": BEHIND_MAX + 1})
+        found = alarms(connection, 0, 1_700_000_100_000, {"paceline.tasks": BEHIND_MAX + 1}, LAGS)
     assert [(each.name, each.severity) for each in found] == [
         ("PacelineViewsBehind", "page"),
+        ("PacelineMachineStands", "page"),
         ("PacelineClaimWaits", "ticket"),
     ]
-    assert found[1].text == "entitled work of pool /a has no host for 901 s"
+    assert found[1].text == "placement doesn't decide: the oldest record that it leaves unread has waited for 40 s"
+    assert found[2].text == "entitled work of pool /a has no host for 901 s"

@@ -14,7 +14,7 @@ from bench._large_cell import LargeCell, Size
 from events.codes import RunCause
 from projections.api.app import create_app
 from projections.queries.log_time import newest_ms
-from projections.queries.machine_lag import LATE_MS
+from projections.queries.machine_lag import FACT_WITHIN_MS
 from projections.ui.app import add_ui
 from projections.ui.linked_text import linked
 from projections.ui.overview_plots import total
@@ -80,7 +80,7 @@ def test_every_figure_leads_somewhere_and_has_its_line(contexts: Contexts) -> No
 def test_a_machine_that_leaves_facts_waiting_does_not_decide(tmp_path: Path) -> None:
     api = Api(tmp_path)
     api.pool()
-    late = {each.machine for each in load({0: api.app.state.context}, after_ms=LATE_MS + 1000)["lags"].late}
+    late = {each.machine for each in load({0: api.app.state.context}, after_ms=FACT_WITHIN_MS)["lags"].late}
     assert "lifecycle" not in late
     job = {"job_id": "a", "pool": "/p", "command": ["true"], "resources": {"cpu": 1}}
     assert api.client.post("/v1/jobs", json=job).status_code == 202
