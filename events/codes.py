@@ -98,6 +98,14 @@ class Overdue(Number):
     STOP = 3
 
 
+class Hearing(Number):
+    """Whether a host is heard (HostHearingChanged.hearing)."""
+
+    HEARD = 1
+    SILENT = 2
+    LOST = 3
+
+
 class Way(Number):
     """By what right a run leaves (the column `way` of PreemptionAsked and PreemptionsOrdered)."""
 
@@ -139,6 +147,10 @@ class UpdateStep(Number):
     DONE = 3
     FAILED = 4
     """It has failed as often as it may."""
+    NO_PROGRESS = 5
+    """It has failed: it found no place within the progress deadline."""
+    LEFT_OUT = 6
+    """It is bound to a host that is lost, and comes to the new version when that is back."""
 
 
 LIVE_TASKS = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
@@ -195,6 +207,8 @@ class Code(StrEnum):
     """So many instances failed on the new version that the update failed."""
     STALLED = "STALLED"
     """Instances that failed take up all that may be updated at a time: the update failed."""
+    NO_PROGRESS = "NO_PROGRESS"
+    """Instances found no place within the progress deadline of their update."""
     BLOCKED = "BLOCKED"
     """Sla let nothing go on for so long that the update failed."""
     ABORTED = "ABORTED"

@@ -85,6 +85,11 @@ class GangsReturned(Event, frozen=True, kw_only=True):
     NEVER_FITS or BOUND_HOST_LOST.
     """
 
+    bound: bool = False
+    """Whether each of these tasks may run on one host alone: what keeps it from there says nothing of others of its
+    shape. No release before 0.4.0 says it.
+    """
+
 
 class GangsUnplaced(Event, frozen=True, kw_only=True):
     """Why gangs of a job find no place now."""
@@ -179,6 +184,26 @@ class HostAvoided(Event, frozen=True, kw_only=True):
 
     cause: Cause | None = None
     """The HostSuspected."""
+
+
+class HostHearingChanged(Event, frozen=True, kw_only=True):
+    """Hosts are heard from now on, are silent, or are lost: what others than placement make allowances for. No release
+    before 0.4.0 says it.
+    """
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    host_ids: tuple[str, ...]
+    """The hosts."""
+
+    host_session: bytes
+    """The session of each host, parallel to host_ids. Column of little-endian int64."""
+
+    hearing: bytes
+    """Of each host: 1 heard, 2 silent, 3 lost. Column of little-endian int32."""
+
+    cause: Cause | None = None
+    """The last change of a host before it."""
 
 
 class HostLost(Event, frozen=True, kw_only=True):
@@ -415,6 +440,7 @@ ALL: tuple[type[Event], ...] = (
     GangsUnplaced,
     HostAnswered,
     HostAvoided,
+    HostHearingChanged,
     HostLost,
     HostRemoved,
     HostTrusted,

@@ -159,15 +159,18 @@ class Folds:
         return slots
 
     def returned(self, event: GangsReturned, now: int) -> None:
-        """Placement gave units back: they wait again. For good: none of their part is tried before hosts change; else
-        their shape backs off in their pool, longer each time.
+        """Placement gave units back: they wait again. For good: none of their part is tried before hosts change, or, of
+        tasks that are bound to hosts, only they aren't; else their shape backs off in their pool, longer each time.
         """
         arena = self._queues.arena
         slots, index = self._ranges(event)
         run = ints(event.run)[index]
         back = (arena["held"][slots] == run) & (arena["ended"][slots] < run) & (arena["placed"][slots] == 0)
         slots, run = slots[back], run[back]
-        self._queues.update(slots, queued=run, **dict.fromkeys(OF_ADMISSION, 0))
+        self._queues.update(slots, queued=-run if event.bound else run, **dict.fromkeys(OF_ADMISSION, 0))
+        if event.bound:
+            self._queues.bound |= dict.fromkeys(event.job_ids)
+            return
         for job_id, row, key, _ in self._queues.split(slots):
             if event.code in LASTING:
                 self._queues.put_aside((job_id, key), event.code)
@@ -181,7 +184,7 @@ class Folds:
         kept = ints(event.kept)[known] == 1
         arena = self._queues.arena
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
-        holds, waits = arena["held"][slots] == run, arena["queued"][slots] == run
+        holds, waits = arena["held"][slots] == run, np.abs(arena["queued"][slots]) == run
         over, again = slots[holds & ~kept], holds & kept
         self._queues.update(over, **dict.fromkeys(OF_ADMISSION, 0))
         self._queues.update(slots[waits], queued=0)

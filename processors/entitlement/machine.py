@@ -298,7 +298,7 @@ class Entitlement:
         self.queues.changes += 1
         self.queues.lines.judge("/", retell=False)
         if changed:
-            self.queues.lines.release()
+            self.queues.release()
 
     def _pool_answered(self, event: PoolAnswered, now: int) -> None:
         kinds, lend_after = self.queues.kinds, self.cell.settings.lend_after_ms

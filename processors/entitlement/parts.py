@@ -37,7 +37,8 @@ CLASSES = 5
 class Parts:
     """The tables of jobs and shapes and the columns of their tasks, and what can be read from them alone.
 
-    Columns: `shape` the number of the task's shape, `queued` the run that waits for admission, `held` the run that is
+    Columns: `shape` the number of the task's shape, `queued` the run that waits for admission, negative while it isn't
+    tried, since the only host that it may run on takes it not, `held` the run that is
     admitted, `ended` the highest run that is over, `leaving` the order by which the run is to leave (negative: it
     should have by now), `entitled` whether it is entitled (1) or borrowed (2), `placed` the run that has a place,
     `due_s` the second since when it is entitled without a place, `placed_s` that since when it has a place, `number`
@@ -82,7 +83,8 @@ class Parts:
     def slots(self, row: JobRow, key: int, column: str, value: int = 0) -> I64:
         """The tasks of a part for which a column has a value, or, with 0, any but 0; ascending."""
         stretch = self.arena[column][row.base : row.base + row.instances]
-        found = np.flatnonzero(stretch == value if value else stretch) + row.base
+        wanted = stretch == value if value else stretch > 0 if column == "queued" else stretch
+        found = np.flatnonzero(wanted) + row.base
         return found if len(row.parts) == 1 else dict(self._split(row, found)).get(key, NO_SLOTS)
 
     def claim_slots(self, row: JobRow, key: int) -> I64:

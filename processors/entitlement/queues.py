@@ -47,6 +47,8 @@ class Queues(Parts):
         self.open_jobs: Counter[str] = Counter()
         self.changes = 0
         """Grows with each change of demand or allocation."""
+        self.bound: dict[str, None] = {}
+        """Jobs with tasks whose hosts, the only ones that they may run on, don't take them."""
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.jobs.values()))
 
     def restored(self, kinds: Kinds) -> None:
@@ -66,6 +68,7 @@ class Queues(Parts):
                 if part.returned:
                     self.lines.aside[job_id, key] = None
         arena = self.arena
+        self.bound = {self.at[each - 1]: None for each in distinct(arena["owner"][arena["queued"] < 0]).tolist()}
         slots = np.flatnonzero((arena["queued"] > 0) | (arena["held"] > 0))
         none = np.zeros(len(slots), dtype=np.int64)
         self._count(self._passed(slots, none, none), rows_as_they_are=True)
@@ -195,6 +198,15 @@ class Queues(Parts):
         self.lines.review(part, row)
         self.lines.touch(row.pool)
         self.changes += 1
+
+    def release(self) -> None:
+        """Hosts have changed: what placement gave back for good is tried again."""
+        self.lines.release()
+        for job_id in sorted(self.bound):
+            base, size = self.stretch(job_id) or (0, 0)
+            slots = base + np.flatnonzero(self.arena["queued"][base : base + size] < 0)
+            self.update(slots, queued=-self.arena["queued"][slots])
+        self.bound.clear()
 
     # Tasks.
 

@@ -8,18 +8,18 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from events.codes import Number
-from events.columns import I64
+from events.codes import Hearing, Number
+from events.columns import I64, ints, pack_ints, pack_longs
 from events.host_offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
-from events.records.placement import CapacityChanged, HostLost, HostRemoved
+from events.records.placement import CapacityChanged, HostHearingChanged, HostLost, HostRemoved
 from events.resources import Kinds, in_order
 from events.reused_numbers import ReusedNumbers
 from processors.placement.constraints import Constraints
 from processors.placement.packing import Mask
 from processors.placement.rows import NEVER, CellRow, HostRow
-from processors.state.causes import CurrentInput, newest
+from processors.state.causes import CurrentInput, newest, recorded
 from processors.state.table import Table, struct_table
 
 
@@ -47,6 +47,8 @@ class Hosts:
 
     def _clear(self) -> None:
         self.places = ReusedNumbers()
+        self.untold: dict[str, None] = {}
+        """Hosts of which something else was said last than whether they are heard now."""
         self.constraints = Constraints()
         self.taken: list[dict[int, None]] = []
         """The port numbers that runs hold, per host."""
@@ -221,6 +223,7 @@ class Hosts:
         if row.offered != NEVER:
             self.changed()
         self.table.remove(event.host_id)
+        self.untold.pop(event.host_id, None)
         self._columns[:, row.number] = 0
         self.phase[row.number] = Phase.LOST
         self.taken[row.number] = {}
@@ -259,6 +262,27 @@ class Hosts:
         """The cell knows its capacity."""
         row = self._cell.change("cell")
         row.version, row.changed_by = event.version, []
+
+    def hearing_changed(self, limit: int) -> HostHearingChanged | None:
+        """Says of at most `limit` hosts that they are heard from now on, silent or lost."""
+        host_ids = sorted(self.untold)[: max(0, limit)]
+        if not host_ids:
+            return None
+        rows = [self.table[host_id] for host_id in host_ids]
+        return HostHearingChanged(
+            host_ids=tuple(host_ids),
+            host_session=pack_longs([row.session for row in rows]),
+            hearing=pack_ints([_hearing(row) for row in rows]),
+            cause=recorded(self._cell["cell"].last_by),
+        )
+
+    def hearing_said(self, event: HostHearingChanged, now: int) -> None:
+        """It was said."""
+        for host_id, hearing in zip(event.host_ids, ints(event.hearing).tolist(), strict=True):
+            if host_id in self.table:  # it may be removed in the same round
+                row = self.table.change(host_id)
+                row.told = hearing
+                self._derive(row)
 
     def _known(self, host_id: str) -> HostRow:
         """The row, to change; made when a host is first heard of."""
@@ -306,6 +330,14 @@ class Hosts:
         self.counting[number] = row.offered != NEVER
         self.silent_ms[number] = 0 if row.lost else row.silent_ms
         self.departed_ms[number], self.present[number] = row.departed_ms, 1
+        if _hearing(row) == row.told:
+            self.untold.pop(self.ids[number], None)
+        else:
+            self.untold[self.ids[number]] = None
+
+
+def _hearing(row: HostRow) -> Hearing:
+    return Hearing.LOST if row.lost else Hearing.SILENT if row.silent_ms else Hearing.HEARD
 
 
 def _offer_of(row: HostRow) -> tuple[object, ...]:

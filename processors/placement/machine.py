@@ -40,6 +40,7 @@ from events.records.placement import (
     GangsUnplaced,
     HostAnswered,
     HostAvoided,
+    HostHearingChanged,
     HostLost,
     HostRemoved,
     HostTrusted,
@@ -59,12 +60,12 @@ from processors.placement.liveness import Liveness
 from processors.placement.matching import Matching
 from processors.placement.parked import asked, parked
 from processors.placement.reports import Reports
-from processors.placement.rows import CellRow
+from processors.placement.rows import CellRow, HostRow
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
-from processors.state.conversion import Conversions
+from processors.state.conversion import Conversions, with_defaults
 from processors.state.table import Table, struct_table
 
 CHANGES: frozenset[type[Event]] = frozenset(
@@ -84,8 +85,8 @@ class Placement:
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
     logic: ClassVar[int] = 15
-    state: ClassVar[int] = 11
-    conversions: ClassVar[Conversions] = {}
+    state: ClassVar[int] = 12
+    conversions: ClassVar[Conversions] = {11: with_defaults({"hosts": HostRow})}
 
     def __init__(self) -> None:
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
@@ -119,6 +120,7 @@ class Placement:
             HostTrusted: (self._avoidance.trusted,),
             MatchingHostsChanged: (self._matching.matching,),
             CapacityChanged: (self.hosts.capacity_said,),
+            HostHearingChanged: (self.hosts.hearing_said,),
             GatewayBeat: (self._liveness.beat,),
             HostAnswered: (self._answered,),
             TimerPassed: (self._passed,),
@@ -203,6 +205,8 @@ class Placement:
         out = self._operate(now, units) if caught_up else []
         if units.left <= 0 or any(isinstance(event, HostAvoided) for event in out):
             return out  # nothing is placed on a host before it is known to be avoided
+        if heard := self.hosts.hearing_changed(units.left):
+            out.append(heard)
         changed = self.hosts.capacity_changed()
         if changed:
             out.append(changed)
@@ -295,7 +299,7 @@ class Placement:
             return  # a deadline of another machine
         for handler in handlers:
             handler(event, now)
-        if not isinstance(event, GatewayBeat):
+        if not isinstance(event, GatewayBeat | HostHearingChanged):
             self._quiet = False
         if type(event) in CHANGES:
             self.cell.change("cell").last_by = self._input.cause

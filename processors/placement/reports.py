@@ -24,6 +24,9 @@ from processors.placement.runs import Runs
 from processors.placement.waits import BORROWED
 from processors.state.causes import CauseRow, recorded
 
+Returns = dict[tuple[Code, bool], list[tuple[Unplaced, I64]]]
+"""What is given back, by the reason and whether it is bound to hosts."""
+
 
 class Reports:
     """One decision. Reads runs and the view as it is at the end, changes neither."""
@@ -40,7 +43,7 @@ class Reports:
         """Reasons that are news, and returns."""
         out: list[Event] = []
         due = self._runs.admissions.patience_over(now).tolist()
-        returns: dict[Code, list[tuple[Unplaced, I64]]] = {}
+        returns: Returns = {}
         for parts in self._by_report().values():
             code = self._reason(parts[0]).code
             if code != parts[0].row.reported.get(parts[0].reported_as):
@@ -52,7 +55,7 @@ class Reports:
                 self._return(part, due, returns)
             if self._budget.cut:
                 break
-        return out + [self._returned(code, parts) for code, parts in returns.items()]
+        return out + [self._returned(*why, parts) for why, parts in returns.items()]
 
     def _by_report(self) -> dict[tuple[str, int], list[Unplaced]]:
         parts: dict[tuple[str, int], list[Unplaced]] = {}
@@ -114,7 +117,7 @@ class Reports:
         ]
         return np.sort(np.concatenate(missing))
 
-    def _return(self, unplaced: Unplaced, due: list[int], returns: dict[Code, list[tuple[Unplaced, I64]]]) -> None:
+    def _return(self, unplaced: Unplaced, due: list[int], returns: Returns) -> None:
         """Returns what can't be placed before hosts change, and borrowed work that has lost patience, as far as the
         budget goes.
         """
@@ -128,21 +131,21 @@ class Reports:
         if unplaced.gang:
             if len(slots) and self._budget.holds(1):  # a gang is one range
                 self._budget.spend(1)
-                returns.setdefault(why, []).append((unplaced, slots))
+                returns.setdefault((why, unplaced.code is not None), []).append((unplaced, slots))
             return
         most = max(0, self._budget.left)
         if len(slots) > most:
             self._budget.cut = True
         if len(slots[:most]):
             self._budget.spend(len(slots[:most]))
-            returns.setdefault(why, []).append((unplaced, slots[:most]))
+            returns.setdefault((why, unplaced.code is not None), []).append((unplaced, slots[:most]))
 
     def _any_due(self, unplaced: Unplaced, due: list[int]) -> bool:
         """Whether patience is over for some of the range: only saves work."""
         base, known = unplaced.row.base, unplaced.known
         return bisect_left(due, base + known.first) < bisect_left(due, base + known.end)
 
-    def _returned(self, why: Code, parts: list[tuple[Unplaced, I64]]) -> GangsReturned:
+    def _returned(self, why: Code, bound: bool, parts: list[tuple[Unplaced, I64]]) -> GangsReturned:
         """The parts as ranges of neighbouring instances at one run; a gang is a range by itself."""
         slots = np.concatenate([each for _, each in parts])
         part = np.repeat(np.arange(len(parts)), [len(each) for _, each in parts])
@@ -164,4 +167,5 @@ class Reports:
             run=pack_ints(run[first]),
             gang=pack_ints(gang[at]),
             code=why,
+            bound=bound,
         )

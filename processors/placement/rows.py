@@ -3,7 +3,7 @@
 import msgspec
 
 from events.bounds import INT_MAX
-from events.codes import Code
+from events.codes import Code, Hearing
 from events.records.parts import Cause
 from events.records.placement import HostAnswered
 from processors.state.causes import CauseRow
@@ -64,6 +64,8 @@ class HostRow(msgspec.Struct, array_like=True):
     """Logical time until which it takes no new tasks; 0: it takes them."""
     avoided_by: CauseRow | None = None
     """What said so."""
+    told: int = Hearing.HEARD
+    """What was said last of whether it is heard."""
 
 
 class JobRow(msgspec.Struct, array_like=True):

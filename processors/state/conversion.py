@@ -8,8 +8,12 @@ The law of a conversion: what it makes of the rows after a round are the rows th
 when it folds the log from the start. A test holds one against the other.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+import msgspec
+
+from events.structs import known
 from processors.state.table import RowChange
 
 Rows = Iterable[RowChange]
@@ -29,5 +33,19 @@ def conversion(conversions: Conversions, old: int, new: int) -> Conversion | Non
             assert step is not None
             rows = step(rows)
         return rows
+
+    return convert
+
+
+def with_defaults(tables: Mapping[str, Any]) -> Conversion:
+    """Makes rows of structs that have more fields now, with their defaults; `tables`: what rows are, by table."""
+    decoders = {name: msgspec.msgpack.Decoder(known(row)) for name, row in tables.items()}
+
+    def convert(rows: Rows) -> Iterator[RowChange]:
+        for row in rows:
+            decoder = decoders.get(row.table)
+            if decoder is not None and row.row is not None:
+                row = row._replace(row=msgspec.msgpack.encode(decoder.decode(row.row)))
+            yield row
 
     return convert

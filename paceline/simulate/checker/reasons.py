@@ -36,6 +36,8 @@ class Reasons:
             return
         self._looked_ms, lines = now, None
         for task, run in self._units.queued.items():
+            if self._units.bound.get(task) == run:
+                continue
             told, event = self._told.get(task, (0, None))
             if (told != run or event is None) and now - self._units.queued_ms[task] > PATIENCE_MS:
                 raise Violation(f"at {now}, {task} run {run} waits and isn't told why")

@@ -66,6 +66,8 @@ class Units:
         self.ended: dict[Task, int] = {}
         self.queued: dict[Task, int] = {}
         self.queued_ms: dict[Task, int] = {}
+        self.bound: dict[Task, int] = {}
+        """Runs that placement gave back, and said why, since the only host that they may run on doesn't take them."""
         self.gangs: dict[Task, Range] = {}
         self.held: dict[Task, Held] = {}
         self.leaving: dict[Task, PreemptionsOrdered] = {}
@@ -160,6 +162,7 @@ class Units:
             case GangsReturned():
                 for each in ranges_of(event):
                     self._return(each, now)
+                    self.bound |= {task: each.run for task in each.tasks() if event.bound}
             case PreemptionAnswered():
                 self._answered(event, now)
             case JobChanged() if is_over(event):

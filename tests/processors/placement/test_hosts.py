@@ -2,12 +2,19 @@
 
 import pytest
 
-from events.codes import Code
-from events.columns import longs
+from events.codes import Code, Hearing
+from events.columns import ints, longs
 from events.records.hosts import GatewayBeat, HostConnected, HostSilent
 from events.records.lifecycle import HostReconciled
 from events.records.parts import Cause
-from events.records.placement import CapacityChanged, GangsUnplaced, HostAnswered, HostLost, TasksPlaced
+from events.records.placement import (
+    CapacityChanged,
+    GangsUnplaced,
+    HostAnswered,
+    HostHearingChanged,
+    HostLost,
+    TasksPlaced,
+)
 from events.records.rounds import TimerPassed
 from tests.helpers.machines import START_MS, of, one
 from tests.processors.placement.harness import World, amounts, hosts_of, offered
@@ -124,10 +131,12 @@ def test_less_capacity_than_runs_hold_is_no_capacity_for_others(world: World) ->
 
 def test_a_silent_host_gets_no_task_until_it_is_heard_and_counts_all_the_while(world: World) -> None:
     world.host("h1")
-    assert not world.silence("h1")
+    assert ints(one(world.silence("h1"), HostHearingChanged).hearing).tolist() == [Hearing.SILENT]
     said = world.run("a")
     assert one(said, GangsUnplaced).hosts_by_reason == {"silent": 1}
-    assert hosts_of(world.hear("h1")) == {("a", 0, 1): "h1"}
+    heard = world.hear("h1")
+    assert hosts_of(heard) == {("a", 0, 1): "h1"}
+    assert ints(one(heard, HostHearingChanged).hearing).tolist() == [Hearing.HEARD]
 
 
 def test_a_silent_host_is_lost_after_a_minute_of_beats() -> None:
