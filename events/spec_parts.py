@@ -250,6 +250,12 @@ class Update(Spec):
         json_schema_extra={"default": "0s"},
         description="The update fails when the SLA lets nothing go on for so long; 0: however long.",
     )
+    progress_deadline: Milliseconds = Field(
+        default=600_000,
+        json_schema_extra={"default": "10m"},
+        description="An instance has failed when it found no place for so long; 0: never for that. Waits for the share "
+        "or a limit of its pool, a hold or a pause don't count.",
+    )
     creation: bool = Field(
         default=False,
         description="Whether the job is created by it too, as its first update: in batches, or paused at first; "
@@ -270,6 +276,7 @@ class Update(Spec):
             promote_after_ms=self.promote_after,
             start_paused=self.start_paused,
             blocked_after_ms=self.blocked_after,
+            progress_deadline_ms=self.progress_deadline,
             creation=self.creation,
         )
 
@@ -287,6 +294,7 @@ def update_body(policy: UpdatePolicy | None) -> dict[str, Any]:
         "promote_after": write_ms(policy.promote_after_ms),
         "start_paused": policy.start_paused,
         "blocked_after": write_ms(policy.blocked_after_ms),
+        "progress_deadline": write_ms(policy.progress_deadline_ms),
         "creation": policy.creation,
     }
 

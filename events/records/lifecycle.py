@@ -117,6 +117,11 @@ class GangsQueued(Event, frozen=True, kw_only=True):
     first; -1: none. Empty: none for all. Column of little-endian int32.
     """
 
+    timed: bool = False
+    """Whether it is counted for how long the tasks of services among them wait for a place. No release before 0.4.0
+    counts it.
+    """
+
 
 class HostReconciled(Event, frozen=True, kw_only=True):
     """What runs on a host that connected is settled."""
@@ -761,8 +766,9 @@ class UpdateProgressed(Event, frozen=True, kw_only=True):
     """Instances of each range. Column of little-endian int32."""
 
     step: bytes
-    """Of each range: 2 being updated, 3 done, 4 failed; 0, or 1 for one that is still to be taken: it is up again that
-    an earlier update had brought down. Column of little-endian int32.
+    """Of each range: 2 being updated, 3 done, 4 failed, 5 failed since it found no place within the progress deadline,
+    6 left out since the only host that it may run on is lost; 0, or 1 for one that is still to be taken: it is up
+    again that an earlier update had brought down. Column of little-endian int32.
     """
 
     pending: int
@@ -779,6 +785,9 @@ class UpdateProgressed(Event, frozen=True, kw_only=True):
 
     waits: bool = False
     """Whether the canary is done and waits to be promoted."""
+
+    failures_kept: bool = False
+    """Whether failures of instances that are done count on: they are a canary, which isn't promoted yet."""
 
     cause: Cause | None = None
     """What led to it."""

@@ -49,6 +49,9 @@ class UpdatePolicy(NestedRecord, frozen=True):
     creation: bool = False
     """Whether the job is created by it too: its first instances are added by an update."""
 
+    progress_deadline_ms: int = 600000
+    """An instance has failed when it found no place for so long; 0: never for that."""
+
 
 class HealthCheck(NestedRecord, frozen=True):
     """How an agent checks whether a run is healthy."""

@@ -91,7 +91,7 @@ class Task(TypedDict):
     version: NotRequired[int | None]
     """That of its last run."""
     update: NotRequired[str | None]
-    """How far the newest update is with it: PENDING, IN_FLIGHT, DONE or FAILED."""
+    """How far the newest update is with it: PENDING, IN_FLIGHT, DONE, FAILED, NO_PROGRESS or LEFT_OUT."""
     failures: NotRequired[int]
     next_run_at: NotRequired[str | None]
     """When it is run again at the earliest, where it waits for a time."""

@@ -388,4 +388,13 @@ def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:
             parts.append((number, alone, job.instances - alone, first_run, 0))
     number_, first, count, run, gang = (pack_ints(column) for column in zip(*parts, strict=True))
     zeros, job_ids = pack_ints([0] * len(parts)), tuple(job.job_id for job, _ in jobs)
-    return GangsQueued(job_ids=job_ids, job=number_, first=first, count=count, run=run, gang=gang, admitted=zeros)
+    return GangsQueued(
+        job_ids=job_ids,
+        job=number_,
+        first=first,
+        count=count,
+        run=run,
+        gang=gang,
+        admitted=zeros,
+        timed=any(job.kind != "batch" for job, _ in jobs),
+    )

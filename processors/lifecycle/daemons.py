@@ -164,6 +164,7 @@ class Daemons:
             run=pack_ints(ones * (job.run_floor + 1)),
             gang=pack_ints(zeros),
             admitted=pack_ints(zeros),
+            timed=True,
             host_ids=named,
             pin=pack_ints(range(len(added))),
         )

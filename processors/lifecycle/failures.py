@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from events.bounds import INT_MAX
+from events.cell_settings import Settings
 from events.codes import RunReport, TaskState
 from events.columns import I32, I64
 from processors.lifecycle.host_reports import Hosts
@@ -17,18 +19,29 @@ from processors.state.table import Table, struct_table
 HOSTS_MAX = 3
 """A task that so many hosts, one after another, couldn't start is at fault itself."""
 
+DOUBLINGS_MAX = 22
+"""Of the wait before a task of a service runs again: times `MS_MAX` that is within 64 bits."""
+
 
 class Failures:
     """See `task_rules.EndRules`. `unstarted`: the hosts that couldn't start a task since it last started, most often
     none.
     """
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, hosts: Hosts, healthy_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        jobs: Jobs,
+        hosts: Hosts,
+        settings: Callable[[], Settings],
+        proof_ms: Callable[[I64, int], I64],
+    ) -> None:
         self.unstarted: Table[tuple[str, int], list[str]] = struct_table("unstarted", list[str], tuple[str, int])
         self._tasks = tasks
         self._jobs = jobs
         self._hosts = hosts
-        self._healthy_ms = healthy_ms
+        self._settings = settings
+        self._proof_ms = proof_ms
 
     def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
         """See `EndRules`."""
@@ -58,9 +71,16 @@ class Failures:
         """See `EndRules`."""
         arena = self._tasks.arena
         ready = arena["ready"][slots]
-        found: Mask = (ready > 0) & (arena["traits"][slots] & Trait.STATELESS != 0)
-        found &= ready <= elapsed(now - self._healthy_ms())
+        found: Mask = (arena["host"][slots] > 0) & (ready > 0) & (arena["traits"][slots] & Trait.STATELESS != 0)
+        found &= ready <= elapsed(now - self._proof_ms(slots, self._settings().restart_backoff_max_ms))
         return found
+
+    def backoff(self, failures: I64) -> I64:
+        """How long a task waits before it runs again that has failed so often: doubling each time, up to a bound."""
+        doublings, settings = np.clip(failures - 1, 0, DOUBLINGS_MAX), self._settings()
+        longest = min(settings.restart_backoff_max_ms, INT_MAX)
+        waits: I64 = np.minimum(settings.restart_backoff_ms << doublings, longest)
+        return waits
 
     def ended(self, slots: I64, following: I32) -> None:
         """Runs of these slots are over: notes who couldn't start those that run again. Where trying again there can't

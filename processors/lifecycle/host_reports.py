@@ -18,7 +18,7 @@ from processors.lifecycle.rows import HostRow
 from processors.lifecycle.run_decisions import orphans
 from processors.lifecycle.task_rules import Trait, noted
 from processors.lifecycle.task_table import LOST, Note, TaskEvent
-from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.tasks import HELD, Tasks
 from processors.state.arena import locate
 from processors.state.causes import recorded
 from processors.state.table import Table, struct_table
@@ -58,6 +58,9 @@ class Hosts:
     def restored(self) -> None:
         """Finds numbers and unanswered inventories again."""
         self._places.restored({host_id: row.number - 1 for host_id, row in self.table.items()})
+        self._tasks.hosts_restored()
+        for row in self.table.values():
+            self.derive(row)
         self._inventories = {host_id: None for host_id, row in self.table.items() if row.inventory}
 
     def number(self, host_id: str, session: int) -> int:
@@ -71,6 +74,10 @@ class Hosts:
         """Id and session of a number."""
         host_id = self._places.ids[number - 1]
         return host_id, self.table[host_id].session
+
+    def derive(self, row: HostRow) -> None:
+        """Brings up to the row what tasks know of their hosts."""
+        self._tasks.host_is(row.number, HELD if row.silent else row.heard, row.lost)
 
     def lost_by(self, number: int) -> Cause | None:
         """What the last runs that were lost on a host were lost by."""
@@ -147,6 +154,7 @@ class Hosts:
         if row is not None and row.session <= event.session:
             self._places.give_back(row.number - 1)
             self.table.remove(event.host_id)
+            self._tasks.host_is(row.number, 0, False)
             self._inventories.pop(event.host_id, None)
 
     def inventory(self, event: HostInventory, now: int) -> None:

@@ -1,8 +1,10 @@
 """Instances of a job as the ranges of a record."""
 
+from typing import Any
+
 import numpy as np
 
-from events.columns import I64, pack_ints
+from events.columns import I64, ints, pack_ints, spread
 
 
 def stretches(instances: I64, *also: I64) -> tuple[I64, I64]:
@@ -19,3 +21,12 @@ def ranges(instances: I64) -> dict[str, bytes]:
     """Instances, ascending, as the ranges of a record."""
     first, count = stretches(instances)
     return {"first": pack_ints(instances[first]), "count": pack_ints(count)}
+
+
+def named(event: Any, instances: int) -> I64:
+    """The instances in the ranges of a record, of a job that has so many; those that it hasn't are left out."""
+    if not event.first:
+        return np.arange(instances)
+    found = spread(ints(event.first), ints(event.count))
+    kept: I64 = found[(found >= 0) & (found < instances)]
+    return kept

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from events.bounds import INT_MAX
 from events.cell_settings import Settings
 from events.codes import Code, TaskState
 from events.columns import I64, ints, longs
@@ -34,7 +33,7 @@ from events.records.lifecycle import (
     OverridesDropped,
     PreemptionAnswered,
 )
-from events.records.placement import HostLost, HostRemoved, MatchingHostsChanged, TasksPlaced
+from events.records.placement import HostHearingChanged, HostLost, HostRemoved, MatchingHostsChanged, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
@@ -44,6 +43,7 @@ from processors.lifecycle.daemons import DAEMON, Daemons
 from processors.lifecycle.failures import Failures
 from processors.lifecycle.gates import Gates
 from processors.lifecycle.goals import Goals
+from processors.lifecycle.hearing import HostHearing
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.instance_commands import InstanceCommands
 from processors.lifecycle.job_sla import sla_changed
@@ -60,6 +60,7 @@ from processors.lifecycle.task_ports import TaskPorts
 from processors.lifecycle.task_rules import noted
 from processors.lifecycle.task_table import PLACED, Note, TaskEvent
 from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.updates.canary import Canaries
 from processors.lifecycle.updates.commands import UpdateCommands
 from processors.lifecycle.updates.decisions import UpdateDecisions
 from processors.lifecycle.updates.updates import Updates
@@ -69,9 +70,6 @@ from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
-
-DOUBLINGS_MAX = 22
-"""Of the wait before a task of a service runs again: times `MS_MAX` that is within 64 bits."""
 
 
 class Lifecycle:
@@ -113,8 +111,10 @@ class Lifecycle:
         self.instance_commands = InstanceCommands(self._jobs, self.tasks)
         self.volumes = Volumes(self.tasks, self._jobs, self.hosts)
         self._gates = Gates(self.tasks, self._jobs)
-        self.failures = Failures(self.tasks, self._jobs, self.hosts, lambda: self.settings.restart_backoff_max_ms)
+        self._canaries = Canaries(self.updates, self.tasks, self._jobs)
+        self.failures = Failures(self.tasks, self._jobs, self.hosts, lambda: self.settings, self._canaries.proof_ms)
         self.suspects = Suspects(self.tasks, self._jobs, self.hosts, self.pools)
+        self._hearing = HostHearing(self.tasks, self.hosts, self.updates.hearing_changed)
         self._lookup = RunLookup(
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,
@@ -123,7 +123,7 @@ class Lifecycle:
             ports=self.ports.of,
             new_shapes=self.updates.new_shapes,
             end_rules=self.failures,
-            backoff=self._backoff,
+            backoff=self.failures.backoff,
         )
         effects = RunEffects(
             self.tasks,
@@ -146,6 +146,7 @@ class Lifecycle:
             HostLost: self.hosts.lost,
             HostRemoved: self._host_removed,
             MatchingHostsChanged: self.daemons.matching,
+            HostHearingChanged: self._hearing.said,
             TasksPlaced: self._placed,
             PreemptionsOrdered: self.orders.ordered,
             PoolAnswered: self._pool_answered,
@@ -164,6 +165,7 @@ class Lifecycle:
             JobsForgotten: self._jobs.forgotten,
             OverridesDropped: self.chunks.dropped,
             **self.updates.handlers,
+            **self.updates.place_waits.handlers,
         }
 
     @property
@@ -389,10 +391,3 @@ class Lifecycle:
         if row.kind == DAEMON:
             self.daemons.instances_changed(event)
         self.updates.touch(event.job_id)  # it may wait for one to leave that it adds anew
-
-    def _backoff(self, failures: I64) -> I64:
-        """How long a task waits before it runs again that has failed so often: doubling each time, up to a bound."""
-        doublings = np.clip(failures - 1, 0, DOUBLINGS_MAX)
-        longest = min(self.settings.restart_backoff_max_ms, INT_MAX)
-        waits: I64 = np.minimum(self.settings.restart_backoff_ms << doublings, longest)
-        return waits

@@ -120,6 +120,11 @@ class HostRow(msgspec.Struct, array_like=True):
     """How many such runs were told to stop."""
     lost_by: CauseRow | None = None
     """By what the last runs that were lost there were lost."""
+    silent: int = 0
+    """The second since when it is silent; 0: it isn't."""
+    heard: int = 0
+    """The second since when it is heard again; 0: it always was."""
+    lost: bool = False
 
 
 class SuspectRow(msgspec.Struct, array_like=True):

@@ -154,6 +154,7 @@ def queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         admitted=pack_ints(admitted[first]),
         shapes=shapes,
         shape=pack_ints(shape[first]) if shapes else b"",
+        timed=bool((arena["traits"][slots] & Trait.STATELESS).any()),
         **_pins(pin[first], lookup),
     )
     return [gangs]

@@ -70,6 +70,8 @@ class RunEffects:
         if event.avoid:
             arena.set("pin", slots[arena["pin"][slots] < 0], 0)
         self._updates.queued(slots)
+        if event.timed:
+            self._updates.place_waits.queued(event, slots, index, now)
         for gang in np.flatnonzero(ints(event.gang)).tolist():
             self._jobs.gangs.queued(event.job_ids[ints(event.job)[gang]])
         self._jobs.move(slots, moves(GangsQueued)[1])

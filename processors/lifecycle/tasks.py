@@ -15,7 +15,7 @@ from events.codes import Counts, RunReport, TaskState
 from events.columns import I32, I64, distinct
 from events.runs_by_host import RunsByHost
 from processors.lifecycle.causes import SlaVerdict
-from processors.lifecycle.lookups import Mask
+from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.task_rules import Trait, decided, noted, verdicts_after
 from processors.lifecycle.task_table import CAUSE_OF, GANG_WAIT, Note, TaskEvent
 from processors.state.arena import Arena
@@ -56,7 +56,8 @@ COLUMNS = (
 )
 """`causes` why the present run shall end, `verdict` what sla said of that, `order` the number of the preemption order
 that it is in, `report` what was reported of it, `due` the second of its deadline: when its back-off has passed, or has
-run for as long as it may, `ready` the second since when it is available, `failures` how often it has failed and
+run for as long as it may, `ready` the second since when it is available, or, while it is queued, lacks a place
+(`updates/place_waits.py`), `failures` how often it has failed and
 `host_failures` how often its hosts have, `admitted` 1 where its next run keeps the admission. `version` is that of the
 present run, `target` that of the next one, `step` how far the update of the job is with it (`updates/steps.py`). `pin`
 is the number of the only host that the task may run on; below 0, that of one that couldn't start it, which its next run
@@ -74,6 +75,9 @@ class Tasks:
         self.arena = Arena("tasks", COLUMNS)
         self.input = CurrentInput()
         """What is being applied; shared by all that note things about tasks."""
+        self._heard: I64 = np.zeros(1, dtype=np.int64)
+        """By number of the host, since when it is heard again; HELD while it is silent, 0: it always was."""
+        self._lost: set[int] = set()
         self.by_host = RunsByHost(lambda slots: self.arena["host"][slots] - 1)
         self._touched: list[I64] = []
         self._attention: I64 = np.zeros(0, dtype=np.int64)
@@ -93,8 +97,30 @@ class Tasks:
 
     def place(self, slots: I64, hosts: I64) -> None:
         """Tasks have a host; `hosts` are their numbers, from 1."""
-        self.arena.set("host", slots, hosts)
+        self.arena.put(slots, host=hosts, ready=0)
         self.by_host.add(slots)
+
+    def hosts_restored(self) -> None:
+        """All hosts are heard, unless `host_is` says something else."""
+        self._heard, self._lost = np.zeros(1, dtype=np.int64), set()
+
+    def host_is(self, number: int, heard: int, lost: bool) -> None:
+        """The host of a number is heard since that second, 0: as ever, HELD: it is silent; or it is lost."""
+        if number >= len(self._heard) and heard:
+            self._heard = np.concatenate([self._heard, np.zeros(number, dtype=np.int64)])
+        if number < len(self._heard):
+            self._heard[number] = heard
+        (self._lost.add if lost else self._lost.discard)(number)
+
+    def heard_since(self, hosts: I64 | I32) -> I64:
+        """Since when hosts are heard again, by their numbers; HELD: they are silent, 0: they always were heard."""
+        found: I64 = np.where(hosts < len(self._heard), self._heard.take(hosts, mode="clip"), 0)
+        return found
+
+    def is_lost(self, hosts: I64 | I32) -> Mask:
+        """Which hosts are lost, by their numbers."""
+        found: Mask = np.isin(hosts, sorted(self._lost))
+        return found
 
     def resize(self, base: int, tasks: int, wanted: int) -> int:
         """Gives a job with `tasks` so many as are wanted; returns its base, another one where it moved."""
@@ -171,11 +197,17 @@ class Tasks:
         return None
 
     def _gated(self, slots: I64) -> Mask:
-        """Of whose waits others take care (`gates.py`)."""
+        """Of whose waits others take care (`gates.py`), or that don't pass."""
         gated: Mask = (self.arena["state"][slots] == TaskState.BACKOFF) & (
             self.arena["traits"][slots] & Trait.GATED != 0
         )
-        return gated
+        return gated | self._unheard(slots)
+
+    def _unheard(self, slots: I64) -> Mask:
+        """Whose hosts are silent, so that nobody knows how far they are."""
+        waits: Mask = among(self.arena["state"][slots], (TaskState.ORDERED, TaskState.STOPPING))
+        waits &= self.heard_since(self.arena["host"][slots]) == HELD
+        return waits
 
     def _still_due(self, at: int) -> I64:
         slots = distinct(np.concatenate(self._due[at])) if at in self._due else np.zeros(0, dtype=np.int64)

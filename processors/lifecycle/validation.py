@@ -144,7 +144,7 @@ def _update(job: SubmittedRow) -> Iterator[str]:
     for name in ("batch", "max_failures", "canary"):
         if not 0 <= getattr(policy, name) <= INSTANCES_MAX:
             yield f"update {name} is {getattr(policy, name)}, it must be 0 to {INSTANCES_MAX}"
-    for name in ("healthy_ms", "promote_after_ms", "blocked_after_ms"):
+    for name in ("healthy_ms", "promote_after_ms", "blocked_after_ms", "progress_deadline_ms"):
         if not 0 <= getattr(policy, name) <= MS_MAX:
             yield f"update {name} is {getattr(policy, name)}, it must be 0 to {MS_MAX}"
     if not 1 <= policy.max_attempts <= INT_MAX:

@@ -28,6 +28,6 @@ def milliseconds(at: Seconds) -> Seconds:
     return (at + EPOCH_S) * 1000
 
 
-def elapsed(at_ms: int) -> int:
-    """The last second that isn't after a time."""
+def elapsed(at_ms: Seconds) -> Seconds:
+    """The last second that isn't after a time, or each of them."""
     return at_ms // 1000 - EPOCH_S

@@ -35,7 +35,7 @@ from projections.api.context import Context, Wait
 from projections.api.job_lookup import find_job, read_views
 from projections.api.job_specs import checked_spec
 from projections.api.problems import ANSWERED, Problem
-from projections.queries import versions
+from projections.queries import fits_nowhere, versions
 from projections.queries.resources import kinds_of
 from projections.queries.stored_chunks import stored_chunks
 from projections.queries.update_counts import instance_counts
@@ -181,6 +181,7 @@ def _update(router: APIRouter, context: Context) -> None:
                 "job_id": job_id,
                 "version": job.version or None,
                 "instances": instance_counts(connection, job, event, chunk) if accepted else None,
+                "warnings": fits_nowhere.warnings(connection, event, chunk),
                 **versions.changes_json(before, after),
             }
 

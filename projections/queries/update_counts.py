@@ -43,7 +43,7 @@ def instance_counts(connection: Connection, job: JobRow, wanted: JobSubmitted, c
 def _versions(job: JobRow, columns: I32) -> I64:
     """The version that each instance has, or is on its way to."""
     version, update, step = (columns[TASK_PLACES[name]] for name in ("version", "update", "step"))
-    taken = (update == job.update) & np.isin(step, (UpdateStep.IN_FLIGHT, UpdateStep.DONE, UpdateStep.FAILED))
+    taken = (update == job.update) & (step > UpdateStep.PENDING)
     return np.where((version == 0) | (taken & (job.update > 0)), job.version, version)
 
 

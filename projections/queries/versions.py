@@ -25,7 +25,7 @@ from projections.views.update_rows import UpdateRow, UpdateStepRow, VersionRow
 from projections.views.updates import first_version
 
 CHANGES_MAX = 1000
-POLICY_TIMES = ("healthy_ms", "promote_after_ms", "blocked_after_ms")
+POLICY_TIMES = ("healthy_ms", "promote_after_ms", "blocked_after_ms", "progress_deadline_ms")
 
 
 def versions(connection: Connection, job: JobRow) -> list[VersionRow]:
@@ -128,7 +128,7 @@ def newest_updates(connection: Connection, jobs: Sequence[JobRow]) -> dict[str, 
 def update_json(row: UpdateRow) -> Json:
     """An update, without what happened to each instance."""
     policy = msgspec.json.decode(row.policy)
-    times = {name.removesuffix("_ms"): write_ms(policy.pop(name)) for name in POLICY_TIMES}
+    times = {name.removesuffix("_ms"): write_ms(policy.pop(name)) for name in POLICY_TIMES if name in policy}
     return {
         "number": row.number,
         "kind": row.kind,

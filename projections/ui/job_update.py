@@ -61,6 +61,7 @@ def _batch(connection: Connection, job: JobRow, number: int, at_ms: int, first: 
     columns = columns_of(connection, job, there)
     step = np.where(columns[TASK_PLACES["update"]] == number, columns[TASK_PLACES["step"]], 0)
     counts = {each.name.lower(): int((step == each).sum()) for each in UpdateStep}
+    counts["failed"] += counts.pop("no_progress")
     more = sum(size for _, size in pairs[RANGES_SHOWN:])
     state = "running" if counts["in_flight"] else "failed" if counts["failed"] else "succeeded"
     return {

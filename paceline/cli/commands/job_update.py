@@ -54,6 +54,11 @@ WAIT = click.option("--wait", "waits", is_flag=True, help="Wait until the update
 @click.option("--max-failures", type=COUNT, metavar="N", help="Fail when N instances have failed; 0: never.")
 @click.option("--roll-back/--no-roll-back", default=None, help="Go back to the version before if the update fails.")
 @click.option("--canary", type=COUNT, metavar="N", help="Update N instances first, then wait for `job promote`.")
+@click.option(
+    "--progress-deadline",
+    metavar="TIME",
+    help="An instance has failed when it found no place for so long, such as 10m; 0s: never for that.",
+)
 @click.option("--start-paused", is_flag=True, default=None, help="Wait for `job resume` before the first instance.")
 @said_options
 @click.option("--dry-run", is_flag=True, help="Only validate, and show what would change.")
@@ -70,6 +75,7 @@ def update(
     max_failures: int | None,
     roll_back: bool | None,
     canary: int | None,
+    progress_deadline: str | None,
     start_paused: bool | None,
     said: "Said",
     dry_run: bool,
@@ -88,6 +94,7 @@ def update(
         "max_failures": max_failures,
         "roll_back": roll_back,
         "canary": canary,
+        "progress_deadline": progress_deadline,
         "start_paused": start_paused,
     }
     specs = _specs(client, name)
@@ -107,6 +114,8 @@ def update(
                     checked, job_id, f"job {job_id}: {text}; instances: {named}" if named else f"job {job_id}: {text}"
                 )
                 if form == "table":
+                    for warning in checked.get("warnings", ()):
+                        note(f"warning: {warning['message']} ({warning['code']})")
                     print_changes(checked["changes"], TableOptions())
         return 0
     taken, code = act_on_each(

@@ -101,8 +101,8 @@ class Updates:
                     job.taken.pop(instance, None)
             case UpdateProgressed():
                 for instance, step in zip(_instances(event), _steps(event), strict=True):
-                    for kept, number in ((job.flight, 2), (job.bad, 4)):
-                        (kept.add if step == number else kept.discard)(instance)
+                    for kept, numbers in ((job.flight, (2,)), (job.bad, (4, 5))):
+                        (kept.add if step in numbers else kept.discard)(instance)
                 if (len(job.flight), len(job.bad)) != (event.flight, event.bad):
                     raise Violation(f"{round_} counts {event.flight} and {event.bad} instances, not {job}")
             case UpdateEnded():

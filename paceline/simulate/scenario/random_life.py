@@ -55,6 +55,7 @@ def _serve(draw: random.Random, job: dict[str, Any]) -> None:
         "start_paused": draw.random() < 0.1,
         "promote_after": draw.choice(["0s", "5s"]),
         "blocked_after": draw.choice(["0s", "20s"]),
+        "progress_deadline": draw.choice(["0s", "20s", "10m"]),
     }
     if draw.random() < 0.3:
         job["health"] = {"command": ["check"]}

@@ -31,12 +31,14 @@ from processors.lifecycle.instance_ranges import ranges, stretches
 from processors.lifecycle.job_sla import sla_change
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
-from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.task_table import WAITING
+from processors.lifecycle.tasks import HELD, Tasks
+from processors.lifecycle.updates.canary import Canaries, is_open
 from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.instances import addition, first_queued, removal
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
-from processors.lifecycle.updates.steps import INHERITED, STEP, Step, has_come
-from processors.lifecycle.updates.updates import RESTART, TAKEN, Updates
+from processors.lifecycle.updates.steps import FAILED, INHERITED, STEP, TAKEN, Step, has_come
+from processors.lifecycle.updates.updates import RESTART, Updates
 from processors.lifecycle.updates.waits import Waits
 from processors.lifecycle.updates.window import UP, Pending, next_instances, pending, room, width
 from processors.state.causes import recorded
@@ -61,6 +63,7 @@ class UpdateDecisions:
         self._tasks = tasks
         self._jobs = jobs
         self._waits = Waits(updates, tasks, jobs)
+        self._canaries = Canaries(updates, tasks, jobs)
 
     def all(self, now: int, caught_up: bool, limit: int) -> list[Event]:
         """What is decided of at most `limit` updates."""
@@ -72,7 +75,7 @@ class UpdateDecisions:
                 break
             found = list(self._of(job_id, now, caught_up))
             if not found:
-                self._waits.rest(job_id)
+                self._waits.rest(job_id, now if caught_up else 0)
             out += found
             limit -= bool(found)
         return out or self._removals(limit)
@@ -95,7 +98,7 @@ class UpdateDecisions:
     def _of(self, job_id: str, now: int, caught_up: bool) -> Iterator[Event]:
         update, version = self._updates.table[job_id], self._updates.version(job_id)
         stepped = self._stepped(job_id, update, now, caught_up)
-        waits = self._canary_is_done(job_id, update)
+        waits = self._canaries.is_done(job_id, update)
         if len(stepped[0]) or waits != (update.waits_ms > 0):
             yield self._progress(job_id, update, *stepped)
             return
@@ -114,16 +117,18 @@ class UpdateDecisions:
         ascending, and that step. One that is stopped is done without being taken, and what leaves with its host leaves
         the update.
         """
-        looked = [*self._updates.moved.get(job_id, []), self._waits.coming_up(job_id)]
+        waits = self._waits
+        looked = [*self._updates.moved.get(job_id, []), waits.coming_up(job_id), waits.for_places(job_id, update)]
         at = distinct(np.concatenate(looked))
         row = self._jobs.table[job_id]
         at = at[at < row.instances]  # some may have been removed since
-        columns = ("step", "state", "goal", "failures", "ready")
-        step, state, goal, failures, since = (self._column(job_id, each)[at] for each in columns)
+        columns = ("step", "state", "goal", "failures", "pin")
+        step, state, goal, failures, pin = (self._column(job_id, each)[at] for each in columns)
         again, step = step & INHERITED > 0, step & STEP
-        up = state == TaskState.RUNNING
+        since = waits.up_since(job_id)[at]
+        up = (state == TaskState.RUNNING) & (since < HELD)
         if update.policy.healthy_ms:
-            up &= (milliseconds(since.astype(np.int64)) + update.policy.healthy_ms <= now) & caught_up
+            up &= (milliseconds(since) + update.policy.healthy_ms <= now) & caught_up
         again &= up
         up &= has_come(self._tasks.arena, row.base + at) & (goal == Goal.RUN)
         over = among(state, (*ENDED_TASKS, TaskState.NONE))
@@ -131,8 +136,14 @@ class UpdateDecisions:
         if row.kind == "batch":  # what is added to a batch job is done once it is queued
             still |= state != TaskState.NONE
         bad = (failures >= update.policy.max_attempts) | (state == TaskState.FAILED)
-        after = np.where(up | still, Step.DONE, np.where(bad & (goal == Goal.RUN), Step.BAD, step))
+        stuck = (step == Step.FLIGHT) & waits.too_long(job_id, update, now if caught_up else 0)[at]
+        failed = np.where(bad, Step.BAD, np.where(stuck, Step.STUCK, step))
+        after = np.where(up | still, Step.DONE, np.where(goal == Goal.RUN, failed, step))
+        if is_open(update):  # it is to be healthy without a break
+            after = np.where((after == Step.DONE) & ~(up | still), Step.FLIGHT, after)
         after = np.where(among(step, TAKEN), after, step)
+        left = among(step, (Step.PENDING, Step.FLIGHT)) & (goal == Goal.RUN) & (at < self._updates.bound(job_id))
+        after = np.where(left & among(state, WAITING) & self._tasks.is_lost(pin), Step.LEFT, after)
         stays = over & (at < self._updates.bound(job_id))
         after = np.where(stays & (goal == Goal.STOP) & (step == Step.PENDING), Step.DONE, after)
         after = np.where(stays & (goal == Goal.REMOVE) & (step != Step.DONE), Step.NONE, after)
@@ -153,8 +164,9 @@ class UpdateDecisions:
             pending=update.pending + counts[Step.PENDING],
             flight=update.flight + counts[Step.FLIGHT],
             done=update.done + counts[Step.DONE],
-            bad=update.bad + counts[Step.BAD],
-            waits=self._canary_is_done(job_id, update) and not len(instances),
+            bad=update.bad + sum(counts[each] for each in FAILED),
+            waits=self._canaries.is_done(job_id, update) and not len(instances),
+            failures_kept=is_open(update),
             cause=self._progress_cause(job_id, update, instances, step),
         )
 
@@ -162,21 +174,12 @@ class UpdateDecisions:
         """What led to other steps: the time for which instances have been available, if nothing else."""
         up = self._column(job_id, "state")[instances] == TaskState.RUNNING
         healthy_ms = update.policy.healthy_ms
+        if len(instances) and (step == Step.STUCK).all():
+            since = milliseconds(int(self._column(job_id, "ready")[instances].max()))
+            return Cause(due_ms=since + update.policy.progress_deadline_ms)
         if not (len(instances) and healthy_ms and (up & (step == Step.DONE)).all()):
             return update.changed_by.record
-        return Cause(due_ms=milliseconds(int(self._column(job_id, "ready")[instances].max())) + healthy_ms)
-
-    def _canary_is_done(self, job_id: str, update: UpdateRow) -> bool:
-        """Whether as many instances as the canary has are done, and others are still to come."""
-        if not update.policy.canary or update.promoted or not update.pending:
-            return False
-        tried = update.done - self._stopped(job_id)
-        return not update.flight and not update.bad and tried >= update.policy.canary
-
-    def _stopped(self, job_id: str) -> int:
-        """How many instances are done that are stopped, which says nothing of the new version."""
-        done = self._column(job_id, "step") & STEP == Step.DONE
-        return int(np.count_nonzero(done & (self._column(job_id, "goal") == Goal.STOP)))
+        return Cause(due_ms=milliseconds(int(self._waits.up_since(job_id)[instances].max())) + healthy_ms)
 
     def _over(
         self, job_id: str, update: UpdateRow, version: VersionRow, now: int, caught_up: bool
@@ -194,36 +197,54 @@ class UpdateDecisions:
     def _failure(
         self, job_id: str, update: UpdateRow, version: VersionRow, now: int, caught_up: bool
     ) -> Failure | None:
-        policy, canary = update.policy, bool(update.policy.canary) and not update.promoted
+        policy, canary = update.policy, is_open(update)
         most = 1 if canary else policy.max_failures
-        attempts = f"after {plural(policy.max_attempts, 'run')} of version {update.version}"
-        failed = plural(update.bad, "instance")
         if most and update.bad >= most:
-            of, bound = ("of the canary ", "none may") if canary else ("", f"max_failures is {most}")
-            return Failure(Code.MAX_FAILURES, f"{failed} {of}failed {attempts}; {bound}")
+            of, bound = (" of the canary", "none may") if canary else ("", f"max_failures is {most}")
+            return Failure(Code.MAX_FAILURES, f"{self._failed_ones(job_id, update, of)}; {bound}")
         if update.flight:
             due = policy.blocked_after_ms and caught_up and now >= update.progressed_ms + policy.blocked_after_ms
-            if due and (waiting := len(self._waits.deferred(job_id))):
-                return Failure(
-                    Code.BLOCKED,
-                    f"sla has let none of {plural(waiting, 'instance')} go for {policy.blocked_after_ms} ms: too many "
-                    "others are unavailable",
-                    update.progressed_ms + policy.blocked_after_ms,
-                )
+            if due and (why := self._blocked(job_id, update, version)):
+                return Failure(Code.BLOCKED, why, update.progressed_ms + policy.blocked_after_ms)
             return None
         if update.bad and not update.pending and not policy.max_failures:
-            return Failure(Code.STALLED, f"{failed} failed {attempts}, and no other is left")
-        stuck, most = update.bad + self._failing(job_id, update), width(update, version)
+            return Failure(Code.STALLED, f"{self._failed_ones(job_id, update)}, and no other is left")
+        failing, most = self._failing(job_id, update, now if caught_up else 0), width(update, version)
+        stuck = update.bad + failing
         free = self._down(job_id) or len(self._updates.missing(job_id))
         if update.pending and stuck >= most and (update.bad >= most or not free):
-            failed = plural(stuck, "instance")
-            return Failure(Code.STALLED, f"{failed} failed {attempts}; {most} may be updated at a time")
+            before = f"{plural(failing, 'instance')} of an earlier update failed" if failing else ""
+            failed = "; ".join(filter(None, (self._failed_ones(job_id, update) if update.bad else "", before)))
+            return Failure(Code.STALLED, f"{failed}; {most} may be updated at a time")
         return None
 
-    def _failing(self, job_id: str, update: UpdateRow) -> int:
-        """How many instances that an earlier update brought down, and this one needn't take, keep failing."""
+    def _blocked(self, job_id: str, update: UpdateRow, version: VersionRow) -> str:
+        """Why the SLA lets the update not go on; empty: it does."""
+        within = f"for {update.policy.blocked_after_ms} ms"
+        if deferred := len(self._waits.deferred(job_id)):
+            return f"sla has let none of {plural(deferred, 'instance')} go {within}: too many others are unavailable"
+        if taken := self._waits.take_all(job_id, update, version):
+            most = f"all {version.max_unavailable} that may be unavailable" if taken > 1 else "the one that may be"
+            return f"{plural(taken, 'instance')} found no place {within}, {most}"
+        return ""
+
+    def _failed_ones(self, job_id: str, update: UpdateRow, of: str = "") -> str:
+        """How many instances have failed, and how."""
+        stuck = int(np.count_nonzero(self._column(job_id, "step") & STEP == Step.STUCK))
+        attempts = f"after {plural(update.policy.max_attempts, 'run')} of version {update.version}"
+        parts = [f"{plural(bad, 'instance')}{of} failed {attempts}"] if (bad := update.bad - stuck) else []
+        if stuck:
+            deadline = f"{update.policy.progress_deadline_ms} ms ({Code.NO_PROGRESS})"
+            parts.append(f"{plural(stuck, 'instance')}{of} found no place within {deadline}")
+        return "; ".join(parts)
+
+    def _failing(self, job_id: str, update: UpdateRow, now: int) -> int:
+        """How many instances that an earlier update brought down, and this one needn't take, keep failing, or find no
+        place.
+        """
         inherited = self._inherited(job_id) & (self._column(job_id, "step") & STEP == Step.NONE)
-        return int(np.count_nonzero(self._column(job_id, "failures")[inherited] >= update.policy.max_attempts))
+        failing = self._column(job_id, "failures") >= update.policy.max_attempts
+        return int(np.count_nonzero(inherited & (failing | self._waits.too_long(job_id, update, now))))
 
     def _inherited(self, job_id: str) -> Mask:
         """Which instances an earlier update brought down that are to run and aren't up again."""
@@ -267,7 +288,7 @@ class UpdateDecisions:
         if not update.pending:
             return
         cause = update.changed_by.record
-        free = room(update, version, int(np.count_nonzero(self._inherited(job_id))), self._stopped(job_id))
+        free = room(update, version, int(np.count_nonzero(self._inherited(job_id))), self._canaries.stopped(job_id))
         if self._jobs.table[job_id].held:  # what is brought down would stay down
             free = free._replace(up=0)
         if not free.all:

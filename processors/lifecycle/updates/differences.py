@@ -13,7 +13,7 @@ from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.rows import JobRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.updates.rows import VersionRow
-from processors.lifecycle.updates.steps import STEP, Step
+from processors.lifecycle.updates.steps import OPEN, STEP
 from processors.lifecycle.updates.versions import KEPT, contents
 from processors.lifecycle.updates.window import UP
 from processors.state.table import Table
@@ -72,7 +72,7 @@ class Differences:
         """Instances that an update has taken and that were not told to stop: with it they would stay as they are."""
         step, state = self._column(job_id, "step") & STEP, self._column(job_id, "state")
         causes = self._column(job_id, "causes") & EndCause.UPDATE
-        return np.flatnonzero(among(step, (Step.FLIGHT, Step.BAD)) & among(state, UP) & (causes > 0))
+        return np.flatnonzero(among(step, OPEN) & among(state, UP) & (causes > 0))
 
     def completed(self, job_id: str) -> list[int]:
         """The versions that updates have completed, and the first, ascending: roll-backs go to the last."""

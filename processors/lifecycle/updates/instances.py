@@ -42,6 +42,7 @@ def first_queued(job_id: str, row: JobRow, added: I64) -> GangsQueued:
         run=pack_ints(zeros + row.run_floor + 1),
         gang=pack_ints(zeros),
         admitted=pack_ints(zeros),
+        timed=row.kind != "batch",
     )
 
 

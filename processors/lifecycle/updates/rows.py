@@ -5,6 +5,9 @@ import msgspec
 from processors.state.causes import CauseRow
 from processors.state.record_rows import ConstraintRow
 
+PROGRESS_DEADLINE_MS = 600_000
+"""By default, and of jobs from before there was such a deadline."""
+
 
 class PolicyRow(msgspec.Struct, frozen=True, array_like=True):
     """An `UpdatePolicy`."""
@@ -19,6 +22,7 @@ class PolicyRow(msgspec.Struct, frozen=True, array_like=True):
     start_paused: bool = False
     blocked_after_ms: int = 0
     creation: bool = False
+    progress_deadline_ms: int = PROGRESS_DEADLINE_MS
 
 
 class AskedRow(msgspec.Struct, frozen=True, array_like=True):

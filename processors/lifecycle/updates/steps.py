@@ -18,8 +18,16 @@ class Step(Number):
     DONE = 3
     BAD = 4
     """Its runs of the new version failed so often that it counts as failed. It may still come up."""
+    STUCK = 5
+    """It found no place within the progress deadline, and counts as failed too. It may still come up."""
+    LEFT = 6
+    """Its host, the only one that it may run on, is lost: the update goes on without it."""
 
 
+FAILED = (Step.BAD, Step.STUCK)
+OPEN = (Step.FLIGHT, *FAILED)
+"""Taken, and not done."""
+TAKEN = (*OPEN, Step.DONE)
 STEP = 7
 """The bits of the column in which the step stands; the two flags stand above."""
 INHERITED = 8

@@ -20,6 +20,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import TaskShape
 from processors.lifecycle.causes import Goal
+from processors.lifecycle.instance_ranges import named
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import AskRow, SubmittedRow, UpdateAskRow
@@ -28,14 +29,14 @@ from processors.lifecycle.task_table import PLACED, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
 from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.differences import Differences
+from processors.lifecycle.updates.place_waits import PlaceWaits
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, UpdateRow, VersionRow
-from processors.lifecycle.updates.steps import INHERITED, MORE, RESHAPED, STEP, Step
+from processors.lifecycle.updates.steps import INHERITED, MORE, OPEN, RESHAPED, STEP, Step
 from processors.lifecycle.updates.versions import asks_more, asks_of, task_shape, version_row
 from processors.lifecycle.updates.window import UP
 from processors.state.record_rows import row_of
 from processors.state.table import Table, struct_table
 
-TAKEN = (Step.FLIGHT, Step.DONE, Step.BAD)
 QUEUED = (TaskState.QUEUED, PLACED)
 RESTART = "restart"
 
@@ -62,6 +63,7 @@ class Updates:
         self._jobs = jobs
         self._asks = asks
         self._whole = whole
+        self.place_waits = PlaceWaits(tasks, jobs, self._lacks_a_place)
         jobs.on_move = self._moved
         self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
             UpdateStarted: self._started,
@@ -130,6 +132,12 @@ class Updates:
                 self.touch(job_id)
                 self.moved.setdefault(job_id, []).append(mine - base)
 
+    def _lacks_a_place(self, slots: I64) -> None:
+        """Tasks wait for nothing but a place from now on: by when they must have one may be a deadline."""
+        if len(self.table):
+            jobs = (self._jobs.at[base] for base in distinct(self._owners(slots)).tolist())
+            self.touched |= {job_id: None for job_id in jobs if job_id in self.table}
+
     def touch(self, job_id: str) -> None:
         """Something changed that the update of a job may depend on, if it has one."""
         if job_id in self.table:
@@ -139,6 +147,14 @@ class Updates:
     def deferred(self, slots: I64) -> None:
         """Sla defers the disruption of these runs."""
         self._moved(slots)
+
+    def hearing_changed(self, host: int, slots: I64, now: int) -> None:
+        """A host is heard again, silent or lost: `slots` have runs there, others may be bound to it."""
+        self._moved(slots)
+        for job_id in self.table:
+            bound = np.flatnonzero(self.column(job_id, "pin") == host)
+            self.place_waits.begin_anew(bound + self._jobs.table[job_id].base, now)
+            self._moved(bound + self._jobs.table[job_id].base)
 
     def queued(self, slots: I64) -> None:
         """These runs are queued: they are of the version that was meant to be next."""
@@ -220,6 +236,7 @@ class Updates:
             self._tasks.record_event(TaskEvent.REMOVE, slots[leave])
             arena.set("goal", slots[leave], Goal.REMOVE)
         arena.set("step", slots, (arena["step"][slots] & ~(STEP | INHERITED)) | Step.FLIGHT)
+        self.place_waits.begin_anew(slots, now)
         update.pending -= len(slots)
         update.flight += len(slots)
         self.moved.setdefault(event.job_id, []).append(instances)
@@ -320,16 +337,20 @@ class Updates:
         instances = spread(ints(event.first), ints(event.count))
         slots, arena = row.base + instances, self._tasks.arena
         step = np.repeat(ints(event.step), ints(event.count))
-        stopped = (arena["step"][slots] & STEP == Step.PENDING) & (step == Step.DONE)
-        self._aim(event.job_id, slots[stopped])
+        untaken = (arena["step"][slots] & STEP == Step.PENDING) & among(step, (Step.DONE, Step.LEFT))
+        self._aim(event.job_id, slots[untaken])
         arena.set("step", slots, (arena["step"][slots] & ~(STEP | INHERITED)) | step)
-        arena.set("failures", slots[step == Step.DONE], 0)
+        if not event.failures_kept:
+            arena.set("failures", slots[step == Step.DONE], 0)
         update.pending, update.flight, update.done, update.bad = event.pending, event.flight, event.done, event.bad
         if event.waits != (update.waits_ms > 0):
             update.waits_ms = now if event.waits else 0
 
     def _paused(self, event: UpdatePaused, now: int) -> None:
         self._change(event, now).paused = event.paused
+        if not event.paused:
+            row = self._jobs.table[event.job_id]
+            self.place_waits.begin_anew(np.arange(row.base, row.base + row.instances), now)
 
     def _promoted(self, event: UpdatePromoted, now: int) -> None:
         update = self._change(event, now)
@@ -351,7 +372,7 @@ class Updates:
         versions = self.versions.change(event.job_id)
         if event.state == "SUCCEEDED" and (update.kind != RESTART or versions[update.from_version].completed):
             versions[update.version] = msgspec.structs.replace(versions[update.version], completed=True)
-        taken = slots[among(arena["step"][slots] & STEP, (Step.FLIGHT, Step.BAD))]
+        taken = slots[among(arena["step"][slots] & STEP, OPEN)]
         staying = row.base + self.differences.staying(event.job_id)
         down = np.setdiff1d(taken[arena["goal"][taken] == Goal.RUN], staying)
         self._stay(staying)
@@ -371,12 +392,3 @@ def _difference(before: AskedRow, after: AskedRow) -> int:
     if before == after:
         return 0
     return RESHAPED | MORE if asks_more(before, after) else RESHAPED
-
-
-def named(event: Any, instances: int) -> I64:
-    """The instances in the ranges of a record, of a job that has so many; those that it hasn't are left out."""
-    if not event.first:
-        return np.arange(instances)
-    found = spread(ints(event.first), ints(event.count))
-    kept: I64 = found[(found >= 0) & (found < instances)]
-    return kept

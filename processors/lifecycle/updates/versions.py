@@ -17,7 +17,7 @@ from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import all_constraints, fixed_ports
 from processors.lifecycle.stateful import STATEFUL
-from processors.lifecycle.updates.rows import AskedRow, PolicyRow, VersionRow
+from processors.lifecycle.updates.rows import PROGRESS_DEADLINE_MS, AskedRow, PolicyRow, VersionRow
 
 KEPT = 10
 """So many newest versions are kept, and those that runs are of."""
@@ -143,6 +143,8 @@ def fixed_change(before: VersionRow, after: VersionRow, kind: str) -> str:
 def _digests(job: SubmittedRow, names: Iterable[str] = UNNAMED) -> dict[str, bytes]:
     """A digest of each field that isn't empty, 0, false or null: one that a later release adds changes no version."""
     values = {name: getattr(job, name) for name in names}
+    if (policy := values.get("update")) and policy.progress_deadline_ms == PROGRESS_DEADLINE_MS:
+        values["update"] = msgspec.structs.astuple(policy)[:-1]  # as before there was that field, the last one
     return {name: digest(_pack(value))[:8] for name, value in values.items() if value}
 
 

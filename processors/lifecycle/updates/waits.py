@@ -6,12 +6,13 @@ from events.codes import TaskState
 from events.columns import I64
 from processors.lifecycle.causes import EndCause, SlaVerdict
 from processors.lifecycle.jobs import Jobs
-from processors.lifecycle.lookups import among
-from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.tasks import HELD, Tasks
 from processors.lifecycle.updates.creation import CREATE
-from processors.lifecycle.updates.rows import UpdateRow
-from processors.lifecycle.updates.steps import INHERITED, STEP, Step, has_come
+from processors.lifecycle.updates.rows import UpdateRow, VersionRow
+from processors.lifecycle.updates.steps import INHERITED, OPEN, STEP, Step, has_come
 from processors.lifecycle.updates.updates import Updates
+from processors.lifecycle.updates.window import width
 from processors.state.seconds import milliseconds
 
 NOBODY: I64 = np.zeros(0, dtype=np.int64)
@@ -31,31 +32,35 @@ class Waits:
 
     def next_due_ms(self) -> int | None:
         """When the next update goes on by time alone."""
-        times = self._updates.due_ms | {job_id: self._due_ms(job_id) for job_id in self._updates.touched}
+        times = self._updates.due_ms | {job_id: self._due_ms(job_id, 0) for job_id in self._updates.touched}
         return min((time for time in times.values() if time is not None), default=None)
 
-    def rest(self, job_id: str) -> None:
+    def rest(self, job_id: str, now: int) -> None:
         """Nothing is to be decided of an update until something happens to it, or its time comes."""
         self._updates.touched.pop(job_id, None)
-        due_ms = self._due_ms(job_id)
+        due_ms = self._due_ms(job_id, now)
         if due_ms is None:
             self._updates.due_ms.pop(job_id, None)
         else:
             self._updates.due_ms[job_id] = due_ms
 
-    def _due_ms(self, job_id: str) -> int | None:
+    def _due_ms(self, job_id: str, now: int) -> int | None:
         update = self._updates.table[job_id]
         policy, times = update.policy, []
         if policy.healthy_ms:
-            up = self.coming_up(job_id)
-            if len(up):
-                since = int(self._updates.column(job_id, "ready")[up].min())
-                times.append(milliseconds(since) + policy.healthy_ms)
+            since = self.up_since(job_id)[self.coming_up(job_id)]
+            if len(since := since[since < HELD]):
+                times.append(milliseconds(int(since.min())) + policy.healthy_ms)
         if self.rests(job_id, update):
             return min(times, default=None)
+        since = self._updates.column(job_id, "ready")[self.for_places(job_id, update)].astype(np.int64)
+        late = milliseconds(since) + policy.progress_deadline_ms
+        times += [int(late.min())] if len(late := late[late > now]) else []  # those left down may be late already
         if update.waits_ms and policy.promote_after_ms:
             times.append(update.waits_ms + policy.promote_after_ms)
-        if policy.blocked_after_ms and len(self.deferred(job_id)):
+        if policy.blocked_after_ms and (
+            len(self.deferred(job_id)) or self.take_all(job_id, update, self._updates.version(job_id))
+        ):
             times.append(update.progressed_ms + policy.blocked_after_ms)
         return min(times, default=None)
 
@@ -67,16 +72,56 @@ class Waits:
         waits = row.deleting or row.kind == "batch" or update.kind == CREATE
         return update.paused or row.controller_over or (row.stopping and waits)
 
+    def up_since(self, job_id: str) -> I64:
+        """For each instance that runs since when it is known to; HELD: its host is silent."""
+        heard = self._tasks.heard_since(self._updates.column(job_id, "host"))
+        found: I64 = np.maximum(self._updates.column(job_id, "ready"), heard)
+        return found
+
     def coming_up(self, job_id: str) -> I64:
         """Instances that run the new version and haven't done so for long enough yet; and those that an earlier update
         brought down, which are up for as long.
         """
         step = self._updates.column(job_id, "step")
         row = self._jobs.table[job_id]
-        taken = among(step & STEP, (Step.FLIGHT, Step.BAD))
+        taken = among(step & STEP, OPEN)
         taken &= has_come(self._tasks.arena, np.arange(row.base, row.base + row.instances))
         running = self._updates.column(job_id, "state") == TaskState.RUNNING
         return np.flatnonzero((taken | (step & INHERITED > 0)) & running)
+
+    def for_places(self, job_id: str, update: UpdateRow) -> I64:
+        """Instances that are taken, or were left down by an earlier update, and that lack nothing but a place, where
+        that may last only so long.
+        """
+        if not update.policy.progress_deadline_ms or update.paused:
+            return NOBODY
+        step = self._updates.column(job_id, "step")
+        return np.flatnonzero(self._lack_a_place(job_id) & ((step & STEP == Step.FLIGHT) | (step & INHERITED > 0)))
+
+    def _lack_a_place(self, job_id: str) -> Mask:
+        """Which instances lack nothing but a place; such as are bound to a host that isn't heard lack that."""
+        waits: Mask = self._updates.column(job_id, "state") == TaskState.QUEUED
+        waits &= self._updates.column(job_id, "ready") > 0
+        pin = self._updates.column(job_id, "pin")
+        waits &= (self._tasks.heard_since(pin) < HELD) & ~self._tasks.is_lost(pin)
+        return waits
+
+    def take_all(self, job_id: str, update: UpdateRow, version: VersionRow) -> int:
+        """How many instances without a place take all that the SLA leaves the update; 0: it leaves it more."""
+        most = version.max_unavailable
+        if not most or not update.pending or width(update, version) < most or update.flight + update.bad < most:
+            return 0
+        flight = self._updates.column(job_id, "step") & STEP == Step.FLIGHT
+        lacking = int(np.count_nonzero(flight & self._lack_a_place(job_id)))
+        return lacking if lacking == update.flight else 0
+
+    def too_long(self, job_id: str, update: UpdateRow, now: int) -> Mask:
+        """Which instances have waited for a place for as long as they may."""
+        late = np.zeros(self._jobs.table[job_id].instances, dtype=np.bool_)
+        waiting = self.for_places(job_id, update)
+        since = self._updates.column(job_id, "ready")[waiting].astype(np.int64)
+        late[waiting] = milliseconds(since) + update.policy.progress_deadline_ms <= now
+        return late
 
     def deferred(self, job_id: str) -> I64:
         """Instances that are taken and that sla doesn't let go."""

@@ -99,6 +99,14 @@ def test_an_update_that_takes_too_long_goes_on(cli, cell, tmp_path):
     assert "web: not updated after 0 s; the update goes on" in err
 
 
+def test_a_dry_run_warns_of_a_version_that_fits_on_no_host(cli, cell, tmp_path):
+    told = {"job_id": "web", "version": 1, "more": 0, "instances": None, "changes": []}
+    warning = {"code": "NEVER_FITS", "message": "3 instances would fit on no host: it asks 40 cpu"}
+    cell.answer("POST", "/v1/jobs/web/updates?dry_run", {**told, "warnings": [warning]})
+    code, _, err = cli("job", "update", file(tmp_path), "--dry-run", "--progress-deadline", "5m")
+    assert (code, err) == (0, "warning: 3 instances would fit on no host: it asks 40 cpu (NEVER_FITS)\n")
+
+
 def test_a_dry_run_shows_what_would_change(cli, cell, tmp_path):
     changes = [
         {"pointer": "/command", "from": ["ls"], "to": ["ls", "-l"]},

@@ -427,6 +427,22 @@ def test_a_task_that_is_updated_and_finds_no_room_is_the_first_reason(service):
     assert [code for code, _ in explained(service)] == ["NO_HOST_FITS", "UPDATING"]
 
 
+def test_a_dry_run_says_that_a_version_fits_on_no_host(service):
+    def warned(**changes: Any) -> list[tuple[str, str]]:
+        spec = {"pool": "/p", "command": ["true"], "resources": {"cpu": 1, "memory": "512MiB"}, **SERVICE, **changes}
+        told = service.client.post("/v1/jobs/a/updates?dry_run=true", json={"spec": spec}).json()
+        return [(each["code"], each["message"]) for each in told["warnings"]]
+
+    assert warned(resources={"cpu": 8}) == []
+    text = "3 instances would fit on no host: it asks 40 cpu, the most of those that match is 8 cpu"
+    assert warned(resources={"cpu": 40}) == [("NEVER_FITS", text)]
+    constraint = {"attribute": "rack", "values": ["r9"]}
+    one = {"instances": "1", "constraints": [constraint]}
+    assert warned(overrides=[one]) == [
+        ("CONSTRAINT_MISMATCH", "1 instance would fit on no host: none meets its constraints")
+    ]
+
+
 def counts_of(service: Api, **changes: Any) -> dict[str, int]:
     spec = {"pool": "/p", "command": ["true"], "resources": {"cpu": 1, "memory": "512MiB"}, **SERVICE, **changes}
     told = service.client.post("/v1/jobs/a/updates?dry_run=true", json={"spec": spec}).json()

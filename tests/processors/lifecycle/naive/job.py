@@ -169,6 +169,8 @@ class Job(Updates):
         if self.update.paused == paused:
             return Code.REPEATED
         self.update.paused, self.update.progressed = paused, self.now
+        for one in self.all() if not paused else ():
+            one.lacks = one.lacks and self.now
         return Code.DONE
 
     def promote(self) -> Code:

@@ -23,6 +23,7 @@ class Policy:
     start_paused: bool = False
     blocked_after_ms: int = 0
     creation: bool = False
+    progress_deadline_ms: int = 600_000
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,8 @@ class Instance:
     behind: bool = False
     """It waits for the instance before it."""
     admitted: bool = False
+    lacks: int | None = None
+    """Since when it is queued with its admission, and lacks a place."""
     step: Step = Step.NONE
     inherited: bool = False
 

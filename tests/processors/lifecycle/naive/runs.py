@@ -197,6 +197,7 @@ class Runs:
 
     def _queue(self, one: Instance) -> None:
         one.state, one.due, one.version = TaskState.QUEUED, None, one.target
+        one.lacks = self.now if one.admitted and self.kind != "batch" else None
 
     def _order(self, one: Instance) -> None:
         one.state, one.due = TaskState.ORDERED, self.now + START_DEADLINE_MS
@@ -263,7 +264,7 @@ class Runs:
             one.unstarted.clear()
         one.state, one.run = following, one.run + again
         one.causes, one.report, one.verdict, one.ordered_away = set(), 0, SlaVerdict.NONE, False
-        one.ready, one.host = None, ""
+        one.ready, one.host, one.lacks = None, "", None
         if again and not (own or lost) and cause in (None, EndCause.STOP, EndCause.HOLD):
             one.behind = self.waits_its_turn(one)
         if one.over:
@@ -289,7 +290,7 @@ class Runs:
 
     def _count(self, one: Instance, faulty: bool) -> None:
         """A failure counts, and the next run waits: of a batch job where the host is at fault."""
-        recovered = self.kind != "batch" and one.ready is not None and one.ready <= self.now - BACKOFF_MAX_MS
+        recovered = self.kind != "batch" and one.ready is not None and one.ready <= self.now - self._proof_ms(one)
         failures = 0 if recovered else one.host_failures if faulty else one.failures
         if faulty:
             one.host_failures = failures + 1
@@ -297,6 +298,13 @@ class Runs:
             one.failures = failures + 1
         if faulty or self.kind != "batch":
             one.due = self.now + min(BACKOFF_MS << failures, BACKOFF_MAX_MS)
+
+    def _proof_ms(self, one: Instance) -> int:
+        """How long a run must have gone on for failures before it to count no more."""
+        update = self.update
+        if update is None or one.step is Step.NONE or not update.policy.canary or update.promoted:
+            return BACKOFF_MAX_MS
+        return max(BACKOFF_MAX_MS, update.policy.promote_after_ms)
 
     def _asks_more(self, one: Instance) -> bool:
         return self._cpu(one.target) > self._cpu(one.version)

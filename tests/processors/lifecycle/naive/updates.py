@@ -8,7 +8,8 @@ from tests.processors.lifecycle.naive.parts import Instance, Policy, Update, Ver
 from tests.processors.lifecycle.naive.runs import Runs
 
 KEPT = 10
-TAKEN = (Step.FLIGHT, Step.DONE, Step.BAD)
+OPEN = (Step.FLIGHT, Step.BAD, Step.STUCK)
+TAKEN = (*OPEN, Step.DONE)
 
 
 class Updates(Runs):
@@ -62,7 +63,7 @@ class Updates(Runs):
     @staticmethod
     def _stays(one: Instance) -> bool:
         """Whether an update has taken it, and it wasn't told to stop."""
-        return one.step in (Step.FLIGHT, Step.BAD) and one.up and EndCause.UPDATE in one.causes
+        return one.step in OPEN and one.up and EndCause.UPDATE in one.causes
 
     def start_update(self, kind: str, version: Version, restarted: list[int] | None = None) -> None:
         """A new version; the update in progress ends for it."""
@@ -96,7 +97,7 @@ class Updates(Runs):
         for one in self.all():
             if self._stays(one):
                 self._let_go(one)
-            elif one.step in (Step.FLIGHT, Step.BAD) and one.goal is Goal.RUN:
+            elif one.step in OPEN and one.goal is Goal.RUN:
                 one.inherited = True
             one.step = Step.NONE
         self.update = None
@@ -117,7 +118,8 @@ class Updates(Runs):
             if one.step is Step.PENDING:
                 self._aim(one)
             one.step = step
-            one.failures = 0 if step is Step.DONE else one.failures
+            if step is Step.DONE and not self._has_canary(update):
+                one.failures = 0
         again = [one for one in self.all() if one.inherited and self._is_up(one, update.policy)]
         for one in again:
             one.inherited = False
@@ -150,18 +152,35 @@ class Updates(Runs):
             return Step.DONE if one.over or one.state == TaskState.NONE else one.step
         if one.version == one.target and EndCause.UPDATE not in one.causes and self._is_up(one, policy):
             return Step.DONE
-        return Step.BAD if one.failures >= policy.max_attempts else one.step
+        if one.failures >= policy.max_attempts:
+            return Step.BAD
+        if one.step is Step.FLIGHT and self._is_stuck(one):
+            return Step.STUCK
+        assert self.update is not None
+        return Step.FLIGHT if one.step is Step.DONE and self._has_canary(self.update) else one.step
+
+    def _is_stuck(self, one: Instance) -> bool:
+        """Whether it found no place for as long as the update lets it wait."""
+        update = self.update
+        if update is None or update.paused or one.lacks is None or one.state != TaskState.QUEUED:
+            return False
+        deadline = update.policy.progress_deadline_ms
+        return deadline > 0 and one.lacks + deadline <= self.now
+
+    @staticmethod
+    def _has_canary(update: Update) -> bool:
+        """Whether it has one that isn't promoted."""
+        return update.policy.canary > 0 and not update.promoted
 
     def _is_up(self, one: Instance, policy: Policy) -> bool:
         """Whether it runs for as long as an update asks."""
         return one.state == TaskState.RUNNING and one.ready is not None and one.ready + policy.healthy_ms <= self.now
 
     def _canary_is_done(self, update: Update) -> bool:
-        canary = update.policy.canary and not update.promoted and self.pending
         return bool(
-            canary
-            and not self.count(Step.FLIGHT)
-            and not self.count(Step.BAD)
+            self._has_canary(update)
+            and self.pending
+            and not any(self.count(step) for step in OPEN)
             and self.count(Step.DONE) - self._stopped() >= update.policy.canary
         )
 
@@ -177,17 +196,17 @@ class Updates(Runs):
         return True
 
     def _failure(self, update: Update) -> str:
-        policy, bad = update.policy, self.count(Step.BAD)
-        most = 1 if policy.canary and not update.promoted else policy.max_failures
+        policy, bad = update.policy, self.count(Step.BAD) + self.count(Step.STUCK)
+        most = 1 if self._has_canary(update) else policy.max_failures
         if most and bad >= most:
             return Code.MAX_FAILURES
         if self.count(Step.FLIGHT):
             late = policy.blocked_after_ms and self.now >= update.progressed + policy.blocked_after_ms
-            return Code.BLOCKED if late and self._deferred() else ""
+            return Code.BLOCKED if late and (self._deferred() or self._takes_all(update)) else ""
         if bad and not self.pending and not policy.max_failures:
             return Code.STALLED
         failing = [one for one in self._inherited() if one.step is Step.NONE]
-        stuck = bad + sum(one.failures >= policy.max_attempts for one in failing)
+        stuck = bad + sum(one.failures >= policy.max_attempts or self._is_stuck(one) for one in failing)
         width, free = self._width(update), bool(self._down() or self._addable())
         if self.pending and stuck >= width and (bad >= width or not free):
             return Code.STALLED
@@ -200,6 +219,13 @@ class Updates(Runs):
             return
         self.end_update("ROLLED_BACK", code)
         self.start_update("roll_back", Version(before.spec, back_policy(update.policy)))
+
+    def _takes_all(self, update: Update) -> bool:
+        """Whether instances without a place take all that the SLA leaves the update."""
+        flight = [one for one in self.all() if one.step is Step.FLIGHT]
+        taken = len(flight) + self.count(Step.BAD) + self.count(Step.STUCK)
+        lacking = all(one.lacks is not None and one.state == TaskState.QUEUED for one in flight)
+        return bool(self.sla and self.pending and self._width(update) >= self.sla <= taken and lacking)
 
     def _width(self, update: Update) -> int:
         everything = self.pending + sum(self.count(step) for step in TAKEN)
@@ -259,9 +285,10 @@ class Updates(Runs):
 
     def _room(self, update: Update) -> tuple[int, int]:
         """How many may be taken, and how many of those may be up."""
-        flight, done, bad = (self.count(step) for step in TAKEN)
+        flight, done = self.count(Step.FLIGHT), self.count(Step.DONE)
+        bad = self.count(Step.BAD) + self.count(Step.STUCK)
         free = self._width(update) - flight - bad
-        if update.policy.canary and not update.promoted:
+        if self._has_canary(update):
             free = min(free, update.policy.canary - flight - (done - self._stopped()) - bad)
         return free, 0 if self.held else free - len(self._inherited())
 
@@ -292,6 +319,8 @@ class Updates(Runs):
             one.goal = Goal.REMOVE
             one.note(EndCause.REMOVE)
             return
+        if one.lacks is not None:
+            one.lacks = self.now
         stays = self._restarts() and one in self.changed(self.version)
         one.target, one.failures = one.target if stays else self.number, 0
         other = self._cpu(one.version) != self._cpu(one.target)

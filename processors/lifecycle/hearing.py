@@ -1,0 +1,50 @@
+"""Which hosts are heard, as placement says: while a host is silent, no deadline of a run there passes."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from events.codes import Hearing, TaskState
+from events.columns import I64, ints, longs
+from events.records.placement import HostHearingChanged
+from processors.lifecycle.host_reports import Hosts
+from processors.lifecycle.lookups import among
+from processors.lifecycle.tasks import HELD, Tasks
+from processors.state.seconds import second
+
+
+class HostHearing:
+    """Notes it in the rows of hosts. `changed` is called with the number of a host of which something else is said, the
+    tasks that have runs there, and the time.
+    """
+
+    def __init__(self, tasks: Tasks, hosts: Hosts, changed: Callable[[int, I64, int], None]) -> None:
+        self._tasks = tasks
+        self._hosts = hosts
+        self._changed = changed
+
+    def said(self, event: HostHearingChanged, now: int) -> None:
+        """Placement says it of hosts; what it says of a session that is over is void."""
+        sessions, hearing = longs(event.host_session).tolist(), ints(event.hearing).tolist()
+        for host_id, session, heard in zip(event.host_ids, sessions, hearing, strict=True):
+            row = self._hosts.table.get(host_id)
+            if row is None or session < row.session:
+                continue
+            row, silent = self._hosts.table.change(host_id), row.silent
+            row.silent = second(now) if heard == Hearing.SILENT else 0
+            row.lost = heard == Hearing.LOST
+            if heard == Hearing.HEARD:
+                row.heard = second(now)
+            self._hosts.derive(row)
+            there = self._tasks.by_host.of(np.array([row.number - 1]))
+            if silent and heard == Hearing.HEARD:
+                self._go_on(there, silent, now)
+            self._changed(row.number, there, now)
+
+    def _go_on(self, slots: I64, silent: int, now: int) -> None:
+        """The silence of their host is over: its time doesn't count for their deadlines."""
+        arena = self._tasks.arena
+        due = arena["due"][slots].astype(np.int64)
+        waits = among(arena["state"][slots], (TaskState.ORDERED, TaskState.STOPPING)) & (due > 0) & (due < HELD)
+        left = np.maximum(due[waits] - silent, 1)
+        self._tasks.wait(slots[waits], np.minimum(second(now) + left, HELD - 1))
