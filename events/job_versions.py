@@ -1,10 +1,10 @@
-"""The specification in a JobUpdateRequested."""
+"""The specification in a JobUpdateRequested or a JobReopenRequested."""
 
 from events.codec import MARKER, CodecError, body, decode
-from events.records.jobs import JobSubmitted, JobUpdateRequested
+from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested
 
 
-def wanted_spec(event: JobUpdateRequested) -> JobSubmitted | None:
+def wanted_spec(event: JobUpdateRequested | JobReopenRequested) -> JobSubmitted | None:
     """The specification that a user wants a job to have; None: the bytes hold none. It is read like the record that it
     stands in: by the schema that wrote it.
     """
@@ -15,6 +15,6 @@ def wanted_spec(event: JobUpdateRequested) -> JobSubmitted | None:
     return found if isinstance(found, JobSubmitted) else None
 
 
-def wanted_content(event: JobUpdateRequested) -> bytes:
+def wanted_content(event: JobUpdateRequested | JobReopenRequested) -> bytes:
     """The bytes by which two specifications are equal where their clients give no hash."""
     return body(event.spec)

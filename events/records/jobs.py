@@ -74,6 +74,46 @@ class JobPriorityRequested(Event, frozen=True, kw_only=True):
     """Whatever the user wants kept with the command."""
 
 
+class JobReopenRequested(Event, frozen=True, kw_only=True):
+    """A user has tasks of a job run again that has ended. It carries what lifecycle keeps no more of such a job, as
+    the views have it. Answered by JobAccepted, JobReopened and CommandAnswered, or by CommandAnswered alone.
+    """
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    job_id: str
+    """The job."""
+
+    command_id: str
+    """Made by the client; a repeat has the same."""
+
+    spec: bytes
+    """The specification that it has ended with, whole: an encoded JobSubmitted of this job."""
+
+    first: bytes
+    """First instance of each range that is to run again. Column of little-endian int32."""
+
+    count: bytes
+    """Instances of each range. Column of little-endian int32."""
+
+    over_first: bytes = b""
+    """First instance of each range of the others. Column of little-endian int32."""
+
+    over_count: bytes = b""
+    """Instances of each of these ranges. Column of little-endian int32."""
+
+    over_state: bytes = b""
+    """How the tasks of each of these ranges have ended: 6 succeeded, 7 failed, 8 killed. Column of little-endian
+    int32.
+    """
+
+    reason: str = ""
+    """Why, in the words of the user."""
+
+    data: str = ""
+    """Whatever the user wants kept with the command."""
+
+
 class JobStopRequested(Event, frozen=True, kw_only=True):
     """A user asks for the end of a job, or of some of its instances. Answered by CommandAnswered."""
 
@@ -312,6 +352,7 @@ class VolumeRemovalRequested(Event, frozen=True, kw_only=True):
 ALL: tuple[type[Event], ...] = (
     JobActionRequested,
     JobPriorityRequested,
+    JobReopenRequested,
     JobStopRequested,
     JobSubmitted,
     JobUpdateRequested,

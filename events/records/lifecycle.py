@@ -430,6 +430,29 @@ class JobRejected(Event, frozen=True, kw_only=True):
     """The cell to submit it to, where the code is WRONG_CELL."""
 
 
+class JobReopened(Event, frozen=True, kw_only=True):
+    """A job that had ended is there again, by the JobAccepted before it: some of its tasks stay over, the others run
+    again.
+    """
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    first: bytes
+    """First instance of each range that stays over. Column of little-endian int32."""
+
+    count: bytes
+    """Instances of each range. Column of little-endian int32."""
+
+    state: bytes
+    """How these tasks have ended: 6 succeeded, 7 failed, 8 killed. Column of little-endian int32."""
+
+    cause: Cause | None = None
+    """The command."""
+
+
 class JobSlaChanged(Event, frozen=True, kw_only=True):
     """A job has another SLA. Where it had none, sla knows nothing of its instances: the columns say all that there
     are.
@@ -912,6 +935,7 @@ ALL: tuple[type[Event], ...] = (
     JobHeld,
     JobPriorityChanged,
     JobRejected,
+    JobReopened,
     JobSlaChanged,
     JobsForgotten,
     OverridesDropped,

@@ -21,7 +21,7 @@ from events.delivery import Inbox
 from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostOffered, HostSilent, HostVolumes
-from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
+from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested, OverridesUploaded
 from events.records.lifecycle import HostReconciled, VolumeRemovalOrdered
 from events.records.placement import HostRemoved
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -313,7 +313,7 @@ class Gateway:
     def _take(self, delivered: Delivered) -> None:
         event, position = delivered.event, delivered.record.offset + 1
         match event:
-            case JobSubmitted() | JobUpdateRequested() | OverridesUploaded():
+            case JobSubmitted() | JobUpdateRequested() | JobReopenRequested() | OverridesUploaded():
                 self._desired_runs.asked(delivered.record.offset, event)
             case HostOffered():
                 self._desired_runs.offered(event)

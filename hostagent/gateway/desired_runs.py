@@ -11,13 +11,13 @@ from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.hosts import HostOffered
-from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesChanged,
     JobAccepted,
     JobChanged,
     JobRejected,
+    JobReopened,
     OverridesDropped,
     RunsEnded,
     RunsOrdered,
@@ -27,7 +27,7 @@ from events.records.lifecycle import (
 from events.reused_numbers import ReusedNumbers
 from events.runs_by_host import RunsByHost
 from hostagent.gateway.gangs import Gangs
-from hostagent.gateway.specifications import Specifications, Variant
+from hostagent.gateway.specifications import JobFact, Specifications, Variant
 from hostagent.messages import OrderKind, Orders
 from hostagent.task_columns import Column, Slots
 
@@ -88,7 +88,7 @@ class DesiredRuns:
         """A host says what it has."""
         self._gangs.offered(event)
 
-    def asked(self, offset: int, event: JobSubmitted | JobUpdateRequested | OverridesUploaded) -> None:
+    def asked(self, offset: int, event: JobFact) -> None:
         """A job, or another version of one, that lifecycle has not answered yet; or overrides that one may name."""
         self._specs.asked(offset, event)
 
@@ -97,6 +97,8 @@ class DesiredRuns:
         match decision:
             case JobAccepted():
                 self._accepted(decision)
+            case JobReopened():
+                self._specs.reopened(decision.job_id)
             case JobRejected() | CommandAnswered():
                 self._specs.answered(decision.jobs_offset)
             case UpdateStarted():

@@ -9,12 +9,14 @@ import numpy as np
 from events.columns import indexed, ints
 from events.job_versions import wanted_spec
 from events.override_chunks import name_of, reader
-from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
+from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested, OverridesUploaded
 from events.records.lifecycle import JobAccepted, OverridesDropped, UpdateStarted
 from events.structs import known
 from events.task_overrides import instance_of, override_keys
 from hostagent.task_columns import Column
 
+JobFact = JobSubmitted | JobUpdateRequested | JobReopenRequested | OverridesUploaded
+"""What holds specifications of jobs, or overrides."""
 BITS, MASK = 32, (1 << 32) - 1
 """Two numbers in one."""
 
@@ -58,12 +60,12 @@ class Specifications:
         for name in set(names) - used - self._nameable:
             self._chunks.pop(name, None)
 
-    def asked(self, offset: int, event: JobSubmitted | JobUpdateRequested | OverridesUploaded) -> None:
+    def asked(self, offset: int, event: JobFact) -> None:
         """A submission or an update that lifecycle has yet to answer, or overrides that one may name."""
         if isinstance(event, OverridesUploaded):
             self._uploaded(event)
             return
-        spec = wanted_spec(event) if isinstance(event, JobUpdateRequested) else event
+        spec = event if isinstance(event, JobSubmitted) else wanted_spec(event)
         if spec is not None:
             self._asked[offset] = spec
 
@@ -82,6 +84,10 @@ class Specifications:
             self._later[decision.job_id] = decision.first_run - 1
         self._put(decision.job_id, 1, job)
         return True
+
+    def reopened(self, job_id: str) -> None:
+        """A job is there again: its simulated failures were those of its first runs."""
+        self._later.pop(job_id, None)
 
     def started(self, decision: UpdateStarted) -> None:
         """A job has a new version; those that nobody needs any more are forgotten."""

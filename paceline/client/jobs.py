@@ -128,9 +128,18 @@ class JobRequests(Requests):
         """Asks for the end of a job, or of some instances: 0-9,12."""
         return self._command(job_id, "stops", wait, said, instances=instances)
 
-    def start_job(self, job_id: str, wait: float = 0, instances: str | None = None, **said: Unpack[Said]) -> JobAnswer:
-        """Runs instances again that were stopped or have ended; None: all."""
-        return self._command(job_id, "starts", wait, said, instances=instances)
+    def start_job(
+        self,
+        job_id: str,
+        wait: float = 0,
+        instances: str | None = None,
+        failed: bool = False,
+        **said: Unpack[Said],
+    ) -> JobAnswer:
+        """Runs instances again: those named, with `failed` those that failed or ran for as long as they may, else all
+        that were stopped or have failed. A batch job that has ended is open again by that.
+        """
+        return self._command(job_id, "starts", wait, said, instances=instances, failed=failed or None)
 
     def restart_job(
         self, job_id: str, wait: float = 0, instances: str | None = None, batch: int = 0, **said: Unpack[Said]

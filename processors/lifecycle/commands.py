@@ -1,19 +1,22 @@
 """CommandAnswers to the facts of the topic of jobs: every submission and every command gets one, repeats too."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Protocol
+
+import numpy as np
 
 from events.acceptance import digest
 from events.bounds import RUN_MAX, TASKS_MAX
 from events.cell_settings import Settings
 from events.codec import body
 from events.codes import Code, no_job, no_pool, not_a_leaf, other_specification
-from events.columns import pack_ints
+from events.columns import I64
 from events.job_versions import wanted_content, wanted_spec
 from events.records.base import Event
 from events.records.jobs import (
     JobActionRequested,
     JobPriorityRequested,
+    JobReopenRequested,
     JobStopRequested,
     JobSubmitted,
     JobUpdateRequested,
@@ -21,19 +24,21 @@ from events.records.jobs import (
 )
 from events.records.lifecycle import (
     CommandAnswered,
-    GangsQueued,
-    JobAccepted,
     JobPriorityChanged,
     JobRejected,
+    JobReopened,
     UpdateStarted,
 )
 from events.records.parts import Cause
 from events.resources import Kinds
 from events.topics import JOBS
+from events.words import plural
+from processors.lifecycle.acceptance import accepted, first_queued
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
 from processors.lifecycle.instance_commands import InstanceCommands
 from processors.lifecycle.jobs import command_digest
 from processors.lifecycle.override_chunks import OverrideChunks
+from processors.lifecycle.reopening import instances_in, queued_again, reopening_fault
 from processors.lifecycle.rows import (
     ActionRow,
     AskRow,
@@ -41,13 +46,12 @@ from processors.lifecycle.rows import (
     PoolFactRow,
     PoolRow,
     PriorityRow,
+    ReopenRow,
     StopRow,
     SubmittedRow,
     UpdateAskRow,
     VolumeRow,
 )
-from processors.lifecycle.shapes import task_shapes
-from processors.lifecycle.stateful import STATEFUL
 from processors.lifecycle.updates.commands import Answer, UpdateCommands
 from processors.lifecycle.updates.creation import created, is_created, without_instances
 from processors.lifecycle.validation import priority_fault, refusal, resources_refusal
@@ -100,6 +104,7 @@ JobFact = (
     | JobStopRequested
     | JobPriorityRequested
     | JobUpdateRequested
+    | JobReopenRequested
     | JobActionRequested
     | VolumeRemovalRequested
 )
@@ -118,10 +123,15 @@ def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:
             return AskRow(at_ms, row_of(ActionRow, event))
         case VolumeRemovalRequested():
             return AskRow(at_ms, row_of(VolumeRow, event))
-        case JobUpdateRequested():
+        case JobUpdateRequested() | JobReopenRequested():
             wanted, content = wanted_spec(event), wanted_content(event)
             spec = None if wanted is None else row_of(SubmittedRow, wanted)
-            row = UpdateAskRow(event.job_id, event.command_id, event.expected_version, spec)
+            row: UpdateAskRow | ReopenRow
+            if isinstance(event, JobUpdateRequested):
+                row = UpdateAskRow(event.job_id, event.command_id, event.expected_version, spec)
+            else:
+                ranges = (event.first, event.count, event.over_first, event.over_count, event.over_state)
+                row = ReopenRow(event.job_id, event.command_id, spec, *ranges)
             return AskRow(at_ms, row, len(content), (wanted and wanted.spec_hash) or digest(content))
     content = body(value)
     return AskRow(at_ms, row_of(SubmittedRow, event), len(content), event.spec_hash or digest(content))
@@ -139,6 +149,7 @@ class CommandAnswers:
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
         self._fresh: list[tuple[SubmittedRow, int]] = []
+        self._reopened: list[tuple[SubmittedRow, I64, int]] = []
         self._created: list[UpdateStarted] = []
         self._before: tuple[Event, ...] = ()
         """What is decided with an answer, and stands before it: what it does looks at the command."""
@@ -158,6 +169,8 @@ class CommandAnswers:
         queued = [(job, run) for job, run in self._fresh if job.gang_min > 1 or (job.instances and not job.max_running)]
         if queued:
             yield first_queued(queued)
+        if self._reopened and (again := queued_again(self._reopened)):
+            yield again
         yield from self._created
 
     def _answer(self, offset: int, ask: AskRow) -> Event | None:
@@ -168,6 +181,8 @@ class CommandAnswers:
                 return self._decided(offset, volume, self._view.volumes.remove(offset, volume))
             case fact if fact.job_id in self._delayed:
                 return None
+            case ReopenRow() as wish:
+                return self._reopening(offset, ask, wish)
             case fact:
                 return self._command(offset, ask, fact)
 
@@ -190,7 +205,39 @@ class CommandAnswers:
         self._commanded.add(job_id)
         return self._decided(offset, fact, answer)
 
-    def _decided(self, offset: int, fact: CommandRow | VolumeRow, answer: Answer) -> Event:
+    def _reopening(self, offset: int, ask: AskRow, wish: ReopenRow) -> Event | None:
+        """The answer to a request that tasks of an ended job run again; None: it waits, as a command does."""
+        ended, job, job_id = self._view.ended.get(wish.job_id), wish.spec, wish.job_id
+        if job_id in self._accepted or job_id in self._commanded:
+            self._delayed.add(job_id)
+            return None
+        if ended is None:
+            said = f"job {job_id} hasn't ended: it is there again, or was never over"
+            refused = (Code.REPEATED, said) if job_id in self._view.jobs else (Code.NOT_FOUND, no_job(job_id))
+            return self._decided(offset, wish, Answer(*refused))
+        why = reopening_fault(wish, ended, ask.spec_hash)
+        if job is not None:
+            why = why or self._spec_refusal(ask, job) or self._pool_refusal(job)
+        if why or job is None:
+            return self._decided(offset, wish, Answer(*(why or (Code.INVALID_SPEC, ""))))
+        self._count_accepted(job, ask.spec_hash)
+        run, again = ended.run + 1, np.sort(instances_in(wish))
+        self._reopened.append((job, again, run))
+        over = {"first": wish.over_first, "count": wish.over_count, "state": wish.over_state}
+        cause = Cause(topic=JOBS.name, offset=offset)
+        there_again = JobReopened(job_id=job.job_id, **over, cause=cause)
+        decisions = (accepted(offset, self._view.chunks.whole_of(job), run), there_again)
+        message = f"running {len(again)} of {plural(job.instances, 'task')} again"
+        return self._decided(offset, wish, Answer(Code.DONE, message, decisions))
+
+    def _count_accepted(self, job: SubmittedRow, spec_hash: bytes) -> None:
+        """A job is accepted in this decision."""
+        self._accepted[job.job_id] = spec_digest(spec_hash)
+        jobs, tasks = self._open.get(job.pool, (0, 0))
+        self._open[job.pool] = (jobs + 1, tasks + job.instances)
+        self._tasks += job.instances
+
+    def _decided(self, offset: int, fact: CommandRow | VolumeRow | ReopenRow, answer: Answer) -> Event:
         """An answer as a decision, after what is decided with it."""
         self._before = answer.decisions
         return CommandAnswered(
@@ -264,10 +311,7 @@ class CommandAnswers:
         if why:
             cell = self._view.foreign.get(job.pool) if why[0] is Code.WRONG_CELL else None
             return JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
-        self._accepted[job.job_id] = spec_digest(ask.spec_hash)
-        jobs, tasks = self._open.get(job.pool, (0, 0))
-        self._open[job.pool] = (jobs + 1, tasks + job.instances)
-        self._tasks += job.instances
+        self._count_accepted(job, ask.spec_hash)
         found = accepted(offset, self._view.chunks.whole_of(job), first_run)
         if is_created(job):
             self._created.append(created(offset, job, ask.spec_hash))
@@ -345,56 +389,3 @@ def _change_priority(offset: int, wanted: PriorityRow, row: JobRow) -> Answer:
         return Answer(Code.REPEATED, f"the priority of the job is {row.priority} already")
     cause = Cause(topic=JOBS.name, offset=offset)
     return Answer(Code.DONE, "", (JobPriorityChanged(job_id=wanted.job_id, priority=wanted.priority, cause=cause),))
-
-
-def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
-    """What the other machines need of a job."""
-    shapes = task_shapes(job)
-    return JobAccepted(
-        job_id=job.job_id,
-        jobs_offset=offset,
-        pool=job.pool,
-        kind=job.kind,
-        instances=job.instances,
-        shapes=shapes.shapes,
-        priority=job.priority,
-        preemptible=job.preemptible,
-        controller=job.controller,
-        gang_min=job.gang_min if job.gang_min > 1 else 0,
-        max_running=job.max_running,
-        max_unavailable=job.max_unavailable,
-        first_run=first_run,
-        first=shapes.first,
-        count=shapes.count,
-        shape=shapes.shape,
-    )
-
-
-def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:
-    """All gangs of jobs at their first run: of each job its gang or its controller as one, the others as a range; of a
-    stateful job its first instance. Those of a job with `max_running` go by its gate, its gang aside.
-    """
-    parts: list[tuple[int, int, int, int, int]] = []
-    for number, (job, first_run) in enumerate(jobs):
-        members = job.gang_min if job.gang_min > 1 else 0
-        if members:
-            parts.append((number, 0, members, first_run, 1))
-        if job.max_running:
-            continue
-        if job.controller or job.kind == STATEFUL:
-            parts.append((number, 0, 1, first_run, 0))
-        alone = job.instances if job.kind == STATEFUL else members or int(job.controller)
-        if alone < job.instances:
-            parts.append((number, alone, job.instances - alone, first_run, 0))
-    number_, first, count, run, gang = (pack_ints(column) for column in zip(*parts, strict=True))
-    zeros, job_ids = pack_ints([0] * len(parts)), tuple(job.job_id for job, _ in jobs)
-    return GangsQueued(
-        job_ids=job_ids,
-        job=number_,
-        first=first,
-        count=count,
-        run=run,
-        gang=gang,
-        admitted=zeros,
-        timed=any(job.kind != "batch" for job, _ in jobs),
-    )

@@ -124,10 +124,20 @@ class EndedJobs:
             number = self._find(key)
             if number is not None:
                 self._raise_floor(key, self._entry(number).run)
-                place = number % BLOCK * _ENTRY.size
-                self.table.change(number // BLOCK)[place : place + _ENTRY.size] = _DROPPED
-                self._size -= 1
+                self._drop(number)
         self._skip_dropped()
+
+    def reopen(self, job_id: str) -> None:
+        """A job is there again, if it had ended: it leaves, as one that is forgotten but for its runs."""
+        number = self._find(job_digest(job_id)) if self._size else None
+        if number is not None:
+            self._drop(number)
+            self._skip_dropped()
+
+    def _drop(self, number: int) -> None:
+        place = number % BLOCK * _ENTRY.size
+        self.table.change(number // BLOCK)[place : place + _ENTRY.size] = _DROPPED
+        self._size -= 1
 
     def first_run(self, job_id: str) -> int:
         """With which run a new job of this id begins."""

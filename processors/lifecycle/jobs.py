@@ -11,7 +11,7 @@ import numpy as np
 from events.acceptance import digest
 from events.cell_settings import Settings
 from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, TaskState
-from events.columns import I64, counted, indexed
+from events.columns import I64, counted, indexed, ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
 from events.job_ends import is_over
@@ -21,6 +21,7 @@ from events.records.lifecycle import (
     JobAccepted,
     JobChanged,
     JobPriorityChanged,
+    JobReopened,
     JobsForgotten,
 )
 from processors.lifecycle.causes import EndCause, Goal
@@ -28,6 +29,7 @@ from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.gangs import Gangs
 from processors.lifecycle.job_rules import job_state, run_rules, traits
 from processors.lifecycle.lookups import among
+from processors.lifecycle.reopening import instances_in
 from processors.lifecycle.rows import JobRow, PoolRow, SubmittedRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import STATES, TaskEvent
@@ -130,6 +132,17 @@ class Jobs:
         pool = self._pools.change(event.pool)
         pool.open_jobs += 1
         pool.open_tasks += event.instances
+
+    def reopened(self, event: JobReopened) -> None:
+        """Of a job that is there again these tasks have ended before; their next runs would be above all that were."""
+        row, arena = self.table.change(event.job_id), self._tasks.arena
+        instances, state = instances_in(event), np.repeat(ints(event.state), ints(event.count))
+        slots, before = row.base + instances, arena["state"][row.base + instances].copy()
+        arena.put(slots, run=row.run_floor, traits=arena["traits"][slots] | int(Trait.BEGUN))
+        self._tasks.note("state", slots, state)
+        self.count(slots, before, state)
+        if row.controller and len(instances) and instances[0] == 0:
+            row.controller_state = int(state[0])
 
     def _wait_at_gate(self, job_id: str, slots: I64, run: int) -> None:
         """Tasks that are new wait for their first run."""

@@ -28,6 +28,7 @@ from events.records.lifecycle import (
     JobHeld,
     JobPriorityChanged,
     JobRejected,
+    JobReopened,
     JobsForgotten,
     JobSlaChanged,
     OverridesDropped,
@@ -51,7 +52,7 @@ from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.override_chunks import OverrideChunks
 from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
-from processors.lifecycle.rows import ActionRow, AskRow, SubmittedRow
+from processors.lifecycle.rows import ActionRow, AskRow, ReopenRow, SubmittedRow
 from processors.lifecycle.run_decisions import RunLookup, overdue, queued, run_decisions
 from processors.lifecycle.run_effects import RunEffects
 from processors.lifecycle.stateful import STATEFUL, Stateful
@@ -158,6 +159,7 @@ class Lifecycle:
             HostSuspected: self.suspects.said,
             JobChanged: self._changed,
             JobHeld: self.goals.held,
+            JobReopened: lambda event, now: self._jobs.reopened(event),
             InstancesWanted: self.goals.wanted,
             JobPriorityChanged: self._jobs.priority_changed,
             JobSlaChanged: lambda event, now: self.orders.allowed(sla_changed(self.jobs, self.tasks, event)),
@@ -208,10 +210,8 @@ class Lifecycle:
 
     def state_of(self, job_id: str) -> str | None:
         """The state of a job; None where it was not accepted, or is forgotten."""
-        row, ended = self.jobs.get(job_id), self.ended.get(job_id)
-        if row is not None:
-            return row.state
-        return None if ended is None else ended.state
+        known = self.jobs.get(job_id) or self.ended.get(job_id)
+        return None if known is None else known.state
 
     def restored(self) -> None:
         """See `Machine.restored`."""
@@ -338,12 +338,10 @@ class Lifecycle:
         slots, known = self._runs.named(event)
         arena = self.tasks.arena
         known[known] = noted(TaskEvent.PLACED, Note.HOST, arena["state"][slots[known]])
-        sessions = longs(event.host_session).tolist()
-        numbers = [
-            self.hosts.number(host_id, session) for host_id, session in zip(event.host_ids, sessions, strict=True)
-        ]
+        hosts = zip(event.host_ids, longs(event.host_session).tolist(), strict=True)
+        numbers = np.array([self.hosts.number(*each) for each in hosts], dtype=np.int64)
         taken = slots[known]
-        self.tasks.place(taken, np.array(numbers, dtype=np.int64)[ints(event.host)[known]])
+        self.tasks.place(taken, numbers[ints(event.host)[known]])
         self._jobs.move(taken, PLACED)
         self.ports.placed(event, known)
 
@@ -360,10 +358,13 @@ class Lifecycle:
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
         ask = self.asks[event.jobs_offset]
-        assert isinstance(ask.fact, SubmittedRow)
+        job = ask.fact.spec if isinstance(ask.fact, ReopenRow) else ask.fact
+        assert isinstance(job, SubmittedRow)
+        if isinstance(ask.fact, ReopenRow):
+            self.ended.reopen(event.job_id)
         self.asks.remove(event.jobs_offset)
-        self._jobs.add(event, self.chunks.whole_of(ask.fact), ask.spec_hash)
-        self.updates.accepted(event.job_id, ask.fact, ask.spec_hash)
+        self._jobs.add(event, self.chunks.whole_of(job), ask.spec_hash)
+        self.updates.accepted(event.job_id, job, ask.spec_hash)
         if event.kind == STATEFUL:
             self._stateful.accepted(event)
 

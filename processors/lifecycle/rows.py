@@ -302,6 +302,19 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, tag="action"):
     expected_version: int
 
 
+class ReopenRow(msgspec.Struct, frozen=True, array_like=True, tag="reopen"):
+    """A JobReopenRequested; `spec` None: it holds no specification."""
+
+    job_id: str
+    command_id: str
+    spec: SubmittedRow | None
+    first: bytes
+    count: bytes
+    over_first: bytes
+    over_count: bytes
+    over_state: bytes
+
+
 class VolumeRow(msgspec.Struct, frozen=True, array_like=True, tag="volume"):
     """A VolumeRemovalRequested."""
 
@@ -319,6 +332,6 @@ class AskRow(msgspec.Struct, array_like=True):
     """
 
     at_ms: int
-    fact: SubmittedRow | StopRow | PriorityRow | UpdateAskRow | ActionRow | VolumeRow
+    fact: SubmittedRow | StopRow | PriorityRow | UpdateAskRow | ActionRow | VolumeRow | ReopenRow
     size: int = 0
     spec_hash: bytes = b""

@@ -195,11 +195,6 @@ def _instances(router: APIRouter, context: Context) -> None:
         """Asks for the end of a job, or of some of its instances."""
         return await stop_job(context, job_id, command, wait)
 
-    @router.post("/{job_id}/starts", status_code=202, responses=ANSWERED)
-    async def start(job_id: str, command: InstancesCommand, wait: Wait) -> Response:
-        """Runs instances again that were stopped or have ended."""
-        return await act(context, job_id, command, "start", wait, **command.columns())
-
     @router.post("/{job_id}/restarts", status_code=202, responses=ANSWERED)
     async def restart(job_id: str, command: RestartCommand, wait: Wait) -> Response:
         """Stops instances and runs them again, in batches: an update to a version that is equal."""
@@ -250,11 +245,11 @@ async def _carry_out(
         partial(find_job, job_id=job_id),
         wait,
         fine,
-        partial(_follows, job_id),
+        partial(follows, job_id),
     )
 
 
-def _follows(job_id: str, connection: Connection, answer: AnswerRow) -> dict[str, Any]:
+def follows(job_id: str, connection: Connection, answer: AnswerRow) -> dict[str, Any]:
     """What follows from a command: the version of the job, and the update with its numbers of instances."""
     found = versions.updates(connection, job_id, answer.update) if answer.update else []
     update = versions.update_json(found[0]) if found else None

@@ -17,7 +17,7 @@ from events.bounds import INT_MAX, WORD_MAX
 from events.codes import Code, JobState, TaskState, no_pool, not_a_leaf, other_specification
 from events.records.jobs import JobSubmitted
 from events.topics import JOBS
-from projections.api import job_commands, job_versions
+from projections.api import job_commands, job_starts, job_versions
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, client_of, next_token
 from projections.api.job_lookup import find_job, job_shown, read_views
 from projections.api.job_specs import checked_spec
@@ -86,6 +86,7 @@ def routes(context: Context) -> APIRouter:
     _tasks(router, context)
     job_versions.add_routes(router)
     job_commands.add_routes(router, context)
+    job_starts.add_routes(router, context)
     return router
 
 

@@ -213,6 +213,8 @@ SENTENCES: dict[str, _Say] = {
     "JobStopRequested": lambda detail: [f"stop requested{_of_instances(detail)}{_because(detail)}"],
     "JobActionRequested": _acted,
     "JobUpdateRequested": lambda detail: [f"update requested{_because(detail)}"],
+    "JobReopenRequested": lambda detail: [f"another run requested{_of_instances(detail)}{_because(detail)}"],
+    "JobReopened": lambda detail: ["open again"],
     "JobPriorityRequested": lambda detail: [f"priority {detail.get('priority', 0)} requested{_because(detail)}"],
     "VolumeRemovalRequested": _volume(": removal requested"),
     "RunsReported": _on_hosts("run", "reported"),

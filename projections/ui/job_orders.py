@@ -13,6 +13,7 @@ from events.codes import Code, no_job
 from projections.api import job_commands
 from projections.api.context import Context
 from projections.api.job_commands import InstancesCommand, JobCommand, PriorityCommand, RestartCommand, RollBackCommand
+from projections.api.job_starts import StartCommand, start_job
 from projections.api.problems import Problem
 from projections.queries import entities
 from projections.ui.scene import Contexts, Sent
@@ -23,7 +24,7 @@ WAIT_S = 10.0
 AT_ONCE = 32
 _MODELS: Mapping[str, type[JobCommand]] = {
     "stop": InstancesCommand,
-    "start": InstancesCommand,
+    "start": StartCommand,
     "restart": RestartCommand,
     "rollback": RollBackCommand,
     "priority": PriorityCommand,
@@ -122,8 +123,8 @@ async def _call(context: Context, job_id: str, name: str, command: JobCommand) -
             return await job_commands.act(context, job_id, command, name, WAIT_S, **more)
         case InstancesCommand() if name == "stop":
             return await job_commands.stop_job(context, job_id, command, WAIT_S)
-        case InstancesCommand():
-            return await job_commands.act(context, job_id, command, name, WAIT_S, **command.columns())
+        case StartCommand():
+            return await start_job(context, job_id, command, WAIT_S)
     return await job_commands.act(context, job_id, command, name, WAIT_S)
 
 

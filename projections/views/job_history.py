@@ -13,6 +13,7 @@ from events.records.entitlement import AdmissionsRanked, GangsAdmitted, Preempti
 from events.records.jobs import (
     JobActionRequested,
     JobPriorityRequested,
+    JobReopenRequested,
     JobStopRequested,
     JobSubmitted,
     JobUpdateRequested,
@@ -40,7 +41,7 @@ HOSTS_SHOWN = 3
 JOBS_SHOWN = 3
 RANGES_SHOWN = 20
 Details = list[tuple[str, dict[str, Any]]]
-Command = JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriorityRequested
+Command = JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriorityRequested | JobReopenRequested
 ANSWERS = (JobAccepted, JobRejected)
 _LEFT_OUT = frozenset(("job_id", "jobs_offset", "shapes", "hosts_by_reason", "nearest", "need"))
 
@@ -85,7 +86,7 @@ def details(event: Event) -> Details:
     """What is told of a record to each job that it is about, in the order of the record."""
     if isinstance(event, JobSubmitted):
         return [(event.job_id, {"pool": event.pool, "instances": event.instances, "owner": event.owner})]
-    if isinstance(event, JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriorityRequested):
+    if isinstance(event, Command):
         return [(event.job_id, _of_command(event))]
     if isinstance(event, UpdateStarted):
         return [(event.job_id, _of_update(event))]
@@ -129,7 +130,7 @@ def _of_command(event: Command) -> dict[str, Any]:
     """What a user asks for; what was left out is not shown."""
     names = ("action", "priority", "batch", "version", "force", "expected_version", "reason", "data", "command_id")
     found = {name: value for name in names if (value := getattr(event, name, None))}
-    if isinstance(event, JobStopRequested | JobActionRequested) and event.first:
+    if isinstance(event, JobStopRequested | JobActionRequested | JobReopenRequested) and event.first:
         found["instances"] = _ranges_text(ints(event.first), ints(event.count))
     return found
 

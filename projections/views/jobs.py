@@ -5,6 +5,7 @@ from sqlalchemy import Connection
 
 from events.codec import decode
 from events.codes import Code
+from events.columns import ints, spread
 from events.id_digests import job_digest
 from events.job_ends import is_over
 from events.records.base import Event
@@ -20,6 +21,7 @@ from events.records.lifecycle import (
     JobHeld,
     JobPriorityChanged,
     JobRejected,
+    JobReopened,
     OverridesDropped,
 )
 from events.topics import JOBS
@@ -57,6 +59,7 @@ class JobFold:
             InstancesChanged: self._instances_changed,
             InstancesWanted: self._wanted,
             JobHeld: self._held,
+            JobReopened: self._reopened,
             JobPriorityChanged: self._priority_changed,
             OverridesDropped: self._dropped,
             HostReconciled: self._reconciled,
@@ -115,6 +118,10 @@ class JobFold:
 
     def _accepted(self, moment: RecordContext, event: JobAccepted) -> None:
         self._answer(moment, event, Code.DONE)
+        known = self._cache.jobs.get(event.job_id)
+        if known is not None and known.ended_ms and known.base >= 0:
+            self._there_again(moment, event)
+            return
         row = self._show(moment, event.job_id, event.jobs_offset)
         if row is None:
             return
@@ -130,6 +137,23 @@ class JobFold:
         elif event.kind == "stateful":
             self._tasks.wait_at_gate(moment, row, np.arange(1, row.instances), row.first_run)
         self._use(row.pool, 1, event.instances)
+
+    def _there_again(self, moment: RecordContext, event: JobAccepted) -> None:
+        """A job that had ended is open again, with the runs that it had; its version is the first of what it is now."""
+        row = self._cache.jobs.change(event.job_id)
+        assert row is not None
+        row.state, row.code, row.message, row.ended_ms, row.stopping, row.held_ms = "PENDING", "", "", 0, 0, 0
+        row.accepted, row.position = moment.offset, moment.offset + 1
+        row.instances, row.priority = event.instances, event.priority
+        row.version, row.needs = 1, "{}"
+        self._updates.forget(row)
+        self._use(row.pool, 1, row.tasks)
+
+    def _reopened(self, moment: RecordContext, event: JobReopened) -> None:
+        row = self._cache.jobs.change(event.job_id)
+        if row is not None and row.base >= 0:
+            over = spread(ints(event.first), ints(event.count))
+            self._tasks.run_again(moment, row, np.setdiff1d(np.arange(row.instances), over))
 
     def _instances_changed(self, moment: RecordContext, event: InstancesChanged) -> None:
         row = self._cache.jobs.change(event.job_id)

@@ -103,9 +103,13 @@ class TaskFold:
         self._move(moment, named, TaskState.BACKOFF)
 
     def start(self, moment: RecordContext, row: JobRow, event: InstancesWanted) -> None:
-        """Tasks that have ended run again: they wait for it."""
+        """Tasks of a job are wanted: those that have ended run again."""
+        every = spread(ints(event.first), ints(event.count)) if event.first else np.arange(row.instances)
+        self.run_again(moment, row, every)
+
+    def run_again(self, moment: RecordContext, row: JobRow, instance: I64) -> None:
+        """Tasks run again that have ended: they wait for it."""
         tasks = self._cache.tasks
-        instance = spread(ints(event.first), ints(event.count)) if event.first else np.arange(row.instances)
         places = tasks.place(row.base + instance)
         over = np.isin(tasks["state"][places], ENDED_TASKS)
         instance, places = instance[over], places[over]

@@ -11,7 +11,13 @@ from events.codec import decode
 from events.codes import UpdateStep
 from events.columns import I64, ints, pack_ints, spread
 from events.job_versions import wanted_spec
-from events.records.jobs import JobActionRequested, JobStopRequested, JobSubmitted, JobUpdateRequested
+from events.records.jobs import (
+    JobActionRequested,
+    JobReopenRequested,
+    JobStopRequested,
+    JobSubmitted,
+    JobUpdateRequested,
+)
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesReturned,
@@ -35,7 +41,7 @@ from projections.views.update_rows import CommandRow, UpdateRow, VersionRow
 
 UPDATES_KEPT = STOPS_KEPT = 10
 ROLLING, CANARY = "ROLLING", "CANARY"
-Command = JobUpdateRequested | JobActionRequested | JobStopRequested
+Command = JobUpdateRequested | JobActionRequested | JobStopRequested | JobReopenRequested
 Instances = InstancesTaken | InstancesReturned | UpdateProgressed
 
 
@@ -69,6 +75,13 @@ class UpdateFold:
         found = decode(row.value)
         assert isinstance(found, Command)
         return found
+
+    def forget(self, row: JobRow) -> None:
+        """A job is as it was submitted, whatever versions and updates it had."""
+        if row.update:
+            row.update = 0
+            for held in (self._cache.versions, self._cache.updates, self._cache.update_steps):
+                held.delete("job_id = ?", [(row.job_id,)])
 
     def stopped(self, moment: RecordContext, row: JobRow, event: InstancesWanted) -> None:
         """A user stopped a job, or instances of it."""

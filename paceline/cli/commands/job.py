@@ -26,10 +26,12 @@ from paceline.cli.commands.job_explain import explain
 from paceline.cli.commands.job_views import print_history, print_job, print_runs, print_tasks, print_throttled
 from paceline.cli.progress import wait_and_report
 from paceline.client.errors import PacelineError
-from paceline.client.models import GOALS
+from paceline.client.models import FAILED, GOALS, KILLED
 from paceline.output import Column, TableOptions, answers, note, say, show, table, when
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paceline.client.client import Client
     from paceline.job_files import JobFile
 
@@ -95,7 +97,7 @@ def submit(
     if dry_run:
         with answers(form, len(jobs)) as report:
             for answer in checked:
-                text = "was there before" if answer.get("repeated") else "would be submitted"
+                text = _there_before(answer) if answer.get("repeated") else "would be submitted"
                 report(answer, answer["job_id"], f"job {answer['job_id']} {text}")
         return 0
     submitted, code = _submit_all(client, jobs, form)
@@ -130,6 +132,18 @@ def _check_all(client: "Client", jobs: "list[JobFile]") -> list[dict[str, Any]]:
     return checked
 
 
+def _there_before(job: "Mapping[str, Any]") -> str:
+    """What is said of a job that was submitted before; of one that hasn't succeeded also how it runs again."""
+    job_id, state = job["job_id"], job.get("state")
+    if state not in (FAILED, KILLED):
+        return "was there before"
+    which = " --failed" if state == FAILED else ""
+    return (
+        f"was there before and is {state}; `paceline job start {job_id}{which}` runs its tasks again, "
+        f"`paceline job delete {job_id}` forgets it"
+    )
+
+
 def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[list[str], int]:
     from paceline.client.errors import Refused
 
@@ -143,7 +157,7 @@ def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[lis
                 code = error.exit_code
                 continue
             submitted.append(each.job_id)
-            text = "was there before" if answer.get("repeated") else f"submitted to {each.spec.pool}"
+            text = _there_before(answer) if answer.get("repeated") else f"submitted to {each.spec.pool}"
             report(answer, each.job_id, f"job {each.job_id} {text}")
     return submitted, code
 

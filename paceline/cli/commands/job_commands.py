@@ -145,17 +145,24 @@ def stop(
     return code
 
 
-@click.command(epilog=examples("paceline job start web", "paceline job start web --instances 0-4"))
+@click.command(epilog=examples("paceline job start tiles-1f0c --failed", "paceline job start web --instances 0-4"))
 @IDS
 @INSTANCES
+@click.option("--failed", is_flag=True, help="Only instances that failed or ran for as long as they may.")
 @said_options
 @output_option
 @cell_option
 @with_client
-def start(client: "Client", ids: tuple[str, ...], instances: str | None, said: "Said", form: str) -> int:
-    """Start instances again that were stopped or have ended."""
+def start(client: "Client", ids: tuple[str, ...], instances: str | None, failed: bool, said: "Said", form: str) -> int:
+    """Start instances again that were stopped or have failed, or those named.
+
+    A batch job that has ended runs them as new runs, as long as the cell knows it. A member of a gang takes its gang
+    along.
+    """
+    if failed and instances is not None:
+        raise click.UsageError("--failed and --instances exclude each other")
     return act_on_each(
-        ids, form, "is being started", lambda each: client.start_job(each, DECIDED_S, instances, **said)
+        ids, form, "is being started", lambda each: client.start_job(each, DECIDED_S, instances, failed, **said)
     )[1]
 
 

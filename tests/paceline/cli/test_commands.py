@@ -310,6 +310,22 @@ def test_a_wait_ends_when_the_update_that_was_to_create_the_job_has_failed(cli, 
     )
 
 
+@pytest.mark.parametrize(("state", "option"), [("FAILED", " --failed"), ("KILLED", "")])
+def test_a_job_that_is_submitted_again_and_has_not_succeeded_says_how_it_runs_again(cli, cell, tmp_path, state, option):
+    cell.answer("POST", "/v1/jobs", job("x", state, repeated=True))
+    assert cli("job", "submit", files(tmp_path, "x"))[1] == (
+        f"job x was there before and is {state}; `paceline job start x{option}` runs its tasks again, "
+        "`paceline job delete x` forgets it\n"
+    )
+
+
+def test_failed_instances_are_started_by_one_option(cli, cell):
+    cell.answer("POST", "/v1/jobs/x/starts", {"code": "DONE", "message": "running 1 of 3 tasks again"})
+    assert cli("job", "start", "x", "--failed")[:2] == (0, "job x: running 1 of 3 tasks again\n")
+    assert (cell.writes()[0].body["failed"], "instances" in cell.writes()[0].body) == (True, False)
+    assert cli("job", "start", "x", "--failed", "--instances", "1")[0] == 2
+
+
 def test_names_are_for_pipes(cli, cell, tmp_path):
     cell.answer("POST", "/v1/jobs", job("x"))
     assert cli("job", "submit", "-o", "name", files(tmp_path, "x", "y"))[:2] == (0, "x\ny\n")
