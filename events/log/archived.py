@@ -129,6 +129,10 @@ class ArchivedReader:
                 return []
             raise
 
+    def news(self) -> bool:
+        """See `Reader.news`."""
+        return bool(self._archived) or self._live is None or self._live.news()
+
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
         reader = self._live  # who polls may arrange topics anew meanwhile, in another thread

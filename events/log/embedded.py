@@ -18,8 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from rocksdict import AccessType, DBCompressionType, Options, Rdict, WriteBatch
+from rocksdict import AccessType, Options, Rdict, WriteBatch
 
+from events.log.embedded_folder import fault_of_opening, is_missing, no_log, options
 from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord, gap
 from events.log.tail_cache import TailCache, in_shares
 
@@ -77,7 +78,7 @@ class EmbeddedLog:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LogFault(f"The log folder {folder} can't be made: {error.strerror}. Name another.") from error
-        self._open(_options())
+        self._open(options())
 
     @classmethod
     def open_secondary(cls, folder: Path, cell: int = 0) -> "EmbeddedLog":
@@ -85,25 +86,25 @@ class EmbeddedLog:
 
         Raises `LogFault` where no log is there.
         """
-        if _is_missing(folder):  # RocksDB's bindings make the folder before they look
-            raise _no_log(folder)
+        if is_missing(folder):  # RocksDB's bindings make the folder before they look
+            raise no_log(folder)
         log = cls.__new__(cls)
         log.cell = cell
         log._folder = folder
         log._secondary = TemporaryDirectory(prefix="paceline-secondary-")
         try:
-            log._open(_options(secondary=True))
+            log._open(options(secondary=True))
         except LogFault:
             log._secondary.cleanup()
             raise
         return log
 
-    def _open(self, options: Options) -> None:
+    def _open(self, opened_with: Options) -> None:
         access = AccessType.secondary(self._secondary.name) if self._secondary else AccessType.read_write()
         try:
-            self._db = Rdict(str(self._folder), options, access_type=access)
+            self._db = Rdict(str(self._folder), opened_with, access_type=access)
         except Exception as error:  # rocksdict raises plain exceptions
-            raise _fault_of_opening(self._folder, error) from error
+            raise fault_of_opening(self._folder, error) from error
         self._appending = threading.Lock()
         self._news = threading.Condition()
         self._version = 0
@@ -153,7 +154,7 @@ class EmbeddedLog:
             self._check_room(records)
             now = self._last_ms = max(self._last_ms, self._now_ms())
             batch = WriteBatch(raw_mode=True)
-            ends = {name: self._topic(name).end for name in {record.topic: None for record in records}}
+            ends = {name: self.known(name).end for name in {record.topic: None for record in records}}
             placed = []
             for name, key, value in records:
                 offset = ends[name]
@@ -175,7 +176,7 @@ class EmbeddedLog:
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records of a topic before an offset, once they are archived. Readers there meet a `LogGap`."""
         with self._appending:
-            held = self._topic(topic)
+            held = self.known(topic)
             if not held.start <= start <= held.end:
                 raise ValueError(f"{topic} goes from {held.start} to {held.end}: it can't start at {start}")
             self._check_room(())
@@ -194,7 +195,7 @@ class EmbeddedLog:
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
         """See `Log.scan`."""
         self.refresh()
-        end = self._topic(topic).end
+        end = self.known(topic).end
         position, limit = start, SCAN_FIRST
         self.take(topic, position, 0)
         while position < end:
@@ -205,18 +206,24 @@ class EmbeddedLog:
     def bounds(self, topic: str) -> tuple[int, int]:
         """See `Log.bounds`."""
         self.refresh()
-        held = self._topic(topic)
+        held = self.known(topic)
         return held.start, held.end
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
         """See `Log.ends`."""
         self.refresh()
-        return {topic: self._topic(topic).end for topic in topics}
+        return {topic: self.known(topic).end for topic in topics}
 
     def wait(self, timeout: float) -> None:
         """See `Log.wait`; what was appended is remembered for each thread that waits."""
         self.wait_until(lambda: self._version != getattr(self._seen, "version", 0), timeout)
         self._seen.version = self._version
+
+    def wake(self) -> None:
+        """Ends the waits of all threads, as an append does: there is something else to do."""
+        with self._news:
+            self._version += 1
+            self._news.notify_all()
 
     def close(self) -> None:
         """Closes the database; the folder may then be opened by another."""
@@ -230,7 +237,7 @@ class EmbeddedLog:
     def take(self, topic: str, position: int, limit: int) -> list[LogRecord]:
         """Up to `limit` records of one topic from a position, at least one where there is one. Raises `LogGap`."""
         with self._news:
-            held = self._topic(topic)
+            held = self.known(topic)
             if not held.start <= position <= held.end:
                 raise gap(topic, position, held.start, held.end)
             if position >= held.newest.first:
@@ -240,7 +247,7 @@ class EmbeddedLog:
 
     def end(self, topic: str) -> int:
         """The offset after the last record as far as it is known; no lock, no RocksDB."""
-        return self._topic(topic).end
+        return self.known(topic).newest.end
 
     def refresh(self) -> None:
         """Brings a log that is open for reading only up to what its writer has written."""
@@ -267,7 +274,8 @@ class EmbeddedLog:
             self.refresh()
         return True
 
-    def _topic(self, name: str) -> _Topic:
+    def known(self, name: str) -> _Topic:
+        """What is known of a topic, kept up to date: no lock, no RocksDB."""
         return self._topics.get(name) or self._topics.setdefault(name, _Topic())
 
     def _stored(self, topic: str, position: int, stop: int) -> list[LogRecord]:
@@ -322,13 +330,18 @@ class EmbeddedReader:
     def __init__(self, log: EmbeddedLog, positions: Mapping[str, int]) -> None:
         self._log = log
         self._positions = dict(positions)
+        self._topics = [(name, log.known(name)) for name in positions]
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
         """See `Reader.poll`."""
         self._log.refresh()
-        if timeout > 0 and not self._come():
-            self._log.wait_until(self._come, timeout)
+        if not self._come() and not (timeout > 0 and self._log.wait_until(self._come, timeout)):
+            return []
         return in_shares(self._positions, limit, self._log.end, self._log.take)
+
+    def news(self) -> bool:
+        """See `Reader.news`."""
+        return bool(self._log._secondary) or self._come()
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
@@ -342,7 +355,11 @@ class EmbeddedReader:
         """Nothing to give back."""
 
     def _come(self) -> bool:
-        return any(position != self._log.end(topic) for topic, position in self._positions.items())
+        positions = self._positions
+        for name, topic in self._topics:  # noqa: SIM110 - a generator costs twice as much
+            if positions[name] != topic.newest.end:
+                return True
+        return False
 
 
 def wall_clock_ms() -> int:
@@ -357,38 +374,3 @@ def _key(topic: str, offset: int) -> bytes:
 def _items(db: Rdict, first: bytes) -> Iterator[tuple[bytes, bytes]]:
     """All entries from a key on; an open database in raw mode holds bytes only."""
     return cast(Iterator[tuple[bytes, bytes]], db.items(from_key=first))
-
-
-def _options(secondary: bool = False) -> Options:
-    options = Options(raw_mode=True)
-    options.create_if_missing(not secondary)
-    options.set_compression_type(DBCompressionType.lz4())
-    options.set_write_buffer_size(32 * 1024 * 1024)
-    options.set_keep_log_file_num(2)
-    options.set_max_open_files(-1 if secondary else 256)  # a secondary must hold the files that its primary deletes
-    return options
-
-
-def _is_missing(folder: Path) -> bool:
-    """Whether there is no log in a folder; False where that can't be seen."""
-    try:
-        return not (folder / "CURRENT").exists()
-    except OSError:
-        return False
-
-
-def _no_log(folder: Path) -> LogFault:
-    return LogFault(f"There is no log in {folder}. Name the folder of a cell.")
-
-
-def _fault_of_opening(folder: Path, error: Exception) -> LogFault:
-    said = str(error)
-    if "lock" in said.lower():
-        return LogFault(f"The log in {folder} is in use by another process. Stop that one, or name another folder.")
-    if "Permission denied" in said or "Read-only" in said:
-        return LogFault(f"The log in {folder} isn't writable: {said}. Give this user the right to write there.")
-    if "No space left" in said:
-        return LogFault(f"The disk of {folder} is full. Make room there.")
-    if "CURRENT" in said and "No such file" in said:
-        return _no_log(folder)
-    return LogFault(f"The log in {folder} can't be opened: {said}. Restore it from its archive.")

@@ -127,6 +127,10 @@ class MemoryReader:
                 self._positions[name] = taken[-1].offset + 1
         return out
 
+    def news(self) -> bool:
+        """See `Reader.news`."""
+        return any(self._positions[name] != topic.end for name, topic in self._topics.items())
+
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
         return {name: topic.end for name, topic in self._topics.items()}

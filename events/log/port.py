@@ -64,6 +64,10 @@ class Reader(Protocol):
         """
         ...
 
+    def news(self) -> bool:
+        """Whether a poll may give something now; asks nobody, so True where that can't be known."""
+        ...
+
     def ends(self) -> dict[str, int]:
         """Per topic the offset after its last record, as the log has it now. Other threads may ask."""
         ...

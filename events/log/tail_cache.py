@@ -40,7 +40,11 @@ class TailCache:
             self._bytes = sum(map(_size, self._records))
 
     def _index(self, position: int) -> int:
-        return bisect_left(self._records, position, key=_offset)
+        records = self._records
+        index = position - self.first
+        if 0 <= index < len(records) and records[index].offset == position:  # most logs have no holes
+            return index
+        return bisect_left(records, position, key=_offset)
 
     def _shorten(self) -> None:
         """Forgets the older records; rarely, so that each is moved about once."""
@@ -61,8 +65,10 @@ def in_shares(
     the error comes again.
     """
     out: list[LogRecord] = []
-    for share in (max(1, limit // max(1, len(positions))), limit):
-        for topic, position in positions.items():
+    news = [topic for topic, position in positions.items() if position != end(topic)]
+    for share in (limit,) if len(news) == 1 else (max(1, limit // max(1, len(positions))), limit):
+        for topic in news:
+            position = positions[topic]
             if position != end(topic) and len(out) < limit:
                 try:
                     taken = take(topic, position, min(share, limit - len(out)))

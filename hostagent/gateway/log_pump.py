@@ -74,6 +74,10 @@ class PumpedReader:
             self._room.notify()
         return out
 
+    def news(self) -> bool:
+        """See `Reader.news`."""
+        return bool(self._read) or self._fault is not None
+
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
         return self._reader.ends()

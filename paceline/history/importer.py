@@ -95,6 +95,10 @@ class EmptyTailReader:
         time.sleep(timeout)
         return []
 
+    def news(self) -> bool:
+        """See `Reader.news`."""
+        return False
+
     def ends(self) -> dict[str, int]:
         """Where it was told to read from."""
         return dict(self._positions)

@@ -69,6 +69,10 @@ class CutReader:
             return []
         return [found for found in self._reader.poll(limit, timeout) if found.offset < self._ends[found.topic]]
 
+    def news(self) -> bool:
+        """See `Reader.news`."""
+        return self._reader.news()
+
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
         return dict(self._ends)

@@ -130,6 +130,9 @@ class CountingReader:
         self._log.note(records)
         return records
 
+    def news(self) -> bool:
+        return self._reader.news()
+
     def ends(self) -> dict[str, int]:
         return self._reader.ends()
 

@@ -52,6 +52,10 @@ class KafkaReader:
             self._last_record_at = time.monotonic()
         return records
 
+    def news(self) -> bool:
+        """See `Reader.news`: the broker would have to be asked."""
+        return True
+
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
         return self._offsets.ends(self._starts, ASK_SECONDS)

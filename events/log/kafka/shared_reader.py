@@ -205,6 +205,10 @@ class SharedReader:
             self._own = None
         return records
 
+    def news(self) -> bool:
+        """See `Reader.news`: the broker would have to be asked."""
+        return True
+
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
         return self._offsets.ends(self.positions, ASK_SECONDS)

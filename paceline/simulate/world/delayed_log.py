@@ -49,6 +49,10 @@ class DelayedReader:
                 self._positions[topic] = record.offset + 1
         return out
 
+    def news(self) -> bool:
+        """See `Reader.news`."""
+        return True
+
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`: the ends of what is seen."""
         return {

@@ -1,0 +1,45 @@
+"""The folder of an embedded log: how RocksDB opens it, and what is wrong where it doesn't."""
+
+from pathlib import Path
+
+from rocksdict import DBCompressionType, Options
+
+from events.log.port import LogFault
+
+
+def options(secondary: bool = False) -> Options:
+    """How RocksDB opens a log."""
+    options = Options(raw_mode=True)
+    options.create_if_missing(not secondary)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_write_buffer_size(32 * 1024 * 1024)
+    options.set_keep_log_file_num(2)
+    options.set_max_open_files(-1 if secondary else 256)  # a secondary must hold the files that its primary deletes
+    return options
+
+
+def is_missing(folder: Path) -> bool:
+    """Whether there is no log in a folder; False where that can't be seen."""
+    try:
+        return not (folder / "CURRENT").exists()
+    except OSError:
+        return False
+
+
+def no_log(folder: Path) -> LogFault:
+    """The error where no log is in a folder."""
+    return LogFault(f"There is no log in {folder}. Name the folder of a cell.")
+
+
+def fault_of_opening(folder: Path, error: Exception) -> LogFault:
+    """What is to be said of what RocksDB says when a log is opened."""
+    said = str(error)
+    if "lock" in said.lower():
+        return LogFault(f"The log in {folder} is in use by another process. Stop that one, or name another folder.")
+    if "Permission denied" in said or "Read-only" in said:
+        return LogFault(f"The log in {folder} isn't writable: {said}. Give this user the right to write there.")
+    if "No space left" in said:
+        return LogFault(f"The disk of {folder} is full. Make room there.")
+    if "CURRENT" in said and "No such file" in said:
+        return no_log(folder)
+    return LogFault(f"The log in {folder} can't be opened: {said}. Restore it from its archive.")
