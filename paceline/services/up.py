@@ -38,7 +38,7 @@ from paceline.services.startup import instance_of, listening, retry_until_reacha
 from paceline.services.waiting_pages import WaitingPages
 from processors.cell_machines import machines
 from processors.runtime.fold import HistoryDiffers
-from processors.runtime.in_process import Component, Host, Ownership, Processor
+from processors.runtime.in_process import IDLE_MS, Component, Host, Ownership, Processor
 from processors.runtime.store import RocksStore, StoreFault
 from projections.queries import view_metrics
 from projections.views.projector import Projector, ViewsFault
@@ -50,6 +50,8 @@ SWITCH_INTERVAL_S = 0.0002
 """The thread that steps the machines gives way this often: the HTTP thread answers within a few milliseconds."""
 GC_THRESHOLDS = (50_000, 20, 100)
 """State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
+LONGEST_MS = 1000
+"""Longest sleep of the thread that steps the machines where whoever has work for it wakes it."""
 GRACE_S = 3
 """So long requests that are being answered may go on at the end."""
 SIM_HOST = {"cpu": 16_000, "memory": 65_536, "disk": 1_000_000}
@@ -84,6 +86,8 @@ class Up:
         self._socket = listening(settings.listen)
         self._address = address_of(self._socket)  # said on pages that are being loaded when the socket is closed, too
         self._other_logs: list[Log] = []
+        self._wake: Callable[[], None] | None = None
+        """Wakes the thread that steps the components, where that can be woken."""
         self.log = self._open_log()
         self._ownership: Ownership | None = None
         components: list[Component] = []
@@ -106,7 +110,7 @@ class Up:
             self._write_cell_file()
             note(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
             note(f"web UI: http://{self.listen()}/ui/")
-            Host(self.log, self._components, self.projector).run(self._stop)
+            Host(self.log, self._components, self.projector, LONGEST_MS if self._wake else IDLE_MS).run(self._stop)
         finally:
             server.should_exit = True
             self._server_thread.join(timeout=5)
@@ -129,6 +133,8 @@ class Up:
     def stop(self) -> None:
         """Ends `run`; from any thread."""
         self._stop.set()
+        if self._wake is not None:
+            self._wake()
 
     def _open_log(self) -> Log:
         """The log of the cell; on Kafka those of the other cells too, which are told of pools."""
@@ -136,7 +142,9 @@ class Up:
         if not self._settings.kafka:
             from events.log.embedded import EmbeddedLog
 
-            return EmbeddedLog(self._data / "log", cell, on_trouble=note)
+            log = EmbeddedLog(self._data / "log", cell, on_trouble=note)
+            self._wake = log.wake
+            return log
         from events.log.kafka.kafka_log import KafkaLog
         from events.log.kafka.topics import cells, check
 
@@ -185,6 +193,7 @@ class Up:
     def _for_hosts(self) -> WhileOwned:
         clock = SystemClock()
         self._gateway = Gateway(self.log, self._data / "gateway.msgpack", clock, instance_of(self._data))
+        self._gateway.on_post = self._wake
         other_components: list[Component] = []
         if self._settings.sim_hosts:
             hosts = [SimHost(self._settings.sim_hosts, SIM_HOST)]

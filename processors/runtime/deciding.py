@@ -23,11 +23,14 @@ HEAD_BYTES, PART_BYTES = 512, 128
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one turn: records applied, units of work decided, bytes of a round."""
+    """Bounds of one turn: records applied, units of work decided, bytes of a round. `unstored`: so many rounds may wait
+    for the store.
+    """
 
     records: int = 2000
     budget: int = 20_000
     round_bytes: int = ROUND_BYTES_MAX
+    unstored: int = 1
 
 
 class Moment(NamedTuple):

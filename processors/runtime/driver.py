@@ -4,8 +4,9 @@
 each of them. A host runs them to their end with `run`.
 """
 
+import math
 from collections.abc import Generator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Protocol
 
 from events.acceptance import CLAIM
@@ -21,7 +22,7 @@ from processors.runtime.end_offsets import Ends
 from processors.runtime.fold import PARTS_MAX, Fold, Recorded
 from processors.runtime.stops import ForeignRound, StuckTimer, Superseded
 from processors.runtime.store import Store, StoreFault
-from processors.state.table import RowChange
+from processors.runtime.store_writer import StoreWriter
 
 ENDS_AGE_MS = 500
 """How old the known ends of the topics may get before they are asked for again; the design allows 2,000."""
@@ -72,18 +73,19 @@ class Driver:
         self._observer = observer
         self._readers: list[Reader] = []
         self._decide_again = True
-        self._stale = False
-        """The store holds rows that this build can't go on with."""
+        self._writer = StoreWriter(store, self._limits.unstored)
         self._starved = False
         """Nothing that was read may be applied yet: what it waits for must be read, however much waits."""
         self._anchor = (0, clock.monotonic_ms())
+        self._rests_until: float | None = None
+        """Until then (clock, ms) a turn finds nothing to do unless a record comes; None: that isn't known."""
 
     def recover(self) -> Generator[str, None, None]:
         """Restores the state from the store and the log, then takes the cell. Raises `Superseded` where another
         process took it first, `StoreFault` where the store is damaged or of another log.
         """
         fold = self.fold
-        self._stale = not fold.restore(self._store)
+        self._writer.replaces = not fold.restore(self._store)  # rows that this build can't go on with
         own = fold.own
         if own.round and not in_log(self._log, fold.topic, own.position, own.hash):
             raise StoreFault(
@@ -113,8 +115,16 @@ class Driver:
         self.epoch = claim.epoch  # from here on others may look at it
         yield "owned"
 
+    def rests(self) -> bool:
+        """Whether a turn would find nothing to do, which costs more to find out by taking it."""
+        until = self._rests_until
+        if until is None or self._reader.news() or self._own_reader.news():
+            return False
+        return self._clock.monotonic_ms() < until
+
     def turn(self) -> Generator[str, None, bool]:
         """One turn of the loop. Returns whether there may be more to do at once; else wait for records or `wake_at`."""
+        self._rests_until = None
         for own_record in self._own_reader.poll(self._limits.records, 0):
             self._judge(own_record, None)
         if self._starved or self._inbox.waiting() < self._limits.records:
@@ -126,6 +136,7 @@ class Driver:
         wakeup, unrecorded = self.fold.next_wakeup(), self.fold.due_ms()
         full = self.fold.is_full(self._parts_max)
         if not (applied or self._decide_again or full or _passed(self._now(True), wakeup, unrecorded)):
+            self._rest()
             return False
         caught_up = self._caught_up()
         now = self._now(caught_up)
@@ -139,6 +150,7 @@ class Driver:
         if decided is None:
             if due:
                 raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
+            self._rest()
             return applied > 0
         record, decisions, new, self._decide_again = decided
         offset = self._append(new)
@@ -147,9 +159,10 @@ class Driver:
         yield "read back"
         changes = self.fold.finish(record)
         yield "finished"
-        self._commit(changes)
+        self._writer.add(changes, self.fold.progress())
         if self._observer:
             self._observer.committed(record, decisions, len(new.value))
+        self._rest()
         yield "stored"
         return True
 
@@ -184,6 +197,12 @@ class Driver:
         deadlines = [at for at in (self.fold.next_wakeup(), due) if at is not None]
         return max(0, min(deadlines) - self._now(True)) if deadlines else None
 
+    def _rest(self) -> None:
+        """Notes until when there is nothing to do, where all that was read was decided on."""
+        if not (self._decide_again or self._inbox.waiting() or self.fold.is_full(self._parts_max)):
+            wait = self.wait_ms()
+            self._rests_until = math.inf if wait is None else self._clock.monotonic_ms() + wait
+
     def lag(self) -> dict[str, int]:
         """Records not applied yet, per input topic."""
         self._ends.look(LAG_AGE_MS)
@@ -194,10 +213,16 @@ class Driver:
         """How far each input topic was applied."""
         return self._inbox.positions
 
+    def write_store(self) -> None:
+        """Writes the rounds that wait for the store. Raises `StoreFault` where its disk says no."""
+        self._writer.flush()
+
     def close(self) -> None:
-        """Gives back reader and store; the state is what the store holds."""
+        """Gives back reader and store; what can't be written there any more is folded again."""
         with ExitStack() as held:
             held.callback(self._store.close)
+            with suppress(StoreFault):
+                self._writer.flush()
             for reader in self._readers:
                 held.callback(reader.close)
 
@@ -212,7 +237,7 @@ class Driver:
         for record in self._log.scan(fold.topic, fold.own.position):
             delivered = accept(record, fold.own, self.machine.name, fold.cell)
             if isinstance(delivered.event, RoundCommitted):
-                self._commit(recorded.finish(delivered))
+                self._writer.add(recorded.finish(delivered), fold.progress())
             if record.offset == claim:
                 accepted = delivered.event is not None
                 self._anchor = (record.at_ms, self._clock.monotonic_ms())
@@ -222,12 +247,6 @@ class Driver:
                 began = self._clock.monotonic_ms()
         if claim is not None and not accepted:
             raise Superseded(f"another process took {self.machine.name} of cell {self._log.cell} first")
-
-    def _commit(self, changes: list[RowChange]) -> None:
-        """Writes the end of a round to the store, in place of rows that this build can't go on with."""
-        write = self._store.replace if self._stale else self._store.commit
-        write(changes, self.fold.progress())
-        self._stale = False
 
     def _append(self, record: NewRecord) -> int:
         return self._log.append([record])[0]

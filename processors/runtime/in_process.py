@@ -19,12 +19,15 @@ from processors.runtime.stops import Superseded
 from processors.runtime.store import Store
 
 IDLE_MS = 10
-"""Longest sleep: HTTP handlers hand work over without a record in the log, which would wake the host."""
+"""Longest sleep of a host that only the log wakes: HTTP handlers hand work over without a record there."""
 BACKGROUND_S = 0.03
 RETRY_MS = 1000
-RETRY_LOOK_S = 0.1
+LOOK_MS = 100
 """How often a processor without its cell looks whether it may take it."""
-METRICS_SECONDS = 1.0
+TELL_S = 1.0
+"""So often a processor tells what it has noted, and writes the rounds that wait for its store."""
+UNSTORED = 32
+"""So many rounds may wait for the store: lone ones are written together."""
 
 
 class Component(Protocol):
@@ -78,11 +81,11 @@ class Processor:
         self._claimant = claimant
         self._ownership = ownership or LockOwnership()
         self._say = say
-        self._limits = limits
+        self._limits = limits or Limits(unstored=UNSTORED)
         self._clock = SystemClock()
         self._retry_at = 0
         self._reported = self.trouble = ""
-        self._metrics_at = 0.0
+        self._told_at = 0.0
         self.name = machine().name
         self._metrics = Metrics(log.cell, self.name)
         self.driver: Driver | None = None
@@ -100,6 +103,9 @@ class Processor:
         if self._recovery is not None:
             return self._recover(self._recovery)
         assert self.driver is not None
+        if self.driver.rests():
+            self._tell(self.driver)
+            return False
         try:
             more = self._turn(self.driver)
         except Superseded as lost:
@@ -115,7 +121,7 @@ class Processor:
     def wait_ms(self) -> int | None:
         """See `Component.wait_ms`."""
         if self.driver is None or self._recovery is not None:
-            return max(0, self._retry_at - self._clock.monotonic_ms())
+            return max(0 if self._ownership.is_owner() else LOOK_MS, self._retry_at - self._clock.monotonic_ms())
         return self.driver.wait_ms()
 
     def wait(self, seconds: float) -> None:
@@ -123,7 +129,7 @@ class Processor:
         if self.driver is not None and self._recovery is None:
             self.driver.wait(seconds)
         else:
-            time.sleep(min(seconds, max(0, self._retry_at - self._clock.monotonic_ms()) / 1000 or RETRY_LOOK_S))
+            time.sleep(min(seconds, max(0, self._retry_at - self._clock.monotonic_ms()) / 1000 or LOOK_MS / 1000))
 
     def close(self) -> None:
         """See `Component.close`."""
@@ -132,7 +138,7 @@ class Processor:
         if recovery is not None:
             recovery.close()
         if driver is not None:
-            self._metrics.set_state(0, {})
+            self._metrics.tell(0, {})
             driver.close()
 
     def _turn(self, driver: Driver) -> bool:
@@ -146,10 +152,16 @@ class Processor:
             after = time.perf_counter()
             self._metrics.step(step, after - before)
             before = after
-        if before - self._metrics_at >= METRICS_SECONDS:
-            self._metrics_at = before
-            self._metrics.set_state(driver.epoch, driver.lag())
+        self._tell(driver)
         return more
+
+    def _tell(self, driver: Driver) -> None:
+        """Once in a while: tells the metrics what was noted, and writes the store."""
+        now = time.perf_counter()
+        if now - self._told_at >= TELL_S:
+            self._told_at = now
+            self._metrics.tell(driver.epoch, driver.lag())
+            driver.write_store()
 
     def _begin(self) -> bool:
         """Begins to recover, where and when it may."""
@@ -187,11 +199,14 @@ class Host:
     """Steps components in the thread that calls `run`.
 
     `background` (the views) steps when nothing else is to be done, but often enough: many records at once cost it much
-    less than one by one.
+    less than one by one. `longest_ms`: how long it may sleep where nobody has a deadline.
     """
 
-    def __init__(self, log: Log, components: Sequence[Component], background: Component) -> None:
+    def __init__(
+        self, log: Log, components: Sequence[Component], background: Component, longest_ms: int = IDLE_MS
+    ) -> None:
         self._log = log
+        self._longest_ms = longest_ms
         self._components = components
         self._background = background
         self._background_at = 0.0
@@ -203,7 +218,7 @@ class Host:
             while not stop.is_set():
                 if not self.step():
                     waits = [wait for wait in (each.wait_ms() for each in everything) if wait is not None]
-                    self._log.wait(min([IDLE_MS, *waits]) / 1000)
+                    self._log.wait(min([self._longest_ms, *waits]) / 1000)
         finally:
             with ExitStack() as closing:  # one that can't be closed keeps no other from it
                 for component in everything:

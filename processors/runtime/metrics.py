@@ -1,6 +1,10 @@
-"""What a processor tells Prometheus: rounds, decisions, batches, time per step, lag, epoch, what was ignored."""
+"""What a processor tells Prometheus: rounds, decisions, batches, time per step, lag, epoch, what was ignored.
+
+What happens with every round and step is noted and told once a second: a counter costs as much as what it counts.
+"""
 
 from collections import Counter as Count
+from collections import defaultdict
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -34,17 +38,17 @@ class Metrics:
         self._rounds = ROUNDS.labels(**self._labels)
         self._bytes = ROUND_BYTES.labels(**self._labels)
         self._batch = BATCH.labels(**self._labels)
-        self._steps: dict[str, Histogram] = {}
+        self._committed: list[tuple[int, int]] = []
+        self._kinds: Count[type[Event]] = Count()
+        self._steps: defaultdict[str, list[float]] = defaultdict(list)
 
     def committed(self, record: RoundCommitted, decisions: list[Event], size: int) -> None:
         """See `Observer.committed`."""
-        self._rounds.inc()
-        self._bytes.observe(size)
-        self._batch.observe(sum(segment.end - segment.start for segment in record.inputs))
-        for kind, times in Count(type(decision).__name__ for decision in decisions).items():
-            DECISIONS.labels(**self._labels, kind=kind).inc(times)
+        self._committed.append((size, sum([segment.end - segment.start for segment in record.inputs])))
+        self._kinds.update(map(type, decisions))
         for decision in decisions:
-            run_metrics.count(self._labels["cell"], decision)
+            if type(decision) in run_metrics.COUNTED:
+                run_metrics.count(self._labels["cell"], decision)
 
     def ignored(self, topic: str, cause: str) -> None:
         """See `Observer.ignored`."""
@@ -52,12 +56,23 @@ class Metrics:
 
     def step(self, name: str, seconds: float) -> None:
         """A step of the loop took so long."""
-        if name not in self._steps:
-            self._steps[name] = STEP.labels(**self._labels, step=name)
-        self._steps[name].observe(seconds)
+        self._steps[name].append(seconds)
 
-    def set_state(self, epoch: int, lag: dict[str, int]) -> None:
-        """Where the machine stands now."""
+    def tell(self, epoch: int, lag: dict[str, int]) -> None:
+        """Tells what was noted, and where the machine stands now."""
+        committed, self._committed = self._committed, []
+        self._rounds.inc(len(committed))
+        for size, inputs in committed:
+            self._bytes.observe(size)
+            self._batch.observe(inputs)
+        for kind, times in self._kinds.items():
+            DECISIONS.labels(**self._labels, kind=kind.__name__).inc(times)
+        self._kinds.clear()
+        for name, times_s in self._steps.items():
+            observe = STEP.labels(**self._labels, step=name).observe
+            for seconds in times_s:
+                observe(seconds)
+        self._steps.clear()
         EPOCH.labels(**self._labels).set(epoch)
         for topic, records in lag.items():
             LAG.labels(**self._labels, topic=topic).set(records)

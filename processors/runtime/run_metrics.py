@@ -20,6 +20,8 @@ RETRIES = Counter(
 OVERDUE = Counter("paceline_runs_overdue_total", "Runs that took longer than they may.", ("cell", "deadline"))
 UPDATES = Counter("paceline_updates_ended_total", "Updates that ended, by outcome and code.", ("cell", "state", "code"))
 SUSPECTED = Counter("paceline_hosts_suspected_total", "Hosts that were suspected, by code.", ("cell", "code"))
+COUNTED = frozenset((RunsEnded, RunsOverdue, JobChanged, UpdateEnded, HostSuspected))
+"""The kinds of decisions that `count` counts."""
 CAUSES, OUTCOMES, FAULTS = len(RunCause), len(Outcome) + 1, len(Counts)
 
 
