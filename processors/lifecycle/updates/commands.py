@@ -14,7 +14,7 @@ from events.topics import JOBS
 from events.words import plural
 from processors.lifecycle.rows import ActionRow, JobRow, StopRow, UpdateAskRow
 from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
-from processors.lifecycle.updates.rows import VersionRow
+from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.updates import RESTART, Updates
 from processors.lifecycle.updates.versions import fixed_change, policy_for
 
@@ -123,10 +123,24 @@ class UpdateCommands:
         instances = instances_of(ask, row)
         if instances is None:
             return outside(row)
+        if (update := self._updates.table.get(job_id)) is not None:
+            return self._join(offset, job_id, update, instances)
         policy = msgspec.structs.replace(back_policy(version.policy), batch=max(0, ask.batch))
         version = msgspec.structs.replace(version, policy=policy_for(row.kind, policy))
         started = self._decisions.start(job_id, RESTART, version, _cause(offset), like=row.version, restarted=instances)
         return self._begun(job_id, row, version, tuple(started), offset)
+
+    def _join(self, offset: int, job_id: str, update: UpdateRow, instances: I64) -> Answer:
+        """Instances are to be restarted in the middle of an update: it starts them again in its turn, those that it has
+        updated, or needn't, too.
+        """
+        again = self._decisions.again(job_id, update, instances, _cause(offset))
+        count = len(instances)
+        waits = "once its canary is promoted" if update.waits_ms else "in its turn"
+        when = "once it is resumed" if update.paused else waits
+        what = f"goes on and starts {plural(count, 'instance')} again {when}"
+        what += "" if update.kind == RESTART else f", with version {update.version}"
+        return Answer(Code.DONE, f"update {update.number} {what}", again, update=update.number)
 
     def _roll_back(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         if row.controller_over:

@@ -151,6 +151,16 @@ class UpdateDecisions:
         self._updates.moved[job_id] = [at[differs]] if differs.any() else []
         return at[differs], after[differs]
 
+    def again(self, job_id: str, update: UpdateRow, instances: I64, cause: Cause) -> tuple[Event, ...]:
+        """That an update is to take instances once more: such of these as are to run and aren't being started."""
+        step, goal = self._column(job_id, "step")[instances] & STEP, self._column(job_id, "goal")[instances]
+        there = self._updates.differences.there(job_id)[instances] & (goal == Goal.RUN)
+        found = instances[there & among(step, (Step.NONE, Step.DONE, *FAILED))]
+        if not len(found):
+            return ()
+        progress = self._progress(job_id, update, found, np.full(len(found), Step.PENDING))
+        return (msgspec.structs.replace(progress, cause=cause),)
+
     def _progress(self, job_id: str, update: UpdateRow, instances: I64, step: I64) -> UpdateProgressed:
         before = self._column(job_id, "step")[instances] & STEP
         counts = {each: int(np.count_nonzero(step == each)) - int(np.count_nonzero(before == each)) for each in Step}

@@ -340,6 +340,7 @@ class Updates:
         untaken = (arena["step"][slots] & STEP == Step.PENDING) & among(step, (Step.DONE, Step.LEFT))
         self._aim(event.job_id, slots[untaken])
         arena.set("step", slots, (arena["step"][slots] & ~(STEP | INHERITED)) | step)
+        self.moved.setdefault(event.job_id, []).append(instances[step == Step.PENDING])
         if not event.failures_kept:
             arena.set("failures", slots[step == Step.DONE], 0)
         update.pending, update.flight, update.done, update.bad = event.pending, event.flight, event.done, event.bad

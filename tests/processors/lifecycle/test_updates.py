@@ -659,6 +659,33 @@ def test_a_restart_is_an_update_of_equal_content() -> None:
     assert cell.running() == [3, 3, 3, 3]
 
 
+def test_a_restart_in_the_middle_of_an_update_joins_it() -> None:
+    cell = Cell(update=policy(batch=1, healthy_ms=HEALTHY_MS))
+    cell.update(command=("two",))
+    cell.wait(HEALTHY_MS)
+    assert cell.running() == [2, 2, 1, 1], "the second is being updated"
+    answer = cell.act("restart", 0, 3)
+    assert answer.message == "update 1 goes on and starts 2 instances again in its turn, with version 2"
+    assert (answer.update, answer.version) == (1, 0)
+    cell.wait(5 * HEALTHY_MS)
+    assert cell.ends() == [(1, "SUCCEEDED", "")]
+    assert cell.running() == [2, 2, 2, 2]
+    assert cell.column("run") == [3, 2, 2, 2], "what wasn't updated yet is started again once"
+    assert cell.act("restart", 1).message.startswith("update 2 restarts 1 instance")
+
+
+def test_a_restart_of_a_paused_update_waits_for_it() -> None:
+    cell = Cell(update=policy(batch=1, healthy_ms=HEALTHY_MS, start_paused=True))
+    cell.update(command=("two",))
+    answer = cell.act("restart", 2)
+    assert answer.message == "update 1 goes on and starts 1 instance again once it is resumed, with version 2"
+    cell.wait(HEALTHY_MS)
+    assert cell.running() == [1, 1, 1, 1]
+    cell.act("resume")
+    cell.wait(5 * HEALTHY_MS)
+    assert cell.running() == [2, 2, 2, 2]
+
+
 def test_a_restart_leaves_each_instance_with_the_version_that_it_runs() -> None:
     cell = Cell(update=policy(batch=1, healthy_ms=HEALTHY_MS))
     cell.update(command=("two",), instances=6)

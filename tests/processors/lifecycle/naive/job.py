@@ -5,6 +5,7 @@ from typing import Any
 
 from events.codes import Code, TaskState
 from processors.lifecycle.causes import EndCause, Goal
+from processors.lifecycle.updates.steps import Step
 from tests.processors.lifecycle.naive.parts import Instance, Policy, Spec, Version, back_policy
 from tests.processors.lifecycle.naive.updates import Updates
 
@@ -145,6 +146,12 @@ class Job(Updates):
             return Code.NOT_UPDATABLE
         if self._named(instances) is None:
             return Code.INVALID_SPEC
+        if self.update is not None:
+            for one in self._named(instances) or ():
+                if one.goal is Goal.RUN and one.step in (Step.NONE, Step.DONE, Step.BAD, Step.STUCK):
+                    one.step, one.inherited = Step.PENDING, False
+                    self.update.progressed, self.update.waits = self.now, None
+            return Code.DONE
         policy = self._policy(replace(back_policy(self.version.policy), batch=batch))
         version = Version(self.version.spec, policy)
         self.start_update("restart", version, list(range(self.highest)) if instances is None else instances)
