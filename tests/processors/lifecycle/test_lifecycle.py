@@ -364,14 +364,14 @@ def test_a_service_with_an_sla_is_only_disturbed_when_sla_allows() -> None:
     assert runs_of(one(said, DisruptionWithdrawn)) == [A1]
 
 
-def test_a_lost_host_ends_its_runs_without_counting_a_retry() -> None:
+def test_a_lost_host_ends_its_runs_without_counting_a_retry_and_they_keep_their_admission() -> None:
     world = World()
     world.submit("a")
     world.place(A0)
     world.report(RunReport.STARTED, A0)
     said = world.peer("placement", HostLost(host_id="h1", session=1, code="SILENT", silent_ms=60_000))
     assert ints(one(said, RunsEnded).outcome).tolist() == [Outcome.LOST]
-    assert queued(said) == [(0, 1, 2, 0, 0)]
+    assert queued(said) == [(0, 1, 2, 0, 1)]
 
 
 def test_an_inventory_settles_what_runs_on_a_host() -> None:

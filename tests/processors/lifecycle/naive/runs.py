@@ -251,7 +251,7 @@ class Runs:
         again = following == TaskState.BACKOFF
         counts = again and (failed or fine)
         one.admitted = one.state != TaskState.QUEUED and not self.held and not self._asks_more(one)
-        one.admitted &= (counts or (again and cause is EndCause.UPDATE)) and not (
+        one.admitted &= (counts or (again and (lost or cause is EndCause.UPDATE))) and not (
             one.ordered_away or one.causes & TAKES_ADMISSION
         )
         one.due, one.behind = None, False
