@@ -1,6 +1,5 @@
 """The index of causes in the views of a cell, beside its log (`causes.Index`)."""
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -16,10 +15,13 @@ from events.resources import LONG_MAX
 from events.topics import BY_NAME, RANK
 from projections.queries.cause_ties import FACT, Location, Window
 from projections.queries.causes import RoundPlace
+from projections.views.job_records import JobEntry, entries_in
+from projections.views.mentions import BITS
+from projections.views.reader import rows_as_text
 
-_MENTIONS = (
-    "SELECT offset, place FROM mentions WHERE job_id = ? AND event = ? AND offset < ? AND first <= ? AND last >= ? "
-    "AND first_run <= ? AND last_run >= ? ORDER BY offset DESC, place DESC"
+_ROWS = (
+    "SELECT number, entries FROM history WHERE job_id = ? AND kinds & ? AND first <= ? AND last >= ? "
+    "AND first_run <= ? AND last_run >= ? ORDER BY number DESC"
 )
 _ROUND = "SELECT position, ends FROM rounds WHERE machine = ? AND number = ?"
 
@@ -35,6 +37,7 @@ class ViewIndex:
         self._records: dict[tuple[str, int], tuple[int, Event | None]] = {}
         self._decisions: dict[Location, Event] = {}
         self._rounds: dict[tuple[str, int], RoundPlace | None] = {}
+        self._rows: dict[tuple[str, int], list[JobEntry]] = {}
 
     def round(self, machine: str, number: int) -> RoundPlace | None:
         """See `Index`."""
@@ -78,15 +81,26 @@ class ViewIndex:
         for kind in kinds:
             topics.setdefault(kind.topic, []).append(kind.__name__)
         for topic in sorted(topics, key=RANK.__getitem__, reverse=True):
-            end = LONG_MAX if ends is None else ends.get(topic, 0)
-            found = [self._of_kind(job_id, name, end, window) for name in topics[topic]]
-            for offset, place in heapq.merge(*found, reverse=True):
-                yield topic, offset, place if BY_NAME[topic].machine else FACT
+            end, rank, fact = LONG_MAX if ends is None else ends.get(topic, 0), RANK[topic], not BY_NAME[topic].machine
+            for entry in self._entries(job_id, frozenset(topics[topic]), window):
+                if entry.topic == rank and entry.offset < end:
+                    yield topic, entry.offset, FACT if fact else entry.place
 
-    def _of_kind(self, job_id: str, name: str, end: int, window: Window) -> Iterator[tuple[int, int]]:
-        values = (job_id, name, end, window.last, window.first, window.last_run, window.first_run)
-        with self._connection.exec_driver_sql(_MENTIONS, values) as rows:
-            yield from map(tuple, rows)
+    def _entries(self, job_id: str, names: frozenset[str], window: Window) -> Iterator[JobEntry]:
+        """The entries of some kinds that may name one of these runs; those of one topic from the last on."""
+        kinds = sum(BITS[name] for name in names)
+        runs = (window.last, window.first, window.last_run, window.first_run)
+        for number, data in rows_as_text(self._connection, _ROWS, (job_id, kinds, *runs)):
+            for entry in reversed(self._row(job_id, number, data)):
+                if entry.event in names and _may_name(entry, window):
+                    yield entry
+
+    def _row(self, job_id: str, number: int, data: bytes) -> list[JobEntry]:
+        """The entries of a row: one search after another looks at the same ones."""
+        key = job_id, number
+        if key not in self._rows:
+            self._rows[key] = list(entries_in(data))
+        return self._rows[key]
 
     def _read(self, topic: str, offset: int) -> tuple[int, Event | None]:
         try:
@@ -94,3 +108,9 @@ class ViewIndex:
             return (record.at_ms, decode(record.value)) if record else (0, None)
         except (LogGap, CodecError):
             return 0, None
+
+
+def _may_name(entry: JobEntry, window: Window) -> bool:
+    """Whether an entry is of a record that may name one of these runs."""
+    instances = entry.first <= window.last and entry.last >= window.first
+    return instances and entry.first_run <= window.last_run and entry.last_run >= window.first_run

@@ -11,12 +11,14 @@ from events.quantities import write_amounts
 from events.resources import Kinds, Unit, in_order
 from events.topics import ALL
 from projections.queries import explain, sentences, situations, versions
-from projections.queries.pages import Json, Page, RowsPage, rows_of, some
+from projections.queries.job_entries import newest_first, oldest_first
+from projections.queries.pages import Json, Page, RowsPage, first_of, rows_of, some
 from projections.queries.resources import kinds_of, offered_json
 from projections.queries.wake_ups import next_wake_up
 from projections.record_json import at
 from projections.views import tables
-from projections.views.rows import AnswerRow, HostRow, JobRow, VolumeRow, amounts_in
+from projections.views.job_history import detail_of
+from projections.views.rows import AnswerRow, HostRow, JobRow, VolumeRow, amounts_in, to_json
 from projections.views.update_rows import UpdateRow
 
 
@@ -124,28 +126,24 @@ def history_page(
     connection: Connection, job_id: str, size: int, after: Sequence[int] | None, newest: bool = False
 ) -> Page:
     """What happened to a job, the oldest or the newest first."""
-    lines = tables.history.c
-    key = (lines.at_ms, lines.depth, lines.topic, lines.offset, lines.place)
-    query = select(*key, lines.round, lines.event, lines.detail).where(lines.job_id == job_id)
-    query = query.order_by(*(column.desc() if newest else column for column in key))
-    if after is not None:
-        query = query.where(tuple_(*key) < tuple_(*after) if newest else tuple_(*key) > tuple_(*after))
-    found = some(connection, lambda *values: values, query, size, lambda values: len(values[-1]))
+    entries = (newest_first if newest else oldest_first)(connection, job_id, after)
+    told = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
+    found = first_of(told, size, lambda each: len(to_json(each[1])))
     items, units = [], kinds_of(connection).units
-    for at_ms, _, rank, offset, place, number, event, detail in found.rows:
-        topic = ALL[rank]
+    for entry, detail in found.rows:
+        topic = ALL[entry.topic]
         items.append(
             {
-                "position": f"{topic.name}:{offset}",
-                "at": at(at_ms),
+                "position": f"{topic.name}:{entry.offset}",
+                "at": at(entry.at_ms),
                 "machine": topic.machine,
-                "round": number if topic.machine else None,
-                "index": place if topic.machine else None,
-                "event": event,
-                "detail": _in_units(msgspec.json.decode(detail), units),
+                "round": entry.round if topic.machine else None,
+                "index": entry.place if topic.machine else None,
+                "event": entry.event,
+                "detail": _in_units(detail, units),
             }
         )
-    return Page(items, list(found.rows[-1][:5]) if found.more else None)
+    return Page(items, list(found.rows[-1][0][:5]) if found.more else None)
 
 
 def _in_units(said: Json, units: Mapping[str, Unit]) -> Json:

@@ -5,9 +5,10 @@ looked back. What names a job is found by the history of that job in the views.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection
 
 from events.codec import CodecError, decode
 from events.log.lookup import records, stretches
@@ -17,9 +18,9 @@ from events.records.rounds import RoundCommitted
 from events.resources import Kinds
 from events.topics import ALL, RANK
 from projections.queries import story
+from projections.queries.job_entries import newest_first
 from projections.queries.resources import kinds_of
 from projections.queries.story_parts import Line
-from projections.views import tables
 from projections.views.reader import folded
 
 TOPICS = tuple(topic.name for topic in ALL)
@@ -133,14 +134,14 @@ def _back(log: Log, topics: Sequence[str], ends: Ends, starts: Ends) -> Iterator
 
 def _of_job(connection: Connection, log: Log, asked: LogFilter, ends: Ends, starts: Ends) -> Iterator[LogRecord]:
     """The records that tell a job something, the newest first."""
-    lines = tables.history.c
-    before = [(lines.topic == RANK[topic]) & (lines.offset < ends.get(topic, 0)) for topic in asked.topics]
-    query = select(lines.topic, lines.offset).where(lines.job_id == asked.job, or_(*before))
-    query = query.order_by(lines.at_ms.desc(), lines.topic.desc(), lines.offset.desc()).distinct()
-    for rank, offset in connection.execute(query.limit(LOOKED_AT_MAX)):
-        topic = ALL[rank].name
-        if offset >= starts[topic]:
-            yield from records(log, topic, offset, offset + 1)
+    topics = {RANK[topic]: topic for topic in asked.topics}
+    told = (entry for entry in newest_first(connection, asked.job) if entry.said is not None and entry.topic in topics)
+    before = (entry for entry in told if entry.offset < ends.get(topics[entry.topic], 0))
+    by_time = groupby(before, lambda entry: entry.at_ms)
+    places = (place for _, some in by_time for place in sorted({each[2:4] for each in some}, reverse=True))
+    for rank, offset in islice(places, LOOKED_AT_MAX):
+        if offset >= starts[topics[rank]]:
+            yield from records(log, topics[rank], offset, offset + 1)
 
 
 def _entry(record: LogRecord, asked: LogFilter, kinds: Kinds) -> LogEntry | None:

@@ -4,10 +4,10 @@ each record with its sentence.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
-import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from events.codes import ENDED_JOBS
 from events.log.port import Log
@@ -19,12 +19,13 @@ from events.topics import ALL
 from projections.queries import entities, story
 from projections.queries.cause_index import ViewIndex
 from projections.queries.causes import NOTHING, Causes, Link
+from projections.queries.job_entries import newest_first
 from projections.queries.log_places import Place, write_place
 from projections.queries.named_runs import Run
 from projections.queries.resources import kinds_of
 from projections.queries.story_parts import Line, text_of
 from projections.record_json import at
-from projections.views import tables
+from projections.views.job_history import detail_of
 from projections.views.jobs import REJECTED
 from projections.views.rows import JobRow
 
@@ -134,16 +135,13 @@ def starts_of(connection: Connection, row: JobRow) -> list[Start]:
 
 def _told(connection: Connection, job_id: str, events: Sequence[str]) -> Iterator[tuple[Start, str]]:
     """The last records of some kinds that told a job something, and their codes; the newest first."""
-    lines = tables.history.c
-    query = select(lines.topic, lines.offset, lines.place, lines.round, lines.detail)
-    query = query.where(lines.job_id == job_id, lines.event.in_(events))
-    query = query.order_by(*(column.desc() for column in (lines.at_ms, lines.depth, lines.topic, lines.offset)))
-    for rank, offset, place, number, text in connection.execute(query.limit(LOOKED_AT_MAX)):
-        topic, detail = ALL[rank], msgspec.json.decode(text)
+    told = (entry for entry in newest_first(connection, job_id) if entry.event in events and entry.said is not None)
+    for entry in islice(told, LOOKED_AT_MAX):
+        topic, detail = ALL[entry.topic], detail_of(entry.said or {})
         run = (job_id, detail["instance"], detail["run"]) if "run" in detail and "instance" in detail else None
-        position = Cause(topic=topic.name, offset=offset)
+        position = Cause(topic=topic.name, offset=entry.offset)
         if topic.machine:
-            position = Cause(machine=topic.machine, round=number, index=place)
+            position = Cause(machine=topic.machine, round=entry.round, index=entry.place)
         yield Start(position, run), detail.get("code", "")
 
 

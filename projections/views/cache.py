@@ -12,6 +12,7 @@ from sqlalchemy import Table
 from events.codes import LIVE_TASKS, TaskState
 from projections.views import rows, run_rows, series_rows, sharing_rows, tables, update_rows
 from projections.views.blocks import Blocks
+from projections.views.job_records import JobRecords
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -205,8 +206,7 @@ class Cache:
         self.reservations = Rows(tables.reservations, sharing_rows.ReservationRow)
         self.turns = Rows(tables.turns, sharing_rows.TurnRow)
         self.credits = Rows(tables.credits, sharing_rows.CreditRow)
-        self.history = Lines(tables.history, rows.HistoryRow)
-        self.mentions = Lines(tables.mentions, rows.MentionRow)
+        self.history = JobRecords()
         self.answers = Lines(tables.answers, rows.AnswerRow)
         self.rounds = Lines(tables.rounds, rows.RoundRow)
         self.quarantine = Lines(tables.quarantine, rows.QuarantineRow)
@@ -223,8 +223,8 @@ class Cache:
         self.pool_tasks = Rows(tables.pool_tasks, series_rows.PoolTasksRow)
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
-        self._all: tuple[Rows[Any] | Lines[Any] | Blocks, ...] = tuple(
-            held for held in vars(self).values() if isinstance(held, Rows | Lines | Blocks)
+        self._all: tuple[Rows[Any] | Lines[Any] | Blocks | JobRecords, ...] = tuple(
+            held for held in vars(self).values() if isinstance(held, Rows | Lines | Blocks | JobRecords)
         )
 
     def begin(self, connection: Connection) -> None:

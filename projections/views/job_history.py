@@ -1,9 +1,11 @@
-"""What happened to each job: one row per fact or decision and job, however many tasks it is about."""
+"""What happened to each job: one entry per fact or decision and job, however many tasks it is about."""
 
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from events.codec import decode
 from events.codes import Outcome, RunCause, UpdateStep, Way
 from events.columns import I32, ints
 from events.instance_changes import instance_change
@@ -33,7 +35,9 @@ from events.records.lifecycle import (
 from events.records.parts import Cause
 from events.records.placement import MatchingHostsChanged, PreemptionAsked
 from events.topics import JOBS, RANK
+from projections.views import mentions
 from projections.views.cache import Cache
+from projections.views.job_records import Said
 from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow, to_json
 
@@ -43,30 +47,42 @@ RANGES_SHOWN = 20
 Details = list[tuple[str, dict[str, Any]]]
 Command = JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriorityRequested | JobReopenRequested
 ANSWERS = (JobAccepted, JobRejected)
+SHORT = 512
+"""Bytes: a record of one job that is no longer is kept as it is, and what is told of it found when somebody asks."""
+WITH_DETAILS = (JobSubmitted, JobsForgotten)
+"""Records of which much less is told than they say."""
 _LEFT_OUT = frozenset(("job_id", "jobs_offset", "shapes", "hosts_by_reason", "nearest", "need"))
 
 
-def record(cache: Cache, moment: RecordContext, event: Event) -> list[str]:
-    """Adds the rows of one fact or decision; of a decision only those about jobs that it `concerns`. Returns
-    the jobs.
+def record(cache: Cache, moment: RecordContext, event: Event, value: bytes) -> list[str]:
+    """Adds one fact or decision, encoded in `value`, to the histories of jobs; a decision only to those of jobs that it
+    `concerns`. Returns the jobs.
     """
-    told = details(event)
-    if moment.machine:
-        cache.jobs.load(job_id for job_id, _ in told)
-        told = [each for each in told if isinstance(event, ANSWERS) or concerns(cache.jobs.get(each[0]), moment)]
-    for job_id, detail in told:
-        cache.history.add(
-            job_id,
-            moment.at_ms,
-            moment.depth,
-            moment.rank,
-            moment.offset,
-            moment.place,
-            moment.round,
-            type(event).__name__,
-            to_json(detail),
-        )
-    return [job_id for job_id, _ in told]
+    told = _said(event, value)
+    runs = mentions.windows(event)
+    jobs = list(told if told.keys() >= runs.keys() else {**told, **runs})
+    if moment.machine and not isinstance(event, ANSWERS):
+        rows = cache.jobs
+        rows.load(jobs)
+        jobs = [job_id for job_id in jobs if concerns(rows.get(job_id), moment)]
+    place = (moment.at_ms, moment.depth, moment.rank, moment.offset, moment.place, moment.round, type(event).__name__)
+    for job_id in jobs:
+        cache.history.add(job_id, (*place, told.get(job_id), *runs.get(job_id, ())))
+    return jobs
+
+
+def _said(event: Event, value: bytes) -> dict[str, Said]:
+    """What is kept of a record for each job that it is about, in the order of the record."""
+    if len(value) <= SHORT and not isinstance(event, WITH_DETAILS) and (job_id := getattr(event, "job_id", None)):
+        return {job_id: value}
+    return dict(details(event))
+
+
+def detail_of(said: bytes | dict[str, Any]) -> dict[str, Any]:
+    """What is told of a record, from what is kept of it; as JSON has it, with sorted keys."""
+    detail = details(decode(said))[0][1] if isinstance(said, bytes) else said
+    plain: dict[str, Any] = msgspec.json.decode(to_json(detail))
+    return plain
 
 
 def concerns(job: JobRow | None, moment: RecordContext) -> bool:
@@ -76,10 +92,8 @@ def concerns(job: JobRow | None, moment: RecordContext) -> bool:
 
 def strike(cache: Cache, job_id: str, offset: int) -> None:
     """A fact of the topic of jobs was about no job: it is no part of the history of one that may come."""
-    assert cache.history.connection is not None
-    cache.history.flush()
-    text = "DELETE FROM history WHERE job_id = ? AND topic = ? AND offset = ?"
-    cache.history.connection.execute(text, (job_id, RANK[JOBS.name], offset))
+    fact = RANK[JOBS.name], offset
+    cache.history.keep((job_id,), lambda _, entry: (entry.topic, entry.offset) != fact)
 
 
 def details(event: Event) -> Details:

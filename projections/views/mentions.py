@@ -1,5 +1,5 @@
-"""Which records name a job, of the kinds that lead to decisions about it: the index by which causes are found
-(`queries.causes`). A row tells which instances and runs a record names at most, so that few of them are read.
+"""Which runs of a job a record names, of the kinds that lead to decisions about it: the index by which causes are found
+(`queries.causes`) tells which instances and runs a record names at most, so that few of them are read.
 """
 
 from collections.abc import Iterator
@@ -27,9 +27,6 @@ from events.records.lifecycle import (
 from events.records.placement import GangsParked, GangsReturned, PreemptionAsked, TasksPlaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
-from projections.views.cache import Cache
-from projections.views.job_history import concerns
-from projections.views.record_context import RecordContext
 
 REPORTS = (RunsReported, HostInventory)
 _OF_ONE_JOB = (PreemptionAsked, InstancesChanged, InstancesTaken, InstancesWanted, JobAccepted, JobHeld)
@@ -41,23 +38,19 @@ _OF_MANY = (
 )
 KINDS: tuple[type[Event], ...] = (*_OF_ONE_JOB, *_OF_MANY)
 """Records that may be a cause without that a decision carries their position."""
+BITS = {kind.__name__: 1 << at for at, kind in enumerate(KINDS)}
+"""Which bit stands for a kind in the rows of histories."""
 _ANY = (0, INT_MAX)
 
 Named = tuple[str, int, int, int, int]
 """Job, first and last instance, first and last run."""
+Window = list[int]
+"""The same without the job."""
 
 
-def record(cache: Cache, moment: RecordContext, event: Event) -> None:
-    """Adds the rows of one fact or decision; of a decision those about jobs that it concerns."""
-    if not isinstance(event, KINDS):
-        return
-    rows = list(_named(event))
-    if moment.machine and not isinstance(event, JobAccepted):
-        cache.jobs.load(row[0] for row in rows)
-        rows = [row for row in rows if concerns(cache.jobs.get(row[0]), moment)]
-    name = type(event).__name__
-    for job_id, *window in rows:
-        cache.mentions.add(job_id, name, moment.offset, moment.place, *window)
+def windows(event: Event) -> dict[str, Window]:
+    """Of each job that a record of these kinds names, the runs."""
+    return {job_id: window for job_id, *window in _named(event)} if isinstance(event, KINDS) else {}
 
 
 def _named(event: Any) -> Iterator[Named]:

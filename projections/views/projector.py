@@ -27,7 +27,7 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import RunsReported
 from events.rounds import Delivered, in_log
 from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
-from projections.views import job_history, mentions, tables
+from projections.views import job_history, tables
 from projections.views.cache import Cache
 from projections.views.hosts import HostFold
 from projections.views.jobs import JobFold
@@ -145,6 +145,7 @@ class Projector:
         assert isinstance(driver, sqlite3.Connection)
         self._connection = driver
         self._cache.begin(driver)
+        self._cache.history.position = lambda: sum(self._inbox.positions.values())
         self._checked = False
         self._reader = log.reader(self._inbox.positions)
 
@@ -238,7 +239,7 @@ class Projector:
         self._depths = {machine: Depths(machine, bool(chain.round)) for machine, chain in self._chains.items()}
         self._jobs.restore(connection)
         self._series.restore(connection)
-        self._leaving.restore(connection, self._chains["lifecycle"].inputs)
+        self._leaving.restore(connection)
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
 
     @contextmanager
@@ -274,6 +275,7 @@ class Projector:
             if folded:
                 self._note_standing()
                 self._series.flush()
+                self._leaving.flush()
                 self._cache.flush()
         self._on_folded(folded, read)
         return folded
@@ -298,8 +300,7 @@ class Projector:
             self._fact(of_fact(record), event, record.value)
 
     def _fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
-        jobs = job_history.record(self._cache, moment, event)
-        mentions.record(self._cache, moment, event)
+        jobs = job_history.record(self._cache, moment, event, value)
         if moment.topic == JOBS.name:
             self._jobs.fact(moment, event, value)
         elif moment.topic == POOLS.name:
@@ -310,11 +311,12 @@ class Projector:
             self._marks.fact(moment, event)
             self._series.fact(moment, event)
         elif moment.topic == TASKS.name:
-            for job_id in jobs:
-                self._leaving.note_unread(moment.offset, job_id)
-            for row in rows_of(event, moment.offset) if isinstance(event, RunsReported) else ():
+            reasons = list(rows_of(event, moment.offset)) if isinstance(event, RunsReported) else []
+            for row in reasons:
                 self._cache.run_reports.add(*row)
-                self._leaving.note_unread(moment.offset, *row[:3])
+            self._leaving.note_unread(
+                moment.offset, [*((job_id, 0, 0) for job_id in jobs), *(row[:3] for row in reasons)]
+            )
 
     def _round(self, delivered: Delivered, round_: RoundCommitted) -> None:
         record, machine, connection = delivered.record, round_.machine, self._connection
@@ -344,13 +346,12 @@ class Projector:
         )
         self._series.round(first, len(round_.decisions), self._chains[machine].inputs)
         shared = first[:-2]
-        for place, decision in enumerate(delivered.decisions()):
-            self._decision(RecordContext(*shared, place, known), decision)
+        for place, (decision, value) in enumerate(zip(delivered.decisions(), round_.decisions, strict=True)):
+            self._decision(RecordContext(*shared, place, known), decision, value)
         self._leaving.sweep(first, covered)
 
-    def _decision(self, moment: RecordContext, event: Event) -> None:
-        job_history.record(self._cache, moment, event)
-        mentions.record(self._cache, moment, event)
+    def _decision(self, moment: RecordContext, event: Event, value: bytes) -> None:
+        job_history.record(self._cache, moment, event, value)
         for fold in self._folds[type(event)]:
             fold(moment, event)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlite3 import Connection as DriverConnection
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from events.codec import decode
 from events.codes import ENDED_JOBS
@@ -18,12 +18,14 @@ from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobsForgotten
 from events.resources import LONG_MAX
 from events.topics import HOSTS, JOBS, POOLS, RANK, TASKS
-from projections.views import mentions, override_chunks, tables
+from projections.views import override_chunks
 from projections.views.cache import KEYS_MAX, Cache
+from projections.views.job_records import JobEntry
 from projections.views.jobs import REJECTED, row_of
 from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow
 from projections.views.tasks import RUNS_KEPT
+from projections.views.unread import Unread
 
 KEPT_MS = 7 * 24 * 3600 * 1000
 SWEEP_ROUNDS = 16
@@ -32,17 +34,12 @@ SWEPT_MAX = 1000
 """Rejected jobs that leave at once."""
 ANSWERED = {"lifecycle": JOBS.name, "entitlement": POOLS.name, "placement": HOSTS.name}
 
-_REPORTS = f"event IN ({', '.join(repr(kind.__name__) for kind in mentions.REPORTS)})"
-"""Of rows of mentions: they are of facts."""
-
 _OLDEST_ROUND = "SELECT number FROM rounds WHERE machine = ? AND now >= ? ORDER BY number LIMIT 1"
 _OLDEST_ANSWER = "SELECT offset FROM answers WHERE topic = ? AND round >= ? ORDER BY offset LIMIT 1"
 _OLD_REJECTED = f"SELECT job_id FROM jobs WHERE state = '{REJECTED}' AND ended_ms < ? ORDER BY ended_ms, job_id LIMIT ?"
 
 Report = tuple[str, int, int, int]
 """Job, instance and run that a reason is of, and the position before which it stands."""
-Unread = tuple[int, str, int, int]
-"""Offset in the topic of tasks, job, instance and run; instance and run are 0 where it isn't about a reason."""
 
 
 class JobRetention:
@@ -50,49 +47,49 @@ class JobRetention:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._unread: list[Unread] = []
-        """Reports of hosts that lifecycle hasn't read yet."""
+        self._unread = Unread(cache.unread, "lifecycle", TASKS.name)
+        """Of reports of hosts that lifecycle hasn't read yet, what they say something about: job, instance and run;
+        instance and run are 0 where it isn't about a reason.
+        """
         self.removed = 0
         """Rows removed so far, to bound a transaction by."""
 
-    def restore(self, connection: Connection, covered: Mapping[str, int]) -> None:
+    def restore(self, connection: Connection) -> None:
         """Finds again what lifecycle hasn't read."""
-        rows, lines, read = tables.run_reports.c, tables.history.c, covered.get(TASKS.name, 0)
-        reasons = select(rows.offset, rows.job_id, rows.instance, rows.run).where(rows.offset >= read)
-        history_lines = select(lines.offset, lines.job_id).where(lines.topic == RANK[TASKS.name], lines.offset >= read)
-        found = [(offset, job_id, 0, 0) for offset, job_id in connection.execute(history_lines)]
-        self._unread = sorted([*found, *map(tuple, connection.execute(reasons))])
+        self._unread.restore(connection)
 
-    def note_unread(self, offset: int, job_id: str, instance: int = 0, run: int = 0) -> None:
-        """Notes a report of a host on a job, or its reason for a run. Its row stays if lifecycle knows the job and the
-        run when it reads the report.
+    def note_unread(self, offset: int, about: Sequence[tuple[str, int, int]]) -> None:
+        """Notes a report of a host on jobs, and its reasons for runs. What the views keep of it stays if lifecycle
+        knows the job and the run when it reads the report.
         """
-        self._unread.append((offset, job_id, instance, run))
+        if about:
+            self._unread.add(offset, *about)
+
+    def flush(self) -> None:
+        """Writes what isn't read yet."""
+        self._unread.flush()
 
     def covered(self, position: int) -> None:
         """Lifecycle has read the reports before a position."""
-        due = [each for each in self._unread if each[0] < position]
+        due = [each for about in self._unread.read(position) for each in about]
         if not due:
             return
-        self._unread = [each for each in self._unread if each[0] >= position]
-        self._cache.jobs.load(job_id for _, job_id, _, _ in due)
-        reasons, lines, known = [], [], []
-        for offset, job_id, instance, run in due:
+        self._cache.jobs.load(job_id for job_id, _, _ in due)
+        reasons, unknown, known = [], set(), []
+        for job_id, instance, run in due:
             job = self._cache.jobs.get(job_id)
             if run and (job is None or job.base < 0 or run < job.first_run):
                 reasons.append((job_id, instance, run, position))
             elif run and job is not None and instance < job.instances:
                 known.append((job.base + instance, (job_id, instance, run, position)))
             elif job is None or job.base < 0:
-                lines.append((job_id, RANK[TASKS.name], offset))
+                unknown.add(job_id)
         reasons += self._too_old(known)
         if reasons:
             self._delete("run_reports WHERE job_id = ? AND instance = ? AND run = ? AND offset < ?", reasons)
-        if lines:
-            self._delete("history WHERE job_id = ? AND topic = ? AND offset = ?", lines)
-            self._delete(
-                f"mentions WHERE job_id = ? AND {_REPORTS} AND offset = ?", [(job, at) for job, _, at in lines]
-            )
+        if unknown:
+            kept = lambda _, entry: entry.topic != RANK[TASKS.name] or entry.offset >= position  # noqa: E731
+            self.removed += self._cache.history.keep(unknown, kept)
 
     def _too_old(self, reports: Sequence[tuple[int, Report]]) -> list[Report]:
         """Which reports, each with the slot of its task, are of runs that are kept no longer."""
@@ -156,12 +153,8 @@ class JobRetention:
             cache.jobs.remove(row.job_id)
             cache.submissions.remove(row.offset)
         cache.flush()
-        jobs, tasks = covered.get(JOBS.name, 0), covered.get(TASKS.name, 0)
-        newer = "offset >= ? OR offset IN (SELECT offset FROM submissions WHERE job_id = history.job_id)"
-        newer = f"topic = ? AND ({newer}) OR topic = ? AND offset >= ?"
-        facts = (RANK[JOBS.name], jobs, RANK[TASKS.name], tasks)
-        self._delete(f"history WHERE job_id = ? AND NOT ({newer})", [(each, *facts) for each in ids])
-        self._delete(f"mentions WHERE job_id = ? AND NOT ({_REPORTS} AND offset >= ?)", [(each, tasks) for each in ids])
+        tasks = covered.get(TASKS.name, 0)
+        self._drop_history(ids, covered.get(JOBS.name, 0), tasks)
         for held in (cache.past_runs, cache.stops, cache.victims, cache.update_steps, cache.versions, cache.updates):
             self.removed += held.delete("job_id = ?", [(each,) for each in ids])
         override_chunks.remove_unused(cache)
@@ -172,13 +165,29 @@ class JobRetention:
         for base, size in _stretches((row.port_base, row.slots * row.ports) for row in gone):
             cache.ports.clear(base, size)
         for start in range(0, len(ids), KEYS_MAX):
-            self._show_newer(ids[start : start + KEYS_MAX])
+            self._show_newer(ids, start)
 
-    def _show_newer(self, ids: Sequence[str]) -> None:
-        """Jobs that were submitted again meanwhile stand on the first of those submissions."""
-        marks = ", ".join("?" * len(ids))
+    def _drop_history(self, ids: Sequence[str], jobs: int, tasks: int) -> None:
+        """Of histories facts stay that lifecycle hadn't read, and submissions that are still there."""
+        open_ = {offset for start in range(0, len(ids), KEYS_MAX) for offset, *_ in self._submissions(ids, start)}
+
+        def newer(_: str, entry: JobEntry) -> bool:
+            if entry.topic == RANK[JOBS.name]:
+                return entry.offset >= jobs or entry.offset in open_
+            return entry.topic == RANK[TASKS.name] and entry.offset >= tasks
+
+        self.removed += self._cache.history.keep(ids, newer)
+
+    def _submissions(self, ids: Sequence[str], start: int) -> list[tuple[int, int, bytes]]:
+        """Where submissions of `KEYS_MAX` jobs stand, when they were made, and what they say, in order."""
+        part = ids[start : start + KEYS_MAX]
+        marks = ", ".join("?" * len(part))
         text = f"SELECT offset, at_ms, value FROM submissions WHERE job_id IN ({marks}) ORDER BY offset"
-        for offset, at_ms, value in self._connection.execute(text, ids).fetchall():
+        return self._connection.execute(text, part).fetchall()
+
+    def _show_newer(self, ids: Sequence[str], start: int) -> None:
+        """Jobs that were submitted again meanwhile stand on the first of those submissions."""
+        for offset, at_ms, value in self._submissions(ids, start):
             event = decode(value)
             assert isinstance(event, JobSubmitted)
             if self._cache.jobs.get(event.job_id) is None:
@@ -186,7 +195,7 @@ class JobRetention:
 
     def _delete(self, text: str, values: Sequence[tuple[object, ...]]) -> None:
         cache = self._cache
-        for lines in (cache.history, cache.mentions, cache.run_reports, cache.victims):
+        for lines in (cache.run_reports, cache.victims):
             lines.flush()
         done = self._connection.executemany(f"DELETE FROM {text}", values)
         self.removed += max(0, done.rowcount)

@@ -275,19 +275,6 @@ class RoundRow(msgspec.Struct):
     """How far its machine had taken in each topic, itself included, as JSON."""
 
 
-class MentionRow(msgspec.Struct):
-    """That a record names a job, see `mentions.py`: which instances and runs at most."""
-
-    job_id: str
-    event: str
-    offset: int
-    place: int
-    first: int
-    last: int
-    first_run: int
-    last_run: int
-
-
 class ExplanationRow(msgspec.Struct):
     """Why tasks of a job wait, as one machine said it last. `numbers` is JSON of that machine's numbers."""
 
@@ -302,17 +289,21 @@ class ExplanationRow(msgspec.Struct):
 
 
 class HistoryRow(msgspec.Struct):
-    """What happened to a job, one row per fact or decision; its order is at_ms, depth, topic, offset, place."""
+    """Records that are about a job, see `job_records.py`. `number` orders the rows of a job as they were written;
+    `first_ms` and `last_ms` are the times of the oldest and the newest entry. `kinds` to `last_run` say what the index
+    of causes may find in it: kinds of records as bits (`mentions.BITS`), instances and runs.
+    """
 
     job_id: str
-    at_ms: int
-    depth: int
-    topic: int
-    offset: int
-    place: int
-    round: int
-    event: str
-    detail: str
+    number: int
+    first_ms: int
+    last_ms: int
+    kinds: int
+    first: int
+    last: int
+    first_run: int
+    last_run: int
+    entries: bytes
 
 
 class AnswerRow(msgspec.Struct):

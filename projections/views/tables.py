@@ -23,10 +23,9 @@ from sqlalchemy import (
     select,
 )
 
-from events.topics import RANK, TASKS
 from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows
 
-FORMAT = "19"
+FORMAT = "20"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
@@ -66,8 +65,7 @@ volumes = _table("volumes", rows.VolumeRow, "host_id", "job_id", "instance", "na
 host_names = _table("host_names", rows.HostNameRow, "number")
 rounds = _table("rounds", rows.RoundRow, "machine", "number")
 explanations = _table("explanations", rows.ExplanationRow, "job_id", "kind")
-history = _table("history", rows.HistoryRow, "job_id", "at_ms", "depth", "topic", "offset", "place")
-mentions = _table("mentions", rows.MentionRow, "job_id", "event", "offset", "place")
+history = _table("history", rows.HistoryRow, "job_id", "number")
 answers = _table("answers", rows.AnswerRow, "topic", "offset")
 quarantine = _table("quarantine", rows.QuarantineRow, "topic", "offset")
 meta = _table("meta", rows.MetaRow, "name")
@@ -93,8 +91,6 @@ Index("jobs_by_digest", jobs.c.digest)
 Index("rejected_jobs", jobs.c.ended_ms, jobs.c.job_id, sqlite_where=jobs.c.state == "REJECTED")
 Index("submissions_by_job", submissions.c.job_id)
 Index("submissions_with_chunks", submissions.c.offset, sqlite_where=submissions.c.chunks != "")
-Index("history_of_tasks", history.c.offset, sqlite_where=history.c.topic == RANK[TASKS.name])
-Index("run_reports_by_offset", run_reports.c.offset)
 Index("jobs_by_state", jobs.c.state, jobs.c.number)
 Index("throttled_jobs", jobs.c.number, sqlite_where=jobs.c.backoff > 0)
 Index(

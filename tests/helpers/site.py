@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from sqlalchemy import select
 
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import NewRecord
@@ -22,6 +21,7 @@ from processors.cell_machines import machines
 from processors.runtime.replay import replay
 from processors.runtime.store import Progress, RocksStore
 from projections.views import tables
+from projections.views.comparison import rows_of
 from projections.views.projector import rebuild
 from tests.helpers.broker import Broker
 from tests.helpers.forked import ForkedProcesses
@@ -280,7 +280,7 @@ class Site:
         anew = rebuild(log, folder)
         for table in tables.metadata.sorted_tables:
             with kept.connect() as left, anew.connect() as right:
-                rows = [sorted(map(repr, each.execute(select(table)))) for each in (left, right)]
+                rows = [sorted(map(repr, rows_of(each, table))) for each in (left, right)]
             assert rows[0] == rows[1], (
                 f"views of cell {cell} differ in {table.name}: {[set(a) - set(b) for a, b in (rows, rows[::-1])]}"
             )

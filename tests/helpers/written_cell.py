@@ -31,6 +31,7 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import sealed
 from events.spec import JobSpec
 from events.topics import MACHINES, rounds_of
+from projections.views.comparison import rows_of
 from projections.views.tables import metadata
 
 READS = {
@@ -302,7 +303,4 @@ def preempted(
 def dump(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of all tables."""
     with engine.connect() as connection:
-        return {
-            table.name: sorted(tuple(row) for row in connection.execute(table.select()))
-            for table in metadata.sorted_tables
-        }
+        return {table.name: sorted(rows_of(connection, table)) for table in metadata.sorted_tables}

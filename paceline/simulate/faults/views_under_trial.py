@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from paceline.simulate.faults.injection import Faults, FaultyLog
 from projections.views import tables
+from projections.views.comparison import rows_of
 from projections.views.projector import Projector, rebuild
 
 
@@ -44,4 +45,4 @@ class Views:
 def _rows(engine: Engine, name: str) -> list[Any]:
     table = tables.metadata.tables[name]
     with engine.connect() as connection:
-        return sorted(map(repr, connection.execute(select(table)).all()))
+        return sorted(map(repr, rows_of(connection, table)))

@@ -29,6 +29,7 @@ from projections.views import projector as module
 from projections.views import tables
 from projections.views.blocks import unpack
 from projections.views.cache import TASK_COLUMNS, Cache
+from projections.views.comparison import HISTORY
 from projections.views.projector import Projector, rebuild
 from projections.views.reasons import ReasonFold
 from projections.views.record_context import RecordContext
@@ -72,9 +73,8 @@ def fold(cell: Cell, folder: Path) -> dict[str, list]:
     again = dump(rebuild(cell.log, folder / "again"))
     live.close()
     assert rows == again
-    from projections.views.tables import metadata
-
-    names = {table.name: [column.name for column in table.columns] for table in metadata.sorted_tables}
+    names = {table.name: [column.name for column in table.columns] for table in tables.metadata.sorted_tables}
+    names["history"] = list(HISTORY)
     return {name: [dict(zip(names[name], row, strict=True)) for row in held] for name, held in rows.items()}
 
 
@@ -386,9 +386,8 @@ def test_an_order_names_winner_and_victims_until_it_is_answered(cell, tmp_path):
     order = found["orders"][0]
     assert (order["for_job"], order["victims"], order["from_jobs"], order["answer"]) == ("w", 2, '{"v":2}', "")
     assert [(row["job_id"], row["number"], row["tasks"]) for row in found["victims"]] == [("v", 4, 2)]
-    told = {row["job_id"]: row["detail"] for row in found["history"] if row["event"] == "PreemptionsOrdered"}
-    assert '"for_job":"w"' in told["v"]
-    assert '"from_jobs":{"v":2}' in told["w"]
+    told = {row["job_id"]: row["said"] for row in found["history"] if row["event"] == "PreemptionsOrdered"}
+    assert (told["v"]["for_job"], told["w"]["from_jobs"]) == ("w", {"v": 2})
     cell.ms += 5
     answer = PreemptionAnswered(number=4, order=Cause(machine="entitlement", round=2), code="LEFT", victims=2,
                                 job_ids=(), job=b"", instance=b"", run=b"")  # fmt: skip

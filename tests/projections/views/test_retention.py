@@ -15,7 +15,7 @@ from projections.views.tables import open_engine
 from tests.helpers.written_cell import Cell, admitted, dump, ended, held, ordered, preempted, queued, runs, unplaced
 
 OF_JOBS = (
-    "jobs", "submissions", "history", "mentions", "task_blocks", "port_blocks", "run_reports", "past_runs",
+    "jobs", "submissions", "history", "task_blocks", "port_blocks", "run_reports", "past_runs",
     "explanations", "waiting", "holds", "victims", "reservations",
 )  # fmt: skip
 

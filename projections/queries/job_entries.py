@@ -1,0 +1,47 @@
+"""The history of a job as the views have it, entry by entry from either end: only rows that are needed are read."""
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import Connection
+
+from projections.views.job_records import JobEntry, entries_in
+from projections.views.reader import rows_as_text
+
+_OLDEST = "SELECT number, first_ms FROM history WHERE job_id = ? AND last_ms >= ? ORDER BY first_ms, number"
+_NEWEST = "SELECT number, last_ms FROM history WHERE job_id = ? AND first_ms <= ? ORDER BY last_ms DESC, number DESC"
+_ENTRIES = "SELECT entries FROM history WHERE job_id = ? AND number = ?"
+_END_MS = 1 << 62
+
+Key = tuple[int, ...]
+"""What a history is ordered by: at_ms, depth, topic, offset, place."""
+
+
+def oldest_first(connection: Connection, job_id: str, after: Sequence[int] | None = None) -> Iterator[JobEntry]:
+    """The entries of a job, those after a key."""
+    begin = tuple(after or ())
+    spans = list(rows_as_text(connection, _OLDEST, (job_id, begin[0] if begin else 0)))
+    held: list[JobEntry] = []
+    for at, (number, _) in enumerate(spans):
+        held += [entry for entry in _of_row(connection, job_id, number) if entry[:5] > begin]
+        held.sort(reverse=True)
+        limit = spans[at + 1][1] if at + 1 < len(spans) else _END_MS
+        while held and held[-1].at_ms < limit:  # no later row has an entry before this one
+            yield held.pop()
+
+
+def newest_first(connection: Connection, job_id: str, before: Sequence[int] | None = None) -> Iterator[JobEntry]:
+    """The entries of a job in the other order, those before a key."""
+    end = tuple(before or (_END_MS,))
+    spans = list(rows_as_text(connection, _NEWEST, (job_id, end[0])))
+    held: list[JobEntry] = []
+    for at, (number, _) in enumerate(spans):
+        held += [entry for entry in _of_row(connection, job_id, number) if entry[:5] < end]
+        held.sort()
+        limit = spans[at + 1][1] if at + 1 < len(spans) else -1
+        while held and held[-1].at_ms > limit:
+            yield held.pop()
+
+
+def _of_row(connection: Connection, job_id: str, number: int) -> Iterator[JobEntry]:
+    for (data,) in rows_as_text(connection, _ENTRIES, (job_id, number)):
+        yield from entries_in(data)
