@@ -20,7 +20,7 @@ from paceline.services.data_folder import CannotStart
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, begin, folder_of
 from projections.queries.view_metrics import WATCHED
-from projections.views.projector import Projector
+from projections.views.projector import PACE_MS, Projector
 
 PACE = {"fetch.min.bytes": 65536, "fetch.wait.max.ms": 50}
 """Many records at once cost the views, and the broker, much less than one by one."""
@@ -39,7 +39,7 @@ class ViewsPart:
             # views that are made anew begin before the log where that was cut
             folder = folder_of(settings, cell)
             self._copier = Copier(folder, settings.views.copy_every, lambda text: start.say(cell, text))
-            self._projector = Projector(with_archive(self._log, settings.archive), folder, self._copier.folded)
+            self._projector = Projector(with_archive(self._log, settings.archive), folder, self._copier.folded, PACE_MS)
             opened.pop_all()
         self._unwatch = WATCHED.add(self._projector.views, self._log, settings.alarm_unread_ms)
 

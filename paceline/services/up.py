@@ -41,7 +41,8 @@ from processors.runtime.fold import HistoryDiffers
 from processors.runtime.in_process import IDLE_MS, Component, Host, Ownership, Processor
 from processors.runtime.store import RocksStore, StoreFault
 from projections.queries import view_metrics
-from projections.views.projector import Projector, ViewsFault
+from projections.views.projector import PACE_MS, Projector
+from projections.views.transaction import ViewsFault
 
 if TYPE_CHECKING:
     from paceline.services.settings import UpSettings
@@ -96,7 +97,7 @@ class Up:
             components += [self._join(settings.kafka), self._transactions()]
         self._processors = [self._processor(make, name, claimant) for name, make in machines(settings.cell).items()]
         self._copier = Copier(self._data, settings.views.copy_every, note)
-        self.projector = Projector(self.log, self._data, self._copier.folded)
+        self.projector = Projector(self.log, self._data, self._copier.folded, PACE_MS)
         view_metrics.WATCHED.add(self.projector.views, self.log, settings.alarm_unread_ms)
         self._agent: LocalAgent | None = None
         self._components = [*components, *self._processors, self._for_hosts()]

@@ -234,14 +234,21 @@ class Context:
     async def _until(self, look: Callable[[], T | None], timeout: float) -> T | None:
         """Looks, in a thread, whenever the views have gone on, until there is something to see or time is up."""
         deadline = time.monotonic() + timeout
-        while True:
-            version = self.views.version
-            found = await run_in_threadpool(look)
-            if found is not None or time.monotonic() >= deadline:
-                return found
-            look_at = min(deadline, time.monotonic() + LOOK_S)
-            while self.views.version == version and time.monotonic() < look_at:
-                await asyncio.sleep(NEWS_S)
+        version = self.views.version
+        found = await run_in_threadpool(look)
+        if found is not None or timeout <= 0:
+            return found
+        self.views.awaited += 1
+        try:
+            while found is None and time.monotonic() < deadline:
+                look_at = min(deadline, time.monotonic() + LOOK_S)
+                while self.views.version == version and time.monotonic() < look_at:
+                    await asyncio.sleep(NEWS_S)
+                version = self.views.version
+                found = await run_in_threadpool(look)
+        finally:
+            self.views.awaited -= 1
+        return found
 
 
 async def wait_seconds(

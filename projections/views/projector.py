@@ -1,16 +1,16 @@
 """The projector: follows the log of a cell and keeps the views.
 
 Positions, the chains of the machines and all rows of a batch are written in one transaction, so that a restart goes on
-where the rows stand. Nothing in a row depends on how records came in batches or on a clock: `rebuild` from the start of
+where the rows stand. Rows change in memory; they are written when nothing more is to be folded, at once where somebody
+waits, else not more often than every `pace_ms`.
+
+Nothing in a row depends on how records came in batches or on a clock: `rebuild` from the start of
 the log gives the same rows.
 """
 
-import sqlite3
 import time
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,8 +18,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from sqlalchemy import Connection, Engine, select
 
 from events.acceptance import Chain, digest
+from events.clock import SystemClock
 from events.delivery import Inbox
-from events.error_text import ErrorCause
 from events.log.port import Log, LogFault, LogRecord, LogUnavailable
 from events.records.base import Event
 from events.records.lifecycle import JobsForgotten
@@ -29,6 +29,7 @@ from events.rounds import Delivered, in_log
 from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
 from projections.views import job_history, tables
 from projections.views.cache import Cache
+from projections.views.depths import Depths
 from projections.views.hosts import HostFold
 from projections.views.jobs import JobFold
 from projections.views.marks import MarkFold
@@ -42,6 +43,7 @@ from projections.views.rows import ChainRow, OwnerRow, PositionRow, to_json
 from projections.views.run_reports import rows_of
 from projections.views.series import SeriesFold
 from projections.views.state_times import STATE_TIMES
+from projections.views.transaction import Transaction
 from projections.views.waiting import WaitingFold
 from projections.views.wal import WriteAheadLog
 
@@ -52,10 +54,12 @@ DECISIONS_BYTES = 256 * 1024
 ROW_BYTES = 64
 """What a row that is removed counts for in that: it takes about as long."""
 RETRY_MS = 1000
-DEPTHS_KEPT = 4096
 WAIT_S = 0.1
-
-_DEPTH_BEFORE = "SELECT depth FROM rounds WHERE machine = ? AND position < ? ORDER BY position DESC LIMIT 1"
+PACE_MS = 20
+"""Between transactions where nobody waits for the views: for processes that fold as the cell goes on."""
+BEHIND_MS = 250
+TOGETHER = 8
+"""While there is more to fold a transaction takes no longer than that, and has the records of no more steps."""
 
 LAG = Gauge("paceline_projection_lag_records", "Records not in the views yet.", ("cell", "topic"))
 FOLDED = Counter("paceline_projection_records_total", "Records folded into the views.", ("cell",))
@@ -67,49 +71,18 @@ STEP = Histogram(
 )
 
 
-class Depths:
-    """How deep the rounds of a machine stand in the order of cause and effect: the newest in memory, the others in the
-    views.
-    """
-
-    def __init__(self, machine: str, older: bool) -> None:
-        self._machine = machine
-        self._older = older
-        """Whether the views hold rounds that aren't in memory."""
-        self._offsets: list[int] = []
-        self._depths: list[int] = []
-
-    def add(self, offset: int, depth: int) -> None:
-        """The next accepted round."""
-        self._offsets.append(offset)
-        self._depths.append(depth)
-        if len(self._offsets) > 2 * DEPTHS_KEPT:
-            del self._offsets[:DEPTHS_KEPT], self._depths[:DEPTHS_KEPT]
-            self._older = True
-
-    def before(self, position: int, connection: sqlite3.Connection) -> int:
-        """The depth of the last round before a position; 0 where there is none."""
-        at = bisect_left(self._offsets, position)
-        if at or not self._older:
-            return self._depths[at - 1] if at else 0
-        [(depth,)] = connection.execute(_DEPTH_BEFORE, (self._machine, position)).fetchall() or [(0,)]
-        return int(depth)
-
-
-class ViewsFault(Exception):
-    """The views can't be written; the message says what an operator does."""
-
-    cause = ErrorCause.SHORTAGE
-
-
 class Projector:
     """Keeps the views of one cell in `engine`, or in the file views.sqlite of a folder. A `Component`. Raises
-    `ViewsFault` where the file can't be written. `on_folded` is told after each batch how many records it had, and how
-    many bytes.
+    `ViewsFault` where the file can't be written. `on_folded` is told after each transaction how many records it had,
+    and how many bytes.
     """
 
     def __init__(
-        self, log: Log, target: Path | Engine, on_folded: Callable[[int, int], None] = lambda records, size: None
+        self,
+        log: Log,
+        target: Path | Engine,
+        on_folded: Callable[[int, int], None] = lambda records, size: None,
+        pace_ms: int = 0,
     ) -> None:
         self._log = log
         self._on_folded = on_folded
@@ -132,6 +105,11 @@ class Projector:
             for kind, fold in holder.folds.items():
                 self._folds[kind].append(fold)
         self._folds[JobsForgotten].append(self._forgotten)
+        self._pace_ms = pace_ms
+        self._clock = SystemClock()
+        self._written_ms = 0
+        self._records = self._bytes = self._removed_before = 0
+        """Of this transaction; and how many rows were removed before it."""
         self._retry_ms: int | None = None
         self._blocked = False
         self._soon: list[str] = []
@@ -140,11 +118,8 @@ class Projector:
         self._duration = STEP.labels(str(log.cell))
         with self._engine.connect() as connection:
             self._restore(connection)
-        self._pooled = self._engine.raw_connection()
-        driver = self._pooled.driver_connection
-        assert isinstance(driver, sqlite3.Connection)
-        self._connection = driver
-        self._cache.begin(driver)
+        self._transaction = Transaction(self._engine)
+        self._cache.begin(self._transaction.connection)
         self._cache.history.position = lambda: sum(self._inbox.positions.values())
         self._checked = False
         self._reader = log.reader(self._inbox.positions)
@@ -154,15 +129,28 @@ class Projector:
         started = time.perf_counter()
         read = self._read(started)
         folded = self._fold() if self._inbox.waiting() else 0
+        if self._transaction.open and self._is_due(more=bool(folded and self._inbox.waiting())):
+            self._write()
         # What was read may wait for topics that were not: then reading goes on, however much is waiting.
         blocked = not folded and self._inbox.waiting() > 0
         newly, self._blocked = blocked and not self._blocked, blocked
         if folded:
             self._folded.inc(folded)
             self._duration.observe(time.perf_counter() - started)
-            self.views.changed()
-            self._wal.keep_short()
         return bool(folded or read or newly)
+
+    def _is_due(self, more: bool) -> bool:
+        """Whether to write what was folded; `more`: there is more to fold at once."""
+        if self.views.awaited:
+            return True
+        if more:
+            large = self._records >= TOGETHER * RECORDS or self._removed() * ROW_BYTES > DECISIONS_BYTES
+            return large or self._transaction.age_ms() >= BEHIND_MS
+        return self._clock.monotonic_ms() - self._written_ms >= self._pace_ms
+
+    def _removed(self) -> int:
+        """Rows that this transaction has removed."""
+        return self._leaving.removed - self._removed_before
 
     def _read(self, now: float) -> int:
         self._retry_ms = None
@@ -202,11 +190,12 @@ class Projector:
     def wait(self, seconds: float) -> None:
         """Returns when records have come, at the latest after `seconds`; for a host with a thread for each cell."""
         if not self._inbox.waiting() or self._blocked:
-            self._take_in(self._reader.poll(RECORDS, seconds))
+            due_ms = self._due_ms()
+            self._take_in(self._reader.poll(RECORDS, seconds if due_ms is None else min(seconds, due_ms / 1000)))
 
     def positions(self) -> dict[str, int]:
-        """How far each topic was folded."""
-        return self._inbox.positions
+        """How far each topic is in the views."""
+        return self._positions
 
     def fold_whole(self, progress: Callable[[int], None] | None = None) -> None:
         """Folds the log as it stands; `progress` is told how many records are in the views. Raises `LogUnavailable`."""
@@ -215,10 +204,18 @@ class Projector:
             if progress is not None:
                 progress(sum(self.positions().values()))
             self.wait(WAIT_S)
+        self._end_transaction()
 
     def wait_ms(self) -> int | None:
         """See `Component.wait_ms`."""
-        return self._retry_ms
+        waits = [each for each in (self._retry_ms, self._due_ms()) if each is not None]
+        return min(waits, default=None)
+
+    def _due_ms(self) -> int | None:
+        """In how many milliseconds what was folded is to be written; None: there is nothing."""
+        if not self._transaction.open:
+            return None
+        return max(0, self._written_ms + self._pace_ms - self._clock.monotonic_ms())
 
     def close(self) -> None:
         """Gives back the reader and the file."""
@@ -227,8 +224,9 @@ class Projector:
 
     def stop_reading(self) -> None:
         """Gives back the reader, and what it writes by; the views stay."""
+        self._end_transaction()
         self._reader.close()
-        self._pooled.close()
+        self._transaction.close()
 
     def _restore(self, connection: Connection) -> None:
         positions = {topic.name: 0 for topic in ALL}
@@ -241,28 +239,11 @@ class Projector:
         self._series.restore(connection)
         self._leaving.restore(connection)
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """A transaction on the driver's own connection: what SQLAlchemy adds to a statement costs more than it does."""
-        try:
-            self._connection.execute("BEGIN")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._connection.rollback()
-                raise
-        except sqlite3.OperationalError as error:
-            raise ViewsFault(
-                f"The views in {self._engine.url.database} can't be written: {error}. Make room on that disk, or "
-                "give this user the right to write there; they are made anew from the log if the file is removed."
-            ) from error
+        self._positions = positions
 
     def _fold(self) -> int:
         folded = size = read = 0
-        removed = self._leaving.removed
-        with self._writing():
+        with self._transaction.work():
             self._cache.jobs.load(self._soon)
             self._soon = []
             for delivered in self._inbox.deliver(RECORDS):
@@ -270,15 +251,28 @@ class Projector:
                 folded, read = folded + 1, read + len(delivered.record.value)
                 if isinstance(delivered.event, RoundCommitted):
                     size += len(delivered.record.value)
-                if size + ROW_BYTES * (self._leaving.removed - removed) > DECISIONS_BYTES:
+                if size + ROW_BYTES * self._removed() > DECISIONS_BYTES:
                     break
-            if folded:
-                self._note_standing()
-                self._series.flush()
-                self._leaving.flush()
-                self._cache.flush()
-        self._on_folded(folded, read)
+        self._records, self._bytes = self._records + folded, self._bytes + read
         return folded
+
+    def _write(self) -> None:
+        """Writes what was folded."""
+        with self._transaction.work():
+            self._note_standing()
+            self._series.flush()
+            self._leaving.flush()
+            self._cache.flush()
+        self._transaction.commit()
+        self._positions, self._written_ms = {**self._inbox.positions}, self._clock.monotonic_ms()
+        self._on_folded(self._records, self._bytes)
+        self._records, self._bytes, self._removed_before = 0, 0, self._leaving.removed
+        self.views.changed()
+        self._wal.keep_short()
+
+    def _end_transaction(self) -> None:
+        if self._transaction.open:
+            self._write()
 
     def _take(self, delivered: Delivered) -> None:
         record, event = delivered.record, delivered.event
@@ -319,7 +313,7 @@ class Projector:
             )
 
     def _round(self, delivered: Delivered, round_: RoundCommitted) -> None:
-        record, machine, connection = delivered.record, round_.machine, self._connection
+        record, machine, connection = delivered.record, round_.machine, self._transaction.connection
         seen = {rounds_of(name): depths for name, depths in self._depths.items()}
         before = [self._depths[machine].before(record.offset, connection)]
         before += [seen[each.topic].before(each.position, connection) for each in round_.seen if each.topic in seen]

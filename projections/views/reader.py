@@ -37,6 +37,8 @@ class Views:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.version = 0
+        self.awaited = 0
+        """How many readers wait for the views to go on, as far as this process knows: the projector writes at once."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

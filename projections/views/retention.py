@@ -152,6 +152,7 @@ class JobRetention:
         for row in gone:
             cache.jobs.remove(row.job_id)
             cache.submissions.remove(row.offset)
+        self.removed += 2 * len(gone)
         cache.flush()
         tasks = covered.get(TASKS.name, 0)
         self._drop_history(ids, covered.get(JOBS.name, 0), tasks)

@@ -63,6 +63,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     projector = Projector(log, folder, folded)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("projections.views.projector.RECORDS", 40)
+        patch.setattr("projections.views.projector.TOGETHER", 1)
         while projector.step():
             if work[0] >= EVERY:
                 copies.copy(folder / "views.sqlite", folder / copies.FOLDER, *work)

@@ -18,7 +18,7 @@ from paceline.services.cell_thread import Cell
 from processors.runtime.fold import HistoryDiffers
 from processors.runtime.stops import ForeignRound, RoundTooLarge, StuckTimer, Superseded
 from processors.runtime.store import StoreFault, StoreWaits, _fault_of_opening
-from projections.views.projector import ViewsFault
+from projections.views.transaction import ViewsFault
 from tests.events.log.contract import PATIENCE
 from tests.helpers.told import Told, World, did
 

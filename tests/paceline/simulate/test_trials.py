@@ -28,7 +28,7 @@ from paceline.simulate.scenario.parse import read_scenario
 from paceline.simulate.scenario.random_scenario import draw_scenario
 from paceline.simulate.session import with_end
 from projections.views import projector
-from projections.views.projector import Depths
+from projections.views.depths import Depths
 from tests.helpers import ROOT
 from tests.helpers.drawn import ALL, drawn
 from tests.helpers.play import CELL, play
