@@ -61,6 +61,7 @@ from processors.state.arena import locate_ranges
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
 from processors.state.displacements import Displacements
+from processors.state.rest import Rest
 from processors.state.table import Table, struct_table
 
 
@@ -125,6 +126,7 @@ class Entitlement:
             TimerPassed: self._timer,
         }
         self.idle.restored()
+        self._rest = Rest(self._next_wakeup)
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -145,6 +147,7 @@ class Entitlement:
 
     def restored(self) -> None:
         """See `Machine.restored`."""
+        self._rest.disturb()
         self.queues.restored(Kinds(self.cell.settings.resources))
         self.folds.restored()
         self.displacements.restored()
@@ -161,6 +164,7 @@ class Entitlement:
         match record:
             case Fact(_, offset, _, event, _):
                 if isinstance(event, PoolDefined | PoolRemoved | CellConfigured):
+                    self._rest.disturb()
                     self.commands.asks.put(offset, ask_row(event))
             case PeerRound(machine, number, now, decisions):
                 for index, decision in enumerate(decisions):
@@ -174,6 +178,11 @@ class Entitlement:
         """See `Machine.decide`; a unit is a fact answered, a task, a part of a job that is told why it waits, or a
         pool. What one step decides is applied before the next one looks.
         """
+        if self._rest.lasts(now):
+            return []
+        return self._rest.decided(self._decide(now, caught_up, budget), caught_up)
+
+    def _decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         if self.commands.asks:
             return self.commands.answers(budget)
         self._follow()
@@ -196,6 +205,9 @@ class Entitlement:
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
+        return self._rest.next_ms()
+
+    def _next_wakeup(self) -> int | None:
         self._follow()
         after = self.cell.timer_ms
         times = [self.turns.next_ms(after), self.rights.next_ms(), self.folds.late_ms(after)]
@@ -245,12 +257,14 @@ class Entitlement:
 
     def _apply(self, event: Event, now: int) -> None:
         handler = self._on.get(type(event))
-        if handler:
-            changes, numbers = self.queues.changes, self.queues.holdings.numbers
-            handler(event, now)
-            if self.queues.changes != changes:
-                self._cell.change("cell").note(event, self._input.cause, self.queues.holdings.numbers != numbers)
-                self.idle.note(now)
+        if handler is None or (isinstance(event, JobChanged) and not is_over(event)):
+            return
+        self._rest.disturb()
+        changes, numbers = self.queues.changes, self.queues.holdings.numbers
+        handler(event, now)
+        if self.queues.changes != changes:
+            self._cell.change("cell").note(event, self._input.cause, self.queues.holdings.numbers != numbers)
+            self.idle.note(now)
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         self.queues.change_instances(event)
@@ -265,10 +279,10 @@ class Entitlement:
         self.limits.admitted(self.folds.admitted(event, now), now)
 
     def _job_changed(self, event: JobChanged, now: int) -> None:
-        if is_over(event):
-            self.queues.drop(event.job_id)
-            self.displacements.dropped(event.job_id)
-            self.limits.dropped(event.job_id)
+        """A job is over."""
+        self.queues.drop(event.job_id)
+        self.displacements.dropped(event.job_id)
+        self.limits.dropped(event.job_id)
 
     def _ended(self, event: RunsEnded, now: int) -> None:
         self.displacements.ended(event, now)

@@ -236,15 +236,16 @@ class Queues(Parts):
 
     def _told(self, slots: I64) -> tuple[list[int], list[int]]:
         """The states of few tasks, and since when they are entitled without a place."""
-        *columns, due_s = self.arena.rows(slots, "entitled", "queued", "placed", "parked", "leaving", "due_s")
+        rows = self.arena.rows(slots, "entitled", "queued", "placed", "parked", "leaving", "due_s")
         states = [
             entitled * IS_ENTITLED
             | (queued > 0)
             | (placed > 0) * HAS_PLACE
             | (parked == PARKED) * IS_PARKED
             | (leaving > 0) * LEAVES
-            for entitled, queued, placed, parked, leaving in zip(*columns, strict=True)
+            for entitled, queued, placed, parked, leaving, _ in rows
         ]
+        due_s = [row[-1] for row in rows]
         return states, due_s
 
     def _passed(self, slots: I64, before: I64, since: Slots) -> Iterator[Passed]:

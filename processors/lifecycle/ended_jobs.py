@@ -92,7 +92,9 @@ class EndedJobs:
         """When the oldest is forgotten: so long after its end, or at once where there are more than `ended_max`."""
         if not self._size:
             return None
-        return self._entry(self._first).ended_ms + (after_ms if self._size <= ended_max else 0)
+        row, place = self.table[self._first // BLOCK], self._first % BLOCK * _ENTRY.size
+        ended_ms: int = _ENTRY.unpack_from(row, place)[2]
+        return ended_ms + (after_ms if self._size <= ended_max else 0)
 
     def cause(self, after_ms: int, ended_max: int) -> Cause:
         """Why the oldest are forgotten: the latest end if there are more than `ended_max`, else their time."""

@@ -8,7 +8,7 @@ from events.codes import TaskState
 from events.columns import I64
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.rows import JobRow
-from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.tasks import NO_SLOTS, Tasks
 from processors.state.seconds import elapsed, milliseconds
 
 
@@ -34,7 +34,9 @@ class Gates:
         """At most `limit` tasks that go to the queue now."""
         self._look()
         ready = [job_id for job_id, ready_ms in self._ready_ms.items() if ready_ms <= now]
-        slots = [np.zeros(0, dtype=np.int64)]
+        if not ready:
+            return NO_SLOTS
+        slots = [NO_SLOTS]
         for job_id in sorted(ready, key=lambda job_id: self._jobs.table[job_id].number):
             if limit <= 0:
                 break

@@ -2,7 +2,7 @@
 kept of jobs that have ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
@@ -246,6 +246,12 @@ class Jobs:
             if row.controller == "end":
                 self._tasks.record_event(TaskEvent.JOB_END, np.arange(row.base + 1, row.base + row.instances))
 
+    def of_others(self, slots: I64, job_ids: Iterable[str]) -> I64:
+        """The slots of other jobs than these."""
+        mine = [self.table[job_id].base + 1 for job_id in job_ids if job_id in self.table]
+        others: I64 = slots[~np.isin(self._tasks.arena["owner"][slots], mine)]
+        return others
+
     def of_slots(self, slots: I64, of: Callable[[JobRow], int]) -> I64:
         """A number of the job of each task."""
         bases, index = indexed(self._tasks.arena["owner"][slots] - 1)
@@ -255,6 +261,8 @@ class Jobs:
     def deadlines(self, slots: I64, now: int, of: Callable[[JobRow], int]) -> I64:
         """By what second each of these tasks must have got further, from now on; 0: there is no hurry."""
         times = self.of_slots(slots, of)
+        if not times.any():
+            return times
         return np.where(times > 0, seconds(now + times), 0)
 
     def move(self, slots: I64, state: int) -> None:

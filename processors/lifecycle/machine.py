@@ -5,14 +5,14 @@ decides about many at once stands in `run_decisions.py`, answers to users in `co
 `host_reports.py`, orders to preempt in `preemption_orders.py`. Here inputs are told apart and decisions applied.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from events.cell_settings import Settings
-from events.codes import Code, TaskState
-from events.columns import I64, ints, longs
+from events.codes import Code
+from events.columns import ints, longs
 from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
@@ -70,6 +70,7 @@ from processors.lifecycle.volumes import Volumes
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
+from processors.state.rest import Rest
 from processors.state.table import Table, struct_table
 
 
@@ -138,6 +139,7 @@ class Lifecycle:
             self.suspects,
             self.ports,
         )
+        self._rest = Rest(self._next_wakeup)
         self._on = self._handlers() | verdicts.handlers | effects.handlers
 
     def _handlers(self) -> dict[type[Event], Callable[[Any, int], None]]:
@@ -215,6 +217,7 @@ class Lifecycle:
 
     def restored(self) -> None:
         """See `Machine.restored`."""
+        self._rest.disturb()
         self.tasks.restored()
         self.chunks.restored()
         self.hosts.restored()
@@ -230,6 +233,7 @@ class Lifecycle:
         """See `Machine.apply`."""
         match record:
             case Fact(topic, offset, at_ms, event, value):
+                self._rest.disturb()
                 self.tasks.input.fact(topic, offset)
                 self._fact(offset, at_ms, event, value)
             case PeerRound(machine, number, now, decisions):
@@ -243,13 +247,18 @@ class Lifecycle:
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         """See `Machine.decide`; a unit of work is a fact answered, a run, a job, or a host that was reconciled."""
+        if self._rest.lasts(now):
+            return []
+        return self._rest.decided(self._decide(now, caught_up, budget), caught_up)
+
+    def _decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         answers = CommandAnswers(self, now, caught_up)
         out = list(answers.all(max(1, budget // 2)))  # the rest is for runs: many commands don't delay reports
         commanded = {each.job_id for each in out if isinstance(each, CommandAnswered) and each.code == Code.DONE}
         slots = self.tasks.attention()
-        due, late = self._due(now) if caught_up else (slots[:0], slots[:0])
+        due, late = self.tasks.due(now) if caught_up else (slots[:0], slots[:0])
         if commanded:  # they come first: whether a run that is over keeps its admission depends on a stop
-            slots, due = self._of_others(slots, commanded), self._of_others(due, commanded)
+            slots, due = self._jobs.of_others(slots, commanded), self._jobs.of_others(due, commanded)
         if len(due):
             slots = np.union1d(slots, due)
         remaining = budget - answers.answered
@@ -291,6 +300,9 @@ class Lifecycle:
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
+        return self._rest.next_ms()
+
+    def _next_wakeup(self) -> int | None:
         times = [self.tasks.next_due_ms(), self._jobs.gangs.next_due_ms(), self._gates.next_due_ms()]
         if not len(self.pool_facts) and not self.settings_pending:  # else an answer comes, and all is looked at again
             times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
@@ -298,23 +310,12 @@ class Lifecycle:
         times.append(self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max))
         return min((time for time in times if time is not None), default=None)
 
-    def _due(self, now: int) -> tuple[I64, I64]:
-        """The slots whose back-off has passed, and those of runs that have taken longer than they may."""
-        slots = self.tasks.due(now)
-        waits = self.tasks.arena["state"][slots] == TaskState.BACKOFF
-        return slots[waits], slots[~waits]
-
-    def _of_others(self, slots: I64, job_ids: Iterable[str]) -> I64:
-        """The slots of other jobs than these."""
-        mine = [self.jobs[job_id].base + 1 for job_id in job_ids if job_id in self.jobs]
-        others: I64 = slots[~np.isin(self.tasks.arena["owner"][slots], mine)]
-        return others
-
     # What inputs say.
 
     def _apply(self, event: Event, now: int) -> None:
         handler = self._on.get(type(event))
         if handler:
+            self._rest.disturb()
             handler(event, now)
 
     def _fact(self, offset: int, at_ms: int, event: Event, value: bytes) -> None:

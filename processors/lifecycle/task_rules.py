@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from events.bounds import RUN_MAX
 from events.codes import Counts, Outcome, RunCause, RunReport, TaskState
-from events.columns import I64
+from events.columns import FEW, I64
 from events.records.base import Event
 from processors.lifecycle.causes import CODE_OF, FINAL, KEEPS, KIND_OF, OUTCOME_OF, CauseKind, Goal, SlaVerdict
 from processors.lifecycle.lookups import Mask, among, table
@@ -120,18 +120,35 @@ def _decided() -> NDArray[np.uint8]:
 
 
 _DECIDED = _decided()
+_SLA, _GATED = int(Trait.SLA), int(Trait.GATED)
+_REPORT_KINDS, _CAUSE_KINDS, _VERDICT_KINDS = len(Report), len(CauseKind), len(SlaVerdict)
+_KIND_OF_REPORT: list[int] = _REPORTS.tolist()
+_KIND_OF_CAUSES: list[int] = KIND_OF.tolist()
+_DECISION_OF: list[int] = _DECIDED.tolist()
+"""The same tables, for tasks that are few."""
 
 
 def decided(arena: Arena, slots: I64, waits: Mask) -> Any:
     """What is to be decided of tasks: for each 1 + its index in `DECISIONS`, 0 for nothing. `waits`: whose deadline is
     still to pass.
     """
+    if len(slots) <= FEW:
+        rows = arena.rows(slots, "state", "report", "causes", "verdict", "traits")
+        found = [_decided_one(row, wait) for row, wait in zip(rows, waits.tolist(), strict=True)]
+        return np.array(found, dtype=np.uint8)
     key = arena["state"][slots] * len(Report) + _REPORTS.take(arena["report"][slots])
     key = key * len(CauseKind) + KIND_OF.take(arena["causes"][slots])
     key = key * len(SlaVerdict) + arena["verdict"][slots]
     for flag in (arena["traits"][slots] & Trait.SLA, waits, arena["traits"][slots] & Trait.GATED):
         key = key * 2 + (flag != 0)
     return _DECIDED.take(key)
+
+
+def _decided_one(task: tuple[int, ...], waits: bool) -> int:
+    state, report, causes, verdict, traits = task
+    key = (state * _REPORT_KINDS + _KIND_OF_REPORT[report]) * _CAUSE_KINDS + _KIND_OF_CAUSES[causes]
+    key = (key * _VERDICT_KINDS + verdict) * 2 + (traits & _SLA > 0)
+    return _DECISION_OF[(key * 2 + waits) * 2 + (traits & _GATED > 0)]
 
 
 @cache

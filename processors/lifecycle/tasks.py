@@ -64,6 +64,7 @@ is the number of the only host that the task may run on; below 0, that of one th
 avoids.
 """
 
+NO_SLOTS = np.zeros(0, dtype=np.int64)
 HELD = INT_MAX
 """In the column `due`: it waits for something else than a time."""
 
@@ -180,11 +181,13 @@ class Tasks:
         """Looks again at what had attention, after decisions were applied."""
         self._stale = True
 
-    def due(self, now: int) -> I64:
-        """The slots whose deadline has passed at `now`."""
+    def due(self, now: int) -> tuple[I64, I64]:
+        """The slots whose back-off has passed at `now`, and those of runs that have taken longer than they may."""
         if not self._due_heap or milliseconds(self._due_heap[0]) > now:
-            return np.zeros(0, dtype=np.int64)
-        return np.concatenate([self._still_due(at) for at in sorted(self._due) if milliseconds(at) <= now])
+            return NO_SLOTS, NO_SLOTS
+        slots = np.concatenate([self._still_due(at) for at in sorted(self._due) if milliseconds(at) <= now])
+        waits = self.arena["state"][slots] == TaskState.BACKOFF
+        return slots[waits], slots[~waits]
 
     def next_due_ms(self) -> int | None:
         """When the next deadline passes."""

@@ -65,7 +65,8 @@ class HostRemovals:
 
     def _departed(self) -> I64:
         """The hosts that have left and hold no runs, the longest gone first."""
-        hosts = np.flatnonzero((self._hosts.departed_ms > 0) & (self._hosts.runs == 0))
+        hosts = np.flatnonzero(self._hosts.departed_ms)
+        hosts = hosts[self._hosts.runs[hosts] == 0] if len(hosts) else hosts
         return hosts[np.argsort(self._hosts.departed_ms[hosts], kind="stable")]
 
     def _answer(self, row: HostRow | None, now: int) -> tuple[Code, str]:

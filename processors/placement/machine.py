@@ -66,6 +66,7 @@ from processors.placement.sharing import Sharing
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions, with_defaults
+from processors.state.rest import Rest
 from processors.state.table import Table, struct_table
 
 CHANGES: frozenset[type[Event]] = frozenset(
@@ -100,6 +101,7 @@ class Placement:
         self._avoidance = Avoidance(self.hosts, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
+        self._rest = Rest(self._next_wakeup)
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._on: dict[type[Event], tuple[Callable[[Any, int], object], ...]] = {
@@ -167,6 +169,7 @@ class Placement:
 
     def restored(self) -> None:
         """See `Machine.restored`."""
+        self._rest.disturb()
         self._settings.restored()
         self.hosts.restored(self._settings.kinds)
         self._avoidance.restored()
@@ -177,6 +180,8 @@ class Placement:
 
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
+        if isinstance(record, Fact):
+            self._rest.disturb()
         match record:
             case Fact(_, offset, at_ms, HostLossConfirmed() as event, _):
                 self._liveness.confirmed(event, offset, at_ms)
@@ -201,7 +206,12 @@ class Placement:
         """See `Machine.decide`; a unit of work is a host given up or removed, an operator answered, a task placed or
         returned, or a job explained.
         """
+        if self._rest.lasts(now):
+            return []
         units = Budget(budget)
+        return self._rest.decided(self._decide(now, caught_up, units), caught_up and not units.cut)
+
+    def _decide(self, now: int, caught_up: bool, units: Budget) -> list[Event]:
         out = self._operate(now, units) if caught_up else []
         if units.left <= 0 or any(isinstance(event, HostAvoided) for event in out):
             return out  # nothing is placed on a host before it is known to be avoided
@@ -255,6 +265,9 @@ class Placement:
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
+        return self._rest.next_ms()
+
+    def _next_wakeup(self) -> int | None:
         times = (
             self._liveness.next_wakeup(),
             self._removals.next_wakeup(),
@@ -297,6 +310,7 @@ class Placement:
         handlers = self._on.get(type(event))
         if not handlers or (isinstance(event, TimerPassed) and event.machine != self.name):
             return  # a deadline of another machine
+        self._rest.disturb()
         for handler in handlers:
             handler(event, now)
         if not isinstance(event, GatewayBeat | HostHearingChanged):

@@ -9,6 +9,7 @@ owned like the others and otherwise 0, so the owners tell how many a job has.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,8 @@ class Arena:
     def __init__(self, name: str, columns: tuple[str, ...]) -> None:
         self._index = {column: at for at, column in enumerate(("owner", *columns))}
         self._width = len(self._index)
+        self._picks: dict[tuple[str, ...], Callable[[list[int]], tuple[int, ...]]] = {}
+        """What takes columns that were asked for together out of all."""
         self._matrix = np.zeros((self._width, BLOCK), dtype=np.int32)
         self._gaps = FreeSlots()
         self.table: Table[int, I32] = Table(name, np.ndarray.tobytes, self._unpack, int)
@@ -45,10 +48,13 @@ class Arena:
         row: I32 = self._matrix[self._index[column]]
         return row
 
-    def rows(self, slots: Slots, *columns: str) -> list[list[int]]:
-        """Columns at slots, a list each, to look at: the way for few."""
-        rows: list[list[int]] = self._matrix[[[self._index[column]] for column in columns], slots].tolist()
-        return rows
+    def rows(self, slots: Slots, *columns: str) -> list[tuple[int, ...]]:
+        """Two columns or more of the task at each slot, to look at: the way for few."""
+        pick = self._picks.get(columns)
+        if pick is None:
+            pick = self._picks[columns] = itemgetter(*(self._index[column] for column in columns))
+        matrix = self._matrix
+        return [pick(matrix[:, slot].tolist()) for slot in slots.tolist()]
 
     def take(self, tasks: int, **columns: int) -> int:
         """Takes a stretch of slots, sets columns over all of it, and returns its base."""

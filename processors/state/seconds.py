@@ -14,13 +14,13 @@ EPOCH_S = 1_577_836_800
 
 def seconds(at_ms: I64) -> I64:
     """The first whole second not before each time, at least 1: 0 stands for no deadline."""
-    found: I64 = np.clip(-(-at_ms // 1000) - EPOCH_S, 1, INT_MAX)
+    found: I64 = np.minimum(np.maximum(-(-at_ms // 1000) - EPOCH_S, 1), INT_MAX)
     return found
 
 
 def second(at_ms: int) -> int:
     """The same for one time."""
-    return int(seconds(np.array([at_ms]))[0])
+    return min(max(-(-at_ms // 1000) - EPOCH_S, 1), INT_MAX)
 
 
 def milliseconds(at: Seconds) -> Seconds:

@@ -105,7 +105,7 @@ def test_an_instance_is_done_when_it_runs_the_new_version_or_is_stopped(row: dic
         step=Step.FLIGHT if taken else Step.PENDING,
         ready=1,
     )
-    cell.machine.updates.restored()
+    cell.machine.restored()
     found = of(cell.machine.decide(cell.now, True, 1000), UpdateProgressed)
     done = [Step.DONE in ints(each.step).tolist() for each in found]
     assert any(done) == row["expected"]

@@ -196,6 +196,7 @@ def note(task: Task, happening: TaskEvent) -> None:
     """What an update does to its instances, by itself; that it does so is tested with updates."""
     machine = task.world.machine
     machine.tasks.record_event(happening, np.array([machine.jobs["a"].base]))
+    machine._rest.disturb()  # nothing was applied
 
 
 HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
