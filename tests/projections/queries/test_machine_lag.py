@@ -33,7 +33,7 @@ def test_how_long_a_record_may_lie_depends_on_who_waits_for_it(topic: str, withi
 
 
 def test_the_oldest_of_all_topics_counts_and_none_is_late_where_nothing_is_unread() -> None:
-    log = log_of(jobs=[5000], hosts=[1000])
+    log = log_of(hosts=[1000], jobs=[5000])
     assert late_since_ms(log, {JOBS.name: 0, HOSTS.name: 0}, 200_000) == 1000
     assert late_since_ms(log, {}, 10**12) == 0
 
