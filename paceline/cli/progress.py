@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from paceline.client.errors import NotFound, TimedOut, Unavailable, Unreachable
+from paceline.client.jobs import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.client.models import ENDED, KILLED, RUNNING, SUCCEEDED, Job
 from paceline.output import COLOURS, console, live, note, plain, show
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from paceline.client.client import Client
 
-FIRST_ASK_S, SLOWEST_ASK_S = 0.1, 1.0
 SILENCE_NOTE_S = 3.0
 """A cell that is away for less is not worth a word."""
 BAR = 30

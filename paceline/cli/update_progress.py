@@ -4,8 +4,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from paceline.cli.progress import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.client.errors import TimedOut, Unavailable, Unreachable
+from paceline.client.jobs import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.output import note
 
 if TYPE_CHECKING:

@@ -1,11 +1,15 @@
 """What the client does with jobs."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Unpack, cast
 
 from paceline.client.api_requests import PAGE, Requests, json_body, new_id, path_of, without_none
+from paceline.client.errors import TimedOut, Unavailable, Unreachable
 from paceline.client.explanation_models import Explanation
 from paceline.client.models import (
+    ENDED,
     Diff,
     HistoryEntry,
     Job,
@@ -19,16 +23,36 @@ from paceline.client.models import (
     Version,
 )
 
+FIRST_ASK_S, SLOWEST_ASK_S = 0.1, 1.0
+"""How long who waits for a job pauses between two looks, at first and at most."""
+
 
 class JobRequests(Requests):
     """Methods about jobs, see `Client`."""
 
     def submit_job(self, spec: Mapping[str, Any], wait: float = 0) -> Job:
         """Submits a job and returns it; the same id with the same spec again is a repeat. A spec without `job_id` gets
-        one; whoever wants to try again safely names it.
+        one; whoever wants to try again safely names it. `wait`: so many seconds until the cell has decided about it,
+        not until it has run; see the method `wait`.
         """
         body = {**spec, "job_id": spec.get("job_id") or new_id("job")}
         return cast(Job, self._write("POST", "/v1/jobs", body, wait))
+
+    def wait(self, job_id: str, timeout: float | None = None) -> Job:
+        """The job once it has ended, however that was. A cell that goes away meanwhile is waited for. Raises `TimedOut`
+        after so many seconds: the job goes on.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        job, pause = self.job(job_id), FIRST_ASK_S
+        while job["state"] not in ENDED:
+            left = pause if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut(f"job {job_id} is {job['state']} after {timeout:g} s; the wait ended, the job goes on.")
+            time.sleep(min(pause, left))
+            pause = min(SLOWEST_ASK_S, pause * 1.3)
+            with suppress(Unreachable, Unavailable):
+                job = self.job(job_id)
+        return job
 
     def check_job(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """What submitting a job would write now, or the job where it was submitted before; nothing is written. Raises

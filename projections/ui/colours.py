@@ -16,6 +16,7 @@ REASONS: dict[str, str] = {
     Code.RUN_FAILED: "s8",
 }
 """Reasons, in the order in which they stand on one another from the bottom. Tasks don't wait for a run that failed."""
+PALETTE = tuple(f"s{number}" for number in range(1, 9))
 REST = "s0"
 TASKS = {"queued": "waiting", "backoff": "backoff", "held": "held", "stopping": "stopping"} | {
     "ordered": "ordered", "running": "running"

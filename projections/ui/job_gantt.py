@@ -67,12 +67,15 @@ def _lanes(runs: list[JobRun], last: int) -> list[list[JobRun]]:
 
 
 def _bar(run: JobRun, y: float, newest: int, last: int, at: Any) -> dict[str, Any]:
-    x, end = at(run.ordered_s), at(run.ended_s if run.outcome else last)
+    end_s = run.ended_s if run.outcome else last
+    ordered, x, end = at(run.ordered_s), at(run.started_s or end_s), at(end_s)
     outcome = run.outcome.lower().replace("_", " ") or "running"
     return {
         "x": x,
         "y": round(y, 2),
         "width": max(0.2, round(end - x, 3)),
+        "ordered_x": ordered,
+        "ordered_width": round(x - ordered, 3),
         "colour": "running" if run.version in (newest, 0) else "old",
         "end": ENDS.get(run.outcome, ""),
         "end_x": max(0.0, round(end - 0.3, 3)),

@@ -11,11 +11,13 @@ from projections.queries.pool_series import PoolsSeries, pool_series
 from projections.queries.resources import kinds_of
 from projections.queries.series import CellSeries
 from projections.queries.series_steps import Values
-from projections.ui.colours import REASONS, REST, TASKS
+from projections.ui.colours import PALETTE, REASONS, REST, TASKS
 from projections.ui.pool_plots import WITHOUT_HOSTS, without_hosts
 from projections.views import tables
 from projections.views.pool_series import ROOT
 
+REASONS_MAX = 8
+"""Reasons that are told apart, the largest."""
 POOLS_MAX = 7
 """Pools of the first level that are told apart, the largest."""
 Plot = dict[str, Any]
@@ -31,10 +33,16 @@ def resources(connection: Connection, day: CellSeries) -> dict[str, str]:
 
 
 def waiting(day: CellSeries) -> Plot:
-    """Waiting tasks by reason; those without a colour of their own are one series, on top."""
-    known = [code for code in REASONS if any(day.waiting.get(code, ()))]
-    rest = [code for code, values in day.waiting.items() if code not in REASONS and any(values)]
-    series = [{"name": code, "colour": REASONS[code], "values": day.waiting[code]} for code in reversed(known)]
+    """Waiting tasks by reason: the largest apart, in the order and colours of `REASONS` and then by size; the others
+    are one series, on top.
+    """
+    peaks = {code: max((value or 0 for value in values), default=0) for code, values in day.waiting.items()}
+    largest = sorted((code for code in peaks if peaks[code]), key=lambda code: (-peaks[code], code))
+    shown = {code: REASONS[code] for code in REASONS if code in largest[:REASONS_MAX]}
+    free = [colour for colour in PALETTE if colour not in shown.values()]
+    shown |= dict(zip((code for code in largest[:REASONS_MAX] if code not in shown), free, strict=False))
+    rest = [code for code in largest if code not in shown]
+    series = [{"name": code, "colour": shown[code], "values": day.waiting[code]} for code in reversed(shown)]
     if rest:
         name = rest[0] if len(rest) == 1 else "other reasons"
         series.insert(0, {"name": name, "colour": REST, "values": total([day.waiting[code] for code in rest])})

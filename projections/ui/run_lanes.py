@@ -38,11 +38,13 @@ def drawn(runs: Sequence[HostRun], begin_ms: int, end_ms: int) -> dict[str, Any]
         if lane == LANES:
             continue
         free[lane : lane + 1] = [end]
-        x, right = at(run.ordered_s), at(end)
+        x, started, right = at(run.ordered_s), at(run.started_s or end), at(end)
         bars.append(
             {
-                "x": x,
-                "width": max(0.15, round(right - x, 3)),
+                "x": started,
+                "width": max(0.15, round(right - started, 3)),
+                "ordered_x": x,
+                "ordered_width": round(started - x, 3),
                 "y": 2 + lane * LANE_PX,
                 "colour": COLOURS[run.outcome],
                 "title": _title(run, end_ms),
@@ -61,5 +63,8 @@ def drawn(runs: Sequence[HostRun], begin_ms: int, end_ms: int) -> dict[str, Any]
 
 def _title(run: HostRun, end_ms: int) -> str:
     outcome = run.outcome.lower().replace("_", " ") or "goes on"
-    took = lasts((run.ended_s * 1000 or end_ms) - run.ordered_s * 1000)
-    return f"{run.job_id} task {run.instance}, run {run.run}: {outcome}, {took} from {moment(run.ordered_s * 1000)}"
+    ended_ms = run.ended_s * 1000 or end_ms
+    told = f"{run.job_id} task {run.instance}, run {run.run}: {outcome}"
+    if not run.started_s:
+        return f"{told}, {lasts(ended_ms - run.ordered_s * 1000)} from its order at {moment(run.ordered_s * 1000)}"
+    return f"{told}, {lasts(ended_ms - run.started_s * 1000)} from {moment(run.started_s * 1000)}"

@@ -305,11 +305,17 @@ class TaskFold:
         tasks["exit_code"][named.places] = ints(event.exit_code)[named.at]
         tasks["outcome"][named.places] = outcome
         tasks["ended_s"][named.places] = moment.now // 1000
+        # A process that was over before its start was told has started all the same: then both are told at once.
+        process = (outcome == Outcome.SUCCEEDED) | (outcome == Outcome.FAILED)
+        unseen = named.places[process & (tasks["started_s"][named.places] == 0)]
+        tasks["started_s"][unseen] = moment.now // 1000
         after, wait_ms = some(event.next, size, TaskState.BACKOFF)[named.at], some(event.wait_ms, size)[named.at]
         due_s = -(-(moment.now + wait_ms.astype(np.int64)) // 1000)
         tasks["due_s"][named.places] = np.where((after == TaskState.BACKOFF) & (wait_ms > 0), due_s, 0)
         if event.why:
             tasks["why"][named.places] = some(event.why, size)[named.at]
+        for index in np.unique(named.job[process]).tolist():
+            named.jobs[index].started_ms = named.jobs[index].started_ms or moment.now
         self._move(moment, named, after)
         if event.why:
             self._count_killed(named, 1)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from events.yaml_documents import Fault, parse
 from paceline import job_files
 from paceline.client.errors import Faults
-from paceline.job_files import Fault, _parse, read_jobs, read_pools
+from paceline.job_files import read_jobs, read_pools
 from tests.helpers.drawn import examples
 
 GOOD = "pool: /maps/tiles\ncommand: [sh, -c, ls]\n"
@@ -199,7 +200,7 @@ values = st.recursive(
 @given(st.dictionaries(texts, values, min_size=1, max_size=5), st.sampled_from((None, 2)))
 def test_what_json_says_is_read_as_it_is_meant(value, indent):
     said: list[Fault] = []
-    [document] = _parse("x", json.dumps(value, indent=indent), said.append)
+    [document] = parse("x", json.dumps(value, indent=indent), said.append)
     assert (document.value, said) == (value, [])
 
 

@@ -5,8 +5,9 @@ from operator import itemgetter
 from pathlib import Path
 
 from events.resources import STANDARD
+from events.yaml_documents import Document, Fault
 from paceline.client.errors import Faults
-from paceline.job_files import Document, Fault, read_jobs, read_one, stem
+from paceline.job_files import read_jobs, read_one, stem
 from paceline.simulate.scenario.job_commands import Deletion, SomeInstances
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import Scenario, TimedAction

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from events.codes import ENDED_JOBS
+from events.codes import ENDED_JOBS, JobState
 from projections.asked_values import whole_number
 from projections.queries import entities, versions
 from projections.queries.explanation_bars import measures
@@ -64,6 +64,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "diff": _diff(connection, row),
         "age": {name: lasts(scene.now_ms - ms_of(job[f"{name}_at"])) for name in ("submitted", "started", "ended")},
         "output_of": output_of,
+        "output_stream": _stream_of(row, output_of),
         "commands": _commands(row.job_id, output_of, scene.at),
     }
 
@@ -187,6 +188,12 @@ def _output_of(row: JobRow, columns: TaskColumns) -> int | None:
     if 0 <= row.failed_instance < len(columns.version) and columns.version[row.failed_instance]:
         return row.failed_instance
     return int(told[0]) if len(told) else None
+
+
+def _stream_of(row: JobRow, output_of: int | None) -> str:
+    """What is looked at first of its output: why it failed, where it failed and hasn't run again."""
+    failing = row.state == JobState.FAILED or row.backoff > 0
+    return "stderr" if failing and output_of == row.failed_instance else "stdout"
 
 
 PAGES = (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from events.codes import TaskState
+from events.codes import Outcome, TaskState
 from projections.api.problems import not_found
 from projections.asked_values import whole_number
 from projections.queries import tasks as task_queries
@@ -49,7 +49,8 @@ def load_one(scene: Scene) -> dict[str, Any]:
     known = [run["run"] for run in runs]
     run = wanted if wanted in known else next(iter(known), None)
     stream = scene.query.get("stream", "")
-    stream = stream if stream in STREAMS else STREAMS[0]
+    failed = any(each["run"] == run and each["outcome"] == Outcome.FAILED.name for each in runs)
+    stream = stream if stream in STREAMS else STREAMS[failed]
     return named(scene, found) | {
         "instance": instance,
         "last": row.instances - 1,

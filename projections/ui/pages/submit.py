@@ -1,4 +1,4 @@
-"""Submitting a job from a page: a job file as JSON, checked by the cell before it is written."""
+"""Submitting a job from a page: a job file in YAML or JSON, checked by the cell before it is written."""
 
 import uuid
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 from starlette.concurrency import run_in_threadpool
 
+from events.yaml_documents import Fault, parse
 from projections.api.context import Context
 from projections.api.jobs import submit_job
 from projections.api.problems import Problem
@@ -14,20 +15,21 @@ from projections.ui.job_orders import WAIT_S
 from projections.ui.rendering import link
 from projections.ui.scene import Action, Contexts, Page, Scene, Sent, Shown
 
-EXAMPLE = """{
-  "job_id": "hello",
-  "pool": "/default",
-  "command": ["sh", "-c", "echo hello"],
-  "instances": 1,
-  "resources": {"cpu": 0.1, "memory": "64MiB"}
-}
+NOT_FOR_JOBS = ("/", "/system")
+"""What a cell has from its start: the root takes no jobs, and that for its operators is nobody's first choice."""
+EXAMPLE = """job_id: hello
+pool: /default
+command: [sh, -c, echo hello]
+instances: 1
+resources: {cpu: 0.1, memory: 64MiB}
 """
 
 
 def load(scene: Scene) -> dict[str, Any]:
     """An empty form, with an example to begin from."""
-    pools = (pool for each in scene.cells.values() for pool in pool_tree.pools_json(each.connection))
-    leaf = next((pool["path"] for pool in pools if pool["path"] != "/"), "/default")
+    paths = [pool["path"] for each in scene.cells.values() for pool in pool_tree.pools_json(each.connection)]
+    above = {path.rpartition("/")[0] or "/" for path in paths}
+    leaf = next((path for path in paths if path not in above and path not in NOT_FOR_JOBS), "/default")
     return _form(EXAMPLE.replace("/default", leaf), uuid.uuid4().hex)
 
 
@@ -40,11 +42,12 @@ async def submit(sent: Sent) -> Shown | str:
     of the job, beside its text.
     """
     text, command_id = sent.field("spec"), sent.field("command_id")
-    try:
-        body = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        fault = [("", f"it is no JSON: {error}")]
-        return Shown("submit.html", _form(text, command_id, faults=fault), 422)
+    read: list[Fault] = []
+    documents = list(parse("job", text, read.append))
+    if read or len(documents) != 1:
+        faults = [(f"line {each.line}", each.message) for each in read] or [("", "write one job here, in YAML or JSON")]
+        return Shown("submit.html", _form(text, command_id, faults=faults), 422)
+    body = documents[0].value
     if isinstance(body, dict) and not body.get("job_id"):
         body["job_id"] = f"job-{command_id[:12]}"
     only_check = sent.field("do") == "check"

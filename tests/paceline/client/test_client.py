@@ -197,6 +197,16 @@ def test_a_wait_that_takes_too_long(cell, client):
         progress.wait_for(client, ["a"], "succeeded", 0)
 
 
+def test_the_client_waits_for_the_end_of_a_job(cell, client):
+    for state in ("PENDING", "RUNNING", "KILLED"):
+        cell.answer("GET", "/v1/jobs/a", job("a", state=state))
+    assert client.wait("a")["state"] == "KILLED"
+    assert len(cell.asked) == 3
+    cell.answer("GET", "/v1/jobs/b", job("b", state="PENDING"))
+    with pytest.raises(TimedOut, match=r"job b is PENDING after 0\.01 s; the wait ended, the job goes on"):
+        client.wait("b", timeout=0.01)
+
+
 def test_bars_on_a_terminal(cell, client, monkeypatch):
     from rich.console import Console
 

@@ -252,6 +252,23 @@ def test_a_job_is_checked_and_then_submitted(ui):
     assert [each.job_id for each in facts(ui, JobSubmitted)] == ["new"]
 
 
+def test_a_job_may_be_written_in_yaml(ui):
+    ui.answer("paceline.jobs", "lifecycle", lambda at, event: accepted(event, at))
+    answer = submit(ui, "job_id: yaml\npool: /p\ncommand: [sh, -c, 'true']\n")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/jobs/yaml")
+    assert [each.command for each in facts(ui, JobSubmitted)] == [("sh", "-c", "true")]
+
+
+def test_the_form_begins_with_a_job_that_the_cell_takes(ui):
+    for path in ("/a", "/a/b"):
+        ui.pool(path)
+    ui.sign_in()
+    example = unescape(ui.page("/submit").split('class="spec">')[1].split("</textarea>")[0])
+    assert "pool: /a/b" in example
+    ui.answer("paceline.jobs", "lifecycle", lambda at, event: accepted(event, at))
+    assert submit(ui, example).headers["location"] == "/ui/jobs/hello"
+
+
 def test_lines_of_a_form_stay_lines(ui):
     """A browser ends them with CR LF; what was checked comes back and is submitted."""
     ui.answer("paceline.jobs", "lifecycle", lambda at, event: accepted(event, at))
@@ -270,7 +287,10 @@ def test_the_same_form_without_an_id_submits_one_job(ui):
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("{", "it is no JSON"),
+        ("{", "line 1"),
+        ("pool: /p\npool: /q\n", "line 2"),
+        ("", "write one job here"),
+        ("pool: /p\n---\npool: /p\n", "write one job here"),
         ("[]", "job"),
         ('{"pool": "/p", "command": ["true"], "instances": -1, "job_id": "a"}', "/instances"),
         ('{"pool": "/none", "command": ["true"], "job_id": "a"}', "/pool"),

@@ -17,7 +17,10 @@ from events.records.lifecycle import InstancesTaken, JobHeld, JobRejected, Updat
 from events.records.parts import Cause, UpdatePolicy
 from projections.api.cell_router import create_cells_app
 from projections.api.jobs import JOB_STATES
+from projections.queries.host_runs import HostRun
+from projections.queries.job_runs import HostRuns, JobRun, RunsByHost
 from projections.queries.task_columns import TaskColumns
+from projections.ui import job_gantt, run_lanes
 from projections.ui.app import add_ui
 from projections.ui.pages import job, job_tasks
 from projections.ui.rendering import environment
@@ -112,7 +115,7 @@ def test_a_task_has_its_runs_and_leads_to_its_output(ui):
     html = ui.page("/jobs/web/tasks/2")
     assert "Task 2 Failed" in text_of(html, "live_head")
     assert "failed 3 h1" in text_of(html, "run-1")
-    assert 'data-output="/v1/jobs/web/tasks/2/log?stream=stdout&amp;run=1"' in html
+    assert 'data-output="/v1/jobs/web/tasks/2/log?stream=stderr&amp;run=1"' in html
     assert ui.client.get("/v1/jobs/web/tasks/2/log?stream=stdout&run=1").text == "hello\n"
     assert "none yet" in text_of(ui.page("/jobs/web/tasks/4"), "live_facts")
     assert "NOT_FOUND" in ui.page("/jobs/web/tasks/9", 404)
@@ -236,3 +239,39 @@ def test_every_state_has_a_shape():
     used = re.findall(r'href="#(sh-[^"]+)"', html)
     assert len(used) >= len(names)
     assert set(used) <= drawn
+
+
+def test_what_failed_and_hasnt_run_again_shows_its_errors_first(ui: Pages) -> None:
+    ui.cell.host("h1")
+    ui.cell.accept("web", instances=2, kind="stateless")
+    ui.cell.run("web", (0, 1))
+    ui.cell.changed("RUNNING", "web")
+    ui.fold()
+    assert "stream=stdout" in ui.page("/jobs/web")
+    ui.cell.decide("lifecycle", ended("web", (1,), Outcome.FAILED, exit_code=3, following=TaskState.BACKOFF))
+    ui.fold()
+    assert "stream=stderr" in ui.page("/jobs/web")
+    assert "stream=stderr" in ui.page("/jobs/web/tasks/1"), "the run that failed"
+    assert "stream=stdout" in ui.page("/jobs/web/tasks/0")
+    assert "stream=stdout" in ui.page("/jobs/web/tasks/1?stream=stdout")
+
+
+def test_a_run_is_drawn_from_its_start_and_its_wait_on_the_host_apart() -> None:
+    runs = [JobRun(0, 1, 1, "SUCCEEDED", 1000, 1060, 1061), JobRun(1, 1, 1, "", 1000, 0, 0)]
+    drawn = job_gantt.drawn(RunsByHost([HostRuns("h1", runs, {})], 1, False), 1, 1_100_000)
+    over, waiting = drawn["hosts"][0]["runs"]
+    assert (over["ordered_x"], over["ordered_width"], over["x"]) == (0.0, 60.0, 60.0)
+    assert (waiting["ordered_width"], waiting["x"]) == (100.0, 100.0), "it hasn't started"
+    bars = run_lanes.drawn([HostRun("a", 0, 1, "SUCCEEDED", 1000, 1060, 1061)], 1_000_000, 1_100_000)["bars"]
+    assert (bars[0]["ordered_width"], bars[0]["x"]) == (60.0, 60.0)
+
+
+def test_a_process_that_was_over_before_its_start_was_told_has_started(ui: Pages) -> None:
+    ui.cell.host("h1")
+    ui.cell.accept("quick")
+    ui.cell.run("quick", (0,))
+    ui.cell.decide("lifecycle", ended("quick", (0,), Outcome.FAILED, exit_code=1, following=TaskState.FAILED))
+    ui.fold()
+    [run] = ui.get("/v1/jobs/quick/tasks/0/runs")["runs"]
+    assert run["started_at"] == run["ended_at"] is not None
+    assert ui.get("/v1/jobs/quick")["started_at"] == run["started_at"]

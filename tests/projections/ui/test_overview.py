@@ -1,5 +1,6 @@
 """The overview: is the cell deciding, is anybody stuck, and do its plots add up."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from events.codes import RunCause
 from projections.api.app import create_app
 from projections.queries.log_time import newest_ms
 from projections.queries.machine_lag import FACT_WITHIN_MS
+from projections.queries.series import cell_series
+from projections.ui import overview_plots
 from projections.ui.app import add_ui
 from projections.ui.linked_text import linked
 from projections.ui.overview_plots import total
@@ -59,6 +62,21 @@ def test_pools_take_no_more_than_there_is(contexts: Contexts, resource: str) -> 
     assert capacity["name"] == "capacity"
     used = total([each["values"] for each in pools])
     assert all((part or 0) <= (whole or 0) for part, whole in zip(used, capacity["values"], strict=True))
+
+
+def test_the_largest_reasons_are_told_apart(contexts: Contexts) -> None:
+    with opened(contexts, {}, QueryParams(), 0) as scene:
+        connection = scene.first().connection
+        newest = newest_ms(connection)
+        day = cell_series(connection, newest - 3_600_000, newest)
+    sizes = {"BOUND_HOST_BUSY": 1600, "NO_HOSTS": 900, "NEVER_FITS": 1} | {f"RARE_{number}": 2 for number in range(9)}
+    crowded = dataclasses.replace(day, waiting={code: [size] * len(day.times) for code, size in sizes.items()})
+    series = overview_plots.waiting(crowded)["series"]
+    names = [each["name"] for each in series]
+    assert {"BOUND_HOST_BUSY", "NO_HOSTS"} <= set(names)
+    assert "NEVER_FITS" not in names, "it is among the others, which are larger"
+    assert (len(series), names[0]) == (9, "other reasons")
+    assert len({each["colour"] for each in series}) == 9
 
 
 def test_a_resource_that_no_host_has_is_not_shown(contexts: Contexts) -> None:
