@@ -22,14 +22,17 @@ settings.load_profile("here")
 heard()
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end in the middle ends what it has started
 
-OUTSIDE = {"browser", "foreign", "processes", "storms"}
+OUTSIDE = {"browser", "foreign", "processes", "storms", "upgrade"}
 """Folders of tests that start brokers, browsers and cells of processes; others mark those that do."""
+TOGETHER = {"broker", "demo", "processes", "security"}
+"""Groups of tests that run in one process since they start such things."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what `make fast` leaves out."""
     for item in items:
-        if "one_broker" in getattr(item, "fixturenames", ()) or OUTSIDE & {*item.path.parts}:
+        groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
+        if "one_broker" in getattr(item, "fixturenames", ()) or OUTSIDE & {*item.path.parts} or TOGETHER & groups:
             item.add_marker("outside")
 
 

@@ -105,6 +105,7 @@ def test_an_address_that_cannot_be_had_is_one_sentence(tmp_path: Path, listen: s
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.outside
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
 def test_a_cell_on_an_address_of_ipv6_serves_its_agent_and_its_commands(tmp_path: Path):
     cell = CellProcess(tmp_path / "cell", sim_hosts=0, listen="[::1]:0")

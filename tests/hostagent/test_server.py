@@ -194,6 +194,7 @@ def test_a_reader_that_takes_nothing_is_cut_off(served, monkeypatch):
         assert ended(peer)
 
 
+@pytest.mark.outside
 def test_a_cell_survives_a_thousand_half_sent_requests(tmp_path: Path):
     cell = CellProcess(tmp_path / "cell", sim_hosts=3)
     cell.under = ("sh", "-c", 'ulimit -n 512; exec "$@"', "sh")

@@ -128,6 +128,7 @@ class Processes:
         assert stop_all(self.data.with_name("data-agent"))[1] == 0
 
 
+@pytest.mark.outside
 def test_a_stranger_at_the_address_of_a_killed_cell_learns_no_token_and_orders_nothing(cell_process: Processes) -> None:
     site = cell_process
     up = site.start("up", "up", "--listen", "127.0.0.1:0", "--no-agent")

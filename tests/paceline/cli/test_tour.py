@@ -25,6 +25,7 @@ def commands(page: str) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("page", ["README.md", "docs/updates.md"])
 def test_the_tour_is_true(page: str, tmp_path: Path):
     tour = commands(page)

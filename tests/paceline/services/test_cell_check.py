@@ -136,6 +136,7 @@ def test_a_broker_that_is_away_is_named(check: Any, monkeypatch: pytest.MonkeyPa
     assert (code, f"Kafka at {address} can't be reached" in said) == (6, True)
 
 
+@pytest.mark.outside
 def test_a_cell_on_the_embedded_log_is_checked_too(tmp_path: Path, check: Any) -> None:
     cell = CellProcess(tmp_path / "data", sim_hosts=1)
     cell.start()
