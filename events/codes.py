@@ -354,6 +354,10 @@ class Code(StrEnum):
     WRONG_UNIT = "WRONG_UNIT"
     """The cell counts the resource in another unit than the host."""
     # the cell itself
+    STARTING = "STARTING"
+    """Tasks were ordered on hosts, and aren't ready yet."""
+    STOPPING = "STOPPING"
+    """Tasks were told to stop, and aren't over yet."""
     NOT_YET_EVALUATED = "NOT_YET_EVALUATED"
     """Nothing was decided about it yet."""
 

@@ -13,6 +13,7 @@ from events.codes import ENDED_JOBS, Code
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, in_order
 from projections.queries import backoff_reasons, end_reasons, held_reasons, last_failure, order_reasons, update_reasons
+from projections.queries.moving_reasons import of_moving
 from projections.queries.sentences import (
     CANNOT_START,
     MORE_HOSTS,
@@ -64,6 +65,8 @@ _LAST = (
     Code.UPDATING,
     Code.NOT_YET_EVALUATED,
 )
+_MOVING = (Code.STARTING, Code.STOPPING)
+"""That tasks start or stop: behind what others wait for."""
 _OVER = (Code.RUN_LIMIT, Code.STOPPED, Code.CONTROLLER_OVER)
 """Why tasks are over: nothing waits for that."""
 _SENTENCES: dict[str, str] = {
@@ -95,11 +98,12 @@ def reasons(job: JobRow, situation: Situation | None, kinds: Kinds, detail: Deta
     return order
 
 
-def _rank(found: Json) -> tuple[bool, bool, bool, int, float, str]:
+def _rank(found: Json) -> tuple[bool, bool, bool, bool, int, float, str]:
     code = found["code"]
     return (
         code not in _FIRST,
         code in _OVER,
+        code in _MOVING,
         code in _LAST,
         -found["of"],
         _ORDER.get(code, len(_ORDER)),
@@ -193,6 +197,8 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
         yield reason(Code.CONSTRAINT_MISMATCH, text, job.submitted_ms, "placement", OTHER_DAEMON) | {"of": 0}
     if job.state == "SUBMITTED":
         yield _unknown(job.tasks, job.submitted_ms)
+    for code, text, since_ms, tasks in of_moving(job, detail.moving if detail else None):
+        yield reason(code, text, since_ms, "lifecycle") | {"tasks": tasks, "of": tasks}
     yield from _of_killed(job, situation)
 
 

@@ -75,6 +75,8 @@ REMEDIES: dict[str, Remedy] = {
     Code.FOR_DAEMON: Remedy(WAIT, "it runs again where there is room"),
     Code.DEFERRED: Remedy(WAIT, "others are asked meanwhile"),
     Code.SLA_BUDGET_SPENT: Remedy(WAIT, "it goes on when instances are available again"),
+    Code.STARTING: Remedy(WAIT, "what isn't ready within start_deadline is stopped, and tried again"),
+    Code.STOPPING: Remedy(WAIT, "what isn't over within stop_grace is killed"),
     Code.NOT_YET_EVALUATED: Remedy(WAIT, "it is looked at in the next rounds"),
 }
 SUSPECTED: dict[str, str] = {

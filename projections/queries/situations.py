@@ -20,6 +20,7 @@ from events.resources import Amounts
 from events.topics import MACHINES
 from projections.queries.end_reasons import stops_of
 from projections.queries.last_failure import Failure, failures_of
+from projections.queries.moving_reasons import Moving, moving
 from projections.queries.resources import settings_of
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.queries.versions import newest_updates
@@ -106,6 +107,8 @@ class Detail(NamedTuple):
     """The definition of its pool."""
     now_ms: int
     """The time of the newest round."""
+    moving: dict[int, Moving]
+    """By state, tasks that start or stop."""
 
     @property
     def delay_ms(self) -> int:
@@ -240,6 +243,7 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
         TurnRow(*turn) if turn else None,
         defined if isinstance(defined, PoolDefined) else None,
         newest_ms(connection),
+        moving(connection, job),
     )
 
 

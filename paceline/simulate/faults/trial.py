@@ -191,6 +191,8 @@ class Trial:
                 busy |= part.component.step()
         if self._views is not None:
             busy |= self._views.step()
+            if silent := self._views.unexplained():
+                raise Violation(f"nothing is said of why tasks of job {silent} neither run nor are over")
         return busy
 
     def _clients_step(self) -> bool:

@@ -3,12 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from paceline.simulate.faults.injection import Faults, FaultyLog
+from projections.queries import pages
+from projections.queries.entities import jobs_json
 from projections.views import tables
 from projections.views.comparison import rows_of
 from projections.views.projector import Projector, rebuild
+from projections.views.rows import JobRow
+
+LOOKED_EVERY = 64
+"""Steps, of which most do nothing."""
 
 
 class Views:
@@ -21,13 +27,25 @@ class Views:
         for name in ("live", "again"):
             (folder / name).mkdir(parents=True)
         self._projector = Projector(log, folder / "live")
+        self._steps = 0
 
     def step(self) -> bool:
         """See `Component.step`."""
         if self._faults.hit("projector lost"):
             self._projector.close()
             self._projector = Projector(self._log, self._folder / "live")
+        self._steps += 1
         return self._projector.step()
+
+    def unexplained(self) -> str:
+        """Now and then, a job of which tasks neither run nor are over though nothing is said of why; empty: none is."""
+        if self._steps % LOOKED_EVERY:
+            return ""
+        jobs = tables.jobs.c
+        moving = jobs.queued + jobs.ordered + jobs.stopping_tasks + jobs.backoff
+        with self._projector.views.read() as connection:
+            rows = pages.rows_of(connection, JobRow, select(tables.jobs).where(jobs.ended_ms == 0, moving > 0))
+            return next((each["job_id"] for each in jobs_json(connection, rows) if each["reason"] is None), "")
 
     def close(self) -> None:
         """Gives back the reader and the files."""

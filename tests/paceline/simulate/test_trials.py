@@ -27,6 +27,7 @@ from paceline.simulate.faults.views_under_trial import Views
 from paceline.simulate.scenario.parse import read_scenario
 from paceline.simulate.scenario.random_scenario import draw_scenario
 from paceline.simulate.session import with_end
+from projections.queries import explain
 from projections.views import projector
 from projections.views.depths import Depths
 from tests.helpers import ROOT
@@ -71,6 +72,13 @@ def test_views_that_forget_the_rounds_before_a_crash_are_found(monkeypatch: pyte
     found = (attempt(draw_scenario(seed, SMALL_ACTS), views=True) for seed in range(SEEDS_MAX))
     failure = next(each for each in found if isinstance(each, Failure))
     assert "the views differ from rebuilt ones" in failure.why
+
+
+def test_tasks_that_neither_run_nor_are_over_without_a_reason_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain, "of_moving", lambda job, known: ())
+    found = (attempt(draw_scenario(seed, SMALL_ACTS), views=True) for seed in range(SEEDS_MAX))
+    said = "nothing is said of why tasks of job"
+    assert any(said in each.why for each in found if isinstance(each, Failure))
 
 
 def test_a_soak_under_all_kinds_compares_views_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

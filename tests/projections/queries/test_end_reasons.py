@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from events.codes import JobState, Outcome, RunCause, TaskState
 from events.columns import pack_ints
 from events.records.jobs import JobStopRequested
-from events.records.lifecycle import CommandAnswered, InstancesWanted, JobChanged
+from events.records.lifecycle import CommandAnswered, InstancesWanted, JobChanged, RunsAvailable
 from events.records.parts import Cause
-from tests.helpers.written_cell import dump, ended
+from tests.helpers.written_cell import dump, ended, runs
 
 
 def stopped(api: Any, instances: tuple[int, ...], reason: str, kind: str = "stateless", **of: Any) -> None:
@@ -38,7 +38,8 @@ def service(api):
     api.cell.host()
     api.cell.accept("a", instances=4, kind="stateless")
     api.cell.run("a", (0, 1, 2, 3))
-    api.cell.decide("lifecycle", JobChanged(job_id="a", state=JobState.RUNNING))
+    running = JobChanged(job_id="a", state=JobState.RUNNING)
+    api.cell.decide("lifecycle", RunsAvailable(**runs("a", (0, 1, 2, 3))), running)
     return api
 
 

@@ -17,7 +17,7 @@ from events.records.entitlement import (
     TurnSet,
 )
 from events.records.jobs import JobStopRequested
-from events.records.lifecycle import CommandAnswered, JobHeld, PreemptionAnswered, RunsStopping
+from events.records.lifecycle import CommandAnswered, JobHeld, PreemptionAnswered, RunsAvailable, RunsStopping
 from events.records.parts import Cause, NearMiss
 from events.records.placement import GangsReturned, HostsReserved
 from events.records.pools import PoolDefined
@@ -52,6 +52,12 @@ def told(api: Any, job_id: str = "a") -> tuple[str, str, str]:
     """Code, who can act, and the sentence."""
     headline = why(api, job_id)["headline"]
     return headline["code"], headline["actor"], headline["message"]
+
+
+def up(cell: Any, job_id: str, instances: tuple[int, ...], run: int = 1) -> None:
+    """Runs are ordered and available."""
+    cell.run(job_id, instances, run)
+    cell.decide("lifecycle", RunsAvailable(**runs(job_id, instances, run)))
 
 
 def answered(offset: int) -> PoolAnswered:
@@ -369,9 +375,9 @@ def test_parts_of_a_job_have_reasons_of_their_own(waiting):
         ("NO_HOST_FITS", "now", 1),
     ]
     assert found["reasons"][1]["nearest"] == [{"host_id": "h17", "lacks": {"cpu": 0.5, "memory": "2GiB"}}]
-    waiting.cell.run("a", (0,))
+    up(waiting.cell, "a", (0,))
     assert [each["code"] for each in why(waiting)["reasons"]] == ["LIMIT_REACHED"]
-    waiting.cell.run("a", (1,))
+    up(waiting.cell, "a", (1,))
     assert why(waiting)["headline"] is None
 
 
@@ -381,7 +387,7 @@ def contest(api):
     api.cell.host()
     api.cell.accept("v", instances=3)
     api.cell.accept("w", pool="/q")
-    api.cell.run("v", (0, 1, 2))
+    up(api.cell, "v", (0, 1, 2))
     api.cell.decide("entitlement", admitted("w", (0,)))
     api.cell.decide("placement", unplaced("w"))
     return api
@@ -418,8 +424,8 @@ def test_winner_and_victim_name_each_other_and_who_has_left_is_not_leaving(conte
     assert told(contest, "w")[2].startswith("2 runs have left for it (2 of job v); what they free is kept for it until")
     cell.decide("entitlement", held("v", (0, 2), "ENTITLEMENT_REACHED", run=2, entitlement=CORE, allocated=CORE))
     assert [each["code"] for each in why(contest, "v")["reasons"]] == ["ENTITLEMENT_REACHED", "BELOW_ENTITLEMENT"]
-    cell.run("w", (0,))
-    cell.run("v", (0, 2), run=2)
+    up(cell, "w", (0,))
+    up(cell, "v", (0, 2), run=2)
     assert why(contest, "v")["headline"] is None
     assert why(contest, "w")["headline"] is None
     assert why(contest, "w")["preempted_for_it"] == {"v": 2}
@@ -523,7 +529,7 @@ def test_hosts_that_are_drained_for_a_gang_are_named(contest):
     (reason,) = why(contest, "w")["reasons"]
     assert reason["hosts_by_reason"] == {"cpu": 2}, "what placement says of the same is no second reason"
     assert "preemption has been allowed since 2023-11-14T22:15:20.000Z; it goes on" in reason["message"]
-    contest.cell.run("w", (0,))
+    up(contest.cell, "w", (0,))
     assert why(contest, "w")["headline"] is None
 
 

@@ -1,0 +1,82 @@
+"""Why tasks that are on hosts neither run nor are over, in words: they start, or stop."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from events.codes import Code, TaskState
+from projections.queries.sentences import counted
+from projections.queries.tasks import TASK_PLACES, columns_of
+from projections.record_json import at
+from projections.views import tables
+from projections.views.rows import JobRow
+
+HOSTS_SHOWN = 3
+
+
+class Moving(NamedTuple):
+    """Tasks of a job on hosts in one state that they are to leave: since when the first one has it, on which hosts they
+    are, the first ones, and which of all of these are silent or lost, each with since when.
+    """
+
+    since_ms: int
+    hosts: list[str]
+    hosts_all: int
+    """How many hosts."""
+    silent: list[tuple[str, int]]
+
+
+def moving(connection: Connection, job: JobRow) -> dict[int, Moving]:
+    """By state, the tasks of a job that start or stop."""
+    if not job.ordered and not job.stopping_tasks:
+        return {}
+    columns, found = columns_of(connection, job, np.arange(job.instances)), {}
+    for state in (TaskState.ORDERED, TaskState.STOPPING):
+        mine = columns[0] == state
+        if mine.any():
+            numbers = np.unique(columns[TASK_PLACES["host"]][mine]).tolist()
+            found[int(state)] = _moving(connection, int(columns[TASK_PLACES["state_s"]][mine].min()), numbers)
+    return found
+
+
+def _moving(connection: Connection, since_s: int, numbers: list[int]) -> Moving:
+    held = tables.hosts.c
+    query = select(held.host_id, held.silent_ms, held.lost_ms).where(held.number.in_(numbers[:1000]))
+    rows = connection.execute(query.order_by(held.host_id)).all()
+    silent = [(host_id, silent_ms or lost_ms) for host_id, silent_ms, lost_ms in rows if silent_ms or lost_ms]
+    return Moving(since_s * 1000, [row.host_id for row in rows[:HOSTS_SHOWN]], len(numbers), silent)
+
+
+def of_moving(job: JobRow, known: dict[int, Moving] | None) -> Iterator[tuple[Code, str, int, int]]:
+    """Code, sentence, since when (0: it isn't known) and number of tasks that start, and of those that stop. `known`:
+    what is told of one job alone.
+    """
+    waits = "its health check hasn't passed" if job.health else "its host hasn't said that it runs"
+    states = (
+        (TaskState.ORDERED, Code.STARTING, job.ordered, "{tasks} {is} told to start on {on}, and " + waits + " yet"),
+        (
+            TaskState.STOPPING,
+            Code.STOPPING,
+            job.stopping_tasks,
+            "{tasks} {is} told to stop on {on}, and {has} time for it",
+        ),
+    )
+    for state, code, count, sentence in states:
+        if count:
+            here = (known or {}).get(state)
+            text = sentence.format(**counted(count), on=_on(here), has="has" if count == 1 else "have")
+            if here is not None and here.silent:
+                host_id, since_ms = here.silent[0]
+                more = f" and {len(here.silent) - 1} hosts more" * (len(here.silent) > 1)
+                text += f"; host {host_id}{more} hasn't been heard since {at(since_ms)}"
+            yield code, text, here.since_ms if here is not None else 0, count
+
+
+def _on(known: Moving | None) -> str:
+    if known is None or not known.hosts:
+        return "hosts"
+    more = known.hosts_all - len(known.hosts)
+    named = ", ".join(known.hosts) + (f" and {more} more" if more > 0 else "")
+    return f"{'host' if known.hosts_all == 1 else 'hosts'} {named}"
