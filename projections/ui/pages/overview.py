@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, union
 
-from events.codes import Code
+from events.codes import ENDED_JOBS, Code
 from events.log.port import LogError
 from projections.queries.entities import jobs_json
 from projections.queries.job_filter import JobFilter
@@ -13,7 +13,7 @@ from projections.queries.log_time import oldest_ms
 from projections.queries.machine_lag import MachineLag, ends_of, machine_lags, views_unread
 from projections.queries.marks import Mark, marks
 from projections.queries.pages import rows_of
-from projections.queries.sentences import POOL_OWNER, WAIT
+from projections.queries.sentences import POOL_OWNER, REMEDIES, WAIT
 from projections.queries.series import cell_series
 from projections.ui import overview_figures, overview_plots
 from projections.ui.linked_text import linked
@@ -36,14 +36,28 @@ GO_ON = (
 )
 """What owners of pools can change, and what ends without them too, when tasks end."""
 _ANY_JOB = select(tables.jobs.c.job_id).limit(1)
-_FAILING_MAX = 200
+_LOOKED_AT = 200
+"""Jobs that may be stuck are looked at in full, the oldest so many of each of these kinds."""
 _FAILING = (
     select(tables.jobs)
     .where(tables.jobs.c.backoff > 0, tables.jobs.c.kind != "batch", tables.jobs.c.failed_instance >= 0)
     .order_by(tables.jobs.c.number)
-    .limit(_FAILING_MAX)
+    .limit(_LOOKED_AT)
 )
-"""Services of which tasks wait after a failure, the oldest jobs first."""
+"""Services of which tasks wait after a failure."""
+_OF_SOMEBODY = [code for code, remedy in REMEDIES.items() if remedy.actor != WAIT]
+_explained, _waiting_for, _holds = tables.explanations.c, tables.waiting.c, tables.holds.c
+_UNPLACED = select(_explained.job_id).where(_explained.tasks > 0, _explained.code.in_(_OF_SOMEBODY))
+_NOT_ADMITTED = select(_waiting_for.job_id).where(
+    _waiting_for.standing == _holds.number, _waiting_for.tasks > 0, _holds.code.in_(_OF_SOMEBODY)
+)
+_IN_NEED = (
+    select(tables.jobs)
+    .where(tables.jobs.c.job_id.in_(union(_UNPLACED, _NOT_ADMITTED)), tables.jobs.c.state.not_in(ENDED_JOBS))
+    .order_by(tables.jobs.c.number)
+    .limit(_LOOKED_AT)
+)
+"""Jobs of which tasks wait for what somebody can change, however young they are."""
 _ANY_POOL = select(tables.pools.c.path).where(tables.pools.c.path.not_in(("/", "/system"))).limit(1)
 
 
@@ -81,7 +95,8 @@ def load(scene: Scene) -> dict[str, Any]:
         "machines": [(each, overview_figures.machine(hour, each.machine)) for each in lags.machines],
         "oldest": oldest,
         "most": OLDEST,
-        "stuck": _stuck(connection, oldest),
+        "looked_at": _LOOKED_AT,
+        "stuck": _stuck(connection, now_ms),
         "figures": overview_figures.figures(day, hour, pools, oldest[0]["waits_ms"] if oldest else 0),
         "plots": {
             "waiting": overview_plots.waiting(day),
@@ -108,13 +123,15 @@ def _lags(scene: Scene) -> Lags:
         return Lags([], 0, str(error))
 
 
-def _stuck(connection: Connection, oldest: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of the jobs that wait longest those that need somebody, and services that fail again and again."""
-    found = [each for each in oldest if each["reason"] and _needs_somebody(each["reason"])]
-    rows = rows_of(connection, JobRow, _FAILING)
-    named = {each["job_id"] for each in found}
-    looping = (each for each in jobs_json(connection, rows) if each["reason"] and each["job_id"] not in named)
-    return found + [{**each, "waits": ""} for each in looping if each["reason"]["code"] == Code.CRASH_LOOP]
+def _stuck(connection: Connection, now_ms: int) -> list[dict[str, Any]]:
+    """The jobs that go on only when somebody acts, of all that wait, and services that fail again and again."""
+    rows = {row.job_id: row for query in (_IN_NEED, _FAILING) for row in rows_of(connection, JobRow, query)}
+    found = (each for each in jobs_json(connection, list(rows.values())) if each["reason"])
+    return [
+        _waiting(each, now_ms) if each["waiting_since"] else {**each, "waits": ""}
+        for each in found
+        if each["reason"]["code"] == Code.CRASH_LOOP or _needs_somebody(each["reason"])
+    ]
 
 
 def _waiting(job: dict[str, Any], now_ms: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from projections.ui.overview_plots import total
 from projections.ui.pages import overview
 from projections.ui.scene import Contexts, opened
 from projections.views.projector import Projector
+from tests.helpers.written_cell import admitted, held, unplaced
 from tests.projections.conftest import LISTEN, TOKEN, Api
 from tests.projections.queries.test_last_failure import fail
 
@@ -133,6 +135,25 @@ def test_a_service_that_fails_again_and_again_is_stuck_with_its_last_failure_in_
     shown = TestClient(api.app, f"http://{LISTEN}").get("/ui/").text
     assert "A job is stuck until somebody acts." in shown
     assert "fails again and again: task 0: sleeep: No such file or directory" in shown
+    api.close()
+
+
+def test_a_young_job_that_fits_nowhere_is_stuck_however_many_wait_longer(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    add_ui(api.app, {0: api.app.state.context}, TOKEN)
+    for number in range(overview.OLDEST + 1):
+        api.cell.accept(f"old-{number}")
+        api.cell.decide("entitlement", held(f"old-{number}", (0,), "BEHIND_IN_QUEUE"))
+    api.cell.accept("closed")
+    api.cell.decide("entitlement", held("closed", (0,), "POOL_CLOSED"))
+    api.cell.accept("giant")
+    api.cell.decide("entitlement", admitted("giant", (0,)))
+    api.cell.decide("placement", unplaced("giant", "NEVER_FITS", 1))
+    api.fold()
+    shown = unescape(TestClient(api.app, f"http://{LISTEN}").get("/ui/").text)
+    assert "2 jobs are stuck until somebody acts" in shown
+    verdict = shown.split("jobs are stuck until somebody acts")[1].split("</p>")[0]
+    assert ("giant" in verdict, "closed" in verdict, "old-0" in verdict) == (True, True, False)
     api.close()
 
 
