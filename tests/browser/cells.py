@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx2
-
 from bench._large_cell import LargeCell, Size
 from deploy.processes import Processes
 from paceline.client import cell_file
 from paceline.client.client import Client
 from projections.views.projector import Projector
+from tests.helpers.asking import ask
 
 START_S, POLL_S = 60.0, 0.05
 MANY = Size(jobs=10_000, tasks=100_000, hosts=2_000, pools=40)
@@ -151,7 +150,7 @@ def past(cell: Shown) -> Shown:
     with cell.client() as client:
         rounds = client.cell()["machines"]["lifecycle"]["round"]
     then = replace(cell, at=f"0/lifecycle/round/{rounds}")
-    until(lambda: httpx2.get(then.url("/jobs"), trust_env=False).status_code == 200, "the views of that moment")
+    until(lambda: ask(then.url("/jobs")).status_code == 200, "the views of that moment")
     return then
 
 

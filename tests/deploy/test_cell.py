@@ -20,6 +20,7 @@ from events.log.kafka.topics import add_cells
 from paceline.client.client import Client
 from tests.deploy.files import DEPLOY, OPERATIONS, containers, of_kubernetes, of_procfile
 from tests.helpers import ROOT
+from tests.helpers.asking import ask
 from tests.helpers.shell import told
 
 pytestmark = pytest.mark.xdist_group("processes")  # its ports are those of the Procfile
@@ -57,7 +58,7 @@ class RunningCell(NamedTuple):
 def answers(address: str) -> bool:
     """Whether a page answers 200."""
     with contextlib.suppress(httpx2.TransportError):
-        return httpx2.get(address, timeout=15.0, trust_env=False).status_code == 200
+        return ask(address, timeout=15.0).status_code == 200
     return False
 
 
@@ -191,7 +192,7 @@ def test_ctrl_c_ends_all_of_it(cell: RunningCell) -> None:
 def _asked(listen: str) -> httpx2.Response | None:
     """What /readyz of a part answers; None where nobody does, as while it starts again."""
     with contextlib.suppress(httpx2.TransportError):
-        return httpx2.get(f"http://{listen}/readyz", timeout=2.0, trust_env=False)
+        return ask(f"http://{listen}/readyz", timeout=2.0)
     return None
 
 

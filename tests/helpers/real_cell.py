@@ -27,6 +27,7 @@ from processors.cell_machines import machines
 from processors.runtime.replay import replay
 from processors.runtime.store import RocksStore
 from tests.helpers import ROOT
+from tests.helpers.asking import ask
 from tests.helpers.forked import PACELINE, launched
 from tests.helpers.hashes import Hashes, Said
 
@@ -84,9 +85,7 @@ class CellProcess:
         listen = json.loads((self.data / "cell.json").read_text())["listen"]
         token = (self.data / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        return httpx2.request(
-            method, f"http://{listen}{path}", json=body, headers=headers, timeout=30.0, trust_env=False
-        )
+        return ask(f"http://{listen}{path}", method, json=body, headers=headers)
 
     def get(self, path: str) -> httpx2.Response:
         return self.request("GET", path)

@@ -23,6 +23,7 @@ from processors.runtime.store import Progress, RocksStore
 from projections.views import tables
 from projections.views.comparison import rows_of
 from projections.views.projector import rebuild
+from tests.helpers.asking import ask
 from tests.helpers.broker import Broker
 from tests.helpers.forked import ForkedProcesses
 from tests.helpers.hashes import Hashes, Said
@@ -97,7 +98,7 @@ class Site:
     def health(self, name: str) -> dict[str, Any] | None:
         """What /readyz of a part says; None where it doesn't answer."""
         with suppress(httpx2.TransportError, ValueError):
-            return dict(httpx2.get(f"http://{self.address(name)}/readyz", timeout=PAGE_S, trust_env=False).json())
+            return dict(ask(f"http://{self.address(name)}/readyz", timeout=PAGE_S).json())
         return None
 
     def status(self, name: str, cell: int) -> dict[str, Any]:
@@ -133,7 +134,7 @@ class Site:
         """Asks an API server."""
         headers = {"Authorization": f"Bearer {TOKEN}"}
         url = f"http://{self.address(api)}{path}"
-        return httpx2.request(method, url, json=body, headers=headers, timeout=30.0, trust_env=False)
+        return ask(url, method, json=body, headers=headers)
 
     def pool(self, path: str, cell: int = 0) -> None:
         """Defines a pool in a cell and waits for the answer."""

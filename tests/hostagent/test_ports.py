@@ -5,9 +5,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 
@@ -19,6 +18,7 @@ from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs, stop_all
 from hostagent.shim import Shim
 from tests.helpers.ports import kept_port
+from tests.helpers.waiting import until
 from tests.hostagent.cell import TOKEN, Cell, Server
 
 KEY = RunKey("j", 0, 1)
@@ -40,13 +40,6 @@ def listener() -> Iterator[socket.socket]:
 def runs(tmp_path: Path, locks: Path) -> Iterator[Runs]:
     yield Runs(tmp_path / "a", locks)
     assert stop_all(tmp_path / "a")[1] == 0
-
-
-def until(holds: Callable[[], object]) -> None:
-    end = monotonic() + 10
-    while not holds():
-        assert monotonic() < end
-        sleep(0.01)
 
 
 def start(runs: Runs, key: RunKey, *ports: int) -> None:

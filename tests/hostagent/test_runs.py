@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,15 +18,9 @@ from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from hostagent.shim import boot_id
 from hostagent.shim_output import HEAD_BYTES, PIECE_BYTES, Output
+from tests.helpers.waiting import until
 
 KEY = RunKey("j", 0, 1)
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def start(runs: Runs, key: RunKey = KEY, *command: str) -> None:

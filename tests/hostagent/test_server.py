@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hostagent import server as module
 from hostagent.listen_address import bound
 from hostagent.server import Connection, Server
 from tests.helpers.real_cell import CellProcess
+from tests.helpers.waiting import until
 
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 DEFAULT_SHAPE = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -70,13 +70,6 @@ class Served:
         self.server.should_exit = True
         self.thread.join()
         self.listening.close()
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def ended(peer: socket.socket) -> bool:

@@ -7,9 +7,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from urllib.parse import urlsplit
 
 import httpx2
@@ -20,17 +20,11 @@ from hostagent.agent_state import load, save
 from hostagent.gateway.remote_output import RemoteOutput
 from hostagent.runs import stop_all
 from paceline.client.proven_transport import ProvenTransport
+from tests.helpers.waiting import until
 from tests.hostagent.cell import TOKEN, Cell, Server
 from tests.hostagent.test_agent import HOST, Site, shell, site
 
 __all__ = ("site",)
-
-
-def until(holds: Callable[[], object], what: str = "") -> None:
-    end = monotonic() + 60
-    while not holds():
-        assert monotonic() < end, what
-        sleep(0.01)
 
 
 class Stranger:

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,9 @@ from hostagent.run_as import TaskUser, task_user
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from hostagent.volumes import Volumes
+from tests.helpers.waiting import until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run tasks as another user")
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 class Host:

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx2
 
+from tests.helpers.asking import ask
 from tests.helpers.broker import Broker
 from tests.helpers.site import Site, empty
 
@@ -13,7 +14,7 @@ def asked(site: Site, path: str, at: str) -> httpx2.Response:
     """What the API answers once the views are made."""
 
     def look() -> Any:
-        answer = httpx2.get(f"http://{site.address('api')}{path}", params={"at": at}, timeout=30.0, trust_env=False)
+        answer = ask(f"http://{site.address('api')}{path}", params={"at": at})
         return answer if answer.status_code != 503 else None
 
     found: httpx2.Response = site.until(look, f"{path} at {at}")
@@ -30,7 +31,7 @@ def test_a_cell_on_kafka_is_shown_as_it_was(broker: Broker, tmp_path: Path) -> N
         site.submit("other", 2, pool="/q")
         site.finish("first")
         site.finish("other")
-        said = httpx2.get(f"http://{site.address('api')}/v1/jobs/first/history", params={"page_size": 1000}).json()
+        said = ask(f"http://{site.address('api')}/v1/jobs/first/history", params={"page_size": 1000}).json()
         last = said["events"][-1]
         site.submit("second", 3)
         site.finish("second")

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -21,6 +20,7 @@ from events.records.rounds import RoundCommitted
 from events.topics import HOSTS, MACHINES
 from processors.cell_machines import machines
 from processors.runtime.replay import replay
+from tests.helpers.asking import ask
 from tests.helpers.broker import Broker
 from tests.helpers.ports import kept_address
 from tests.helpers.site import Site, empty
@@ -222,7 +222,7 @@ def test_a_broker_that_is_not_there_yet_is_waited_for_and_named(tmp_path: Path, 
     said = site.until(lambda: site.health(part), "the pages of a process that waits")
     assert (said["ready"], site.bootstrap in said["trouble"]) == (False, True)
     assert site.bootstrap in site.said(part)
-    codes = {page: httpx2.get(f"http://{site.address(part)}/{page}", trust_env=False).status_code for page in PAGES}
+    codes = {page: ask(f"http://{site.address(part)}/{page}").status_code for page in PAGES}
     assert codes == {"livez": 200, "startupz": 503, "metrics": 200}
     site.processes.send(part, signal.SIGTERM)
     assert site.until_ended(part) == 0

@@ -18,6 +18,7 @@ from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected
 from events.topics import EVERY, HOSTS, MACHINES, SETTINGS
 from tests.helpers import ROOT
+from tests.helpers.asking import ask
 from tests.helpers.broker import Broker
 from tests.helpers.ports import kept_address
 from tests.helpers.real_cell import CellProcess, verify
@@ -210,7 +211,7 @@ def test_a_cell_that_waits_for_kafka_at_its_start_says_so_on_its_pages(tmp_path:
 
     def trouble() -> str:
         with suppress(httpx2.TransportError):
-            return str(httpx2.get(f"http://{listen}/readyz", trust_env=False).json().get("trouble", ""))
+            return str(ask(f"http://{listen}/readyz").json().get("trouble", ""))
         return ""
 
     cell.until(lambda: kafka.address in trouble())

@@ -18,6 +18,7 @@ from events.log.memory import MemoryLog
 from events.log.port import NewRecord
 from events.records.pools import CellConfigured
 from events.topics import FANOUT, MACHINES, rounds_of
+from tests.helpers.asking import ask
 from tests.helpers.whole_cell import Cell
 from tests.projections.fanout.complete import caught_up
 
@@ -100,7 +101,7 @@ class Site:
         """One of its pages. Raises `httpx2.TransportError`."""
         file = self._address_file(name)
         address = file.read_text().strip() if file.exists() else NOWHERE
-        return httpx2.get(f"http://{address}{page}", timeout=5.0, trust_env=False)
+        return ask(f"http://{address}{page}", timeout=5.0)
 
     def health(self, name: str = "one") -> dict[str, Any]:
         """What /readyz says; empty where it doesn't answer."""
