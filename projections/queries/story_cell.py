@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from events.codes import Hearing
 from events.columns import ints, longs
 from events.quantities import write_ms
 from events.records.base import Event
@@ -12,6 +13,7 @@ from projections.queries.sentences import amounts
 from projections.queries.story_parts import NAMED, Part, host, joined, named, pool
 from projections.record_json import at
 
+HEARING = {Hearing.HEARD: "heard", Hearing.SILENT: "silent", Hearing.LOST: "lost"}
 _Say = Callable[[Any, Kinds], list[Part]]
 
 
@@ -82,6 +84,14 @@ def _reconciled(event: Any) -> str:
     return f"reconciled: {plural(event.kept, 'run')} kept, {event.ended} ended, {event.stopped} to be stopped"
 
 
+def _hearing(event: Any, _: Kinds) -> list[Part]:
+    hearing = ints(event.hearing).tolist()[: len(event.host_ids)]
+    by_word: dict[str, list[str]] = {}
+    for host_id, said in zip(event.host_ids, hearing, strict=True):
+        by_word.setdefault(HEARING.get(said, "otherwise"), []).append(host_id)
+    return joined((named("host", host_ids, f"{word}: ") for word, host_ids in by_word.items()), "; ")
+
+
 SENTENCES: dict[str, _Say] = {
     "PoolDefined": _defined,
     "PoolRemoved": lambda event, _: [pool(event.path), " to be removed"],
@@ -106,6 +116,7 @@ SENTENCES: dict[str, _Say] = {
     ),
     "HostReconciled": _host(_reconciled),
     "HostLost": _host(lambda event: f"lost: {event.code}, silent for {write_ms(event.silent_ms)}"),
+    "HostHearingChanged": _hearing,
     "HostRemoved": _host(lambda event: f"removed: {event.code}"),
     "HostSuspected": _host(
         lambda event: (

@@ -152,6 +152,8 @@ class Updates:
         """A host is heard again, silent or lost: `slots` have runs there, others may be bound to it."""
         self._moved(slots)
         for job_id in self.table:
+            if self._jobs.table[job_id].kind == "stateless":
+                continue  # nobody is bound to a host
             bound = np.flatnonzero(self.column(job_id, "pin") == host)
             self.place_waits.begin_anew(bound + self._jobs.table[job_id].base, now)
             self._moved(bound + self._jobs.table[job_id].base)
