@@ -289,13 +289,13 @@ class Queues(Parts):
         for owner, was, is_, slots, since, due_s in passed:
             any_passed, job_id = True, self.at[owner - 1]
             row = self.jobs[job_id] if rows_as_they_are else self.jobs.change(job_id)
-            for key, part in self._split(row, slots):
+            for key, part in self._split(row, slots) if len(row.parts) > 1 else ((next(iter(row.parts)), slots),):
                 if not rows_as_they_are and is_ & WAITS:
                     row.parts[key].reported = ""
                 self._pass((job_id, key), row, len(part), (was, is_))
                 kind = (row.pool, row.priority, row.preemptible, row.daemon, key, was, is_)
                 if key % ROLES == GANG:
-                    self._add(kind, self.asked(row, part), sums)
+                    self._add(kind, self.asked(row, np.asarray(part)), sums)
                 else:
                     alike[kind] = alike.get(kind, 0) + len(part)
                 if not row.parts[key].queued:

@@ -1,7 +1,7 @@
 """What is found once of jobs that are alike: most differ from one before them in their words alone."""
 
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import cache, wraps
 from operator import attrgetter
 from typing import TypeVar
 
@@ -22,11 +22,27 @@ _pack = msgspec.msgpack.Encoder().encode
 V = TypeVar("V")
 
 
+@cache
+def _key_of(fields: tuple[str, ...]) -> Callable[[SubmittedRow], bytes]:
+    """What jobs say in these fields. Several ask it of one job in turn."""
+    values = attrgetter(*fields)
+    last: list[tuple[SubmittedRow | None, bytes]] = [(None, b"")]
+
+    def key_of(job: SubmittedRow) -> bytes:
+        of, key = last[0]
+        if of is not job:
+            key = _pack(values(job))
+            last[0] = job, key
+        return key
+
+    return key_of
+
+
 def once(fields: Iterable[str]) -> Callable[[Callable[[SubmittedRow], V]], Callable[[SubmittedRow], V]]:
     """Remembers the answers of a function that goes by these fields alone. What it returns is shared: nobody changes
     it.
     """
-    values = attrgetter(*fields)
+    key_of = _key_of(tuple(fields))
 
     def remembering(find: Callable[[SubmittedRow], V]) -> Callable[[SubmittedRow], V]:
         known: dict[bytes, V] = {}
@@ -35,7 +51,7 @@ def once(fields: Iterable[str]) -> Callable[[Callable[[SubmittedRow], V]], Calla
         def found(job: SubmittedRow) -> V:
             if job.overrides or job.override or job.chunks:
                 return find(job)
-            key = _pack(values(job))
+            key = key_of(job)
             if key in known:
                 return known[key]
             answer = find(job)

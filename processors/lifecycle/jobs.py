@@ -105,7 +105,7 @@ class Jobs:
             pool=event.pool,
             kind=event.kind,
             instances=event.instances,
-            ports=max(shape.ports for shape in event.shapes),
+            ports=max([shape.ports for shape in event.shapes]),
             gang_min=event.gang_min,
             retries_max=job.retries_max,
             max_unavailable=event.max_unavailable,
