@@ -97,7 +97,8 @@ def _moment_of(scope: Scope) -> str | None:
     path = scope.get("path", "")
     if scope["type"] != "http" or not path.startswith("/v1/") or path.startswith(AGENTS):
         return None
-    return Request(scope).query_params.get("at")
+    query = scope.get("query_string", b"")
+    return Request(scope).query_params.get("at") if b"at" in query or b"%" in query else None
 
 
 def _without_positions(scope: Scope) -> Scope:

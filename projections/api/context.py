@@ -220,7 +220,7 @@ class Context:
 
     async def reach(self, wanted: Mapping[str, int], timeout: float) -> bool:
         """Waits until the views have reached these offsets; False where they haven't in time."""
-        return bool(await self._until(lambda: self.views.has(wanted) or None, timeout))
+        return bool(await self._until(lambda: self.views.has(wanted) or None, timeout, wanted))
 
     async def answer(self, topic: str, offset: int, timeout: float) -> AnswerRow | None:
         """The answer to a fact, None where there is none in time."""
@@ -229,13 +229,15 @@ class Context:
             with self.views.read() as connection:
                 return entities.answer(connection, topic, offset)
 
-        return await self._until(look, timeout) if timeout > 0 else None
+        return await self._until(look, timeout, {topic: offset}) if timeout > 0 else None
 
-    async def _until(self, look: Callable[[], T | None], timeout: float) -> T | None:
-        """Looks, in a thread, whenever the views have gone on, until there is something to see or time is up."""
+    async def _until(self, look: Callable[[], T | None], timeout: float, wanted: Mapping[str, int]) -> T | None:
+        """Looks, in a thread, whenever the views have gone on, until there is something to see or time is up; there is
+        nothing before they have reached what is `wanted`.
+        """
         deadline = time.monotonic() + timeout
         version = self.views.version
-        found = await run_in_threadpool(look)
+        found = None if self.views.lacks(wanted) else await run_in_threadpool(look)
         if found is not None or timeout <= 0:
             return found
         self.views.awaited += 1
@@ -245,7 +247,7 @@ class Context:
                 while self.views.version == version and time.monotonic() < look_at:
                     await asyncio.sleep(NEWS_S)
                 version = self.views.version
-                found = await run_in_threadpool(look)
+                found = None if self.views.lacks(wanted) else await run_in_threadpool(look)
         finally:
             self.views.awaited -= 1
         return found

@@ -22,10 +22,9 @@ NO_ID = ("/job_id", "is missing; the client makes it, so that a repeat is recogn
 
 async def checked_spec(context: Context, body: Any, at: str = "") -> JobSpec:
     """The specification in a body, or in its part `at`. Raises a problem with all that is wrong with it."""
-    spec, found = await run_in_threadpool(_spec, body, at)
+    spec, found, unknown = await run_in_threadpool(_checked, context, body, at)
     if spec is None:
         raise invalid_spec(found + await run_in_threadpool(_pool_faults, context, body, found, at))
-    unknown = await run_in_threadpool(_unknown_resources, context, spec, at)
     if unknown:
         await context.settle_pools()
         unknown = await run_in_threadpool(_unknown_resources, context, spec, at)
@@ -34,6 +33,14 @@ async def checked_spec(context: Context, body: Any, at: str = "") -> JobSpec:
         pointers = [(f"{of[name]}/{name.replace('/', '~1')}", str(unknown)) for name in unknown.names]
         raise Problem(422, Code.UNKNOWN_RESOURCE, str(unknown), pointers)
     return spec
+
+
+def _checked(
+    context: Context, body: Any, at: str
+) -> tuple[JobSpec | None, list[tuple[str, str]], UnknownResource | None]:
+    """Both in one thread: each change of threads waits for the cell's own."""
+    spec, found = _spec(body, at)
+    return spec, found, None if spec is None else _unknown_resources(context, spec, at)
 
 
 def _spec(body: Any, at: str) -> tuple[JobSpec | None, list[tuple[str, str]]]:

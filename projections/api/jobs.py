@@ -3,7 +3,7 @@
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,12 +15,14 @@ from starlette.concurrency import run_in_threadpool
 from events.abilities import NEEDED, needed
 from events.bounds import INT_MAX, WORD_MAX
 from events.codes import Code, JobState, TaskState, no_pool, not_a_leaf, other_specification
+from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.topics import JOBS
 from projections.api import job_commands, job_starts, job_versions
-from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, client_of, next_token
+from projections.api.context import LONG_MAX, Context, Pages, Place, Reader, Reading, Wait, client_of, next_token
 from projections.api.job_lookup import find_job, job_shown, read_views
 from projections.api.job_specs import checked_spec
+from projections.api.known_queries import KnownQueries, remember
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.queries import entities, pool_tree
 from projections.queries import tasks as task_queries
@@ -101,24 +103,32 @@ def _submission(router: APIRouter, context: Context) -> None:
         return await submit_job(context, body, wait, dry_run)
 
 
+class Taken(NamedTuple):
+    """What became of a submission: what is `known` against it, what its submitter is warned of, and where it was
+    written; None: nowhere.
+    """
+
+    known: dict[str, Any] | Code | None
+    warned: dict[str, list[str]]
+    offset: int | None
+
+
 async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = False) -> Response:
     """Submits a job, or only checks it. Raises a problem where it is refused."""
     spec = await checked_spec(context, body)
     event = spec.to_event()
-    known = await run_in_threadpool(_look, context, event)
+    known, warned, offset = await run_in_threadpool(_take, context, event, spec.chunks, dry_run)
     if known == Code.NO_SUCH_POOL:
         await context.settle_pools()
-        known = await run_in_threadpool(_look, context, event)
+        known, warned, offset = await run_in_threadpool(_take, context, event, spec.chunks, dry_run)
     if known == Code.NO_SUCH_POOL:
         message = no_pool(event.pool)
         raise Problem(422, Code.NO_SUCH_POOL, message, [("/pool", message)])
     if isinstance(known, dict):
         return JSONResponse({**known, "repeated": True}, 200)
-    warned = await run_in_threadpool(_warnings, context, event)
-    if dry_run:
+    if offset is None:
         written = [{"event": "JobSubmitted", **whole(event)}]
         return JSONResponse({"job_id": event.job_id, "events": written, **warned}, 200)
-    offset = await run_in_threadpool(context.append, event, event.job_id, spec.chunks)
     position = f"{JOBS.name}:{offset}"
     location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
     answer = await context.answer(JOBS.name, offset, wait)
@@ -132,6 +142,15 @@ async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = F
     job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
     repeated = {"repeated": answer.code == Code.REPEATED}
     return JSONResponse({**job, **repeated, **warned}, 200, location)
+
+
+def _take(context: Context, event: JobSubmitted, uploads: Sequence[Event], dry_run: bool) -> Taken:
+    """Writes a submission that nothing is known against, in one thread: each change of threads waits for the cell's."""
+    known = _look(context, event)
+    if known is not None:
+        return Taken(known, {}, None)
+    warned = _warnings(context, event)
+    return Taken(None, warned, None if dry_run else context.append(event, event.job_id, uploads))
 
 
 def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None:
@@ -175,18 +194,21 @@ def _warnings(context: Context, event: JobSubmitted) -> dict[str, list[str]]:
 
 
 def _reads(router: APIRouter) -> None:
-    @router.get("")
-    async def jobs(read: Reading, page: Pages, wanted: JobsQuery) -> Response:
+    async def jobs(request: Request, read: Reading, page: Pages, wanted: JobsQuery) -> Response:
         """Jobs, without their specs."""
         after = page.after(tuple[Place, Place], *wanted.words)
 
-        def look(connection: Connection) -> bytes:
-            texts = read.context.texts
-            found = texts.page(connection, wanted.filter, page.size, after)
-            last = found.rows[-1].place(wanted.filter) if found.more else None
-            return page_text([each.text for each in found.rows], next_token(last, *wanted.words))
+        async def answer(read: Reader) -> Response:
+            def look(connection: Connection) -> bytes:
+                found = read.context.texts.page(connection, wanted.filter, page.size, after)
+                last = found.rows[-1].place(wanted.filter) if found.more else None
+                return page_text([each.text for each in found.rows], next_token(last, *wanted.words))
 
-        return await read(look)
+            return await read(look)
+
+        return await remember(request, answer)(read)
+
+    router.add_api_route("", jobs, methods=["GET"], route_class_override=KnownQueries)
 
     @router.get("/{job_id}")
     async def job(

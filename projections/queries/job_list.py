@@ -58,13 +58,15 @@ class JobTexts:
         """Jobs in the order of the filter, those behind a place; None: from the first on."""
         query, values = _keys(wanted, after, size + 1)
         found: RowsPage[Any] = first_of(rows_as_text(connection, query, values), size, itemgetter(WEIGHT))
-        texts = {key: text for key in found.rows if (text := self._kept.get(key))}
-        missing = [key for key in found.rows if key not in texts]
+        if not found.rows:
+            return RowsPage([], False)
+        texts = list(map(self._kept.get, found.rows))
+        missing = [at for at, text in enumerate(texts) if text is None]
         if missing:
-            texts.update(zip(missing, self._rendered(connection, missing), strict=True))
-        return RowsPage(
-            [ListedJob(key[NUMBER], key[SUBMITTED], key[WAITS], texts[key]) for key in found.rows], found.more
-        )
+            for at, text in zip(missing, self._rendered(connection, [found.rows[at] for at in missing]), strict=True):
+                texts[at] = text
+        columns = tuple(zip(*found.rows, strict=True))
+        return RowsPage(list(map(ListedJob, *(columns[at] for at in (NUMBER, SUBMITTED, WAITS)), texts)), found.more)
 
     def _rendered(self, connection: Connection, keys: Sequence[Key]) -> list[bytes]:
         numbers = [number for _, number, *_ in keys]
@@ -82,6 +84,9 @@ def _keys(wanted: JobFilter, after: Place | None, most: int) -> tuple[str, list[
     narrows a list is looked for in the index that has it, so that a rare job is found without reading all others.
     """
     conditions, values = wanted.conditions()
+    if not conditions and not wanted.waiting:  # most often
+        behind = "WHERE number < ? " if after is not None else ""
+        return f"SELECT {_KEY} FROM jobs {behind}ORDER BY number DESC LIMIT ?", [*(after or ())[1:], most]
     order, index = "number DESC", ""
     if wanted.waiting:
         order = "waits_ms, number"

@@ -35,7 +35,7 @@ from projections.views.jobs import JobFold
 from projections.views.marks import MarkFold
 from projections.views.pools import PoolFold
 from projections.views.preemptions import PreemptionFold
-from projections.views.reader import Views
+from projections.views.reader import Views, answered
 from projections.views.reasons import ReasonFold
 from projections.views.record_context import Fold, RecordContext, of_fact
 from projections.views.retention import JobRetention
@@ -267,7 +267,8 @@ class Projector:
         self._positions, self._written_ms = {**self._inbox.positions}, self._clock.monotonic_ms()
         self._on_folded(self._records, self._bytes)
         self._records, self._bytes, self._removed_before = 0, 0, self._leaving.removed
-        self.views.changed()
+        covered = {machine: chain.inputs for machine, chain in self._chains.items()}
+        self.views.changed(answered(self._positions, covered))
         self._wal.keep_short()
 
     def _end_transaction(self) -> None:

@@ -37,6 +37,8 @@ class Views:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.version = 0
+        self.reached: Mapping[str, int] | None = None
+        """Per topic the last offset that is reached; None: this process doesn't know."""
         self.awaited = 0
         """How many readers wait for the views to go on, as far as this process knows: the projector writes at once."""
 
@@ -46,15 +48,22 @@ class Views:
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
-    def changed(self) -> None:
-        """The projector calls this after each batch."""
+    def changed(self, reached: Mapping[str, int]) -> None:
+        """The projector calls this after each transaction; `reached`: see there."""
+        self.reached = reached
         self.version += 1
 
     def has(self, wanted: Mapping[str, int]) -> bool:
         """Whether these offsets are reached."""
-        with self.read() as connection:
-            have = reached(connection)
+        have = self.reached
+        if have is None:
+            with self.read() as connection:
+                have = reached(connection)
         return all(have.get(topic, -1) >= offset for topic, offset in wanted.items())
+
+    def lacks(self, wanted: Mapping[str, int]) -> bool:
+        """Whether this process knows, without a look into the views, that they haven't reached these offsets."""
+        return self.reached is not None and not self.has(wanted)
 
 
 class AttachedViews(Views):
@@ -103,8 +112,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def reached(connection: Connection) -> dict[str, int]:
     """Per topic the last offset that is reached; topics without one are left out."""
-    standing = folded(connection)
     covered = {machine: msgspec.json.decode(inputs) for machine, inputs in rows_as_text(connection, _CHAINS)}
+    return answered(folded(connection), covered)
+
+
+def answered(folded: Mapping[str, int], covered: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """The same of how far topics are folded and machines have read."""
+    standing = dict(folded)
     for topic, owner in OWNERS.items():
         standing[topic] = min(standing.get(topic, 0), covered.get(owner, {}).get(topic, 0))
     return {topic: position - 1 for topic, position in standing.items() if position}
