@@ -206,7 +206,7 @@ class Walk:
         """The first units of a part that are borrowed or wait, at most so many and so many that wait; which of them
         wait; whether there are more.
         """
-        if row.instances == 1 and waiting and not borrowed:
+        if row.instances == 1 and limited and waiting and not borrowed:
             return np.array((row.base,)), ONE, False
         queued = self._queues.slots(row, key, "queued") if waiting else self._queues.slots(row, key, "queued")[:0]
         if not borrowed:
