@@ -2,14 +2,12 @@
 
 A unit is entitled if what its pool has entitled at its priority and above, with it, is within the pool's entitlement.
 So a higher priority claims at once. Borrowed and waiting units are walked together: a borrowed one whose turn comes is
-entitled from then on. The first that isn't blocks its class in its pool, and nobody else.
+entitled from then on. The first that isn't blocks those of its class in its pool that need what it lacks, and nobody
+else; what else it needs is kept for it.
 
 Deciding changes nothing, so what is admitted in one pass is counted beside the state.
 """
 
-from collections.abc import Iterator
-from heapq import merge
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +18,8 @@ from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.lines import Place, PoolLines
-from processors.entitlement.parts import CLASSES, CONTROLLERS, DAEMONS, FIRM, GANG, ROLES, Part, stretches
+from processors.entitlement.lines import ALL, bits, merged
+from processors.entitlement.parts import CONTROLLERS, DAEMONS, FIRM, GANG, ROLES, Part, stretches
 from processors.entitlement.queues import Queues
 from processors.entitlement.refusals import Refusal, exceeds
 from processors.entitlement.rows import BORROWED, CellRow, JobRow, PoolRow
@@ -35,10 +33,14 @@ Taken = tuple[str, JobRow, I64, int, int]
 
 
 class Head(NamedTuple):
-    """The first part of a class that isn't entitled, and why."""
+    """The first part of a class that isn't entitled, of those that need what it lacks, and why; `aside`: what is kept
+    for the heads of its class before it.
+    """
 
     part: Part
     why: Refusal
+    kind: int
+    aside: Vector
 
 
 class Rooms:
@@ -122,8 +124,8 @@ class Admission:
         self.admitted: list[Taken] = []
         self.ranked: list[Taken] = []
 
-    def pool(self, pool: str) -> dict[int, Head]:
-        """Serves the queues of a pool; returns the first part of each class that isn't entitled. What is left of the
+    def pool(self, pool: str) -> list[Head]:
+        """Serves the queues of a pool; returns the heads, in the order of the queue. What is left of the
         budget must be above 0 then, else there may be others that are.
         """
         return Walk(self, self._queues, self._pools, self._cell, self._shares, self._rooms).serve(pool)
@@ -148,7 +150,7 @@ class Walk:
         self._shares = shares
         self._rooms = rooms
 
-    def serve(self, pool: str) -> dict[int, Head]:
+    def serve(self, pool: str) -> list[Head]:
         """See `Admission.pool`."""
         self._pool, self._lines = pool, self._queues.lines[pool]
         self._holding, self._entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
@@ -157,17 +159,32 @@ class Walk:
         self._controllers = self._holding.controllers
         self._priority: int | None = None
         self._free = self._queues.nothing
+        self._aside: dict[int, Vector] = {}
         closed = closed_at(self._pools, self._queues.holdings.levels(pool))
-        heads: dict[int, Head] = {}
-        for kind, place in merged(self._lines, heads):
+        heads: list[Head] = []
+        blocked: dict[int, int] = {}
+        for kind, place in merged(self._lines, blocked):
             part = place[-1]
             row = self._queues.jobs[part[0]]
             why = self._part(part, row, kind, closed)
             if why is not None:
-                heads[kind] = Head(part, why)
+                aside = self._aside.get(kind, self._queues.nothing)
+                heads.append(Head(part, why, kind, aside))
+                blocked[kind] = blocked.get(kind, 0) | self._block(part, row, kind, why, aside)
             if self._into.budget <= 0:
                 break
         return heads
+
+    def _block(self, part: Part, row: JobRow, kind: int, why: Refusal, aside: Vector) -> int:
+        """The kinds that a head lacks, as `bits`; what it needs of others is kept for it."""
+        if why.code in (Code.POOL_CLOSED, Code.NO_HOSTS):
+            return ALL
+        need = need_of(self._queues, part, row)
+        room = tuple(map(min, self._room(kind, row.parts[part[1]].borrowed), subtract(self._limit, aside)))
+        lacked = [max(0, want - have) if want else 0 for want, have in zip(need, room, strict=True)]
+        more = [0 if short else want for want, short in zip(need, lacked, strict=True)]
+        self._aside[kind] = add(aside, tuple(more))
+        return bits(lacked) - 1 or ALL
 
     def _part(self, part: Part, row: JobRow, kind: int, closed: str) -> Refusal | None:
         """Takes what it can of a part; returns why not more."""
@@ -175,26 +192,37 @@ class Walk:
         if row.priority != self._priority:
             self._priority = row.priority
             self._free = subtract(subtract(self._entitlement, self._holding.level(row.priority)), self._taken)
-        need = need_of(queues, part, row)
-        borrowed, room = row.parts[key].borrowed, self._boundless if kind == DAEMONS else self._free
-        if kind & FIRM:
-            room = tuple(map(min, room, self._reservation))
-        if kind & CONTROLLERS and not borrowed:
-            room = tuple(map(min, room, self._controllers_room()))
-        most = fits(need, room)
+        need, borrowed = need_of(queues, part, row), row.parts[key].borrowed
+        most = fits(need, self._room(kind, borrowed))
         waiting = queues.lines.waits(part) and not closed
         if not most or (not borrowed and not waiting):
             return self._why(need, kind, closed)
         if key % ROLES == GANG:
             return self._gang(part, row, need, waiting, kind)
-        limited = fits(need, self._limit) if waiting else 0
+        limited = fits(need, self._limited(kind)) if waiting else 0
         slots, waits, more = self._first(row, key, min(most, self._into.budget), limited, bool(borrowed), waiting)
         if len(slots):
             self._take(part, row, slots, waits, need, 0)
         return self._why(need, kind, closed) if more and self._into.budget > 0 else None
 
+    def _room(self, kind: int, borrowed: int) -> Vector:
+        """What units of a class may still get of entitlement, reservation and the share of controllers, without what is
+        kept for heads before them.
+        """
+        room = self._boundless if kind == DAEMONS else self._free
+        if kind & FIRM:
+            room = tuple(map(min, room, self._reservation))
+        if kind & CONTROLLERS and not borrowed:
+            room = tuple(map(min, room, self._controllers_room()))
+        aside = self._aside.get(kind)
+        return room if aside is None else subtract(room, aside)
+
+    def _limited(self, kind: int) -> Vector:
+        aside = self._aside.get(kind)
+        return self._limit if aside is None else subtract(self._limit, aside)
+
     def _gang(self, part: Part, row: JobRow, need: Vector, waiting: bool, kind: int) -> Refusal | None:
-        if waiting and not fits(need, self._limit):
+        if waiting and not fits(need, self._limited(kind)):
             return self._why(need, kind, "")
         slots = self._queues.gang(row) if waiting else self._queues.slots(row, part[1], "entitled", BORROWED)
         self._take(part, row, slots, np.full(len(slots), waiting), need, 1)
@@ -257,8 +285,10 @@ class Walk:
         if kind != DAEMONS and exceeds(need, self._free):
             return self._beyond(need)
         above = self._queues.holdings.levels(pool)[1:]
-        full = (level for level in above if self._is_full(level, need))
-        return Refusal(Code.LIMIT_REACHED, next(full, "/"))
+        full = next((level for level in above if self._is_full(level, need)), "")
+        if not full and kind in self._aside:
+            return Refusal(Code.BEHIND_IN_QUEUE, pool)
+        return Refusal(Code.LIMIT_REACHED, full or "/")
 
     def _controllers_room(self) -> Vector:
         return controllers_room(self._pools[self._pool], self._controllers, self._entitlement)
@@ -280,25 +310,6 @@ class Walk:
             if any(not above.share[kind] and not above.reservation[kind] for kind in short):
                 return Refusal(Code.SHARE_OF_NOTHING, level)
         return Refusal(Code.ENTITLEMENT_REACHED, self._pool)
-
-
-def merged(lines: PoolLines, blocked: dict[int, Head]) -> Iterator[tuple[int, Place]]:
-    """What waits or is borrowed in a pool, in the order of the queue; classes that are blocked meanwhile are left."""
-    streams = {kind: _places(lines, kind) for kind in range(CLASSES)}
-    heads = {kind: place for kind, places in streams.items() if (place := next(places, None)) is not None}
-    while heads:
-        kind = min(heads, key=heads.__getitem__)
-        yield kind, heads.pop(kind)
-        if kind not in blocked and (place := next(streams[kind], None)) is not None:
-            heads[kind] = place
-
-
-def _places(lines: PoolLines, kind: int) -> Iterator[Place]:
-    """The parts of a class that wait or are borrowed, each once, in the order of the queue."""
-    waiting, borrowed = lines.waiting[kind], lines.borrowed[kind]
-    if not borrowed:
-        return iter(waiting)
-    return (place for place, _ in groupby(merge(waiting, borrowed)))
 
 
 def need_of(queues: Queues, part: Part, row: JobRow) -> Vector:

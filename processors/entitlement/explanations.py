@@ -49,10 +49,12 @@ class Explanations:
         self._shares = shares
         self._holds = holds
 
-    def of(self, pool: str, heads: dict[int, Head], budget: int) -> list[GangsHeld]:
-        """What is to be said of a pool, of so many parts at most; `heads`: the first of each class and why it waits."""
+    def of(self, pool: str, heads: Sequence[Head], budget: int) -> list[GangsHeld]:
+        """What is to be said of a pool, of so many parts at most; `heads`: those that block others, and why
+        they wait.
+        """
         groups: dict[Group, list[Part]] = {}
-        first = {head.part: head.why for head in heads.values()}
+        first = {head.part: head.why for head in heads}
         for part in self._candidates(pool, heads):
             if budget <= 0:
                 break
@@ -65,10 +67,10 @@ class Explanations:
             budget -= 1
         return [self._record(pool, group, parts) for group, parts in groups.items()]
 
-    def _candidates(self, pool: str, heads: dict[int, Head]) -> Iterator[Part]:
+    def _candidates(self, pool: str, heads: Sequence[Head]) -> Iterator[Part]:
         """The parts of which something else may be to say than was said."""
         lines = self._queues.lines[pool]
-        news = [head.part for head in heads.values()]
+        news = [head.part for head in heads]
         yield from dict.fromkeys([*news, *(part for _, part in (*lines.told, *lines.untold))])
 
     def _why(self, pool: str, part: Part, row: JobRow, first: dict[Part, Refusal]) -> Refusal | None:

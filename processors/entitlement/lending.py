@@ -59,7 +59,7 @@ class Lending:
         self._controllers: dict[str, Vector] = {}
         self._count: dict[Part, int] = {}
         """How many units of a part are lent in this pass."""
-        self._ahead: dict[tuple[str, int, Form | None], int] = {}
+        self._ahead: dict[tuple[str, int, Form | int], int] = {}
         """How many places of a queue have nothing more to lend to."""
         self._firsts: dict[str, list[tuple[Place, int, Form]]] = {}
         """By pool a heap of where shapes come first that may fit; what fits no more in this pass has left it."""
@@ -119,9 +119,10 @@ class Lending:
         """The first unit that waits."""
         lines = self._queues.lines[pool]
         first = [
-            (place, kind)
-            for kind in LENT_TO
-            for place in [self._next(lines.waiting[kind], (pool, kind, None))]
+            (place, line[0])
+            for line, places in lines.waiting.items()
+            if line[0] in LENT_TO
+            for place in [self._next(places, (pool, *line))]
             if place is not None
         ]
         return self._candidate(*min(first)) if first else None
@@ -152,7 +153,7 @@ class Lending:
     def _need(self, place: Place, form: Form) -> Vector:
         return self._queues.form_need(form, self._queues.jobs[place[-1][0]])
 
-    def _next(self, places: "Iterable[Place]", queue: tuple[str, int, Form | None]) -> Place | None:
+    def _next(self, places: "Iterable[Place]", queue: tuple[str, int, Form | int]) -> Place | None:
         """The first part of a queue with units that aren't lent yet."""
         at = self._ahead.get(queue, 0)
         while at < len(places):  # type: ignore[arg-type]

@@ -164,7 +164,7 @@ class LimitVictims:
         return sorted(pool for pool in self._runs.pools() if level in self._queues.holdings.levels(pool))
 
     def _has_borrowed(self, pool: str) -> bool:
-        return any(self._queues.lines[pool].borrowed)
+        return bool(self._queues.lines[pool].borrowed)
 
     def _push(self, heap: list[Entry], lane: LaneKey, pool: str, stretches: Iterator[tuple[int, I64]]) -> None:
         since, slots = next(stretches, (0, None))

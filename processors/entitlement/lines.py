@@ -3,7 +3,9 @@
 All of it is derived from the rows of jobs and the columns of their tasks, part by part, whenever these change.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import groupby
 from typing import TypeVar
 
 from sortedcontainers import SortedDict, SortedList, SortedSet
@@ -11,11 +13,12 @@ from sortedcontainers import SortedDict, SortedList, SortedSet
 from events.codes import Code
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.holdings import Holdings
-from processors.entitlement.parts import CLASSES, DAEMONS, FIRM, Form, Part, Parts
+from processors.entitlement.parts import DAEMONS, FIRM, Form, Part, Parts
 from processors.entitlement.rows import JobRow
 
 Place = tuple[int, int, int, Part]
 """Where a part stands in its pool: priority descending, then order of acceptance, then its first instance."""
+G = TypeVar("G")
 P = TypeVar("P")
 Refused = Callable[[str, int, Vector, Sequence[Vector]], bool]
 """Whether units of a pool and class that need so much, each task of them one of these, can't be admitted before hosts
@@ -23,14 +26,30 @@ or pools change.
 """
 
 
+Line = tuple[int, int]
+"""A class of work, and the kinds that its units need, as `bits`."""
+ALL = -1
+"""The bits of all kinds."""
+
+
+def bits(amounts: Iterable[int]) -> int:
+    """The kinds of which there is more than nothing, and a bit that stands for whatever is needed."""
+    found = 1
+    for kind, amount in enumerate(amounts, 1):
+        if amount > 0:
+            found |= 1 << kind
+    return found
+
+
 class Standing:
     """Where a part stands."""
 
-    __slots__ = ("borrowed", "claims", "form", "kind", "place", "refused", "told", "untold", "waiting", "waits")
+    __slots__ = ("borrowed", "claims", "form", "kind", "line", "place", "refused", "told", "untold", "waiting", "waits")
 
-    def __init__(self, place: Place, kind: int, form: Form, nothing: Vector) -> None:
+    def __init__(self, place: Place, line: Line, form: Form, nothing: Vector) -> None:
         self.place = place
-        self.kind = kind
+        self.kind = line[0]
+        self.line = line
         self.form = form
         self.waits = self.refused = self.borrowed = self.claims = self.told = self.untold = False
         self.waiting = nothing
@@ -43,12 +62,12 @@ class PoolLines:
     __slots__ = ("borrowed", "claims", "daemons", "forms", "refused", "told", "untold", "verdicts", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: tuple[SortedList[Place], ...] = tuple(SortedList() for _ in range(CLASSES))
-        """By class, what waits and may be admitted some time."""
+        self.waiting: dict[Line, SortedList[Place]] = {}
+        """What waits and may be admitted some time."""
         self.forms: dict[tuple[int, Form], SortedList[Place]] = {}
         """The same by class and form."""
-        self.borrowed: tuple[SortedList[Place], ...] = tuple(SortedList() for _ in range(CLASSES))
-        """By class, parts with borrowed units: they keep their place in the queue."""
+        self.borrowed: dict[Line, SortedList[Place]] = {}
+        """Parts with borrowed units: they keep their place in the queue."""
         self.claims: SortedList[Place] = SortedList()
         """Parts with entitled units that have no place, but for"""
         self.daemons: SortedList[Place] = SortedList()
@@ -250,7 +269,8 @@ class Lines:
     def _new(self, part: Part, row: JobRow) -> Standing:
         parts = self._parts
         place = (-row.rank, row.number, row.parts[part[1]].first, part)
-        return Standing(place, parts.kind(row, part[1]), parts.form(row, part[1]), parts.nothing)
+        line = parts.kind(row, part[1]), bits(parts.unit_need(row, part[1]))
+        return Standing(place, line, parts.form(row, part[1]), parts.nothing)
 
     def _place(self, part: Part, pool: str, standing: Standing, states: tuple[bool, bool, bool]) -> None:
         """Lets a part stand in the queues of its pool where it is said to, whether it waits, has borrowed or claims,
@@ -265,14 +285,14 @@ class Lines:
         waits = waits and not refused
         if waits != standing.waits:
             self.waiting += (1 if waits else -1) * (not standing.kind & (FIRM | DAEMONS))
-            _set(lines.waiting[standing.kind], place, waits)
+            _set_in(lines.waiting, standing.line, place, waits)
             _set_in(lines.forms, group, place, waits)
         if refused != standing.refused:
             _set_in(lines.refused, group, place, refused)
         if group in lines.verdicts and group not in lines.forms and group not in lines.refused:
             lines.verdicts.pop(group, None)  # its shape may be gone, and another one have its number next
         if borrowed != standing.borrowed:
-            _set(lines.borrowed[standing.kind], place, borrowed)
+            _set_in(lines.borrowed, standing.line, place, borrowed)
         if claims != standing.claims:
             _set(lines.daemons if standing.kind == DAEMONS else lines.claims, place, claims)
         standing.waits, standing.refused, standing.borrowed, standing.claims = waits, refused, borrowed, claims
@@ -291,16 +311,37 @@ class Lines:
             holding.firm_waiting = add(holding.firm_waiting, more)
 
 
+def merged(lines: PoolLines, blocked: Mapping[int, int]) -> Iterator[tuple[int, Place]]:
+    """What waits or is borrowed in a pool, in the order of the queue; what needs a kind that is blocked for its class
+    meanwhile is left.
+    """
+    streams = {line: _places(lines, line) for line in dict.fromkeys((*lines.waiting, *lines.borrowed))}
+    heads = {line: place for line, places in streams.items() if (place := next(places, None)) is not None}
+    while heads:
+        line = min(heads, key=heads.__getitem__)
+        yield line[0], heads.pop(line)
+        if (place := next(streams[line], None)) is not None:
+            heads[line] = place
+        if blocked:
+            heads = {each: place for each, place in heads.items() if not blocked.get(each[0], 0) & each[1]}
+
+
+def _places(lines: PoolLines, line: Line) -> Iterator[Place]:
+    """The parts of a line that wait or are borrowed, each once, in the order of the queue."""
+    waiting, borrowed = lines.waiting.get(line, ()), lines.borrowed.get(line, ())
+    if not borrowed:
+        return iter(waiting)
+    return (place for place, _ in groupby(merge(waiting, borrowed)))
+
+
 def _set(places: "SortedList[P] | SortedSet[P]", place: P, stands: bool) -> None:
     (places.add if stands else places.remove)(place)
 
 
-def _set_in(
-    forms: "dict[tuple[int, Form], SortedList[Place]]", group: tuple[int, Form], place: Place, stands: bool
-) -> None:
-    places = forms.get(group)
+def _set_in(groups: "dict[G, SortedList[Place]]", group: G, place: Place, stands: bool) -> None:
+    places = groups.get(group)
     if places is None:
-        places = forms[group] = SortedList()
+        places = groups[group] = SortedList()
     _set(places, place, stands)
     if not places:
-        del forms[group]
+        del groups[group]

@@ -232,7 +232,7 @@ class Entitlement:
         for pool in sorted(settled):
             if budget <= 0:
                 break
-            said = self.explanations.of(pool, self.passes.heads.get(pool, {}), budget)
+            said = self.explanations.of(pool, self.passes.heads.get(pool, ()), budget)
             budget -= sum(len(event.job) // 4 for event in said)
             out += said
             if not said:

@@ -46,8 +46,8 @@ class Passes:
         self._idle = idle
         self._steady = steady
         self._holds = holds
-        self.heads: dict[str, dict[int, Head]] = {}
-        """Of each pool with work that waits the first of each class that isn't entitled."""
+        self.heads: dict[str, list[Head]] = {}
+        """Of each pool with work that waits those that aren't entitled and block others."""
         self.settled: dict[str, None] = {}
         """Pools that were looked at, for whoever says why the rest of their queues waits."""
         self._beyond_share: dict[str, tuple[bool, ...]] = {}
@@ -83,7 +83,7 @@ class Passes:
             if admission.budget <= 0:
                 break
             before = admission.budget
-            heads = admission.pool(pool) if pool in self._pools else {}
+            heads = admission.pool(pool) if pool in self._pools else []
             if admission.budget == before:
                 self._settle(pool, heads)
         out: list[Event] = []
@@ -136,7 +136,7 @@ class Passes:
         row = self._pools.get(pool)
         return (row.served if row else 0, pool)
 
-    def _settle(self, pool: str, heads: dict[int, Head]) -> None:
+    def _settle(self, pool: str, heads: list[Head]) -> None:
         """Nothing is to be done in a pool before something changes for it."""
         lines = self._queues.lines
         del lines.dirty[pool]
@@ -155,7 +155,7 @@ class Passes:
 
     def _are_beyond_share(self, pool: str) -> tuple[bool, ...]:
         share, jobs = self._shares.share(pool), self._queues.jobs
-        needs = [need_of(self._queues, part, jobs[part[0]]) for part, _ in self.heads.get(pool, {}).values()]
+        needs = [need_of(self._queues, part, jobs[part[0]]) for part, *_ in self.heads.get(pool, ())]
         return tuple([exceeds(need, share) for need in needs])
 
     def reword(self) -> None:
@@ -163,20 +163,20 @@ class Passes:
         reworded = self._queues.lines.reworded
         for pool in reworded:
             self.settled[pool] = None
-            self._watch_levels(pool, self.heads.get(pool, {}))
+            self._watch_levels(pool, self.heads.get(pool, []))
         reworded.clear()
 
-    def _watch_levels(self, pool: str, heads: dict[int, Head]) -> None:
+    def _watch_levels(self, pool: str, heads: list[Head]) -> None:
         """A pool is looked at again, or told another reason, when something changes at these levels."""
         lines, levels = self._queues.lines, self._queues.holdings.levels(pool)
-        above = [head for head in heads.values() if head.why.code != Code.SHARE_OF_NOTHING]
+        above = [head for head in heads if head.why.code != Code.SHARE_OF_NOTHING]
         if any(head.why.at != pool or head.why.code == Code.RESERVATION_REACHED for head in above):
             lines.watch(pool, levels)
         elif heads:
             rooms = Rooms(self._queues, self._pools, self._holds)
             lines.watch_reason(pool, filter(rooms.bounds, levels[1:]))
 
-    def _watch(self, pool: str, heads: dict[int, Head]) -> None:
+    def _watch(self, pool: str, heads: list[Head]) -> None:
         """Looks out for an entitlement at which one of those that wait first is entitled, or waits for another reason,
         or at which claims aren't entitled any more.
         """
@@ -186,17 +186,20 @@ class Passes:
         columns = zip(level, entitlement, holding.claims, strict=True)  # those of higher priority may be within it yet
         least = tuple([min(have, most) if claimed else 0 for have, most, claimed in columns])
         last = self._kinds_served_last(pool)
-        for kind, head in heads.items():
+        for head in heads:
+            kind = head.kind
             if kind == DAEMONS:
                 continue
             row = self._queues.jobs[head.part[0]]
             need = need_of(self._queues, head.part, row)
-            wanted = _above(holding.level(row.priority), need)
+            wanted = _above(add(holding.level(row.priority), head.aside), need)
             percent = self._pools[pool].controllers_percent
             bounds = [tuple([want if at == each else 0 for at, want in enumerate(wanted)]) for each in last]
             is_first = row.parts[head.part[1]].borrowed or not any(holding.controllers)
             if kind & CONTROLLERS and 0 < percent < 100 and not is_first:
-                within = tuple([-(100 * -each // percent) for each in _above(holding.controllers, need)])
+                within = tuple(
+                    [-(100 * -each // percent) for each in _above(add(holding.controllers, head.aside), need)]
+                )
                 bounds.append(within)
                 wanted = tuple(map(max, wanted, within))
             for bound in (*bounds, wanted):

@@ -29,7 +29,7 @@ from processors.state.preemption_rules import slice_ms
 from processors.state.seconds import milliseconds
 from processors.state.table import Table
 
-Heads = dict[str, dict[int, Head]]
+Heads = dict[str, list[Head]]
 MOST = 1 << 62
 WAITS_FOR_CREDIT = (
     Code.ENTITLEMENT_REACHED,
@@ -156,7 +156,7 @@ class Turns:
         """Pools with a head that needs more than they are entitled to, whatever they hold."""
         entitlements = self._shares.all()
         for pool, heads in self._heads.items():
-            for head in heads.values():
+            for head in heads:
                 job_id, key = head.part
                 if exceeds(self._queues.unit_need(self._queues.jobs[job_id], key), entitlements[pool]):
                     yield pool
@@ -194,7 +194,7 @@ class Turns:
 
     def _saver(self, pool: str) -> Saver | None:
         """The head that needs more than the share of its pool, and for which that would suffice."""
-        heads = [head for kind, head in self._heads.get(pool, {}).items() if not kind & FIRM]
+        heads = [head for head in self._heads.get(pool, ()) if not head.kind & FIRM]
         heads = [head for head in heads if head.why.code in WAITS_FOR_CREDIT]
         lines, found = self._queues.lines, None
         for head in heads:
