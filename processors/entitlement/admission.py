@@ -302,7 +302,9 @@ class Walk:
     def _beyond(self, need: Vector) -> Refusal:
         """Why a unit waits that is beyond the entitlement of its pool."""
         row = self._pools[self._pool]
-        if row.credit is not None and any(row.credit.full) and exceeds(need, self._shares.share(self._pool)):
+        saves = row.credit is not None and any(row.credit.full) and exceeds(need, self._shares.share(self._pool))
+        held = subtract(self._entitlement, self._free)
+        if saves and not exceeds(need, subtract(self._shares.most(self._pool), held)):
             return Refusal(Code.SAVING_FOR_TURN, self._pool)
         short = [kind for kind, want in enumerate(need) if want > self._free[kind]]
         for level in self._queues.holdings.levels(self._pool)[:-1]:

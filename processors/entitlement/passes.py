@@ -50,8 +50,8 @@ class Passes:
         """Of each pool with work that waits those that aren't entitled and block others."""
         self.settled: dict[str, None] = {}
         """Pools that were looked at, for whoever says why the rest of their queues waits."""
-        self._beyond_share: dict[str, tuple[bool, ...]] = {}
-        """Of pools that save for a turn whether each head needs more than their share."""
+        self._beyond_share: dict[str, tuple[tuple[bool, bool], ...]] = {}
+        """Of pools that save for a turn whether each head needs more than their share, and than a turn could give."""
         self._order = LendOrder(queues, pools, reported)
         self._lent_ms = -1
         self._static_of: list[str] | None = None
@@ -153,10 +153,11 @@ class Passes:
         self.settled[pool] = None
         self._watch_levels(pool, heads)
 
-    def _are_beyond_share(self, pool: str) -> tuple[bool, ...]:
-        share, jobs = self._shares.share(pool), self._queues.jobs
-        needs = [need_of(self._queues, part, jobs[part[0]]) for part, *_ in self.heads.get(pool, ())]
-        return tuple([exceeds(need, share) for need in needs])
+    def _are_beyond_share(self, pool: str) -> tuple[tuple[bool, bool], ...]:
+        share, most, holding = self._shares.share(pool), self._shares.most(pool), self._queues.holdings[pool]
+        rows = [(part, self._queues.jobs[part[0]]) for part, *_ in self.heads.get(pool, ())]
+        needs = [(need_of(self._queues, part, row), holding.level(row.priority)) for part, row in rows]
+        return tuple([(exceeds(need, share), exceeds(need, subtract(most, held))) for need, held in needs])
 
     def reword(self) -> None:
         """Pools that may have to be told another reason are to be told it, and wait for the next one."""

@@ -110,6 +110,10 @@ class ShareTree:
         """What it would be entitled to if nobody had a turn."""
         return self._read(self._nodes[path], floors=False)
 
+    def most(self, path: str) -> Vector:
+        """The most that it could be entitled to by a turn, if nobody else had one."""
+        return self._most(self._nodes[path])
+
     def want(self, path: str) -> Vector:
         """What it wants with all below it, within its limit; not less than its reservation where that is static."""
         return tuple(self._nodes[path].want)
@@ -142,6 +146,12 @@ class ShareTree:
         self.version += 1
         for kind in kinds:
             self._changed_at[kind] = self.version
+
+    def _most(self, node: Node) -> Vector:
+        if node.parent is None:
+            return self._capacity
+        level, totals = node.parent.level(), self._most(node.parent)
+        return tuple([siblings.most(total, node.at) for siblings, total in zip(level, totals, strict=True)])
 
     def _entitlement(self, node: Node) -> Vector:
         return self._read(node, self._has_floors)

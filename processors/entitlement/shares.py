@@ -75,6 +75,10 @@ class Shares:
         """What it might use if nobody had a turn."""
         return self._tree.share(path)
 
+    def most(self, path: str) -> Vector:
+        """The most that it might use by a turn: what the reservations of others leave, as far as these want them."""
+        return self._tree.most(path)
+
     def demand(self, path: str) -> Vector:
         """What it wants with all below it, within its limit."""
         return self._tree.want(path)

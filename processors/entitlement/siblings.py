@@ -92,6 +92,14 @@ class Siblings:
             self._last = Filling(self._beyond(), self._without_share())
         return reserved + self._last.given(left, at)
 
+    def most(self, total: int, at: int) -> int:
+        """The most that one of them could be entitled to by a floor, beside what the others want of their reservations
+        and while no other has a floor.
+        """
+        if total <= self.claimed:
+            return self.given(total, at, False)
+        return min(self.want[at], total - self.claimed + self.reserved[at])
+
     def level(self, total: int, floors: bool) -> tuple[int, int] | None:
         """What those share by weight that haven't got what they want, and their weights together; None: all have it;
         weights 0: those with share 0 share, or all by reservation.

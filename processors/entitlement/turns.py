@@ -270,7 +270,8 @@ class Turns:
                 continue
             floor = add(saver.level, saver.need)
             floor = tuple([each if want else 0 for each, want in zip(floor, saver.need, strict=True)])
-            if self._shares.holds_floor(pool, floor, self._turns):
+            most = self._shares.most(pool)
+            if not exceeds(floor, most) and self._shares.holds_floor(pool, floor, self._turns):
                 gang = saver.key % ROLES == GANG
                 slots = self._queues.gang(saver.row) if gang else self._queues.slots(saver.row, saver.key, "queued")[:1]
                 run = int(self._queues.arena["queued"][slots[0]])
