@@ -317,7 +317,9 @@ class Claims:
             for start, units in ((0, min(below, count)), (min(below, count), count - min(below, count))):
                 if units:
                     others = _needed(subtract(room, add(ahead, need, start)), need)
-                    flag = int(flags[at]) + (Flag.BELOW_RESERVATION if not start and below else 0)
+                    flag = int(flags[at])
+                    if not start and below:  # what is promised to it is cleared as soon as others are moved
+                        flag |= Flag.BELOW_RESERVATION | (Flag.CLEAR if flag & Flag.MOVE else 0)
                     mine = slots[at + start : at + start + units]
                     task, size = (job_id, int(mine[0]) - row.base), row.gang_min if gang else units
                     due_s = self.due_s(task, size)

@@ -15,7 +15,9 @@ class Flag(IntFlag):
     """What a right allows beyond OWN and GIVE (the column `flags` of RightsSet)."""
 
     BELOW_RESERVATION = 1
-    """The pool of the gang is below its reservation: the cap of preemptions per hour doesn't spare anybody."""
+    """The pool of the gang is below its reservation: neither the cap of preemptions per hour nor, where hosts are
+    cleared, a slice spares anybody.
+    """
     MOVE = 2
     CLEAR = 4
     DAEMON = 8
@@ -121,6 +123,8 @@ def may_go(way: int, victim: Victim, need: Vector, giver: Giver, right: Right, t
         return NO_RIGHT
     if any(held > 0 and held > spare for held, spare in zip(victim.amount, giver.spare, strict=True)):
         return NO_RIGHT
+    if right.flags & Flag.BELOW_RESERVATION:
+        return CLEAN
     return BY_SLICE if victim.slice_over else SLICE_NOT_OVER
 
 

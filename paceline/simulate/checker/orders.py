@@ -258,12 +258,12 @@ class _Order:
     def _why_not_moved(self, own: bool, way: int, slice_over: bool, waited_ms: int) -> str:
         turn = self._pools.turns.get(self._event.for_pool)
         on_turn = turn is not None and (turn.job_id, turn.first) == (self._unit.job_id, self._unit.first)
-        after = self._settings.move_after_ms
-        if way == CLEAR and not on_turn:
+        after, below = self._settings.move_after_ms, not self._isnt_below()
+        if way == CLEAR and not on_turn and not below:
             after = self._settings.clear_after_ms
         if waited_ms + SECOND_MS < after:
             return f"the gang waits for {waited_ms} ms"
-        if way == CLEAR and (own or not slice_over):
+        if way == CLEAR and (own or not (slice_over or below)):
             return "it is of the same pool" if own else "its slice isn't over"
         return ""
 
