@@ -16,6 +16,7 @@ from projections.queries import backoff_reasons, end_reasons, held_reasons, last
 from projections.queries.moving_reasons import of_moving
 from projections.queries.sentences import (
     CANNOT_START,
+    LASTING,
     MORE_HOSTS,
     OTHER_DAEMON,
     REMEDIES,
@@ -27,7 +28,7 @@ from projections.queries.sentences import (
     counted,
     funnel,
 )
-from projections.queries.situations import LASTING, Detail, Leaving, Situation, Wait
+from projections.queries.situations import Detail, Leaving, Situation, Wait
 from projections.record_json import at
 from projections.views.reasons import WAITS
 from projections.views.rows import ExplanationRow, JobRow
@@ -259,20 +260,27 @@ def _held(job: JobRow, wait: Wait, situation: Situation, kinds: Kinds, detail: D
     hold = wait.hold
     assert hold is not None
     numbers = _as_now(msgspec.json.decode(hold.numbers), situation.shares.get(hold.at))
-    sentence = _SENTENCES.get(hold.code)
-    if hold.code in held_reasons.SENTENCES:
+    sentence, code = _SENTENCES.get(hold.code), hold.code
+    if code == Code.BEHIND_IN_QUEUE and situation.unmet:
+        code, told = Code.CONSTRAINT_MISMATCH, held_reasons.impossible(wait, situation.unmet)
+    elif hold.code in held_reasons.SENTENCES:
         told = held_reasons.SENTENCES[hold.code](job, wait, numbers, kinds, detail)
     elif held_reasons.is_beyond_the_cell(wait):
         told = held_reasons.beyond_the_cell(wait, numbers, kinds)
+    elif hold.code == Code.NEVER_FITS:
+        told = held_reasons.larger_than_hosts(wait, numbers, kinds)
     elif hold.code == Code.BACKOFF:
         told = held_reasons.Told(_SENTENCES[Code.BACKOFF].format(**counted(wait.tasks)), again(wait.tasks))
     else:
         told = held_reasons.Told((sentence or "{tasks} wait{s}: " + hold.code).format(**counted(wait.tasks)))
     since = detail.since.get(hold.number, 0) * 1000 if detail else 0
-    found = reason(hold.code, told.text, since, "entitlement", told.remedy)
+    found = reason(code, told.text, since, "entitlement", told.remedy)
     found |= {"tasks": wait.tasks, "round": hold.round, "pool": hold.at, **told.more}
     for name in ("asked", "allocated", "entitlement", "limit"):
         found[name] = write_amounts(numbers[name], kinds.units) if numbers.get(name) else None
+    if hold.code == Code.NEVER_FITS:  # nothing has to become free for it
+        found["allocated"] = None
+        found["entitlement"] = found["entitlement"] if held_reasons.is_beyond_the_cell(wait) else None
     if hold.code == Code.RESERVATION_REACHED:
         found["reserved"], found["limit"] = found["limit"], None
     found["not_before"] = at(numbers.get("not_before_ms", 0))

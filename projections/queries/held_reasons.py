@@ -19,6 +19,7 @@ from projections.queries.sentences import (
     amounts,
     beyond,
     bound_text,
+    count_tasks,
     counted,
     short,
 )
@@ -27,6 +28,9 @@ from projections.record_json import at
 from projections.views.rows import JobRow, amounts_in
 
 Numbers = dict[str, Any]
+RESERVED_SHOWN = 3
+RESERVED = Remedy(POOL_OWNER, "ask for less, or have reservations changed; it goes on when these pools want less")
+OWN_JOB = Remedy(WAIT, "it goes on when tasks of the job end")
 
 
 class Told(NamedTuple):
@@ -106,13 +110,40 @@ def _entitled(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: D
     large = short(asked, bound)
     if large:
         text = "{tasks} wait{s}: the entitlement of pool {pool} is less than is asked".format(**words, pool=pool)
-        return Told(f"{text}{_against(large, asked, bound, kinds)}; others use the rest")
-    text = "{tasks} wait{s}: other work of pool {pool} holds its entitlement".format(**words, pool=pool)
+        text += _against(large, asked, bound, kinds)
+        reserved = _reserved(pool, asked, large, kinds, detail) if detail else ""
+        return Told(text + reserved, RESERVED) if reserved else Told(f"{text}; others use the rest")
+    names = beyond(asked, numbers["allocated"], bound) or list(asked)
+    holders = detail.holders.get(pool) if detail else None
+    if detail and holders and holders[0][0] == job.job_id and job.pool == pool:
+        own = amounts({name: holders[0][1].get(name, 0) for name in names}, kinds)
+        may = amounts({name: bound[name] for name in names if name in bound}, kinds)
+        text = "{tasks} wait{s}: this job holds {own} of the {may} that pool {pool} may use"
+        text = text.format(**words, own=own, may=may, pool=pool)
+        if detail.admitted:
+            need = {name: detail.admitted * amounts_in(job.need).get(name, 0) for name in names}
+            text += (
+                f", {amounts(need, kinds)} of it for {count_tasks(detail.admitted)} admitted before, without hosts yet"
+            )
+        return Told(text, OWN_JOB)
+    text = "{tasks} wait{s}: pool {pool} uses all that it may".format(**words, pool=pool)
     text += _held_of(numbers, bound, kinds)
-    if detail and (holders := detail.holders.get(pool)):
-        names = beyond(asked, numbers["allocated"], bound) or list(asked)
+    if holders:
         text += f"; most by {', '.join(_holder(job, job_id, held, names, kinds) for job_id, held in holders)}"
     return Told(text, OWN_WORK)
+
+
+def _reserved(pool: str, asked: Amounts, names: list[str], kinds: Kinds, detail: Detail) -> str:
+    """What other pools want of their reservations, where these leave too little; empty: they leave enough."""
+    others = detail.reserved.get(pool, {})
+    taken = {name: sum(each.get(name, 0) for each in others.values()) for name in names}
+    small = [name for name in names if taken[name] and detail.shared.get(name, 0) - taken[name] < asked[name]]
+    if not small:
+        return ""
+    most = sorted(others.items(), key=lambda each: (-each[1].get(small[0], 0), each[0]))[:RESERVED_SHOWN]
+    named = (f"{path} {amounts({name: each.get(name, 0) for name in small}, kinds)}" for path, each in most)
+    left = {name: max(0, detail.shared.get(name, 0) - taken[name]) for name in small}
+    return f"; other pools use their reservations ({', '.join(named)}), which leaves {amounts(left, kinds)} at most"
 
 
 def _saving(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Detail | None) -> Told:
@@ -157,6 +188,13 @@ def _preemption(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail:
     return Told(text.format(**counted(wait.tasks), pool=_at(wait)))
 
 
+def impossible(wait: Wait, conditions: str) -> Told:
+    """Tasks wait behind others, and no host meets their conditions."""
+    words = counted(wait.tasks)
+    text = "{tasks} ask{s} for hosts that the cell doesn't have ({conditions}), and wait{s} behind others in the queue"
+    return Told(text.format(**words, conditions=conditions))
+
+
 def _behind(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Detail | None) -> Told:
     words = counted(wait.tasks)
     assert wait.hold is not None
@@ -182,6 +220,13 @@ def is_beyond_the_cell(wait: Wait) -> bool:
         return False
     numbers = msgspec.json.decode(wait.hold.numbers)
     return bool(numbers["entitlement"]) and bool(short(numbers["asked"], _entitlement(numbers)))
+
+
+def larger_than_hosts(wait: Wait, numbers: Numbers, kinds: Kinds) -> Told:
+    """No host has enough for one task."""
+    largest = numbers.get("largest") or {}
+    text = "{tasks} fit{s} no host, even when it is empty".format(**counted(wait.tasks))
+    return Told(f"{text}; the largest has {amounts(largest, kinds)}" if any(largest.values()) else text)
 
 
 def beyond_the_cell(wait: Wait, numbers: Numbers, kinds: Kinds) -> Told:

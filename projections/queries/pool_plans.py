@@ -25,7 +25,7 @@ from projections.queries.pages import Json, rows_of
 from projections.queries.pool_outlook import Known, Outlook, Work
 from projections.queries.pool_tree import ROOT, capacity_of, pool_rows, spec_of, to_share
 from projections.queries.resources import kinds_of, settings_of
-from projections.queries.situations import LASTING
+from projections.queries.sentences import LASTING
 from projections.views import tables
 from projections.views.rows import JobRow, amounts_in
 from projections.views.sharing_rows import TurnRow

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, or_, select
 
 from events.codec import decode
 from events.codes import over_reserved
@@ -14,8 +14,7 @@ from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, in_order
 from projections.queries.pages import Json, rows_of
 from projections.queries.resources import kinds_of, shares_json
-from projections.queries.sentences import amount
-from projections.queries.situations import LASTING
+from projections.queries.sentences import LASTING, amount
 from projections.queries.tasks import waiting_ranges
 from projections.record_json import at
 from projections.views import tables
@@ -52,6 +51,26 @@ def to_share(connection: Connection) -> Amounts:
 def _root(connection: Connection) -> PoolRow:
     rows = rows_of(connection, PoolRow, select(tables.pools).where(tables.pools.c.path == ROOT))
     return rows[0] if rows else PoolRow(ROOT, 0, b"")
+
+
+def beside(connection: Connection, path: str) -> dict[str, Amounts]:
+    """What the pools beside one, and beside each above it, want of their reservations."""
+    parts, pools = path.split("/"), tables.pools
+    own = ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
+    parents = [_above(each) for each in own]
+    near = [pools.c.path.like(f"{'' if each == ROOT else each}/%") for each in parents]
+    rows = rows_of(connection, PoolRow, select(pools).where(or_(*near), pools.c.path.not_in(own))) if near else []
+    found = {}
+    for row in rows:
+        if _above(row.path) in parents and row.spec:
+            wants = amounts_in(row.demand)
+            wanted = {name: min(most, wants.get(name, 0)) for name, most in spec_of(row).reservation.items()}
+            found[row.path] = {name: most for name, most in wanted.items() if most}
+    return {name: each for name, each in found.items() if each}
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0] or ROOT
 
 
 def class_of(firm: int, controllers: int) -> str:
@@ -139,7 +158,7 @@ def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> J
     return {
         "path": row.path,
         "cell": spec.cell,
-        "parent": row.path.rpartition("/")[0] or ROOT,
+        "parent": _above(row.path),
         **from_event(spec, kinds.units),
         "share": shares_json(spec.share, spec.share_default, kinds),
         "open_jobs": open_jobs,

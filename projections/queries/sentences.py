@@ -12,6 +12,8 @@ YOU = "you"
 POOL_OWNER = "pool owner"
 OPERATOR = "operator"
 WAIT = "nobody, wait"
+LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
+"""Codes of what stands aside until hosts change: nobody waits behind it."""
 LARGE_MIB = 100 * 1024
 """From so many MiB on a tenth of a GiB is near enough."""
 
@@ -164,12 +166,35 @@ def span(ms: int) -> str:
     return write_ms(ms)
 
 
+_VERBS: Mapping[str, tuple[str, str]] = {
+    "kept for others": ("is kept for others", "are kept for others"),
+    "port taken": ("has the port taken", "have the port taken"),
+    **{name: (f"is {name}", f"are {name}") for name in ("returning", "silent", "lost", "suspected")},
+}
+"""What hosts are that don't lack a resource: one, and several."""
+
+
+def why_not(by_reason: Mapping[str, int], numbered: bool = True) -> str:
+    """What is the matter with hosts, by how many: `1,937 lack cpu, 63 lack memory`."""
+
+    def one(name: str, count: int) -> str:
+        if name.startswith("constraint:"):
+            attribute = name.removeprefix("constraint:")
+            verbs = f"doesn't match on {attribute}", f"don't match on {attribute}"
+        else:
+            verbs = _VERBS.get(name, (f"lacks {name}", f"lack {name}"))
+        return f"{count:,} {verbs[count != 1]}" if numbered else verbs[count != 1]
+
+    return ", ".join(one(name, count) for name, count in sorted(by_reason.items()))
+
+
 def funnel(numbers: Mapping[str, Any], kinds: Kinds) -> str:
     """How many hosts failed for which reason, and the one that lacked least."""
-    if "hosts_considered" not in numbers:
+    hosts = numbers.get("hosts_considered")
+    if not hosts:
         return ""
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(numbers.get("hosts_by_reason", {}).items()))
-    text = f" ({numbers['hosts_considered']} hosts seen{': ' if counts else ''}{counts})"
+    counts = why_not(numbers.get("hosts_by_reason", {}))
+    text = f" (of {hosts:,} host{'s' * (hosts != 1)} {counts})" if counts else f" ({plural(hosts, 'host')} looked at)"
     for near in numbers.get("nearest", ())[:1]:
         lacks = ", ".join(amount(name, value, kinds) for name, value in near["lacks"].items() if value > 0)
         text += f"; nearest {near['host_id']}, short of {lacks or 'ports'}"
@@ -177,12 +202,16 @@ def funnel(numbers: Mapping[str, Any], kinds: Kinds) -> str:
 
 
 def bound_host_text(tasks: int, numbers: Mapping[str, Any], kinds: Kinds) -> str:
-    """Why tasks that may run on one host alone don't: the first hosts, and what is the matter with these."""
-    nearest, hosts = numbers.get("nearest", ()), numbers.get("hosts_considered", 0)
-    names = ", ".join(near["host_id"] for near in nearest) + (
-        f" and {hosts - len(nearest)} more" * (hosts > len(nearest))
-    )
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(numbers.get("hosts_by_reason", {}).items()))
+    """Why tasks that may run on one host alone don't: the first hosts, and what is the matter with these. Some tasks
+    may have got their places since it was said.
+    """
+    nearest, by_reason = numbers.get("nearest", ())[:tasks], numbers.get("hosts_by_reason", {})
+    hosts = min(tasks, numbers.get("hosts_considered", 0))
+    names = ", ".join(near["host_id"] for near in nearest)
+    names += f" and {hosts - len(nearest):,} more" * (hosts > len(nearest))
+    counts = why_not(by_reason, sum(by_reason.values()) <= hosts and hosts > 1)
     lacks = {name: value for name, value in nearest[0]["lacks"].items() if value > 0} if len(nearest) == 1 else {}
-    short_of = f", short of {amounts(lacks, kinds)}" if lacks and "lost" not in counts else ""
-    return f"{count_tasks(tasks)} may run on {names or 'a host that is gone'} alone ({counts or 'gone'}){short_of}"
+    short_of = f", short of {amounts(lacks, kinds)}" if lacks and "lost" not in by_reason else ""
+    where = "on one host each" if hosts > 1 else f"on {names or 'a host that is gone'} alone"
+    which = f"{names}: " * (hosts > 1)
+    return f"{count_tasks(tasks)} may run {where} ({which}{counts or 'gone'}){short_of}"

@@ -21,8 +21,11 @@ from events.topics import MACHINES
 from projections.queries.end_reasons import stops_of
 from projections.queries.last_failure import Failure, failures_of
 from projections.queries.moving_reasons import Moving, moving
+from projections.queries.pool_tree import beside, to_share
 from projections.queries.resources import settings_of
+from projections.queries.sentences import LASTING
 from projections.queries.tasks import columns_of, waiting_columns
+from projections.queries.unmet import unmet
 from projections.queries.versions import newest_updates
 from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
@@ -30,8 +33,6 @@ from projections.views.run_rows import StopRow
 from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
 from projections.views.update_rows import UpdateRow
 
-LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
-"""Codes of what stands aside until hosts change: nobody waits behind it."""
 HOLDERS_SHOWN = 3
 
 
@@ -79,6 +80,8 @@ class Situation(NamedTuple):
     """How users stopped it, the last stop first."""
     shares: Mapping[str, dict[str, Amounts]] = {}
     """By pool that says no, what it may use and holds as entitlement said last."""
+    unmet: str = ""
+    """Conditions of its tasks that no host meets, where they wait behind others."""
 
 
 class Ahead(NamedTuple):
@@ -109,6 +112,12 @@ class Detail(NamedTuple):
     """The time of the newest round."""
     moving: dict[int, Moving]
     """By state, tasks that start or stop."""
+    admitted: int
+    """How many tasks of the job are admitted and have no hosts."""
+    shared: Amounts
+    """What pools share."""
+    reserved: Mapping[str, Mapping[str, Amounts]]
+    """By pool that says no, what other pools want of their reservations, those that bound what a turn can give."""
 
     @property
     def delay_ms(self) -> int:
@@ -149,8 +158,11 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     failures = failures_of(connection, list(going.values()))
     stops = stops_of(connection, [row for row in going.values() if row.stopped])
     shares = _shares(connection, {wait.hold.at for each in found.values() for wait in each.waits if wait.hold})
+    codes = {job_id: [wait.hold for wait in each.waits if wait.hold] for job_id, each in found.items()}
+    conditions = unmet(connection, list(going.values()), codes)
     return {
         job_id: each._replace(
+            unmet=conditions.get(job_id, ""),
             update=updates.get(job_id),
             failure=failures.get(job_id),
             stops=stops.get(job_id, ()),
@@ -244,6 +256,9 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
         defined if isinstance(defined, PoolDefined) else None,
         newest_ms(connection),
         moving(connection, job),
+        sum(wait.tasks for wait in situation.waits if wait.standing < 0),
+        to_share(connection),
+        {pool: beside(connection, pool) for pool in full},
     )
 
 
@@ -287,13 +302,16 @@ def ahead(connection: Connection, job: JobRow, hold: HoldRow) -> Ahead:
 
 
 def _holders(connection: Connection, pool: str) -> list[tuple[str, Amounts]]:
-    """The jobs that hold most in a pool and below it, those with most tasks on hosts first."""
-    jobs = tables.jobs.c
-    live = jobs.ordered + jobs.running + jobs.stopping_tasks
-    query = select(jobs.job_id, jobs.need, live).where(live > 0, jobs.state.not_in(ENDED_JOBS))
+    """The jobs that hold most in a pool and below it, those with most tasks first, on hosts or admitted without."""
+    jobs, waiting = tables.jobs.c, tables.waiting.c
+    admitted = select(waiting.job_id, func.sum(waiting.tasks).label("tasks")).where(waiting.standing < 0)
+    without = admitted.group_by(waiting.job_id).subquery()
+    held = jobs.ordered + jobs.running + jobs.stopping_tasks + func.coalesce(without.c.tasks, 0)
+    query = select(jobs.job_id, jobs.need, held).where(held > 0, jobs.state.not_in(ENDED_JOBS))
+    query = query.select_from(tables.jobs.outerjoin(without, jobs.job_id == without.c.job_id))
     if pool != "/":
         query = query.where((jobs.pool == pool) | jobs.pool.startswith(f"{pool}/", autoescape=True))
-    found = connection.execute(query.order_by(live.desc(), jobs.job_id).limit(HOLDERS_SHOWN))
+    found = connection.execute(query.order_by(held.desc(), jobs.job_id).limit(HOLDERS_SHOWN))
     return [(job_id, {name: each * tasks for name, each in amounts_in(need).items()}) for job_id, need, tasks in found]
 
 

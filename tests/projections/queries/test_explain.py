@@ -22,7 +22,9 @@ from events.records.parts import Cause, NearMiss
 from events.records.placement import GangsReturned, HostsReserved
 from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from events.resources import STANDARD_KINDS
 from projections.queries.explain import tier_of
+from projections.queries.sentences import bound_host_text, funnel
 from tests.helpers.written_cell import (
     CORE,
     accepted,
@@ -151,7 +153,7 @@ def test_a_gang_held_by_the_other_work_of_its_own_pool_is_told_who_holds_what(wa
     assert told(waiting) == (
         "ENTITLEMENT_REACHED",
         "nobody, wait",
-        "2 tasks wait: other work of pool /p holds its entitlement (3 of 4 cpu held, 2 asked); most by job "
+        "2 tasks wait: pool /p uses all that it may (3 of 4 cpu held, 2 asked); most by job "
         "other: 3 cpu; it goes on when tasks of that pool end; a higher priority goes first",
     )
 
@@ -231,18 +233,18 @@ def test_what_else_entitlement_says(waiting, code, numbers, actor, message):
     ("said", "actor", "message"),
     [
         (unplaced("a", "NEVER_FITS", tasks=2), "you",
-         "2 tasks fit no host, even when it is empty (0 hosts seen); ask for less, or add larger hosts"),
+         "2 tasks fit no host, even when it is empty; ask for less, or add larger hosts"),
         (unplaced("a", "NEVER_FITS", tasks=60, size=60, fit=50, missing="50-59", hosts_considered=50,
                   hosts_by_reason={"cpu": 50}), "operator",
          "50 of the 60 tasks of the gang would fit at once, even if nothing else ran; without a place: tasks 50-59 "
-         "(50 hosts seen: 50 cpu); add hosts, or ask for less"),
+         "(of 50 hosts 50 lack cpu); add hosts, or ask for less"),
         (unplaced("a", "GANG_INCOMPLETE", tasks=4, size=4, fit=2, missing="1,3"), "nobody, wait",
-         "there is room for 2 of the 4 tasks of the gang now, not for the whole; without a place: tasks 1,3 "
-         "(0 hosts seen); it goes on when there is room for the whole gang; a smaller gang helps"),
+         "there is room for 2 of the 4 tasks of the gang now, not for the whole; without a place: tasks 1,3"
+         "; it goes on when there is room for the whole gang; a smaller gang helps"),
         (unplaced("a", tasks=2, nearest=NEAR, hosts_considered=4, hosts_by_reason={"cpu": 3, "memory": 1}),
          "nobody, wait",
-         "2 tasks find no room on any host now (4 hosts seen: 3 cpu, 1 memory); nearest h17, short of 0.5 cpu, 2GiB "
-         "memory; it goes on when tasks end or hosts are added"),
+         "2 tasks find no room on any host now (of 4 hosts 3 lack cpu, 1 lacks memory); nearest h17, short of 0.5 "
+         "cpu, 2GiB memory; it goes on when tasks end or hosts are added"),
     ],
 )  # fmt: skip
 def test_what_placement_says_of_what_stands_aside_until_hosts_change(waiting, said, actor, message):
@@ -333,7 +335,7 @@ def test_admitted_work_without_a_place_says_what_placement_says_and_what_comes_n
     full = {"tasks": 2, "hosts_considered": 4, "hosts_by_reason": {"cpu": 4}}
     cell.decide("placement", unplaced("a", **full))
     assert told(waiting)[2] == (
-        "2 tasks find no room on any host now (4 hosts seen: 4 cpu); entitled since 2023-11-14T22:13:21.000Z; "
+        "2 tasks find no room on any host now (of 4 hosts 4 lack cpu); entitled since 2023-11-14T22:13:21.000Z; "
         "preemption is allowed from 2023-11-14T22:15:21.000Z on; it goes on when tasks end or hosts are added"
     )
     some = {name: pack_longs([500]) for name in ("others", "entitlement")}
@@ -576,4 +578,88 @@ def test_a_daemon_that_no_host_matches_says_so(api):
     assert message == (
         "no host meets the constraints of the daemon, which has a task on each that does; "
         "add hosts with these attributes, or submit another daemon"
+    )
+
+
+def test_own_work_is_told_as_own_and_what_of_it_has_no_hosts(api):
+    api.cell.host()
+    api.cell.accept("a", instances=30)
+    api.cell.run("a", tuple(range(10)))
+    api.cell.decide("entitlement", admitted("a", (10, 11, 12, 13)))
+    numbers = {"entitlement": {"cpu": 14_000}, "allocated": {"cpu": 14_000}, "asked": CPU}
+    api.cell.decide("entitlement", held("a", tuple(range(14, 30)), "ENTITLEMENT_REACHED", **numbers))
+    assert told(api) == (
+        "ENTITLEMENT_REACHED",
+        "nobody, wait",
+        "16 tasks wait: this job holds 14 cpu of the 14 cpu that pool /p may use, 4 cpu of it for 4 tasks admitted "
+        "before, without hosts yet; it goes on when tasks of the job end",
+    )
+
+
+def test_a_gang_that_reservations_of_others_keep_waiting_is_told_which(api):
+    api.pool("/p", reservation={"cpu": 2000})
+    api.pool("/donor", reservation={"cpu": 2000})
+    api.pool("/idle", reservation={"cpu": 1000})
+    api.cell.accept("a", instances=4, gang={"min": 4})
+    columns = {
+        "entitlement": [4000, 2000, 2000, 0],
+        "demand": [7000, 5000, 3000, 0],
+        "allocation": [3000, 1000, 2000, 0],
+    }
+    packed = {name: pack_longs(each) for name, each in columns.items()} | {"placed": pack_longs(columns["allocation"])}
+    api.cell.decide("entitlement", EntitlementsSet(pools=("/", "/p", "/donor", "/idle"), resources=("cpu",), **packed))
+    numbers = {"entitlement": {"cpu": 2000}, "allocated": CPU, "asked": {"cpu": 4000}}
+    api.cell.decide("entitlement", held("a", (0, 1, 2, 3), "ENTITLEMENT_REACHED", gang=1, **numbers))
+    assert told(api) == (
+        "ENTITLEMENT_REACHED",
+        "pool owner",
+        "4 tasks wait: the entitlement of pool /p is less than is asked (4 cpu asked, 2 cpu for it); other pools use "
+        "their reservations (/donor 2 cpu), which leaves 2 cpu at most; ask for less, or have reservations changed; it "
+        "goes on when these pools want less",
+    )
+
+
+def test_who_is_behind_others_hears_that_no_host_meets_its_constraints(api):
+    api.cell.host()
+    api.cell.accept("first", instances=2)
+    api.cell.accept("a", instances=2, constraints=[{"attribute": "gpu_model", "values": ["h100"]}])
+    api.cell.accept("b", instances=2, constraints=[{"attribute": "gpu_model", "operator": "absent"}])
+    for job_id in ("a", "b"):
+        api.cell.decide("entitlement", held(job_id, (0, 1), "BEHIND_IN_QUEUE"))
+    assert told(api) == (
+        "CONSTRAINT_MISMATCH",
+        "you",
+        "2 tasks ask for hosts that the cell doesn't have (gpu_model h100), and wait behind others in the queue; "
+        "change the constraints, or add hosts with these attributes",
+    )
+    assert told(api, "b")[0] == "BEHIND_IN_QUEUE"
+
+
+def test_what_fits_no_host_is_told_how_large_the_largest_is_and_nothing_that_would_have_to_become_free(waiting):
+    asked = {"cpu": 20_000}
+    numbers = {"entitlement": {"cpu": 31_800}, "allocated": {"cpu": 35_000}, "largest": {"cpu": 16_000}}
+    waiting.cell.decide("entitlement", held("a", (0, 1), "NEVER_FITS", at="/", **{**numbers, "asked": asked}))
+    assert told(waiting)[2] == (
+        "2 tasks fit no host, even when it is empty; the largest has 16 cpu; ask for less, or add larger hosts"
+    )
+    [reason] = why(waiting)["reasons"]
+    assert (reason["allocated"], reason["entitlement"]) == (None, None)
+
+
+def test_tasks_of_hosts_of_their_own_are_told_no_more_hosts_than_tasks():
+    numbers = {
+        "hosts_considered": 2000,
+        "hosts_by_reason": {"cpu": 1937, "memory": 63},
+        "nearest": [{"host_id": f"sim-{each}", "lacks": {"cpu": 50}} for each in (32, 55, 270)],
+    }
+    assert bound_host_text(993, numbers, STANDARD_KINDS) == (
+        "993 tasks may run on one host each (sim-32, sim-55, sim-270 and 990 more: lack cpu, lack memory)"
+    )
+    numbers |= {"hosts_considered": 1, "hosts_by_reason": {"cpu": 1}, "nearest": numbers["nearest"][:1]}
+    assert bound_host_text(1, numbers, STANDARD_KINDS) == (
+        "1 task may run on sim-32 alone (lacks cpu), short of 0.05 cpu"
+    )
+    numbers |= {"hosts_considered": 2000, "hosts_by_reason": {"cpu": 1937, "constraint:disk": 62, "lost": 1}}
+    assert funnel(numbers, STANDARD_KINDS).startswith(
+        " (of 2,000 hosts 62 don't match on disk, 1,937 lack cpu, 1 is lost); nearest sim-32"
     )

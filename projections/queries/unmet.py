@@ -1,0 +1,57 @@
+"""Jobs behind others in their queue that ask for hosts that aren't there: their turn alone doesn't help them."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from events.codec import decode
+from events.codes import Code
+from events.records.jobs import JobSubmitted
+from events.records.parts import Constraint
+from processors.placement.constraints import MEETS, first_unmet
+from processors.state.record_rows import ConstraintRow
+from projections.views import tables
+from projections.views.rows import JobRow
+from projections.views.sharing_rows import HoldRow
+
+
+def unmet(connection: Connection, rows: Sequence[JobRow], holds: Mapping[str, Sequence[HoldRow]]) -> dict[str, str]:
+    """By job that waits behind others, the conditions of its tasks that no host of the cell meets together, in words.
+    `holds`: what jobs are held for.
+    """
+    behind = [row for row in rows if any(hold.code == Code.BEHIND_IN_QUEUE for hold in holds.get(row.job_id, ()))]
+    asked = _asked(connection, behind) if behind else {}
+    if not asked:
+        return {}
+    hosts = tables.hosts.c
+    seen = connection.scalars(select(hosts.attributes).where(hosts.offered > 0).distinct())
+    attributes = [msgspec.json.decode(each, type=dict[str, str]) for each in seen]
+    return {
+        job_id: ", ".join(map(_text, conditions))
+        for job_id, conditions in asked.items()
+        if attributes and not any(first_unmet(_rows(conditions), each) == MEETS for each in attributes)
+    }
+
+
+def _asked(connection: Connection, rows: Sequence[JobRow]) -> dict[str, tuple[Constraint, ...]]:
+    """The conditions of jobs that have any."""
+    held = tables.submissions.c
+    values = connection.execute(select(held.job_id, held.value).where(held.offset.in_([row.offset for row in rows])))
+    events = {job_id: decode(value) for job_id, value in values}
+    return {
+        job_id: event.constraints
+        for job_id, event in events.items()
+        if isinstance(event, JobSubmitted) and event.constraints
+    }
+
+
+def _rows(conditions: Sequence[Constraint]) -> tuple[ConstraintRow, ...]:
+    return tuple(ConstraintRow(each.attribute, each.operator, each.values) for each in conditions)
+
+
+def _text(condition: Constraint) -> str:
+    values = ", ".join(condition.values)
+    ways = {"in": f"{condition.attribute} {values}", "not_in": f"{condition.attribute} other than {values}"}
+    ways["exists"] = f"any {condition.attribute}"
+    return ways.get(condition.operator, f"no {condition.attribute}")
