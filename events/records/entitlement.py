@@ -101,6 +101,12 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
     first pool, those of the second, and so on.
     """
 
+    daemons: bytes = b""
+    """The part of what is placed that daemons have, who stand beside the shares. Column of little-endian int64, one
+    per pool and resource: the resources of the first pool, those of the second, and so on; empty: they have
+    nothing.
+    """
+
     claimed: bytes = b""
     """What is entitled and has no place, of all pools together. Column of little-endian int64, one per resource;
     empty: nothing is.

@@ -14,8 +14,8 @@ from processors.entitlement.rows import DefinedRow, root_row
 from processors.entitlement.share_tree import ShareTree
 from processors.state.record_rows import row_of
 from projections.queries.pages import Json, rows_of
-from projections.queries.pool_levels import levels, pools_named, standings
-from projections.queries.pool_tree import ROOT, capacity_of, cell_json, pool_rows, pools_json, spec_of, to_share
+from projections.queries.pool_levels import pools_named, standings
+from projections.queries.pool_tree import ROOT, capacity_of, cell_json, levels, pool_rows, pools_json, spec_of, to_share
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amount
 from projections.views import tables

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from events.codes import Code
 from projections.queries.pages import rows_of
-from projections.queries.pool_tree import ROOT
+from projections.queries.pool_tree import ROOT, above, hostless
 from projections.views import tables
 from projections.views.reader import rows_as_text
 from projections.views.rows import PoolRow
@@ -51,28 +51,18 @@ class Waits:
         return self.codes.total() + self.placing.total()
 
 
-def above(path: str) -> str:
-    """The pool above one."""
-    return path.rpartition("/")[0] or ROOT
-
-
-def levels(path: str) -> list[str]:
-    """A pool and those above it, without the root, from the first level down."""
-    parts = path.split("/")
-    return ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
-
-
 def standings(connection: Connection) -> Standings:
     """The tree, without what stands in its rows."""
     below: dict[str, list[str]] = {}
     over, under = {}, {}
+    waiting = hostless(connection)
     for path, over_ms, under_ms in sorted(rows_as_text(connection, _STANDINGS)):
         if path == ROOT:
             continue
         below.setdefault(above(path), []).append(path)
         if over_ms:
             over[path] = over_ms
-        if under_ms:
+        if under_ms and path in waiting:
             under[path] = under_ms
     return Standings(below, over, under)
 

@@ -5,6 +5,8 @@ start of a process. How long something waits grows with the clock of this machin
 decided.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from sqlalchemy import Connection, func, select
@@ -12,7 +14,7 @@ from sqlalchemy import Connection, func, select
 from events.codes import ENDED_JOBS, JobState, TaskState
 from events.resources import Unit
 from projections.queries.metric_families import Family, Samples
-from projections.queries.pool_tree import pool_rows, pools_in_full, spec_of
+from projections.queries.pool_tree import levels, pool_rows, pools_in_full, spec_of
 from projections.queries.resources import kinds_of
 from projections.views import tables
 from projections.views.blocks import BLOCK, unpack
@@ -53,8 +55,13 @@ FAMILIES = (
 def look(connection: Connection, cell: str, now_ms: int, samples: Samples) -> None:
     """Adds the samples of a cell."""
     _amounts(connection, cell, samples)
-    _counts(connection, cell, now_ms, samples)
-    for (pool, stage), since_s in _oldest(connection).items():
+    oldest = _oldest(connection)
+    hostless_s: dict[str, int] = {}
+    for (pool, stage), since_s in oldest.items():
+        for level in levels(pool) if stage == "place" else ():
+            hostless_s[level] = min(since_s, hostless_s.get(level, since_s))
+    _counts(connection, cell, now_ms, hostless_s, samples)
+    for (pool, stage), since_s in oldest.items():
         wait = max(0.0, now_ms / 1000 - since_s)
         samples["paceline_pool_oldest_wait_seconds"].append(((cell, pool, stage), wait))
     orders = tables.orders.c
@@ -77,7 +84,10 @@ def _amounts(connection: Connection, cell: str, samples: Samples) -> None:
                 samples[f"paceline_pool_{what}"].append(((cell, row.path, name), value))
 
 
-def _counts(connection: Connection, cell: str, now_ms: int, samples: Samples) -> None:
+def _counts(connection: Connection, cell: str, now_ms: int, hostless_s: Mapping[str, int], samples: Samples) -> None:
+    """`hostless_s`: since when a task of a pool, or of one below it, has waited for a host, which those that wait
+    before they are tried again don't.
+    """
     queues = {each["path"]: each["queue"] for each in pools_in_full(connection)}
     for row in pool_rows(connection):
         if str(spec_of(row).cell) != cell:
@@ -85,11 +95,11 @@ def _counts(connection: Connection, cell: str, now_ms: int, samples: Samples) ->
         for name, line in queues[row.path].items():
             samples["paceline_pool_queue_tasks"].append(((cell, row.path, name), line["tasks"]))
         over_ms = row.over_ms + (max(0, now_ms - row.over_since_ms) if row.over_since_ms else 0)
-        under_ms = max(0, now_ms - row.under_since_ms) if row.under_since_ms else 0
+        since_ms = max(row.under_since_ms, hostless_s.get(row.path, NEVER) * 1000) if row.under_since_ms else now_ms
         samples["paceline_pool_admitted_tasks"].append(((cell, row.path), row.admitted))
         samples["paceline_pool_preempted_runs"].append(((cell, row.path), row.preempted))
         samples["paceline_pool_over_entitlement_seconds"].append(((cell, row.path), over_ms / 1000))
-        samples["paceline_pool_under_entitlement_seconds"].append(((cell, row.path), under_ms / 1000))
+        samples["paceline_pool_under_entitlement_seconds"].append(((cell, row.path), max(0, now_ms - since_ms) / 1000))
 
 
 def _oldest(connection: Connection) -> dict[tuple[str, str], int]:
@@ -97,9 +107,9 @@ def _oldest(connection: Connection) -> dict[tuple[str, str], int]:
     its own.
     """
     jobs, blocks = tables.jobs.c, tables.task_blocks.c
-    going = select(jobs.base, jobs.pool).where(jobs.state.in_(GOING), jobs.queued + jobs.ordered > 0)
-    rows = [(base, pool) for base, pool in connection.execute(going.order_by(jobs.base))]
-    bases = np.array([base for base, _ in rows], dtype=np.int64)
+    going = select(jobs.base, jobs.pool, jobs.waits_ms).where(jobs.state.in_(GOING), jobs.queued + jobs.ordered > 0)
+    rows = [(base, pool, waits_ms) for base, pool, waits_ms in connection.execute(going.order_by(jobs.base))]
+    bases = np.array([base for base, *_ in rows], dtype=np.int64)
     first = np.full(len(rows) * len(STAGES), NEVER, dtype=np.int64)
     for number, data in connection.execute(select(blocks.block, blocks.data).where(blocks.waiting > 0)):
         columns = unpack(data, len(TASK_COLUMNS))
@@ -113,6 +123,9 @@ def _oldest(connection: Connection) -> dict[tuple[str, str], int]:
         np.minimum.at(first, job * len(STAGES) + stage[slots], since[slots])
     out: dict[tuple[str, str], int] = {}
     for at in np.flatnonzero(first < NEVER).tolist():
-        key = rows[at // len(STAGES)][1], STAGES[at % len(STAGES)]
-        out[key] = min(out.get(key, NEVER), int(first[at]))
+        _, pool, waits_ms = rows[at // len(STAGES)]
+        key = pool, STAGES[at % len(STAGES)]
+        # a task that isn't admitted has the time of its present reason; the job has waited through all of them
+        since_s = waits_ms // 1000 if key[1] == "admission" and waits_ms else int(first[at])
+        out[key] = min(out.get(key, NEVER), since_s)
     return out

@@ -92,6 +92,27 @@ def pool_rows(connection: Connection, path: str = "") -> list[PoolRow]:
     return rows_of(connection, PoolRow, query.where(pools.c.path == path) if path else query)
 
 
+def above(path: str) -> str:
+    """The pool above one."""
+    return path.rpartition("/")[0] or ROOT
+
+
+def levels(path: str) -> list[str]:
+    """A pool and those above it, without the root, from the first level down."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
+
+
+def hostless(connection: Connection) -> set[str]:
+    """The pools that have, or have below them, entitled tasks that wait for a host now. Those that wait before they are
+    tried again keep their admission and wait for no host.
+    """
+    waiting, jobs = tables.waiting.c, tables.jobs.c
+    query = select(jobs.pool).distinct().where(waiting.job_id == jobs.job_id, waiting.tasks > 0)
+    found = connection.execute(query.where(waiting.standing == Standing.ENTITLED)).scalars()
+    return {level for pool in found for level in (ROOT, *levels(pool))}
+
+
 def has_pools_below(connection: Connection, path: str) -> bool:
     """Whether a pool is no leaf."""
     name = tables.pools.c.path
@@ -104,7 +125,10 @@ def pools_json(connection: Connection, path: str = "") -> list[Json]:
     use = use.where(tables.pool_use.c.path == path) if path else use
     uses = {each: (jobs, tasks) for each, jobs, tasks in connection.execute(use)}
     kinds = kinds_of(connection)
-    return [_pool_json(row, kinds, *uses.get(row.path, (0, 0))) for row in pool_rows(connection, path)]
+    waiting = hostless(connection)
+    return [
+        _pool_json(row, kinds, *uses.get(row.path, (0, 0)), row.path in waiting) for row in pool_rows(connection, path)
+    ]
 
 
 def pools_in_full(connection: Connection, path: str = "") -> list[Json]:
@@ -153,7 +177,7 @@ def _warnings(connection: Connection, cell: int, capacity: Capacity, kinds: Kind
         yield over_reserved([(amount(name, most, kinds), amount(name, have[name], kinds)) for name, most in over])
 
 
-def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> Json:
+def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int, hostless: bool) -> Json:
     spec = spec_of(row)
     return {
         "path": row.path,
@@ -167,7 +191,7 @@ def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> J
         "admitted": row.admitted,
         "preempted": row.preempted,
         "over_since": at(row.over_since_ms),
-        "under_since": at(row.under_since_ms),
+        "under_since": at(row.under_since_ms) if hostless else None,
         "defined_at": at(row.at_ms),
         "position": f"paceline.pools:{row.offset}",
     }

@@ -83,7 +83,7 @@ def verdict(row: PoolRow, pool: Shared, waits: Waits | None, now_ms: int) -> Ver
         return Verdict("preempted", f"more than its share, for {lasts(now_ms - row.over_since_ms)}")
     if below:
         return Verdict("bad", f"no: less {', '.join(below)} than reserved")
-    if row.under_since_ms:
+    if row.under_since_ms and waits is not None and waits.placing["entitled"]:
         return Verdict("warn", f"admitted tasks have no host, for {lasts(now_ms - row.under_since_ms)}")
     if spec.closed:
         return Verdict("warn", "closed: admits nothing")

@@ -91,6 +91,7 @@ class PoolFold:
             kind: longs(getattr(event, kind)).reshape(shape).tolist()
             for kind in ("entitlement", "demand", "allocation", "placed")
         }
+        daemons = longs(event.daemons).reshape(shape).tolist() if event.daemons else []
         for at, path in enumerate(event.pools):
             row = self._cache.pools.change(path)
             if row is None and path == "/":
@@ -99,16 +100,17 @@ class PoolFold:
                 continue
             for kind, amounts in kinds.items():
                 setattr(row, kind, to_json(in_order(dict(zip(event.resources, amounts[at], strict=True)))))
-            columns = (kinds[kind][at] for kind in ("entitlement", "allocation", "placed"))
+            columns = [kinds[kind][at] for kind in ("entitlement", "allocation", "placed")]
+            columns.append(daemons[at] if daemons else [0] * len(event.resources))
             _note_times(row, moment.now, list(zip(*columns, strict=True)))
 
 
-def _note_times(row: PoolRow, now: int, columns: list[tuple[int, int, int]]) -> None:
-    """Whether a pool has more on hosts than it may use, or less while admitted work waits for hosts; `columns`: what it
-    is entitled to, is admitted and has hosts, of each resource.
+def _note_times(row: PoolRow, now: int, columns: list[tuple[int, ...]]) -> None:
+    """Whether a pool has more on hosts than it may use, or less while admitted work has none; `columns`: what it is
+    entitled to, is admitted, has on hosts, and what of that daemons have beside the shares, of each resource.
     """
-    over = any(placed > entitled for entitled, _, placed in columns)
-    short = [placed < entitled for entitled, admitted, placed in columns if placed < admitted]
+    over = any(placed - daemons > entitled for entitled, _, placed, daemons in columns)
+    short = [placed - daemons < entitled for entitled, admitted, placed, daemons in columns if placed < admitted]
     under = bool(short) and all(short)
     if row.over_since_ms and not over:
         row.over_ms += now - row.over_since_ms

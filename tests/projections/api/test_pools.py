@@ -116,6 +116,8 @@ def test_how_long_a_pool_holds_more_than_it_may_is_counted(api):
     shared(api, p=(3000, 4000, 3000))
     assert (api.get("/v1/pools/p")["over_since"], api.get("/v1/pools/p")["under_since"]) == (None, None)
     api.cell.ms += 1000
+    api.cell.accept("a")
+    api.cell.decide("entitlement", admitted("a", (0,)))
     shared(api, p=(4000, 4000, 4000, 3000))
     assert api.get("/v1/pools/p")["under_since"] == "2023-11-14T22:13:26.000Z"
     shared(api, p=(3000, 4000, 4000, 3000))

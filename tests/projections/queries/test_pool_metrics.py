@@ -2,10 +2,12 @@
 
 from prometheus_client import REGISTRY
 
+from events.codes import Outcome, TaskState
 from events.columns import pack_longs
 from events.records.entitlement import EntitlementsSet
 from projections.queries import pool_metrics, view_metrics
-from tests.helpers.written_cell import admitted, held, ordered, preempted
+from projections.record_json import at as write_time
+from tests.helpers.written_cell import admitted, ended, held, ordered, preempted
 
 LABELS = {"cell": "0", "pool": "/p"}
 
@@ -53,21 +55,69 @@ def test_amounts_queues_and_waits_of_a_pool_are_told_to_prometheus(api, monkeypa
     assert value("paceline_pool_entitlement", resource="cpu") is None
 
 
+def said(
+    api, entitlement: tuple[int, int], allocation: tuple[int, int], placed: tuple[int, int], daemons: bytes = b""
+) -> None:
+    """The pool was told to have so much of cpu and memory."""
+    columns = {"entitlement": entitlement, "demand": (90_000, 90), "allocation": allocation, "placed": placed}
+    packed = {name: pack_longs(each) for name, each in columns.items()}
+    api.cell.decide(
+        "entitlement", EntitlementsSet(pools=("/p",), resources=("cpu", "memory"), daemons=daemons, **packed)
+    )
+    api.fold()
+
+
 def test_a_pool_is_below_its_entitlement_only_while_what_it_admitted_waits_for_hosts(api, monkeypatch):
     api.pool("/p")
+    api.cell.host()
+    api.cell.accept("a")
 
-    def under(entitlement: tuple[int, int], allocation: tuple[int, int], placed: tuple[int, int]) -> float | None:
-        """Seconds after the pool was told to have so much of cpu and memory."""
-        columns = {"entitlement": entitlement, "demand": (90_000, 90), "allocation": allocation, "placed": placed}
-        packed = {name: pack_longs(each) for name, each in columns.items()}
-        api.cell.decide("entitlement", EntitlementsSet(pools=("/p",), resources=("cpu", "memory"), **packed))
-        api.fold()
+    def under(*amounts: tuple[int, int]) -> float | None:
+        """Seconds after the pool was told to have that."""
+        said(api, *amounts)
         monkeypatch.setattr("time.time", lambda: (api.cell.ms + 60_000) / 1000)
         return value("paceline_pool_under_entitlement_seconds")
 
     unwatch = view_metrics.WATCHED.add(api.projector.views, api.cell.log, 30_000)
+    assert under((64_000, 90), (64_000, 64), (40_000, 40)) == 0, "none of its tasks waits for a host"
+    api.cell.decide("entitlement", admitted("a", (0,)))
     assert under((64_000, 90), (64_000, 64), (64_000, 64)) == 0, "memory isn't scarce, and all that it uses is cpu"
     assert under((0, 90), (0, 0), (0, 0)) == 0, "share 0"
     assert under((64_000, 90), (80_000, 80), (64_000, 64)) == 0, "what it has no hosts for is beyond its entitlement"
     assert under((64_000, 90), (64_000, 64), (40_000, 40)) == 60
+    assert api.get("/v1/pools/p")["under_since"] is not None
+    api.cell.decide("lifecycle", ordered("a", (0,), 1, "h1"))
+    api.cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, exit_code=1, following=TaskState.BACKOFF))
+    assert under((64_000, 90), (64_000, 64), (40_000, 40)) == 0, "it waits before it is tried again"
+    assert api.get("/v1/pools/p")["under_since"] is None
+    unwatch()
+
+
+def test_a_daemon_beside_the_shares_takes_nothing_beyond_its_entitlement(api, monkeypatch):
+    api.pool("/p")
+    unwatch = view_metrics.WATCHED.add(api.projector.views, api.cell.log, 30_000)
+
+    def over(daemons: bytes) -> float | None:
+        said(api, (0, 0), (0, 0), (100, 0), daemons)
+        monkeypatch.setattr("time.time", lambda: (api.cell.ms + 60_000) / 1000)
+        return value("paceline_pool_over_entitlement_seconds_total")
+
+    assert over(pack_longs((100, 0))) == 0
+    assert api.get("/v1/pools/p")["over_since"] is None
+    assert over(pack_longs((40, 0))) == 60, "the rest is no daemon's"
+    unwatch()
+
+
+def test_the_oldest_wait_goes_on_through_all_reasons(api, monkeypatch):
+    api.pool("/p")
+    api.cell.accept("a")
+    began = api.cell.ms
+    api.cell.decide("entitlement", held("a", (0,), "BEHIND_IN_QUEUE"))
+    api.cell.ms += 600_000
+    api.cell.decide("entitlement", held("a", (0,), "LIMIT_REACHED"))
+    api.fold()
+    unwatch = view_metrics.WATCHED.add(api.projector.views, api.cell.log, 30_000)
+    monkeypatch.setattr("time.time", lambda: (began + 660_000) / 1000)
+    assert value("paceline_pool_oldest_wait_seconds", stage="admission") == 660
+    assert api.get("/v1/jobs/a")["waiting_since"] == write_time(began)
     unwatch()
