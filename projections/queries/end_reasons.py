@@ -62,7 +62,7 @@ def of_killed(job: JobRow, stops: Sequence[StopRow]) -> Iterator[Told]:
     """Why tasks of a job are killed."""
     if job.overran:
         text = f"{_some(job, job.overran)} ran for as long as {_it(job.overran)} may{_max_runtime(job)}"
-        yield Told(Code.RUN_LIMIT, text, Remedy(YOU, "a longer max_runtime helps"), job.ended_ms)
+        yield Told(Code.RUN_LIMIT, text, Remedy(YOU, f"a longer max_runtime helps; {_again(job)}"), job.ended_ms)
     if job.stopped:
         text = f"{_some(job, job.stopped)} {'was' if job.stopped == 1 else 'were'} stopped by a user"
         stop = next(iter(stops), None)
@@ -76,6 +76,10 @@ def of_killed(job: JobRow, stops: Sequence[StopRow]) -> Iterator[Told]:
     if rest > 0 and job.controller:
         text = f"{_some(job, rest)} {'was' if rest == 1 else 'were'} stopped since the controller of the job was over"
         yield Told(Code.CONTROLLER_OVER, text, Remedy(YOU, ""), job.ended_ms)
+
+
+def _again(job: JobRow) -> str:
+    return f"`paceline job start {job.job_id} --failed` runs {_it(job.overran).replace('they', 'them')} again"
 
 
 def _some(job: JobRow, count: int) -> str:
