@@ -4,7 +4,7 @@ from events.codes import RunReport
 from events.columns import ints, longs
 from events.job_versions import wanted_spec
 from events.records.base import Event
-from events.records.jobs import JobSubmitted, JobUpdateRequested
+from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import JobAccepted, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping, UpdateStarted
 from events.records.tasks import HostInventory, RunsReported
 from paceline.simulate.checker.history import Round, Violation
@@ -45,7 +45,7 @@ class Health:
         match event:
             case JobSubmitted():
                 self._asked[offset] = event.health is not None
-            case JobUpdateRequested():
+            case JobUpdateRequested() | JobReopenRequested():
                 wanted = wanted_spec(event)
                 self._asked[offset] = wanted is not None and wanted.health is not None
             case RunsReported():

@@ -172,6 +172,7 @@ class Runs:
     def _decided(self, event: Event, round_: Round) -> None:
         match event:
             case JobAccepted():
+                self._there_again(event, round_)
                 if event.job_id in self._jobs:
                     raise Violation(f"{round_} accepts {event.job_id} for the second time")
                 if event.first_run <= (highest := self._highest.get(event.job_id, 0)):
@@ -205,6 +206,14 @@ class Runs:
             case JobsForgotten():
                 named = [event.digests[at : at + 16] for at in range(0, len(event.digests), 16)]
                 self._forget({*event.job_ids, *(self._by_digest.get(each, each.hex()) for each in named)}, round_)
+
+    def _there_again(self, event: JobAccepted, round_: Round) -> None:
+        """A job that has ended and isn't forgotten may be accepted again, with runs above all that it had."""
+        if self._final.pop(event.job_id, None) is not None:
+            del self._jobs[event.job_id]
+            highest = max((run for task, run in self._ended.items() if task[0] == event.job_id), default=0)
+            if event.first_run <= highest:
+                raise Violation(f"{round_} begins {event.job_id} again with {event.first_run} after run {highest}")
 
     def _order(self, task: Task, run: int, host_id: str, ports: list[int], round_: Round) -> None:
         if self._placed.get(task) != (run, host_id, ports):

@@ -42,6 +42,14 @@ class SomeInstances(OfJob):
     instances: Ranges | None = Field(default=None, description='Which ones: "0-9,12".')
 
 
+class Start(SomeInstances):
+    """A job and the instances that run again: those named, with `failed` those that failed or ran for as long as they
+    may, else all that failed or were stopped.
+    """
+
+    failed: bool = False
+
+
 class Restart(SomeInstances):
     """A job whose instances are restarted, at most `batch` at a time; 0: all at once."""
 

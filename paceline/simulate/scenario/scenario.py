@@ -17,7 +17,7 @@ from events.topics import MACHINES
 from paceline.simulate.faults.injection import CHANCE
 from paceline.simulate.scenario.assertions import Assertion, Malformed
 from paceline.simulate.scenario.expectations import parse
-from paceline.simulate.scenario.job_commands import Deletion, PriorityChange, Restart, SomeInstances
+from paceline.simulate.scenario.job_commands import Deletion, PriorityChange, Restart, SomeInstances, Start
 from paceline.simulate.scenario.parts import (
     Host,
     HostGroup,
@@ -38,7 +38,7 @@ EVENTS = (
     *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell"),
     *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "lose", "heal"),
 )
-JobCommand = Job | SomeInstances | Restart | Deletion | PriorityChange | ScenarioJob
+JobCommand = Job | SomeInstances | Start | Restart | Deletion | PriorityChange | ScenarioJob
 """What a command is about: a job, and what it says of it."""
 
 
@@ -60,7 +60,7 @@ class TimedAction(ScenarioPart):
     at: Milliseconds
     submit: ScenarioJob | None = None
     stop: SomeInstances | None = None
-    start: SomeInstances | None = Field(default=None, description="What has ended or is stopped runs again.")
+    start: Start | None = Field(default=None, description="What has ended or is stopped runs again.")
     hold: Job | None = Field(default=None, description="No task of a job goes to the queue.")
     release: Job | None = Field(default=None, description="A held job goes on.")
     delete: Deletion | None = Field(default=None, description="A job is stopped, if need be, and forgotten.")

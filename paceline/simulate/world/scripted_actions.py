@@ -10,11 +10,12 @@ from events.instance_ranges import read_ranges
 from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
 from events.records.pools import PoolRemoved
-from paceline.simulate.scenario.job_commands import Deletion, PriorityChange, Restart, SomeInstances
+from paceline.simulate.scenario.job_commands import Deletion, PriorityChange, Restart, SomeInstances, Start
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import JobCommand, Scenario, TimedAction
 from paceline.simulate.world.cell import SimulatedCell
 from paceline.simulate.world.hosts import Hosts
+from paceline.simulate.world.run_again import request_to_run_again
 
 JobCommandFact = JobActionRequested | JobPriorityRequested | JobStopRequested | JobUpdateRequested
 
@@ -64,6 +65,9 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             return partial(_submit, cell, job, seed)
         case TimedAction() if (command := event.command()) is not None:
             fact = _job_command(*command, command_id, seed)
+            if command[0] == "start":
+                about = command[1] if isinstance(command[1], Start) else None
+                return partial(_start, cell, fact, about)
             return partial(cell.append, fact, fact.job_id.encode())
         case TimedAction(pool=pool) if pool is not None:
             return partial(cell.append, pool.to_event(pool.path, command_id, cell.log.cell))
@@ -86,6 +90,12 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
         case TimedAction(clear=name) if name is not None:
             return partial(_say_of, cell, hosts, name, command_id, HostClearRequested)
     return partial(hosts.fail, event.fails or event.leaves or "")
+
+
+def _start(cell: SimulatedCell, fact: JobCommandFact, about: Start | None) -> None:
+    """Starts instances of a job; one that has ended is open again by that."""
+    again = request_to_run_again(cell.log, fact.job_id, about, fact.command_id)
+    cell.append(again or fact, fact.job_id.encode())
 
 
 def _job_command(action: str, about: JobCommand, command_id: str, seed: int) -> JobCommandFact:

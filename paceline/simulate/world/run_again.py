@@ -1,0 +1,83 @@
+"""What an API would ask for when tasks of an ended job run again: what became of each stands in the log alone."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from events.codec import decode, encode
+from events.codes import ENDED_TASKS, RunCause, TaskState
+from events.columns import distinct, ints, pack_ints, some
+from events.instance_ranges import read_ranges
+from events.job_ends import is_over
+from events.log.port import Log
+from events.records.base import Event
+from events.records.jobs import JobReopenRequested, JobSubmitted
+from events.records.lifecycle import JobAccepted, JobChanged, RunsEnded
+from events.records.rounds import RoundCommitted
+from events.topics import JOBS, rounds_of
+from paceline.simulate.scenario.job_commands import Start
+
+
+def request_to_run_again(log: Log, job_id: str, wanted: Start | None, command_id: str) -> JobReopenRequested | None:
+    """The request about a job as it stands now; None: it hasn't ended, or nothing of it is to run again. `wanted`:
+    which instances, None: those that failed or were stopped.
+    """
+    job = _submitted(log, job_id)
+    ended, state, why = _ends(log, job_id, job.instances if job is not None else 0)
+    if job is None or not ended:
+        return None
+    failed = (state == TaskState.FAILED) | ((state == TaskState.KILLED) & (why == RunCause.RUN_LIMIT))
+    if wanted is not None and wanted.instances:
+        again = np.concatenate([np.arange(first, first + count) for first, count in read_ranges(wanted.instances)])
+    elif wanted is not None and wanted.failed:
+        again = np.flatnonzero(failed)
+    else:
+        again = np.flatnonzero(np.isin(state, (TaskState.FAILED, TaskState.KILLED)))
+    if job.gang_min > 1 and (again < job.gang_min).any():
+        again = np.concatenate([np.arange(job.gang_min), again])
+    if not len(again):
+        return None
+    again = distinct(again.astype(np.int64))
+    over = np.setdiff1d(np.arange(job.instances), again)
+    return JobReopenRequested(
+        job_id=job_id,
+        command_id=command_id,
+        spec=encode(job),
+        first=pack_ints(again),
+        count=pack_ints([1] * len(again)),
+        over_first=pack_ints(over),
+        over_count=pack_ints([1] * len(over)),
+        over_state=pack_ints(state[over]),
+    )
+
+
+def _submitted(log: Log, job_id: str) -> JobSubmitted | None:
+    found = None
+    for record in log.scan(JOBS.name, log.bounds(JOBS.name)[0]):
+        event = decode(record.value)
+        if isinstance(event, JobSubmitted) and event.job_id == job_id:
+            found = event
+    return found
+
+
+def _ends(log: Log, job_id: str, instances: int) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Whether a job has ended, and how each of its tasks has, by which cause."""
+    ended, state, why = False, np.full(instances, TaskState.KILLED), np.zeros(instances, dtype=np.int64)
+    for event in _decisions(log):
+        if isinstance(event, JobAccepted | JobChanged) and event.job_id == job_id:
+            ended = isinstance(event, JobChanged) and is_over(event)
+        elif isinstance(event, RunsEnded) and job_id in event.job_ids:
+            mine = ints(event.job) == event.job_ids.index(job_id)
+            at, size = ints(event.instance)[mine], len(mine)
+            following = some(event.next, size, TaskState.BACKOFF)[mine]
+            state[at] = np.where(np.isin(following, ENDED_TASKS), following, state[at])
+            why[at] = some(event.why, size)[mine]
+    return ended, state, why
+
+
+def _decisions(log: Log) -> Iterator[Event]:
+    topic = rounds_of("lifecycle")
+    for record in log.scan(topic, log.bounds(topic)[0]):
+        round_ = decode(record.value)
+        if isinstance(round_, RoundCommitted):
+            yield from map(decode, round_.decisions)
