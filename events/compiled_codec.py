@@ -18,6 +18,8 @@ Decoder = Callable[[bytes, int], tuple[Any, int]]
 
 SMALL = 1024
 """Numbers from 0 below this one are looked up."""
+SHORT = 1 << 20
+"""Numbers below this one take three bytes at most."""
 LONGS = {"int": 32, "long": 64}
 
 
@@ -46,6 +48,11 @@ def _class(name: str) -> Any:
 
 def _long(number: int, bits: int = 64) -> bytes:
     """An integer as Avro writes it: zigzag, seven bits a byte."""
+    if 0 <= number < SHORT:
+        twice = number << 1
+        if twice < 1 << 14:
+            return bytes((twice & 127 | 128, twice >> 7)) if twice > 127 else bytes((twice,))
+        return bytes((twice & 127 | 128, twice >> 7 & 127 | 128, twice >> 14))
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise ValueError
     rest, out = (number << 1) ^ (number >> 63), bytearray()

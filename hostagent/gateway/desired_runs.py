@@ -95,6 +95,9 @@ class DesiredRuns:
     def take(self, decision: Event) -> HostOrders | None:
         """Folds one decision of an accepted round; returns what it asks of hosts."""
         match decision:
+            case JobChanged():  # most of all decisions, with the next
+                if is_over(decision):
+                    self._over(decision.job_id)
             case JobAccepted():
                 self._accepted(decision)
             case JobReopened():
@@ -113,12 +116,14 @@ class DesiredRuns:
                 return self._stopping(decision)
             case RunsEnded():
                 return self._ended(decision)
-            case JobChanged() if is_over(decision):
-                self._slots.give_back(decision.job_id)
-                self._specs.dropped(decision.job_id)
-                self._gangs.dropped(decision.job_id)
-                self._ports.pop(decision.job_id, None)
         return None
+
+    def _over(self, job_id: str) -> None:
+        """A job is over, and known no more."""
+        self._slots.give_back(job_id)
+        self._specs.dropped(job_id)
+        self._gangs.dropped(job_id)
+        self._ports.pop(job_id, None)
 
     def host_of(self, job_id: str, instance: int, run: int) -> int | None:
         """The number of the host that has or had this run, if it is the newest of its task. For an earlier one too: the

@@ -77,8 +77,10 @@ class Driver:
         self._starved = False
         """Nothing that was read may be applied yet: what it waits for must be read, however much waits."""
         self._anchor = (0, clock.monotonic_ms())
+        self._settled = False
+        """Whether all that was read was decided on: unless a record comes, a turn would find nothing to do."""
         self._rests_until: float | None = None
-        """Until then (clock, ms) a turn finds nothing to do unless a record comes; None: that isn't known."""
+        """Until then (clock, ms), where it was asked since."""
 
     def recover(self) -> Generator[str, None, None]:
         """Restores the state from the store and the log, then takes the cell. Raises `Superseded` where another
@@ -117,14 +119,16 @@ class Driver:
 
     def rests(self) -> bool:
         """Whether a turn would find nothing to do, which costs more to find out by taking it."""
-        until = self._rests_until
-        if until is None or self._reader.news() or self._own_reader.news():
+        if not self._settled or self._reader.news() or self._own_reader.news():
             return False
-        return self._clock.monotonic_ms() < until
+        if self._rests_until is None:
+            wait = self.wait_ms()
+            self._rests_until = math.inf if wait is None else self._clock.monotonic_ms() + wait
+        return self._clock.monotonic_ms() < self._rests_until
 
     def turn(self) -> Generator[str, None, bool]:
         """One turn of the loop. Returns whether there may be more to do at once; else wait for records or `wake_at`."""
-        self._rests_until = None
+        self._settled, self._rests_until = False, None
         for own_record in self._own_reader.poll(self._limits.records, 0):
             self._judge(own_record, None)
         if self._starved or self._inbox.waiting() < self._limits.records:
@@ -133,24 +137,24 @@ class Driver:
         applied = self._apply()
         self._starved = applied == 0
         yield "applied"
-        wakeup, unrecorded = self.fold.next_wakeup(), self.fold.due_ms()
         full = self.fold.is_full(self._parts_max)
-        if not (applied or self._decide_again or full or _passed(self._now(True), wakeup, unrecorded)):
-            self._rest()
+        works = bool(applied or self._decide_again or full)
+        if not works and not _passed(self._now(True), self.fold.next_wakeup(), self.fold.due_ms()):
+            self._settled = not self._inbox.waiting()
             return False
         caught_up = self._caught_up()
         now = self._now(caught_up)
-        due = caught_up and _passed(now, wakeup)
-        forced = full or _passed(now, unrecorded)
-        if not (applied or self._decide_again or forced or due):
+        forced = full or _passed(now, self.fold.due_ms())
+        if not (works or forced or (caught_up and _passed(now, self.fold.next_wakeup()))):
             return False
         self._decide_again = False
         decided = self._decider.decide(Moment(self.epoch, now, caught_up, self._inbox.known), forced)
         yield "decided"
         if decided is None:
-            if due:
+            wakeup = self.fold.next_wakeup()
+            if caught_up and _passed(now, wakeup):
                 raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
-            self._rest()
+            self._settled = not self._inbox.waiting()
             return applied > 0
         record, decisions, new, self._decide_again = decided
         offset = self._append(new)
@@ -162,7 +166,7 @@ class Driver:
         self._writer.add(changes, self.fold.progress())
         if self._observer:
             self._observer.committed(record, decisions, len(new.value))
-        self._rest()
+        self._settled = not (self._decide_again or self._inbox.waiting())
         yield "stored"
         return True
 
@@ -196,12 +200,6 @@ class Driver:
         due = self.fold.due_ms() if recording else None
         deadlines = [at for at in (self.fold.next_wakeup(), due) if at is not None]
         return max(0, min(deadlines) - self._now(True)) if deadlines else None
-
-    def _rest(self) -> None:
-        """Notes until when there is nothing to do, where all that was read was decided on."""
-        if not (self._decide_again or self._inbox.waiting() or self.fold.is_full(self._parts_max)):
-            wait = self.wait_ms()
-            self._rests_until = math.inf if wait is None else self._clock.monotonic_ms() + wait
 
     def lag(self) -> dict[str, int]:
         """Records not applied yet, per input topic."""

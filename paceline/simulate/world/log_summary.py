@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from events.acceptance import Chain
-from events.codec import decode
 from events.codes import ENDED_JOBS, Code, Outcome
 from events.columns import distinct, ints
 from events.delivery import Inbox
@@ -154,8 +153,7 @@ class LogSummary:
         self.rounds += 1
         self.decisions += len(event.decisions)
         self.last = (record.topic, record.offset)
-        for value in event.decisions:
-            decision = decode(value)
+        for decision in delivered.decisions():
             self._name(decision)
             self._decision(decision, event.now)
 
