@@ -130,7 +130,7 @@ class Board:
         self.ports: set[tuple[int, int]] = set()
         """Hosts and the ports there that tasks must have for which plans are made here."""
         self.work = 0
-        """How many units were judged: what planning costs."""
+        """How many units were looked at and judged: what planning costs."""
         self.nothing = Giver(*((0,) * (len(free) - 1),) * 3)
 
     def score(self, host: int) -> int:

@@ -180,7 +180,9 @@ class Search:
         found = self._board.may_leave.get(key)
         if found is None:
             found = self._board.may_leave[key] = []
-            for unit in self._board.units_at(host):
+            units = self._board.units_at(host)
+            self._board.work += len(units)
+            for unit in units:
                 if unit.preemptible and not unit.code:
                     never = NOT_OWN if unit.pool == draft.taker.pool else NOT_OTHERS
                     found += [Pick(unit, way, order_of(unit, way)) for way in self._ways if way not in never]

@@ -209,9 +209,7 @@ class Victims:
                 worst[hosts],
             )
         )
-        best = hosts[order][: CLOSE + 4 * part.size]
-        self._look_at(best)
-        ranked: list[int] = best.tolist()
+        ranked: list[int] = hosts[order][: CLOSE + 4 * part.size].tolist()
         return ranked
 
     def _by_class(self, board: Board, taker: Taker, ways: tuple[int, ...]) -> Iterator[Mask]:
