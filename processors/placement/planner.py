@@ -34,7 +34,7 @@ from processors.state.causes import recorded
 from processors.state.preemption_rules import Flag
 
 WORK_MAX = 10_000
-"""So many units are looked at and judged in one decision, or those of one right; the other rights have their turn in the next."""
+"""So many units are looked at in one decision, or those of one right; the other rights have their turn in the next."""
 IN_VAIN_MAX = 61
 """For so many tasks of a daemon plans are looked for in vain in one decision. A prime: wherever work ends a try, each
 task is the first of one.
