@@ -1,5 +1,7 @@
 """What runs hold on hosts, as lifecycle has ordered it, and the numbers that hosts have in the task columns."""
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from projections.views.cache import Cache
 from projections.views.named_tasks import NamedTasks
 from projections.views.rows import HostNameRow, HostRow, JobRow, amounts_in, to_json
 
+NEEDS_KEPT = 1000
 SPAN = 1 << 32
 """More than there are versions."""
 
@@ -62,7 +65,13 @@ class HostUse:
             host.allocated = to_json(in_order(held))
 
 
-def _need_of(row: JobRow, version: int) -> Amounts:
+def _need_of(row: JobRow, version: int) -> Mapping[str, int]:
     """What a task of a version of a job needs."""
     older: dict[str, Amounts] = msgspec.json.decode(row.needs) if row.needs != "{}" else {}
-    return older.get(str(version)) or amounts_in(row.need)
+    return older.get(str(version)) or _need(row.need)
+
+
+@lru_cache(NEEDS_KEPT)
+def _need(text: str) -> Mapping[str, int]:
+    """Amounts that are alike in many jobs."""
+    return amounts_in(text)

@@ -58,24 +58,20 @@ def record(cache: Cache, moment: RecordContext, event: Event, value: bytes) -> l
     """Adds one fact or decision, encoded in `value`, to the histories of jobs; a decision only to those of jobs that it
     `concerns`. Returns the jobs.
     """
-    told = _said(event, value)
-    runs = mentions.windows(event)
+    kind, runs = type(event), mentions.windows(event)
+    told: dict[str, Said]
+    if len(value) <= SHORT and kind not in WITH_DETAILS and (job_id := getattr(event, "job_id", None)):
+        told = {job_id: value}
+    else:
+        told = dict(details(event))
     jobs = list(told if told.keys() >= runs.keys() else {**told, **runs})
-    if moment.machine and not isinstance(event, ANSWERS):
+    if moment.machine and kind not in ANSWERS:
         rows = cache.jobs
         rows.load(jobs)
         jobs = [job_id for job_id in jobs if concerns(rows.get(job_id), moment)]
-    place = (moment.at_ms, moment.depth, moment.rank, moment.offset, moment.place, moment.round, type(event).__name__)
-    for job_id in jobs:
-        cache.history.add(job_id, (*place, told.get(job_id), *runs.get(job_id, ())))
+    place = (moment.at_ms, moment.depth, moment.rank, moment.offset, moment.place, moment.round, kind.__name__)
+    cache.history.add(place, jobs, told, runs)
     return jobs
-
-
-def _said(event: Event, value: bytes) -> dict[str, Said]:
-    """What is kept of a record for each job that it is about, in the order of the record."""
-    if len(value) <= SHORT and not isinstance(event, WITH_DETAILS) and (job_id := getattr(event, "job_id", None)):
-        return {job_id: value}
-    return dict(details(event))
 
 
 def detail_of(said: bytes | dict[str, Any]) -> dict[str, Any]:

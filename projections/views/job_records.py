@@ -4,7 +4,7 @@ Entries of a job are written in pieces, as they come: a row holds what one trans
 How entries fall into rows depends on the transactions; which entries there are, and what they say, doesn't.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
@@ -49,7 +49,7 @@ _INSERT = f"INSERT OR REPLACE INTO history VALUES ({', '.join('?' * len(HistoryR
 _encode = msgspec.msgpack.Encoder().encode
 entries_in = msgspec.msgpack.Decoder(list[JobEntry]).decode
 """The entries of a row."""
-_EVENT, _RUNS = JobEntry._fields.index("event"), JobEntry._fields.index("first")
+_RUNS = JobEntry._fields.index("first")
 
 
 class JobRecords:
@@ -63,13 +63,21 @@ class JobRecords:
         self.position: Callable[[], int] = lambda: 0
         self.connection: Connection | None = None
 
-    def add(self, job_id: str, entry: tuple[Any, ...]) -> None:
-        """Adds a `JobEntry`: its fields in order, without the runs where the index of causes has none."""
-        held = self._new.get(job_id)
-        if held is None:
-            self._new[job_id] = [entry]
-        else:
-            held.append(entry)
+    def add(
+        self,
+        place: tuple[Any, ...],
+        job_ids: Iterable[str],
+        told: Mapping[str, Said],
+        runs: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        """Adds a `JobEntry` to the history of each job: `place` are its fields up to the event."""
+        new = self._new
+        for job_id in job_ids:
+            entry = (*place, told.get(job_id), *runs.get(job_id, ()))
+            if (held := new.get(job_id)) is None:
+                new[job_id] = [entry]
+            else:
+                held.append(entry)
 
     def flush(self) -> None:
         """Writes what was added."""
@@ -110,14 +118,13 @@ class JobRecords:
 
     def _row(self, job_id: str, number: int, entries: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         times = [entry[0] for entry in entries]
-        kinds, first, last, first_run, last_run = 0, INT_MAX, -1, INT_MAX, -1
-        for entry in entries:
-            if len(entry) > _RUNS:
-                kinds |= mentions.BITS[entry[_EVENT]]
-                low, high, low_run, high_run = entry[_RUNS:]
-                first, last = min(first, low), max(last, high)
-                first_run, last_run = min(first_run, low_run), max(last_run, high_run)
-        return job_id, number, min(times), max(times), kinds, first, last, first_run, last_run, _encode(entries)
+        kinds, runs = 0, (INT_MAX, -1, INT_MAX, -1)
+        if named := [entry for entry in entries if len(entry) > _RUNS]:
+            *_, events, _, first, last, first_run, last_run = zip(*named, strict=True)
+            runs = min(first), max(last), min(first_run), max(last_run)
+            for event in events:
+                kinds |= mentions.BITS[event]
+        return job_id, number, min(times), max(times), kinds, *runs, _encode(entries)
 
 
 def _short(entry: JobEntry) -> tuple[Any, ...]:

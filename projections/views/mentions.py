@@ -2,7 +2,7 @@
 (`queries.causes`) tells which instances and runs a record names at most, so that few of them are read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -38,52 +38,50 @@ _OF_MANY = (
 )
 KINDS: tuple[type[Event], ...] = (*_OF_ONE_JOB, *_OF_MANY)
 """Records that may be a cause without that a decision carries their position."""
+_KINDS = frozenset(KINDS)
 BITS = {kind.__name__: 1 << at for at, kind in enumerate(KINDS)}
 """Which bit stands for a kind in the rows of histories."""
 _ANY = (0, INT_MAX)
 
-Named = tuple[str, int, int, int, int]
-"""Job, first and last instance, first and last run."""
-Window = list[int]
-"""The same without the job."""
+Window = tuple[int, ...]
+"""First and last instance, first and last run."""
+Named = tuple[str, Window]
 
 
 def windows(event: Event) -> dict[str, Window]:
     """Of each job that a record of these kinds names, the runs."""
-    return {job_id: window for job_id, *window in _named(event)} if isinstance(event, KINDS) else {}
+    return dict(_named(event)) if type(event) in _KINDS else {}
 
 
-def _named(event: Any) -> Iterator[Named]:
+def _named(event: Any) -> Iterable[Named]:
     match event:
         case PreemptionAsked():
-            yield event.job_id, event.first, event.first + event.count - 1, event.run, event.run
+            return [(event.job_id, (event.first, event.first + event.count - 1, event.run, event.run))]
         case JobAccepted():
-            yield event.job_id, *_ANY, event.first_run, event.first_run
+            return [(event.job_id, (*_ANY, event.first_run, event.first_run))]
         case InstancesChanged() | InstancesTaken() | InstancesWanted() if event.first:
             first, last = ints(event.first), ints(event.first) + ints(event.count) - 1
-            yield event.job_id, int(first.min()), int(last.max()), *_ANY
+            return [(event.job_id, (int(first.min()), int(last.max()), *_ANY))]
         case InstancesChanged() | InstancesTaken() | InstancesWanted() | JobHeld():
-            yield event.job_id, *_ANY, *_ANY
+            return [(event.job_id, (*_ANY, *_ANY))]
         case _ if hasattr(event, "first"):
             first = ints(event.first)
-            yield from _of_many(event.job_ids, ints(event.job), first, first + ints(event.count) - 1, ints(event.run))
+            return _of_many(event.job_ids, ints(event.job), first, first + ints(event.count) - 1, ints(event.run))
         case _:
             instance = ints(event.instance)
-            yield from _of_many(event.job_ids, ints(event.job), instance, instance, ints(event.run))
+            return _of_many(event.job_ids, ints(event.job), instance, instance, ints(event.run))
 
 
-def _of_many(job_ids: tuple[str, ...], job: I32, first: I32, last: I32, run: I32) -> Iterator[Named]:
+def _of_many(job_ids: tuple[str, ...], job: I32, first: I32, last: I32, run: I32) -> Iterable[Named]:
     """Of each job the least and the greatest of the columns over its items; items of no job are left out."""
     if len(job) == 1 and 0 <= job[0] < len(job_ids):  # most often, and then without numpy's costs
-        yield job_ids[job[0]], int(first[0]), int(last[0]), int(run[0]), int(run[0])
-        return
+        return [(job_ids[job[0]], (int(first[0]), int(last[0]), int(run[0]), int(run[0])))]
     order = np.argsort(job, kind="stable")
     job = job[order]
     starts = np.flatnonzero(np.diff(job, prepend=-1))
     if not len(starts):
-        return
-    least = [np.minimum.reduceat(column[order], starts).tolist() for column in (first, run)]
-    most = [np.maximum.reduceat(column[order], starts).tolist() for column in (last, run)]
-    for at, low, low_run, high, high_run in zip(job[starts].tolist(), *least, *most, strict=True):
-        if 0 <= at < len(job_ids):
-            yield job_ids[at], low, high, low_run, high_run
+        return []
+    low, low_run = (np.minimum.reduceat(column[order], starts).tolist() for column in (first, run))
+    high, high_run = (np.maximum.reduceat(column[order], starts).tolist() for column in (last, run))
+    found = zip(job[starts].tolist(), zip(low, high, low_run, high_run, strict=True), strict=True)
+    return [(job_ids[at], window) for at, window in found if 0 <= at < len(job_ids)]
