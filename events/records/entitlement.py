@@ -107,10 +107,8 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
     nothing.
     """
 
-    claimed: bytes = b""
-    """What is entitled and has no place, of all pools together. Column of little-endian int64, one per resource;
-    empty: nothing is.
-    """
+    claimed: tuple[int, ...] = ()
+    """What is entitled and has no place, of all pools together, of each resource; empty: nothing is."""
 
     partial: bool = False
     """Whether there are further pools to be said: one round could not hold them all, or only these matter to orders

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from events.columns import longs
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.entitlement import (
@@ -343,7 +342,7 @@ class Entitlement:
 
     def _set(self, event: EntitlementsSet, now: int) -> None:
         self.reports.set(event, now)
-        self.steady.said(tuple(longs(event.claimed).tolist()) or self.queues.nothing, now)
+        self.steady.said(event.claimed or self.queues.nothing, now)
         self.rights.reported(event)
         self.queues.lines.to_lend.update(dict.fromkeys(event.pools))
 

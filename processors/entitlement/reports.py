@@ -80,7 +80,7 @@ class Reports:
             for meaning in MEANINGS
         }
         claims = self._queues.holdings["/"].claims
-        columns["claimed"] = pack_longs(claims) if any(claims) else b""
+        columns["claimed"] = claims if any(claims) else ()
         daemons = [amount for path in rows for amount in self._queues.holdings[path].daemons_placed]
         columns["daemons"] = pack_longs(daemons) if any(daemons) else b""
         columns |= {"pools": tuple(rows), "resources": self._queues.kinds.names, "partial": partial}
