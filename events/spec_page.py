@@ -62,6 +62,18 @@ runs there again when it matches anew. A host that was removed is no longer know
 one, and gets a task that runs.
 """
 LEFT_OUT = """\
+## How a job ends
+
+`paceline job wait` and `submit --wait` exit with 0 when the job has reached what is waited for, with 1 when it
+failed, 8 when it ran for as long as it may (`max_runtime`), and 7 when it was stopped otherwise; of several jobs the
+first of 1, 8 and 7 that occurs counts. A job that ends with its controller ends as that did. `paceline job explain`,
+`tasks` and `runs` say what ended a run: the reason that a user gave for a stop too.
+
+A batch job that has ended is there until it is forgotten. `paceline job start ID --failed` runs its tasks again that
+failed or ran for as long as they may, `--instances 0-9,12` those that are named, also such that succeeded; without
+either, those that failed or were stopped. They are new runs of the same job, in its pool, within the bounds of that.
+One member of a gang takes its gang along.
+
 ## Not supported
 
 Peloton had these; Paceline leaves them out on purpose.

@@ -173,7 +173,7 @@ class Retries(Spec):
     system: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = Field(
         default=10,
         description="Of failures of its hosts: they can't start it, or lose track of it. It waits longer after each. "
-        "What three hosts can't start has failed itself.",
+        "What three hosts can't start, or two where no further try can help (no such program), has failed itself.",
     )
 
 
