@@ -1,6 +1,6 @@
 """What runs hold on hosts, as lifecycle has ordered it, and the numbers that hosts have in the task columns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -42,10 +42,15 @@ class HostUse:
             self._cache.host_names.put(HostNameRow(row.number, host_id))
         return row
 
+    def hosts(self, host_ids: Sequence[str]) -> list[HostRow]:
+        """The rows of hosts, those that aren't in memory read at once."""
+        self._cache.hosts.load(host_ids)
+        return list(map(self.host, host_ids))
+
     def release(self, named: NamedTasks) -> None:
         """Runs are over."""
         numbers, index = indexed(self._cache.tasks["host"][named.places])
-        hosts = [self.host(self._host_ids[number - 1]) for number in numbers.tolist()]
+        hosts = self.hosts([self._host_ids[number - 1] for number in numbers.tolist()])
         self.allocate(named, hosts, index, -1)
 
     def allocate(self, named: NamedTasks, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:

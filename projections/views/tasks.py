@@ -262,7 +262,7 @@ class TaskFold:
 
     def _ordered(self, moment: RecordContext, event: RunsOrdered) -> None:
         named = self._named(moment, event)
-        hosts = [self._hosts.host(host_id) for host_id in event.host_ids]
+        hosts = self._hosts.hosts(event.host_ids)
         index = ints(event.host)[named.at]
         tasks = self._cache.tasks
         tasks["run"][named.places] = ints(event.run)[named.at]
