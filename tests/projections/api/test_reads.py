@@ -519,3 +519,20 @@ def test_the_runs_of_a_task_are_listed_with_hosts_ends_uses_and_times(api):
     shown = [second[name] for name in ("run", "state", "outcome", "ordered_at", "started_at", "ended_at")]
     assert shown == [2, "ORDERED", None, "2023-11-14T22:13:26.000Z", None, None]
     api.problem(api.client.get("/v1/jobs/a/tasks/1/runs"), 404, "NOT_FOUND")
+
+
+def test_a_list_that_is_asked_for_again_shows_what_has_changed(api):
+    api.cell.accept("a", owner="ann")
+    api.fold()
+    query = "/v1/jobs?owner=ann&state=PENDING,RUNNING&page_size=1"
+    assert [job["state"] for job in api.get(query)["jobs"]] == ["PENDING"]
+    assert api.get(query) == api.get(query)
+    api.cell.changed("RUNNING")
+    at = api.cell.accept("b", owner="ann")
+    api.fold()
+    page = api.get(query)
+    assert [(job["job_id"], job["state"]) for job in page["jobs"]] == [("b", "PENDING")]
+    second = api.get(f"{query}&page_token={page['next_page_token']}")
+    assert [(job["job_id"], job["state"]) for job in second["jobs"]] == [("a", "RUNNING")]
+    late = api.client.get(query, headers={"At-Least-Position": f"paceline.lifecycle:{at + 9}"})
+    assert late.json()["code"] == "NOT_REACHED"

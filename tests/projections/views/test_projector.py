@@ -550,3 +550,21 @@ def test_rebuilt_is_live_whatever_the_batches(tmp_path_factory, seed, batches):
         rows.append(dump(engine))
         follower.close()
     assert rows[0] == rows[1]
+
+
+def test_rows_wait_for_others_unless_somebody_waits_for_them(cell, tmp_path):
+    live = Projector(cell.log, tmp_path, pace_ms=3_600_000)
+    live.step()  # the first are written at once
+    at = cell.submit("a")
+    while live.step():
+        pass
+    assert (live.positions()["paceline.jobs"], live.wait_ms()) != (at + 1, None)
+    live.views.awaited += 1
+    live.step()
+    assert live.positions()["paceline.jobs"] == at + 1
+    assert [row[0] for row in dump(live.views.engine)["jobs"]] == ["a"]
+    live.views.awaited -= 1
+    cell.submit("b")
+    live.step()
+    live.close()
+    assert len(dump(open_engine(tmp_path / "views.sqlite"))["jobs"]) == 2, "nor are they lost with the process"
