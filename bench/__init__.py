@@ -1,12 +1,14 @@
-"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--jobs N] [--json]`.
+"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--quick] [--json]`.
 
 `log` runs on all three logs, `cell` on those that last, `replay` and `ui` on the embedded one, `simulate` on that in
 memory. All of it, with what it starts, has two cores.
 
 A bench is a module of this folder with `run(log, options) -> Result`. It prints each figure beside a reference measured
-in the same run, because machines differ; units stand in the names.
+in the same run, because machines differ; units stand in the names. `--quick` runs all of a bench on little work, to
+see that it runs; its figures say nothing.
 """
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,17 +22,23 @@ from events.log.port import Log
 from events.topics import ALL, SETTINGS
 
 LOGS = ("memory", "embedded", "kafka")
+QUICK = "PACELINE_BENCH_QUICK"
+"""Set by `--quick`, so that the processes of a bench know it too."""
+
+
+def sized(whole: int, quick: int) -> int:
+    """A size of a bench, as its targets are for; with `--quick` a small one."""
+    return quick if os.environ.get(QUICK) else whole
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a bench is told besides the log: an empty folder that is removed afterwards, whether the parts of a cell are
-    processes of their own, and how many jobs the cell of `ui` has; 0: as many as its targets are for.
+    """What a bench is told besides the log: an empty folder that is removed afterwards, and whether the parts of a cell
+    are processes of their own.
     """
 
     folder: Path
     processes: bool = False
-    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import LOGS, Options, Result
+from bench import LOGS, QUICK, Options, Result
 
 CORES = 2
 """What the targets are for."""
@@ -23,12 +23,14 @@ def main() -> int:
     parser.add_argument("--log", choices=LOGS, default="embedded")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     parser.add_argument("--processes", action="store_true", help="cell: each part a process of its own, on Kafka")
-    parser.add_argument("--jobs", type=int, default=0, help="ui: a smaller cell, to see that all of it runs")
+    parser.add_argument("--quick", action="store_true", help="on little work, to see that all of it runs")
     asked = parser.parse_args()
+    if asked.quick:
+        os.environ[QUICK] = "1"
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # and all that it starts
     with TemporaryDirectory(prefix="paceline-bench-") as folder:
         result: Result = importlib.import_module(f"bench.{asked.name}").run(
-            asked.log, Options(Path(folder), asked.processes, asked.jobs)
+            asked.log, Options(Path(folder), asked.processes)
         )
     if asked.json:
         parts = {"figures": dict(result.figures), "references": dict(result.references)}

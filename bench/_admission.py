@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import psutil
 
+from bench import sized
 from events.codec import encode
 from events.columns import ints, pack_ints, pack_longs
 from events.records.base import Event
@@ -127,7 +128,9 @@ def tasks_of(decisions: Iterable[Event]) -> int:
 KINDS = ("gpu/a", "licence")
 """Beside the four that each cell has."""
 CPU = {"cpu": 1000}
-VICTIMS, SAMPLES = 10_000, 50
+JOBS = sized(10_000, 400)
+TASKS_OF_JOB = 100
+VICTIMS, SAMPLES = JOBS, sized(50, 5)
 
 
 def pool_paths(most: int, fanout: Sequence[int] = FANOUT) -> list[str]:
@@ -150,7 +153,7 @@ def one_change() -> dict[str, float]:
     """10,000 pools of which each has more work than it may use; in one a job comes that it may start at once, and a
     task ends, so that the next may start: each until that admission is decided.
     """
-    bench, paths = Bench(), pool_paths(10_000)
+    bench, paths = Bench(), pool_paths(sized(10_000, 300))
     leaves = leaves_of(paths)
     kinds = tuple(ResourceKind(name=name) for name in KINDS)
     bench.fact(CellConfigured(command_id="kinds", resources=kinds, report_every_ms=1 << 40))
@@ -197,12 +200,12 @@ def _until_admitted(bench: Bench, event: Event, name: str) -> float:
 def million() -> Bench:
     """1,000 pools with 1,000,000 tasks in jobs of 100 that wait; the cell has room for all."""
     bench = Bench()
-    for number in range(1000):
+    for number in range(JOBS // 10):
         bench.fact(PoolDefined(path=f"/p{number:03}", command_id=f"p{number}"))
     bench.quiet()
-    bench.capacity({"cpu": 1_000_000_000}, 10_000)
-    for number in range(1000):
-        bench.accept(f"/p{number:03}", [f"job-{number}-{at}" for at in range(10)], 100, CPU)
+    bench.capacity({"cpu": JOBS * TASKS_OF_JOB * 1000}, 10_000)
+    for number in range(JOBS // 10):
+        bench.accept(f"/p{number:03}", [f"job-{number}-{at}" for at in range(10)], TASKS_OF_JOB, CPU)
     return bench
 
 
@@ -213,7 +216,7 @@ def admissions() -> dict[str, float]:
     began = time.process_time()
     count = tasks_of(bench.quiet(GangsAdmitted))
     took = time.process_time() - began
-    if count != 1_000_000:
+    if count != JOBS * TASKS_OF_JOB:
         raise SystemExit(f"{count} tasks were admitted")
     return {"admissions_per_s": count / took}
 
@@ -225,7 +228,7 @@ def memory() -> dict[str, float]:
     count = tasks_of(bench.quiet(GangsAdmitted))
     gc.collect()
     whole = psutil.Process().memory_info().rss
-    if count != 1_000_000:
+    if count != JOBS * TASKS_OF_JOB:
         raise SystemExit(f"{count} tasks were admitted")
     return {"memory_mib": whole / 2**20, "memory_of_machine_mib": (whole - before) / 2**20}
 
@@ -238,8 +241,8 @@ def victims() -> dict[str, float]:
     for path in ("/full", "/wants"):
         bench.fact(PoolDefined(path=path, command_id=path))
     bench.quiet()
-    bench.capacity({"cpu": 1_000_000_000}, 10_000)
-    bench.accept("/full", [f"job-{at}" for at in range(10_000)], 100, CPU)
+    bench.capacity({"cpu": JOBS * TASKS_OF_JOB * 1000}, 10_000)
+    bench.accept("/full", [f"job-{at}" for at in range(JOBS)], TASKS_OF_JOB, CPU)
     bench.place(bench.quiet(GangsAdmitted))
     bench.now += 3_600_000
     bench.peer("lifecycle", job("gang", "/wants", VICTIMS, CPU, gang_min=VICTIMS), queued(("gang",), VICTIMS, gang=1))

@@ -4,6 +4,8 @@ A whole cell runs in one thread under a virtual clock: embedded log, machines, g
 While 1,000 jobs of one task go through it at once (`batch`), and 100 one after the other (`lone`), the interpreter's
 profile hook counts, by the component that steps and for each job: calls of Paceline's own functions, calls from them
 into C, and the bytes that the codec was asked to encode and decode; and the bytes that were written.
+
+`python -m bench._cost lone` counts nothing and prints the CPU time of a job that comes alone.
 """
 
 import json
@@ -18,11 +20,14 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from bench import sized
+
 ROOT = Path(__file__).parents[1]
 BATCH = 1000
 LONE = 100
 WARM = 50
 HOSTS = 1000
+TIMED, TIMED_WARM = sized(1000, 20), sized(200, 5)
 TICK_MS = 10
 TURNS_MAX = 100_000
 
@@ -167,32 +172,62 @@ def measured(cell: Cell, jobs: int, work: Callable[[], None]) -> dict[str, dict[
     return rows
 
 
-def main() -> None:
-    """Runs both shapes through a cell in a folder of its own."""
+def alone(cell: Cell) -> dict[str, dict[str, float]]:
+    """CPU of this thread for each of so many jobs, one every ten milliseconds of the cell's time, each let through to
+    where the cell rests; beside it that of the same loop of plain Python.
+    """
+    for number in range(TIMED_WARM):
+        cell.submit(f"early-{number}")
+        cell.settle()
+        _pass(TICK_MS)
+    spent_ns = 0
+    for number in range(TIMED):
+        cell.submit(f"timed-{number}")
+        begin = time.thread_time_ns()
+        cell.settle()
+        spent_ns += time.thread_time_ns() - begin
+        _pass(TICK_MS)
+    begin = time.thread_time_ns()
+    names = {f"job-{number}": number for number in range(20_000)}
+    assert sum(names[name] for name in names) > 0
+    plain_ns = time.thread_time_ns() - begin
+    return {
+        "figures": {"lone_cpu_ms_per_job": spent_ns / TIMED / 1e6},
+        "references": {"raw_plain_loop_cpu_ms": plain_ns / 1e6},
+    }
+
+
+def counted(cell: Cell) -> dict[str, dict[str, dict[str, float]]]:
+    """The counts of both shapes."""
+    cell.submit(*(f"warm-{number}" for number in range(WARM)))
+    cell.until_done(WARM)
+
+    def batch() -> None:
+        cell.submit(*(f"batch-{number}" for number in range(BATCH)))
+        cell.until_done(WARM + BATCH)
+
+    def lone() -> None:
+        for number in range(LONE):
+            cell.submit(f"lone-{number}")
+            cell.until_done(WARM + BATCH + number + 1)
+
+    return {"batch": measured(cell, BATCH, batch), "lone": measured(cell, LONE, lone)}
+
+
+def main(what: str = "") -> None:
+    """Runs jobs through a cell in a folder of its own."""
     if os.environ.get("PYTHONHASHSEED") != "0":  # what is counted must not depend on the order of sets
-        os.execve(sys.executable, [sys.executable, "-m", "bench._cost"], {**os.environ, "PYTHONHASHSEED": "0"})
+        command = [sys.executable, "-m", "bench._cost", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
     _stand_still()
     folder = Path(tempfile.mkdtemp(prefix="paceline-cost-"))
     try:
         cell = Cell(folder)
-        cell.submit(*(f"warm-{number}" for number in range(WARM)))
-        cell.until_done(WARM)
-
-        def batch() -> None:
-            cell.submit(*(f"batch-{number}" for number in range(BATCH)))
-            cell.until_done(WARM + BATCH)
-
-        def lone() -> None:
-            for number in range(LONE):
-                cell.submit(f"lone-{number}")
-                cell.until_done(WARM + BATCH + number + 1)
-
-        found = {"batch": measured(cell, BATCH, batch), "lone": measured(cell, LONE, lone)}
-        print(json.dumps(found, indent=1), flush=True)
+        print(json.dumps(alone(cell) if what == "lone" else counted(cell)), flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)  # the log's and the stores' threads end with the process
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

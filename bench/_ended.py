@@ -47,7 +47,7 @@ class Cell:
             if topic in machine.facts:
                 machine.apply(Fact(topic, offset, at_ms, event, encode(event)))
         if isinstance(event, JobSubmitted):
-            self._desired_runs.submitted(offset, event)
+            self._desired_runs.asked(offset, event)
 
     def round(self, name: str, now: int, decisions: Sequence[Event]) -> None:
         """A round of a machine, to that machine and to all that read it; the state is hashed, as at each round."""
@@ -69,7 +69,7 @@ class Cell:
         for at, job_id in enumerate(runs["job_ids"], first):
             job = JobSubmitted(job_id=job_id, pool=POOL, resources={"cpu": 100}, simulated=Simulated(1000))
             self.fact("paceline.jobs", at, now, job)
-        lifecycle = self.machines["lifecycle"].decide(now, True, count)
+        lifecycle = self.machines["lifecycle"].decide(now, True, 2 * count)  # half of a budget is for answers
         assert sum(isinstance(each, JobAccepted) for each in lifecycle) == count
         self.round("lifecycle", now, lifecycle)
         zeros, ones = pack_ints([0] * count), pack_ints([1] * count)

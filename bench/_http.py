@@ -23,8 +23,10 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI, Response
 
+from bench import sized
+
 CONNECTIONS = 8
-SECONDS = 5.0
+SECONDS = sized(50, 2) / 10
 
 
 def request(method: str, path: str, token: str = "", body: Any = None) -> bytes:
@@ -62,11 +64,11 @@ def bare(size: int) -> Iterator[str]:
 
 def ratio(listen: str, requests: Sequence[bytes], size: int) -> tuple[float, float]:
     """Answers a second, and those of the bare app with a body of that size, measured right after."""
-    answers_per_s(listen, requests, 1.0)
+    answers_per_s(listen, requests, SECONDS / 5)
     found = answers_per_s(listen, requests)
     with bare(size) as beside:
         plain = [request("GET", "/")]
-        answers_per_s(beside, plain, 1.0)
+        answers_per_s(beside, plain, SECONDS / 5)
         return found, answers_per_s(beside, plain)
 
 

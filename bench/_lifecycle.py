@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from bench import peak_memory_mib
+from bench import peak_memory_mib, sized
 from events.acceptance import Chain
 from events.codec import encode
 from events.codes import RunReport, TaskState
@@ -36,7 +36,7 @@ from processors.runtime.store import Progress, RocksStore
 from processors.state.table import State
 
 START_MS = 1_700_000_000_000
-TASKS, LARGE, SMALL = 1_000_000, 100_000, 100
+TASKS, LARGE, SMALL = sized(1_000_000, 10_000), sized(100_000, 5_000), sized(100, 50)
 """Tasks in all, and in a job of each kind."""
 HOSTS = 1000
 BATCH = 1000

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+from bench import sized
 from bench._large_cell import LargeCell, Size
 from events.log.embedded import EmbeddedLog
 from events.log.port import Log
@@ -19,9 +20,9 @@ from paceline.services.settings import ViewsPart, load
 from projections.api.moments import Asker, Making
 from projections.views.projector import Projector
 
-SIZE = Size(jobs=160_000, tasks=1_600_000)
+SIZE = Size(jobs=sized(160_000, 300), tasks=sized(1_600_000, 3_000))
 """About 10,000,000 task events: queued, admitted, placed, ordered, started, available, some ended."""
-OPENED, STEPS = 20, 200
+OPENED, STEPS = sized(20, 2), sized(200, 20)
 MIB = 1 << 20
 POLL_S = 0.01
 ASKER = Asker("bench", True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from bench import sized
 from events.columns import pack_longs
 from events.records.entitlement import EntitlementsSet, PoolAnswered
 from events.records.pools import PoolDefined
@@ -13,7 +14,7 @@ from projections.views.projector import Projector
 from projections.views.series_rows import DAY, HOUR, RESOLUTIONS, SHARES
 from tests.helpers.written_cell import Cell
 
-POOLS = 10_000
+POOLS = sized(10_000, 200)
 CHANGED = 100
 HOURS = 1
 AMOUNT_MAX = 1_000_000_000

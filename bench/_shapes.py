@@ -22,7 +22,7 @@ from httpx2 import Client
 from msgspec.structs import replace
 from sqlalchemy import Engine, text
 
-from bench import peak_memory_mib
+from bench import peak_memory_mib, sized
 from bench._http import answers_per_s, ratio, request
 from events.codec import encode
 from events.log.kafka.kafka_log import KafkaLog
@@ -35,13 +35,14 @@ from events.topics import ALL, BY_NAME, JOBS, rounds_of
 from paceline.services.settings import UpSettings
 from paceline.services.up import Up
 
-HOSTS = 1000
+HOSTS = sized(1000, 50)
 DEADLINE_S = 300.0
 STEADY_RATE = 100
 RAW = "bench.raw"
-STEADY_S = 60
-HTTP_SUBMITS_MAX = 20_000
-LISTED = 5_000
+STEADY_S = sized(60, 1)
+IDLE_S = sized(60, 2)
+HTTP_SUBMITS_MAX = sized(20_000, 100)
+LISTED = sized(5_000, 200)
 WAYS = 300
 """So many ways from submission to order are appended for comparison."""
 
@@ -58,9 +59,9 @@ def job(job_id: str, instances: int) -> JobSubmitted:
 
 
 BATCHES: dict[str, list[JobSubmitted]] = {
-    "one_job": [job("one", 50_000)],
-    "many_jobs": [job(f"many-{number}", 100) for number in range(500)],
-    "single_jobs": [job(f"single-{number}", 1) for number in range(10_000)],
+    "one_job": [job("one", sized(50_000, 1_000))],
+    "many_jobs": [job(f"many-{number}", 100) for number in range(sized(500, 10))],
+    "single_jobs": [job(f"single-{number}", 1) for number in range(sized(10_000, 100))],
 }
 
 
@@ -212,6 +213,25 @@ def steady(log: Log, probe: Probe, pids: Mapping[str, int]) -> dict[str, float]:
     }
 
 
+def idle(pids: Mapping[str, int]) -> dict[str, float]:
+    """What a cell takes that has nothing to do: the share of a core, and how often a thread of it is woken."""
+    meter, wakes, begin = Meter(pids), _wakes(), time.monotonic()
+    time.sleep(IDLE_S)
+    seconds = time.monotonic() - begin
+    spent_s = meter.spent_s()
+    return {
+        **{f"idle_{name}cpu_percent": 100 * spent / seconds for name, spent in spent_s.items()},
+        "idle_wakes_per_s": (_wakes() - wakes) / seconds,
+    }
+
+
+def _wakes() -> int:
+    """How often a thread of this process has waited for something, as Linux counts it."""
+    tasks = Path("/proc/self/task").glob("*/status")
+    lines = (line for task in tasks for line in task.read_text().splitlines())
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches:"))
+
+
 def http(listen: str, folder: Path, log: Log) -> dict[str, float]:
     """Answers over HTTP while the views change ten times a second; `folder`: of the token."""
     token = (folder / "token").read_text().strip()
@@ -267,6 +287,8 @@ def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path, pids: Mapp
     time.sleep(1.0)
     if shape == "steady":
         return steady(log, probe, pids)
+    if shape == "idle":
+        return idle(pids)
     if shape == "http":
         return http(up.listen(), folder, log)
     return batch(up, log, probe, shape, pids)

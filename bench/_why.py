@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from bench import sized
 from events.codes import Outcome, RunReport
 from events.columns import pack_ints
 from events.log.embedded import EmbeddedLog
@@ -20,14 +21,14 @@ from projections.views.projector import rebuild
 from projections.views.reader import AttachedViews
 from tests.helpers.written_cell import Cell, admitted, ended, on_host, ordered, placed, queued, runs
 
-DECISIONS = 1_000_000
-TASKS = 10_000
+DECISIONS = sized(1_000_000, 6_000)
+TASKS = sized(10_000, 500)
 TOGETHER = 100
 """Tasks whose decisions stand in the same rounds."""
 OF_A_RUN = 6
 """Decisions: queued, admitted, placed, ordered, available, ended."""
 JOB = "large"
-ASKED = 50
+ASKED = sized(50, 3)
 
 
 def run(folder: Path, decisions: int = DECISIONS) -> tuple[dict[str, float], dict[str, float]]:

@@ -1,4 +1,4 @@
-"""The whole system as a user starts it: 1,000 simulated hosts, four shapes of work, a cell of its own for each.
+"""The whole system as a user starts it: 1,000 simulated hosts, seven shapes of work, a cell of its own for each.
 
 On Kafka the broker is a process beside the cell, on the same two cores; with `--processes` each part is one too.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import Options, Result
 
-SHAPES = ("one_job", "many_jobs", "single_jobs", "steady", "http")
+SHAPES = ("one_job", "many_jobs", "single_jobs", "steady", "http", "idle")
 TIMEOUT_S = 400
 
 
@@ -30,7 +30,8 @@ def run(log: str, options: Options) -> Result:
         found = _on_kafka(shape, options.folder) if log == "kafka" else _shape(shape, options.folder / shape, log)
         figures |= found["figures"]
         references |= found["references"]
-    return Result(figures, references)
+    lone = _printed(["bench._cost", "lone"])
+    return Result(figures | lone["figures"], references | lone["references"])
 
 
 def _on_kafka(shape: str, folder: Path) -> dict[str, dict[str, float]]:
@@ -45,11 +46,14 @@ def _on_kafka(shape: str, folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _shape(shape: str, folder: Path, *log: str) -> dict[str, dict[str, float]]:
-    command = [sys.executable, "-m", "bench._shapes", shape, str(folder), *log]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    return _printed(["bench._shapes", shape, str(folder), *log])
+
+
+def _printed(module: list[str]) -> dict[str, dict[str, float]]:
+    done = subprocess.run([sys.executable, "-m", *module], capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode or not done.stdout:
-        raise SystemExit(f"{shape} did not end well:\n{done.stderr[-2000:]}")
+        raise SystemExit(f"{module} did not end well:\n{done.stderr[-2000:]}")
     found: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
-    if found["failed"]:
-        raise SystemExit(f"{shape}: {found['failed']}\n{done.stderr[-2000:]}")
+    if found.get("failed"):
+        raise SystemExit(f"{module}: {found['failed']}\n{done.stderr[-2000:]}")
     return found

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from bench import Options, Result
+from bench import Options, Result, sized
 from bench._admission import KINDS, SHAPES, leaves_of, pool_paths
 from events.cell_settings import KindRow
 from events.resources import Kinds, Vector
@@ -19,7 +19,7 @@ from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.rows import PoolRow, root_row
 from processors.entitlement.share_tree import ShareTree
 
-POOLS, REPEATS = 10_000, 7
+POOLS, REPEATS = sized(10_000, 300), sized(7, 1)
 CAPACITY, WANT_MAX, RESERVED_MAX = 200_000_000, 100_000, 3_000
 TASKS_PER_JOB = 100
 TIMEOUT_S = 900
@@ -35,7 +35,7 @@ def run(log: str, options: Options) -> Result:
     tree = Drawn(pool_paths(POOLS))
     figures["share_10000_pools_ms"] = tree.whole() * 1000
     naive_s = tree.naive()
-    few = Drawn([f"/p{number:03}" for number in range(1000)])
+    few = Drawn([f"/p{number:03}" for number in range(sized(1000, 50))])
     references = {
         "naive_share_10000_pools_ms": naive_s * 1000,
         "naive_share_one_change_us": naive_s * 1e6,
@@ -144,7 +144,7 @@ def divided(total: int, wants: list[int], weights: list[int]) -> list[int]:
 def sorted_victims() -> float:
     """Seconds in which a million tasks are sorted by priority and age to take the first 10,000."""
     draw = random.Random(1)
-    tasks = [(draw.randint(0, 9), -draw.randint(0, 1 << 30), at) for at in range(1_000_000)]
+    tasks = [(draw.randint(0, 9), -draw.randint(0, 1 << 30), at) for at in range(sized(1_000_000, 50_000))]
     began = time.process_time()
     sorted(tasks)[:10_000]
     return time.process_time() - began

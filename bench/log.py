@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from rocksdict import Options as RocksOptions
 from rocksdict import Rdict, WriteBatch, WriteOptions
 
-from bench import Options, Result, open_log, per_second, percentile
+from bench import Options, Result, open_log, per_second, percentile, sized
 from events.codec import encode
 from events.columns import pack_ints, pack_longs
 from events.log.kafka.connection import COMMON, CONSUMER, PRODUCER
@@ -22,10 +22,10 @@ TOPIC = "paceline.placement"
 RAW_TOPIC = "paceline.sla"
 FACTS_TOPIC = "paceline.tasks"
 RAW_FACTS_TOPIC = "paceline.hosts"
-REPEATS = {1: 300, 1000: 200, 10_000: 100}
+REPEATS = {1: sized(300, 5), 1000: sized(200, 3), 10_000: sized(100, 2)}
 """Rounds of so many decisions, and how often each is measured."""
-WARM_UP = 20
-FACTS = 100_000
+WARM_UP = sized(20, 1)
+FACTS = sized(100_000, 3_000)
 FACT = b"f" * 100
 BATCH = 1000
 POLL = 5000

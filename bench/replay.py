@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import Options, Result
+from bench import Options, Result, sized
 from events.clock import SystemClock
 from events.codec import decode, encode
 from events.columns import ints
@@ -26,8 +26,10 @@ from processors.runtime.driver import Driver
 from processors.runtime.replay import Replay
 from processors.runtime.store import RocksStore, Store
 
-TASKS, LIVE_JOBS, LIVE_TASKS, LIVE_HOSTS = 50_000, 10, 100_000, 7_000
-ENDED_JOBS = 1_000_000
+TASKS, LIVE_JOBS = sized(50_000, 500), sized(10, 2)
+LIVE_TASKS, LIVE_HOSTS = sized(100_000, 500), sized(7_000, 20)
+ENDED_JOBS = sized(1_000_000, 4_000)
+HOSTS = sized(1000, 20)
 HOST = {"cpu": 16_000, "memory": 65_536}
 
 
@@ -36,7 +38,7 @@ def run(log: str, options: Options) -> Result:
     if log != "embedded":
         raise SystemExit("replay is measured on the embedded log; any other is read alike")
     one = options.folder / "one"
-    work(one, [job("one", TASKS, 1000)], 1000, until_done=True)
+    work(one, [job("one", TASKS, 1000)], HOSTS, until_done=True)
     figures, references = verify(one), {}
     many = options.folder / "many"
     work(many, [job(f"live-{n}", LIVE_TASKS, 3_600_000) for n in range(LIVE_JOBS)], LIVE_HOSTS, until_done=False)

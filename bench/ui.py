@@ -1,8 +1,7 @@
 """The web UI over a large cell: 100,000 jobs of 1,000,000 tasks on 50,000 hosts.
 
 The projector fills the views from a log written by hand, and 100 jobs a second come meanwhile. The API is a process of
-its own, the log with its projector another; a third asks, or is Chromium. `--jobs N`: a smaller cell, to see that all
-of it runs.
+its own, the log with its projector another; a third asks, or is Chromium.
 """
 
 import json
@@ -19,7 +18,7 @@ from typing import Any
 import psutil
 from httpx2 import Client
 
-from bench import Options, Result, _moments, _why, percentile
+from bench import Options, Result, _moments, _why, percentile, sized
 from bench._large_cell import Job, Size, host
 from bench._series import series_mib_per_day
 from paceline.client import cell_file
@@ -40,8 +39,8 @@ TARGETS = {
 DRAWN = {"hosts": "hosts_map"}
 """What is measured of a page in the browser, where it has another name."""
 WATCHED = "/ui/"
-PAIRS = 3
-WATCHERS = 200
+PAIRS = sized(3, 1)
+WATCHERS = sized(200, 10)
 ASSET_BYTES = """performance.getEntriesByType("resource")
   .filter((each) => new URL(each.name).pathname.startsWith("/ui/static/"))
   .reduce((sum, each) => sum + each.encodedBodySize, 0)"""
@@ -51,28 +50,26 @@ ASSET_BYTES = """performance.getEntriesByType("resource")
 class Effort:
     """How much is asked of a cell."""
 
-    requests: int = 200
+    requests: int = sized(200, 3)
     """Of each page."""
-    loads: int = 5
+    loads: int = sized(5, 1)
     """Of a page in the browser."""
     watchers: int = WATCHERS
-    watched_s: float = 20.0
+    watched_s: float = sized(20, 1)
 
 
 def run(log: str, options: Options) -> Result:
     """On the embedded log: the views are the same over any."""
     if log != "embedded":
         raise SystemExit("the web UI is measured on the embedded log: it reads views")
-    if not options.jobs:
-        result = measured(options.folder / "cell", Size(), Effort())
-        figures, references = delays(options.folder, PAIRS)
-        causes, beside = _why.run(options.folder / "why")
-        moments, of_copies = _moments.run(options.folder / "moments")
-        figures, references = {**figures, **causes, **moments}, {**references, **beside, **of_copies}
-        figures["series_mib_per_day"] = series_mib_per_day(options.folder / "series")
-        return Result({**result.figures, **figures}, {**result.references, **references}, TARGETS)
-    jobs = options.jobs
-    return measured(options.folder / "cell", Size(jobs, 10 * jobs, jobs // 2, jobs // 50), Effort(20, 1, 20, 3.0))
+    size = Size(jobs=sized(100_000, 300), tasks=sized(1_000_000, 3_000), hosts=sized(50_000, 150), pools=sized(200, 6))
+    result = measured(options.folder / "cell", size, Effort())
+    figures, references = delays(options.folder, PAIRS)
+    causes, beside = _why.run(options.folder / "why")
+    moments, of_copies = _moments.run(options.folder / "moments")
+    figures, references = {**figures, **causes, **moments}, {**references, **beside, **of_copies}
+    figures["series_mib_per_day"] = series_mib_per_day(options.folder / "series")
+    return Result({**result.figures, **figures}, {**result.references, **references}, TARGETS)
 
 
 def measured(folder: Path, size: Size, effort: Effort) -> Result:

@@ -1,0 +1,36 @@
+"""Every bench runs to its end, on little work, and prints figures with references beside them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from bench.__main__ import NAMES
+from tests.helpers import ROOT
+
+CASES = [
+    ("cell", "embedded", {"lone_cpu_ms_per_job", "idle_cpu_percent", "http_jobs_list_ratio", "submit_to_order_p99_ms"}),
+    ("entitlement", "memory", {"share_10000_pools_ms", "admissions_per_s", "victims_10000_ms"}),
+    ("lifecycle", "memory", {"changes_1000_per_s", "update_instances_per_s"}),
+    ("log", "embedded", set()),
+    ("log", "memory", set()),
+    ("replay", "embedded", {"ended_job_memory_bytes", "verify_decisions_per_s", "recover_s"}),
+    ("simulate", "memory", {"kth_head_cpu_s", "tasks_per_s"}),
+]
+
+
+def test_all_benches_are_run() -> None:
+    elsewhere = {"ui"}  # tests/browser/test_bench.py: it needs Chromium
+    assert {name for name, *_ in CASES} | elsewhere == set(NAMES)
+
+
+@pytest.mark.parametrize(("name", "log", "figures"), CASES, ids=[f"{name}-{log}" for name, log, _ in CASES])
+def test_a_bench_runs(name: str, log: str, figures: set[str]) -> None:
+    command = [sys.executable, "-m", "bench", name, "--log", log, "--quick", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert printed["figures"].keys() >= figures
+    assert printed["references"]
+    assert all(value >= 0 for part in ("figures", "references") for value in printed[part].values())
