@@ -49,7 +49,7 @@ def _pass(ms: int) -> None:
 class Counts:
     """Counts what the functions of the checkout do, by component, while it is the profile hook."""
 
-    def __init__(self, encode: CodeType, decode: CodeType) -> None:
+    def __init__(self, encode: tuple[CodeType, ...], decode: CodeType) -> None:
         self.component = "client"
         self.found: Counter[tuple[str, str]] = Counter()
         self._codec = (encode, decode)
@@ -69,7 +69,7 @@ class Counts:
                 self.found[self.component, "decoded_bytes"] += len(frame.f_locals[code.co_varnames[0]])
         elif event == "c_call":
             self.found[self.component, "c_calls"] += 1
-        elif event == "return" and code is self._codec[0] and arg is not None:
+        elif event == "return" and code in self._codec[0] and arg is not None:
             self.found[self.component, "encoded_bytes"] += len(arg)
 
     def _is_own(self, code: CodeType) -> bool:
@@ -88,7 +88,7 @@ class Cell:
 
         settings = UpSettings(data=folder, listen="127.0.0.1:0", sim_hosts=HOSTS, kafka="", agent=False, cell=0)
         self._up, self._folder, self._job, self._append = Up(settings), folder, job, append
-        self.counts = Counts(codec.encode.__code__, codec.decode.__code__)
+        self.counts = Counts((codec._encode_usual.__code__, codec._encode.__code__), codec.decode_once.__code__)
         up = self._up
         for_hosts = up._components[-1]
         gateway, fleet = for_hosts._parts
