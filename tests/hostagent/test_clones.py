@@ -15,10 +15,10 @@ from hostagent.gateway.connections import Attach, Connect, Detach
 from hostagent.messages import Hello, MachineIdentity, SessionRefused, Welcome
 from tests.hostagent import test_agent
 from tests.hostagent.cell import TOKEN, Cell, TestClock, ended, ordered
+from tests.hostagent.gateway.test_component import Host, settle
+from tests.hostagent.gateway.test_two_gateways import CAPACITY
+from tests.hostagent.gateway.test_two_gateways import Site as Two
 from tests.hostagent.test_agent import HOST, Site, shell
-from tests.hostagent.test_gateway import Host, settle
-from tests.hostagent.test_two_gateways import CAPACITY
-from tests.hostagent.test_two_gateways import Site as Two
 
 site = test_agent.site
 FIRST, SECOND = MachineIdentity("aaaa", "boot-1", "worker-7"), MachineIdentity("bbbb", "boot-2", "worker-7")

@@ -29,7 +29,7 @@ from projections.views.projector import Projector
 from tests.helpers import whole_cell as world
 from tests.helpers.drawn import examples
 from tests.hostagent.cell import TOKEN, Cell, Server
-from tests.hostagent.test_gateway import Host as Agent
+from tests.hostagent.gateway.test_component import Host as Agent
 
 RUN = RunState("j", 0, 1, 2)
 BASES: dict[str, Any] = {

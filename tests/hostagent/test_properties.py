@@ -16,7 +16,7 @@ from hostagent.task_columns import Slots
 from tests.helpers.drawn import examples
 from tests.helpers.machines import instances_changed
 from tests.hostagent.cell import Cell, Task, TestClock, ended, ordered, stopping
-from tests.hostagent.test_gateway import Host, settle
+from tests.hostagent.gateway.test_component import Host, settle
 
 TASKS, HOSTS = 4, ("h1", "h2")
 

@@ -13,7 +13,7 @@ from paceline.simulate.checker.claims import SOON_MS, Claims
 from paceline.simulate.checker.history import Violation
 from paceline.simulate.checker.idle import IDLE_MS, Idle
 from paceline.simulate.checker.rest import REST_MS
-from tests.paceline.simulate.checked import (
+from tests.paceline.simulate.checker.checked import (
     MINUTE,
     RESERVED,
     A,

@@ -24,7 +24,7 @@ from events.records.pools import PoolDefined
 from events.records.rounds import TimerPassed
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.preemptions import Preemptions
-from tests.paceline.simulate.checked import (
+from tests.paceline.simulate.checker.checked import (
     CLEAR,
     MINUTE,
     MOVE,

@@ -9,7 +9,7 @@ from events.records.lifecycle import VolumeRemovalOrdered
 from events.records.parts import Volume
 from hostagent.messages import VolumeState
 from tests.hostagent.cell import Cell, TestClock
-from tests.hostagent.test_gateway import Host, settle
+from tests.hostagent.gateway.test_component import Host, settle
 
 DATA, WAL = VolumeState("db", 0, "data", 5), VolumeState("db", 0, "wal", 5)
 
