@@ -33,7 +33,7 @@ FUZZ = settings(
     deadline=None,
     derandomize=True,
     database=None,
-    phases=(Phase.explicit, Phase.generate),
+    phases=(Phase.explicit, Phase.generate) if ALL else (Phase.generate,),
     suppress_health_check=list(HealthCheck),
 )
 CONFORMS = [status_code_conformance, content_type_conformance, response_schema_conformance]
