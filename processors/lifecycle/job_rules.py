@@ -48,7 +48,8 @@ def job_state(row: JobRow) -> JobState:
         return JobState.KILLED
     if row.stopping:
         return JobState.KILLING
-    return JobState.RUNNING if counts[_RUNNING] else JobState.PENDING
+    begun = counts[_RUNNING] or (row.kind == "batch" and succeeded + failed)  # an array isn't PENDING between its tasks
+    return JobState.RUNNING if begun else JobState.PENDING
 
 
 _TRAITS = tuple(map(int, (Trait.STATELESS, Trait.SLA, Trait.GANG, Trait.PREEMPT_FAILS, Trait.GATED, Trait.HEALTH)))

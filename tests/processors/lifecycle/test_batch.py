@@ -356,3 +356,14 @@ def test_a_run_that_goes_on_as_its_deadline_passes_has_the_deadline_of_what_foll
     assert [ints(each.kill).tolist() for each in of(said, RunsStopping)] == [[]], "it has its grace"
     said = world.later(5_000)
     assert runs_of(one(said, RunsStopping)) == [("a", 1, 1)], "the other one has had its time"
+
+
+def test_an_array_runs_from_its_first_task_to_its_last_and_is_not_pending_between_them() -> None:
+    world = World()
+    world.submit("a", instances=3)
+    told = []
+    for task in range(3):
+        world.place(("a", task, 1))
+        said = world.report(RunReport.EXITED, ("a", task, 1))
+        told += [each.state for each in said if isinstance(each, JobChanged)]
+    assert told == ["RUNNING", "SUCCEEDED"], "each was over before it had started for the cell"

@@ -156,11 +156,11 @@ def test_what_is_preempted_fails_where_the_job_says_so_and_a_gang_as_one() -> No
     world.preempt(("alone", 0, 1), *members)
     said = world.report(RunReport.STOPPED, ("alone", 0, 1), *members)
     assert set(ints(one(said, RunsEnded).outcome)) == {Outcome.PREEMPTED}
-    assert (world.machine.state_of("gang"), world.machine.state_of("alone")) == ("FAILED", "PENDING")
+    assert (world.machine.state_of("gang"), world.machine.state_of("alone")) == ("FAILED", "RUNNING")
     assert GangsQueued not in map(type, said)
     world.place(("alone", 1, 1))
     assert world.report(RunReport.EXITED, ("alone", 1, 1), exit_code=1)
-    assert world.machine.state_of("alone") == "PENDING", "its own failures have retries as before"
+    assert world.machine.state_of("alone") == "RUNNING", "its own failures have retries as before"
 
 
 def test_a_job_that_moves_in_the_columns_keeps_its_place_in_an_order(world: World) -> None:

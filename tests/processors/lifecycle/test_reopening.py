@@ -53,7 +53,7 @@ def test_the_failed_task_runs_again_above_all_runs_that_were_and_the_job_ends_wi
     assert kinds(said)[:2] == ["JobAccepted", "JobReopened"]
     assert (one(said, JobAccepted).first_run, answer(said)) == (2, ("DONE", "running 1 of 3 tasks again"))
     assert ranges_of(one(said, GangsQueued)) == [("a", 1, 1, 2, 0)]
-    assert world.machine.state_of("a") == "PENDING"
+    assert world.machine.state_of("a") == "RUNNING", "tasks of it have ended, others haven't"
     world.place(("a", 1, 2))
     over = one(world.report(RunReport.EXITED, ("a", 1, 2)), JobChanged)
     assert (over.state, over.succeeded, over.failed) == ("SUCCEEDED", 3, 0)

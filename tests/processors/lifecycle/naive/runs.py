@@ -330,4 +330,5 @@ class Runs:
             return JobState.FAILED if TaskState.FAILED in states else JobState.SUCCEEDED
         if self.stopping:
             return JobState.KILLING
-        return JobState.RUNNING if TaskState.RUNNING in states else JobState.PENDING
+        begun = self.kind == "batch" and {TaskState.SUCCEEDED, TaskState.FAILED} & set(states)
+        return JobState.RUNNING if begun or TaskState.RUNNING in states else JobState.PENDING
