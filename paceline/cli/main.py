@@ -44,7 +44,7 @@ Exit codes:
   5    the job has another version than --expected-version
   6    no cell or no log can be reached; try again
   7    the job was stopped before it succeeded (job wait, submit --wait)
-  8    the job ran for as long as it may, max_runtime (job wait, submit --wait);
+  8    the job ran for its max_runtime (job wait, submit --wait);
        of several jobs the first of 1, 8 and 7 that occurs
   9    the token is wrong, or doesn't permit it
   124  --timeout has passed

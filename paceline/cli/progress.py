@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from paceline.client.errors import NotFound, TimedOut, Unavailable, Unreachable
-from paceline.client.jobs import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.client.models import ENDED, KILLED, RUNNING, SUCCEEDED, Job
+from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.output import COLOURS, console, live, note, plain, show
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from paceline.client.errors import TimedOut, Unavailable, Unreachable
-from paceline.client.jobs import FIRST_ASK_S, SLOWEST_ASK_S
+from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.output import note
 
 if TYPE_CHECKING:

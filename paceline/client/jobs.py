@@ -22,9 +22,7 @@ from paceline.client.models import (
     Update,
     Version,
 )
-
-FIRST_ASK_S, SLOWEST_ASK_S = 0.1, 1.0
-"""How long who waits for a job pauses between two looks, at first and at most."""
+from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 
 
 class JobRequests(Requests):

@@ -50,8 +50,9 @@ def test_bytes_that_are_no_fact_are_named_and_passed_over(topic: str, value: byt
 
 def test_what_a_machine_does_is_told_in_metrics() -> None:
     cell = Cell(number=7)
+    observers = {name: Metrics(7, name) for name in cell.drivers}
     for name, driver in cell.drivers.items():
-        driver._observer = Metrics(7, name)
+        driver._observer = observers[name]
 
     def of(name: str, **labels: str) -> float:
         return REGISTRY.get_sample_value(name, {"cell": "7", "machine": "lifecycle", **labels}) or 0.0
@@ -60,6 +61,7 @@ def test_what_a_machine_does_is_told_in_metrics() -> None:
     cell.submit("a", instances=3)
     cell.append(JobStopRequested(job_id="none", command_id="c"))
     cell.run(2000)
+    observers["lifecycle"].tell(1, {})  # as it does once a second
     rounds = [
         round_
         for record in cell.log.scan(rounds_of("lifecycle"), 0)

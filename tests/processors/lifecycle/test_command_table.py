@@ -23,6 +23,7 @@ from events.records.lifecycle import (
     JobsForgotten,
     UpdateEnded,
     UpdatePaused,
+    UpdateProgressed,
     UpdatePromoted,
     UpdateStarted,
 )
@@ -41,6 +42,7 @@ EFFECTS: dict[str, tuple[type[Event], ...]] = {
     "E": (UpdateEnded,),
     "R": (JobPriorityChanged,),
     "F": (JobsForgotten,),
+    "G": (UpdateProgressed,),
 }
 """What is decided with an answer that is DONE."""
 CODES = {
@@ -125,8 +127,8 @@ stop       f  W  W  r  r  W  W  W  W  W  d  W  e
 stop 1     f  W  W  r  r  W  W  W  W  W  d  W  e
 start      f  r  r  W  W  r  r  r  r  r  d  r  e
 start 1    f  r  r  W  W  r  r  r  r  r  d  r  e
-restart    f  U  U  U  U  O  O  O  U  n  d  n  e
-restart 1  f  U  U  U  U  O  O  O  U  n  d  n  e
+restart    f  U  U  U  U  N  N  G  U  n  d  n  e
+restart 1  f  U  U  U  U  N  N  N  U  n  d  n  e
 other      f  U  U  U  U  O  O  O  U  n  d  n  e
 same       f  r  r  r  r  r  r  r  r  r  d  r  e
 more       f  U  U  U  U  O  O  O  U  U  d  U  e
