@@ -22,8 +22,12 @@ settings.load_profile("here")
 heard()
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end in the middle ends what it has started
 
-OUTSIDE = {"browser", "foreign", "processes", "storms", "upgrade"}
-"""Folders of tests that start brokers, browsers and cells of processes; others mark those that do."""
+OUTSIDE = {"browser", "foreign", "processes", "scenarios", "storms", "upgrade"}
+"""Folders of tests that start brokers, browsers and cells of processes, or play whole cells for long; others mark those
+that do.
+"""
+TRIALS = {"test_trial", "test_drawn_sharing", "test_drawn_updates"}
+"""Files that play drawn cells."""
 TOGETHER = {"broker", "demo", "processes", "security"}
 """Groups of tests that run in one process since they start such things."""
 
@@ -32,7 +36,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what `make fast` leaves out."""
     for item in items:
         groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
-        if "one_broker" in getattr(item, "fixturenames", ()) or OUTSIDE & {*item.path.parts} or TOGETHER & groups:
+        trial = "simulate" in item.path.parts and item.path.stem in TRIALS
+        if (
+            trial
+            or "one_broker" in getattr(item, "fixturenames", ())
+            or OUTSIDE & {*item.path.parts}
+            or TOGETHER & groups
+        ):
             item.add_marker("outside")
 
 
