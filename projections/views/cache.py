@@ -81,9 +81,14 @@ class Rows(Generic[R]):
             self.load((key,))
         return self._rows[key]
 
+    def get_all(self, keys: Sequence[Any]) -> list[R | None]:
+        """The rows, to look at; those that aren't in memory are read at once."""
+        self.load(keys)
+        return list(map(self._rows.__getitem__, keys))
+
     def change(self, key: Any) -> R | None:
         """The row, to change in place; None where there is none."""
-        row = self.get(key)
+        row = self._rows.get(key) or self.get(key)
         if row is not None:
             self._changed[key] = None
         return row

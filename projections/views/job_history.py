@@ -64,11 +64,10 @@ def record(cache: Cache, moment: RecordContext, event: Event, value: bytes) -> l
         told = {job_id: value}
     else:
         told = dict(details(event))
-    jobs = list(told if told.keys() >= runs.keys() else {**told, **runs})
+    jobs = list(told if not runs or told.keys() >= runs.keys() else {**told, **runs})
     if moment.machine and kind not in ANSWERS:
-        rows = cache.jobs
-        rows.load(jobs)
-        jobs = [job_id for job_id in jobs if concerns(rows.get(job_id), moment)]
+        rows = cache.jobs.get_all(jobs)
+        jobs = [job_id for job_id, row in zip(jobs, rows, strict=True) if concerns(row, moment)]
     place = (moment.at_ms, moment.depth, moment.rank, moment.offset, moment.place, moment.round, kind.__name__)
     cache.history.add(place, jobs, told, runs)
     return jobs
@@ -187,11 +186,12 @@ def _of_many(event: Any) -> Details:
     found, first = np.unique(job, return_index=True)
     instance = ints(event.first if hasattr(event, "first") else event.instance)[first].tolist()
     run = ints(event.run)[first].tolist()
-    out: Details = []
-    for at, index in enumerate(found.tolist()):
-        detail = {"tasks": int(tasks[index]), "instance": instance[at], "run": run[at]}
-        detail |= {name: getattr(event, name) for name in ("code", "at") if hasattr(event, name)}
-        out.append((event.job_ids[index], detail))
+    of_all = {name: getattr(event, name) for name in ("code", "at") if hasattr(event, name)}
+    columns = zip(found.tolist(), tasks[found].tolist(), instance, run, strict=True)
+    out: Details = [
+        (event.job_ids[index], {"tasks": count, "instance": first, "run": number, **of_all})
+        for index, count, first, number in columns
+    ]
     if isinstance(event, GangsAdmitted | AdmissionsRanked):
         _add_borrowed(event, job, count, out, found.tolist())
     if hasattr(event, "host"):
@@ -241,8 +241,11 @@ def _add_hosts(event: Any, job: Any, out: Details) -> None:
     host = ints(event.host)[order].tolist()
     start = 0
     for _, detail in out:
-        some = dict.fromkeys(host[start : start + min(detail["tasks"], 4 * HOSTS_SHOWN)])
-        detail["hosts"] = [event.host_ids[number] for number in list(some)[:HOSTS_SHOWN]]
+        if detail["tasks"] == 1:
+            detail["hosts"] = [event.host_ids[host[start]]]
+        else:
+            some = dict.fromkeys(host[start : start + min(detail["tasks"], 4 * HOSTS_SHOWN)])
+            detail["hosts"] = [event.host_ids[number] for number in list(some)[:HOSTS_SHOWN]]
         start += detail["tasks"]
 
 

@@ -73,11 +73,11 @@ class JobRecords:
         """Adds a `JobEntry` to the history of each job: `place` are its fields up to the event."""
         new = self._new
         for job_id in job_ids:
-            entry = (*place, told.get(job_id), *runs.get(job_id, ()))
-            if (held := new.get(job_id)) is None:
-                new[job_id] = [entry]
+            entry = (*place, told.get(job_id), *runs.get(job_id, ())) if runs else (*place, told.get(job_id))
+            if job_id in new:
+                new[job_id].append(entry)
             else:
-                held.append(entry)
+                new[job_id] = [entry]
 
     def flush(self) -> None:
         """Writes what was added."""
@@ -117,8 +117,10 @@ class JobRecords:
         return len(gone) + len(changed)
 
     def _row(self, job_id: str, number: int, entries: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        times = [entry[0] for entry in entries]
         kinds, runs = 0, (INT_MAX, -1, INT_MAX, -1)
+        if len(entries) == 1 and len(entries[0]) <= _RUNS:
+            return job_id, number, entries[0][0], entries[0][0], kinds, *runs, _encode(entries)
+        times = [entry[0] for entry in entries]
         if named := [entry for entry in entries if len(entry) > _RUNS]:
             *_, events, _, first, last, first_run, last_run = zip(*named, strict=True)
             runs = min(first), max(last), min(first_run), max(last_run)

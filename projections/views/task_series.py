@@ -100,9 +100,9 @@ class TaskSeries:
             self._columns.set(HELD, self._columns.level(HELD) + more)
 
     def _add(self, jobs: Sequence[JobRow], counts: I64) -> None:
-        rows = counts.tolist()
-        self._add_held(sum(row[TaskState.BACKOFF] for job, row in zip(jobs, rows, strict=True) if job.held_ms))
-        sums = [sum(column) for column in zip(*rows, strict=True)]
+        held = [number for number, job in enumerate(jobs) if job.held_ms]
+        self._add_held(int(counts[held, TaskState.BACKOFF].sum()) if held else 0)
+        sums = counts.sum(axis=0).tolist()
         for state in OPEN:
             if sums[state]:
                 name = NAMES[state]
@@ -111,9 +111,10 @@ class TaskSeries:
             if sums[state] > 0:
                 self._columns.count(NAMES[state], sums[state])
         pools: dict[str, tuple[int, int]] = {}
-        for job, row in zip(jobs, rows, strict=True):
+        more_live = counts[:, list(LIVE_TASKS)].sum(axis=1).tolist()
+        for job, more, lives in zip(jobs, counts[:, TaskState.QUEUED].tolist(), more_live, strict=True):
             queued, live = pools.get(job.pool, (0, 0))
-            pools[job.pool] = queued + row[TaskState.QUEUED], live + sum(row[state] for state in LIVE_TASKS)
+            pools[job.pool] = queued + more, live + lives
         for path, (queued, live) in pools.items():
             if queued or live:
                 self._pools.add(path, queued, live)
