@@ -226,13 +226,15 @@ def in_order(amounts: Mapping[str, int]) -> dict[str, int]:
 
 def add(a: Vector, b: Vector, times: int = 1) -> Vector:
     """A + times * b. Raises `OverflowError` beyond 64 bits, `ValueError` where they are of different kinds."""
-    _check_kinds(a, b)
+    if len(a) != len(b):
+        raise _other_kinds(a, b)
     return _checked(tuple(map(add_, a, b if times == 1 else [times * each for each in b])))
 
 
 def subtract(a: Vector, b: Vector) -> Vector:
     """A - b. Raises as `add`."""
-    _check_kinds(a, b)
+    if len(a) != len(b):
+        raise _other_kinds(a, b)
     return _checked(tuple(map(sub, a, b)))
 
 
@@ -243,7 +245,8 @@ def scale(a: Vector, times: int) -> Vector:
 
 def fits(need: Vector, room: Vector) -> int:
     """How often `need` goes into `room`; `UNBOUNDED` where nothing is needed. Raises `ValueError` as `add`."""
-    _check_kinds(need, room)
+    if len(need) != len(room):
+        raise _other_kinds(need, room)
     times = UNBOUNDED
     for want, have in zip(need, room, strict=True):
         if want > 0 and have < times * want:
@@ -251,9 +254,8 @@ def fits(need: Vector, room: Vector) -> int:
     return times if times > 0 else 0
 
 
-def _check_kinds(a: Vector, b: Vector) -> None:
-    if len(a) != len(b):
-        raise ValueError(f"amounts of {len(a)} and {len(b)} kinds")
+def _other_kinds(a: Vector, b: Vector) -> ValueError:
+    return ValueError(f"amounts of {len(a)} and {len(b)} kinds")
 
 
 def _checked(vector: Vector) -> Vector:

@@ -193,7 +193,8 @@ class Lines:
         waits = standing.waits or standing.refused or (what.returned != "" and what.queued > 0)
         untold = waits and not reported
         told = standing.waits and reported != "" and not reported.startswith(Code.BEHIND_IN_QUEUE)
-        self._tell(part, row, standing, told, untold)
+        if told != standing.told or untold != standing.untold:
+            self._tell(part, row, standing, told, untold)
 
     def _tell(self, part: Part, row: JobRow, standing: Standing, told: bool, untold: bool) -> None:
         if told != standing.told:
@@ -339,9 +340,13 @@ def _set(places: "SortedList[P] | SortedSet[P]", place: P, stands: bool) -> None
 
 
 def _set_in(groups: "dict[G, SortedList[Place]]", group: G, place: Place, stands: bool) -> None:
-    places = groups.get(group)
-    if places is None:
-        places = groups[group] = SortedList()
-    _set(places, place, stands)
+    if stands:
+        places = groups.get(group)
+        if places is None:
+            places = groups[group] = SortedList()
+        places.add(place)
+        return
+    places = groups[group]
+    places.remove(place)
     if not places:
         del groups[group]

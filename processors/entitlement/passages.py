@@ -61,6 +61,9 @@ def claims(state: int) -> bool:
     return state & (IS_ENTITLED | HAS_PLACE) == IS_ENTITLED
 
 
+CLAIMS = [claims(state) for state in range(STATES)]
+
+
 def loans(state: int) -> bool:
     """Whether a task in a state is borrowed and has no place."""
     return state & (IS_BORROWED | HAS_PLACE) == IS_BORROWED

@@ -13,6 +13,7 @@ from processors.entitlement.holdings import Holdings
 from processors.entitlement.lines import Lines, Refused
 from processors.entitlement.parts import CONTROLLER, GANG, ROLES, Part, Parts, by
 from processors.entitlement.passages import (
+    CLAIMS,
     HAS_PLACE,
     IS_ENTITLED,
     IS_PARKED,
@@ -22,7 +23,6 @@ from processors.entitlement.passages import (
     Numbers,
     Passed,
     apart,
-    claims,
     passage_of,
 )
 from processors.entitlement.rows import ENTITLED, PARKED, JobRow, PartRow
@@ -302,9 +302,9 @@ class Queues(Parts):
                     row.parts[key].reported = ""
             if row.daemon:
                 continue
-            if claims(was):
+            if CLAIMS[was]:
                 self._claim(claimed.setdefault((row.pool, -1), Counter()), since)
-            if claims(is_):
+            if CLAIMS[is_]:
                 self._claim(claimed.setdefault((row.pool, 1), Counter()), due_s)
         if not any_passed:
             return

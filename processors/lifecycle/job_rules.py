@@ -34,7 +34,7 @@ _OF_CONTROLLER: Mapping[int, JobState] = {TaskState.SUCCEEDED: JobState.SUCCEEDE
 
 def job_state(row: JobRow) -> JobState:
     """The state of a job from the counts of its tasks; the first rule that holds (Peloton B.1)."""
-    counts, total = row.counts, row.tasks
+    counts, total = row.counts, row.instances - row.removed
     if not total:
         return JobState.KILLED if row.stopping else JobState.PENDING
     succeeded, failed, killed = counts[_SUCCEEDED], counts[_FAILED], counts[_KILLED]

@@ -3,7 +3,6 @@ kept of jobs that have ended.
 """
 
 from collections.abc import Callable, Iterable
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -275,15 +274,21 @@ class Jobs:
         """Counts tasks that went from one state to another."""
         owners = self._tasks.arena["owner"][slots].astype(np.int64) - 1
         moves, tasks = counted((owners * STATES + before) * STATES + after)
-        pairs = zip(moves.tolist(), tasks.tolist(), strict=True)
-        for base, moved in groupby(pairs, lambda pair: pair[0] // (STATES * STATES)):
-            self._count_job(self.at[base], [(*divmod(move % (STATES * STATES), STATES), many) for move, many in moved])
+        of_jobs: dict[int, list[tuple[int, int, int]]] = {}
+        bases, states = moves // (STATES * STATES), moves % (STATES * STATES)
+        columns = (bases, states // STATES, states % STATES, tasks)
+        for base, was, is_, many in zip(*(column.tolist() for column in columns), strict=True):
+            of_jobs.setdefault(base, []).append((was, is_, many))
+        for base, moved in of_jobs.items():
+            self._count_job(self.at[base], moved)
         self.on_move(slots)
 
     def _count_job(self, job_id: str, moves: list[tuple[int, int, int]]) -> None:
         """So many tasks of a job went from a state to another."""
         row = self.table.change(job_id)
-        counts, telling = row.counts, any(TELLING[before] or TELLING[after] for before, after, _ in moves)
+        counts, telling = row.counts, False
+        for before, after, _ in moves:
+            telling = telling or TELLING[before] or TELLING[after]
         state = job_state(row) if telling else None
         for before, after, tasks in moves:
             counts[before] -= tasks

@@ -32,8 +32,8 @@ class RowChange(NamedTuple):
 
 def row_hash(prefix: bytes, key: bytes, row: bytes) -> int:
     """The hash of one row; `prefix` is the name of its table and a zero byte."""
-    parts = (prefix, len(key).to_bytes(4, "little"), key, row)
-    return int.from_bytes(blake2b(b"".join(parts), digest_size=32).digest(), "little")
+    content = b"%b%b%b%b" % (prefix, len(key).to_bytes(4, "little"), key, row)
+    return int.from_bytes(blake2b(content, digest_size=32).digest(), "little")
 
 
 def hash_rows(rows: Iterable[RowChange]) -> bytes:
@@ -110,18 +110,18 @@ class Table(dict[K, R], Generic[K, R]):
         """The rows changed since the last call, and what they add to the hash (before the modulus)."""
         changes: list[RowChange] = []
         difference = 0
-        digests, prefix, pack = self._digests, self._prefix, self._pack
+        name, digests, prefix, pack = self.name, self._digests, self._prefix, self._pack
         for key in self._changed:
             row, before = self.get(key), digests.get(key)
             if row is None:
                 if before is not None:  # else it came and went in between
                     difference -= digests.pop(key)
-                    changes.append(RowChange(self.name, _pack_key(key), None))
+                    changes.append(RowChange(name, _pack_key(key), None))
                 continue
             packed_key, packed = _pack_key(key), pack(row)
             digest = digests[key] = row_hash(prefix, packed_key, packed)
-            difference += digest - (before or 0)
-            changes.append(RowChange(self.name, packed_key, packed))
+            difference += digest if before is None else digest - before
+            changes.append(RowChange(name, packed_key, packed))
         self._changed.clear()
         return changes, difference
 
