@@ -20,7 +20,6 @@ from events.codec import encode
 from events.codes import Code
 from events.columns import pack_ints
 from events.instance_ranges import PATTERN, read_ranges
-from events.override_chunks import name_of, reader
 from events.records.base import Event
 from events.records.jobs import (
     JobActionRequested,
@@ -37,7 +36,7 @@ from projections.api.job_specs import checked_spec
 from projections.api.problems import ANSWERED, Problem
 from projections.queries import fits_nowhere, versions
 from projections.queries.resources import kinds_of
-from projections.queries.stored_chunks import stored_chunks
+from projections.queries.stored_chunks import with_uploads
 from projections.queries.update_counts import instance_counts
 from projections.views.rows import AnswerRow
 
@@ -171,9 +170,7 @@ def _update(router: APIRouter, context: Context) -> None:
 
         def look(connection: Connection) -> dict[str, Any]:
             job = find_job(connection, job_id)
-            uploads, stored = {name_of(each): each.content for each in spec.chunks}, stored_chunks(connection)
-            uploaded = reader(uploads)
-            chunk = lambda name: uploaded(name) if name in uploads else stored(name)  # noqa: E731
+            chunk = with_uploads(connection, spec.chunks)
             accepted, units = job.base >= 0, kinds_of(connection).units
             before = versions.present_spec(connection, job, overrides=True)
             after = from_event(whole(event, chunk), units)

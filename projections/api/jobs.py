@@ -15,8 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from events.abilities import NEEDED, needed
 from events.bounds import INT_MAX, WORD_MAX
 from events.codes import Code, JobState, TaskState, no_pool, not_a_leaf, other_specification
-from events.records.base import Event
-from events.records.jobs import JobSubmitted
+from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.topics import JOBS
 from projections.api import job_commands, job_starts, job_versions
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reader, Reading, Wait, client_of, next_token
@@ -24,10 +23,11 @@ from projections.api.job_lookup import find_job, job_shown, read_views
 from projections.api.job_specs import checked_spec
 from projections.api.known_queries import KnownQueries, remember
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
-from projections.queries import entities, pool_tree
+from projections.queries import entities, fits_nowhere, pool_tree
 from projections.queries import tasks as task_queries
 from projections.queries.job_filter import JobFilter
 from projections.queries.job_list import page_text
+from projections.queries.stored_chunks import with_uploads
 from projections.queries.versions import submission
 from projections.record_json import at, whole
 from projections.views.jobs import REJECTED
@@ -144,12 +144,12 @@ async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = F
     return JSONResponse({**job, **repeated, **warned}, 200, location)
 
 
-def _take(context: Context, event: JobSubmitted, uploads: Sequence[Event], dry_run: bool) -> Taken:
+def _take(context: Context, event: JobSubmitted, uploads: Sequence[OverridesUploaded], dry_run: bool) -> Taken:
     """Writes a submission that nothing is known against, in one thread: each change of threads waits for the cell's."""
     known = _look(context, event)
     if known is not None:
         return Taken(known, {}, None)
-    warned = _warnings(context, event)
+    warned = _warnings(context, event, uploads)
     return Taken(None, warned, None if dry_run else context.append(event, event.job_id, uploads))
 
 
@@ -182,14 +182,17 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
     return None
 
 
-def _warnings(context: Context, event: JobSubmitted) -> dict[str, list[str]]:
-    """What a job needs that no agent can do now: it is taken all the same, and waits for one that can."""
+def _warnings(context: Context, event: JobSubmitted, uploads: Sequence[OverridesUploaded]) -> dict[str, list[str]]:
+    """What a job needs that no host has now: it is taken all the same, and waits for one that has."""
     with context.views.read() as connection:
         missing = [each for each in needed(event) if not entities.offered_by_any(connection, each)]
+        chunk = with_uploads(connection, uploads)
+        nowhere = [] if missing else fits_nowhere.warnings(connection, event, chunk)
     warnings = [
         f"no host offers {attribute}, which the {NEEDED[attribute]} of the job needs: it waits for one that does"
         for attribute in missing
     ]
+    warnings += [f"{each['message']} ({each['code']})" for each in nowhere]
     return {"warnings": warnings} if warnings else {}
 
 

@@ -1,8 +1,8 @@
-"""Whether tasks as a specification has them would fit on no host, even an empty one: what a dry run warns of."""
+"""Whether tasks of a specification would fit on no host, even an empty one: what its submitter is warned of."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,25 +17,31 @@ from events.task_overrides import instance_of, override_keys
 from events.words import plural
 from processors.placement.constraints import MEETS, first_unmet
 from processors.state.record_rows import ConstraintRow
-from projections.queries.pages import Json, rows_of
+from projections.queries.pages import Json
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amounts
 from projections.views import tables
-from projections.views.rows import HostRow
 
-LOOKED_MAX = 1000
+LOOKED_MAX = 100
 """So many different contents of a job are looked at."""
+
+
+class _Offer(NamedTuple):
+    """What a host offers: its attributes, amounts by resource, and how many ports."""
+
+    attributes: dict[str, str]
+    amounts: Mapping[str, int]
+    ports: int
 
 
 def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> list[Json]:
     """A code and a sentence for each way in which instances would find no place whoever leaves; `chunk` reads the
     overrides.
     """
-    hosts = [row for row in rows_of(connection, HostRow, select(tables.hosts)) if _offers(row)]
-    if not hosts:
-        return []
     kinds, found = kinds_of(connection), Counter[tuple[Code, str]]()
     keys, counts = np.unique(override_keys(wanted, np.arange(wanted.instances), chunk), return_counts=True)
+    offers = _offers(connection, kinds)  # read no further than to the first where a job of one shape fits
+    hosts = offers if len(keys) == 1 else list(offers)
     for key, count in list(zip(keys.tolist(), counts.tolist(), strict=True))[:LOOKED_MAX]:
         if why := _why(instance_of(wanted, key, chunk), hosts, kinds):
             found[why] += count
@@ -46,30 +52,38 @@ def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> lis
     ]
 
 
-def _offers(host: HostRow) -> bool:
-    """Whether a host offers anything: it isn't lost, and has said what it has."""
-    return host.lost_session < host.session and host.offered == host.session
+def _offers(connection: Connection, kinds: Kinds) -> Iterator[_Offer]:
+    """What hosts offer that aren't lost and have said it."""
+    of = tables.hosts.c
+    query = select(of.attributes, of.capacity, of.sizes, of.port_first, of.port_last)
+    with connection.execute(query.where(of.offered > 0, of.lost_session < of.session)) as rows:
+        for attributes, capacity, sizes, first, last in rows:
+            offered = kinds.offered(msgspec.json.decode(capacity), msgspec.json.decode(sizes))
+            amount_of = dict(zip(kinds.names, offered, strict=True))
+            yield _Offer(msgspec.json.decode(attributes), amount_of, last - first + 1)
 
 
-def _why(own: JobSubmitted, hosts: Sequence[HostRow], kinds: Kinds) -> tuple[Code, str] | None:
-    """Why tasks fit nowhere; None: they fit on a host."""
+def _why(own: JobSubmitted, hosts: Iterable[_Offer], kinds: Kinds) -> tuple[Code, str] | None:
+    """Why tasks fit nowhere; None: they fit on a host, or there is none."""
     conditions = [ConstraintRow(one.attribute, one.operator, one.values) for one in own.constraints]
     conditions += [ConstraintRow(attribute, "exists", ()) for attribute in needed(own)]
-    matching = [host for host in hosts if first_unmet(conditions, _decoded(host.attributes)) == MEETS]
+    need = {name: amount for name, amount in own.resources.items() if name not in kinds.licences}
+    lacking, there, matching, ports = dict[str, int](), False, False, 0
+    for host in hosts:
+        there = True
+        if first_unmet(conditions, host.attributes) != MEETS:
+            continue
+        short = [name for name, amount in need.items() if amount > host.amounts.get(name, 0)]
+        if not short and len(own.ports) <= host.ports:
+            return None
+        matching, ports = True, max(ports, host.ports)
+        for name in short:
+            lacking[name] = max(lacking.get(name, 0), host.amounts.get(name, 0))
+    if not there:
+        return None
     if not matching:
         return Code.CONSTRAINT_MISMATCH, "none meets its constraints"
-    need = {name: amount for name, amount in own.resources.items() if name not in kinds.licences}
-    lacking: dict[str, int] = {}
-    for host in matching:
-        offered = dict(zip(kinds.names, kinds.offered(_decoded(host.capacity), _decoded(host.sizes)), strict=True))
-        short = [name for name, amount in need.items() if amount > offered.get(name, 0)]
-        if not short and len(own.ports) <= host.port_last - host.port_first + 1:
-            return None
-        for name in short:
-            lacking[name] = max(lacking.get(name, 0), offered.get(name, 0))
     asked, most = amounts({name: need[name] for name in lacking}, kinds), amounts(lacking, kinds)
-    return Code.NEVER_FITS, f"it asks {asked or plural(len(own.ports), 'port')}, the most of those that match is {most}"
-
-
-def _decoded(text: str) -> Any:
-    return msgspec.json.decode(text)
+    if not lacking:
+        asked, most = plural(len(own.ports), "port"), plural(ports, "port")
+    return Code.NEVER_FITS, f"it asks {asked}, the most of those that match is {most}"

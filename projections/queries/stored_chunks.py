@@ -1,9 +1,11 @@
 """Overrides that were uploaded in chunks, as the views hold them."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection, select
 
-from events.override_chunks import Chunks, read
-from events.records.jobs import JobSubmitted
+from events.override_chunks import Chunks, name_of, read, reader
+from events.records.jobs import JobSubmitted, OverridesUploaded
 from projections.views import tables
 
 
@@ -21,3 +23,10 @@ def stored_chunks(connection: Connection) -> Chunks:
         return found[name]
 
     return chunk
+
+
+def with_uploads(connection: Connection, uploads: Sequence[OverridesUploaded]) -> Chunks:
+    """Reads overrides that come with a specification, or were uploaded before."""
+    contents, stored = {name_of(each): each.content for each in uploads}, stored_chunks(connection)
+    uploaded = reader(contents)
+    return lambda name: uploaded(name) if name in contents else stored(name)

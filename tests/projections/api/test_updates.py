@@ -428,6 +428,9 @@ def test_a_task_that_is_updated_and_finds_no_room_is_the_first_reason(service):
 
 
 def test_a_dry_run_says_that_a_version_fits_on_no_host(service):
+    service.cell.host("h1", session=1_795_673_927_421)  # as gateways number them
+    service.fold()
+
     def warned(**changes: Any) -> list[tuple[str, str]]:
         spec = {"pool": "/p", "command": ["true"], "resources": {"cpu": 1, "memory": "512MiB"}, **SERVICE, **changes}
         told = service.client.post("/v1/jobs/a/updates?dry_run=true", json={"spec": spec}).json()

@@ -175,9 +175,28 @@ def test_a_job_that_needs_what_no_host_offers_is_taken_with_a_warning(api):
     assert api.client.post("/v1/jobs", json=needs).json()["warnings"] == [health, files]
     offered = {"paceline/health": "yes", "paceline/open-files": "yes"}
     api.cell.host("h2")
-    api.cell.fact(HostOffered(host_id="h2", session=1, capacity={"cpu": 1000}, attributes=offered))
+    api.cell.fact(HostOffered(host_id="h2", session=1, capacity={"cpu": 1000, "memory": 1024}, attributes=offered))
     api.fold()
     assert "warnings" not in api.client.post("/v1/jobs?dry_run=true", json={**needs, "job_id": "b"}).json()
+
+
+def test_a_job_that_would_fit_on_no_host_is_taken_with_a_warning(api):
+    api.pool()
+    api.cell.host(session=1_795_673_927_421)
+    api.fold()
+
+    def warned(**more):
+        checked = api.client.post("/v1/jobs?dry_run=true", json={**SPEC, **more}).json().get("warnings", [])
+        assert api.client.post("/v1/jobs", json={**SPEC, **more}).json().get("warnings", []) == checked
+        return checked
+
+    assert warned(job_id="fits") == []
+    too_large = "it asks 40 cpu, the most of those that match is 8 cpu (NEVER_FITS)"
+    assert warned(job_id="large", resources={"cpu": 40}) == [f"2 instances would fit on no host: {too_large}"]
+    constraints = [{"attribute": "rack", "values": ["r9"]}]
+    assert warned(job_id="rack", constraints=constraints) == [
+        "2 instances would fit on no host: none meets its constraints (CONSTRAINT_MISMATCH)"
+    ]
 
 
 def test_a_job_needs_an_id_and_must_fit_a_record(api):
