@@ -14,7 +14,7 @@ from events.resources import Amounts, in_order
 from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.named_tasks import NamedTasks
-from projections.views.rows import HostNameRow, HostRow, JobRow, amounts_in, to_json
+from projections.views.rows import HostNameRow, HostRow, amounts_in, to_json
 
 NEEDS_KEPT = 1000
 SPAN = 1 << 32
@@ -57,11 +57,14 @@ class HostUse:
         """Runs begin (1) or cease (-1) to hold what their tasks need, each on the host of its index."""
         versions = self._cache.tasks["version"][named.places]
         which, of = indexed(named.job * SPAN + versions)
-        needs = [_need_of(named.jobs[key // SPAN], key % SPAN) for key in which.tolist()]
+        asked = [(named.jobs[key // SPAN].need, named.jobs[key // SPAN].needs, key % SPAN) for key in which.tolist()]
+        kinds = {each: number for number, each in enumerate(dict.fromkeys(asked))}
+        needs = [_need_of(*each) for each in kinds]
         names = list(dict.fromkeys(name for need in needs for name in need))
         amounts = np.array([[1, *(need.get(name, 0) for name in names)] for need in needs], dtype=np.int64)
         sums = np.zeros((len(hosts), 1 + len(names)), dtype=np.int64)
-        np.add.at(sums, index, amounts.reshape(-1, 1 + len(names))[of])
+        kind = np.array([kinds[each] for each in asked], dtype=np.int64)
+        np.add.at(sums, index, amounts.reshape(-1, 1 + len(names))[kind[of]])
         for host, (runs, *more) in zip(hosts, (sign * sums).tolist(), strict=True):
             host.runs += runs
             held = amounts_in(host.allocated)
@@ -70,13 +73,8 @@ class HostUse:
             host.allocated = to_json(in_order(held))
 
 
-def _need_of(row: JobRow, version: int) -> Mapping[str, int]:
-    """What a task of a version of a job needs."""
-    older: dict[str, Amounts] = msgspec.json.decode(row.needs) if row.needs != "{}" else {}
-    return older.get(str(version)) or _need(row.need)
-
-
 @lru_cache(NEEDS_KEPT)
-def _need(text: str) -> Mapping[str, int]:
-    """Amounts that are alike in many jobs."""
-    return amounts_in(text)
+def _need_of(need: str, needs: str, version: int) -> Mapping[str, int]:
+    """What a task of a version of a job needs, by these columns of its row: many jobs are alike in them."""
+    older: dict[str, Amounts] = msgspec.json.decode(needs)
+    return older.get(str(version)) or amounts_in(need)

@@ -50,14 +50,15 @@ class Waiting:
         keys, counts = counted(job * SPAN + standing - Standing.BORROWED)
         rows = self._cache.waiting
         named = [(jobs[key // SPAN], key % SPAN + Standing.BORROWED) for key in keys.tolist()]
-        rows.load((each.job_id, value) for each, value in named)
-        for (each, value), tasks in zip(named, counts.tolist(), strict=True):
+        places = [(each.job_id, value) for each, value in named]
+        rows.load(places)
+        for (each, value), place, tasks in zip(named, places, counts.tolist(), strict=True):
             if each.ended_ms:
                 continue
-            row = rows.change((each.job_id, value)) or rows.put(WaitingRow(each.job_id, value))
+            row = rows.change(place) or rows.put(WaitingRow(each.job_id, value))
             row.tasks += sign * tasks
             if not row.tasks:
-                rows.remove((each.job_id, value))
+                rows.remove(place)
             if value > 0:
                 self._count_hold(value, sign * tasks)
 
