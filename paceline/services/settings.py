@@ -10,9 +10,9 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -23,6 +23,7 @@ from pydantic_settings import (
 )
 
 from events.bounds import ALARM_UNREAD_MS
+from events.time_units import span_s
 from paceline.client.cell_file import DATA_DEFAULT
 from paceline.client.errors import Faults
 
@@ -46,6 +47,12 @@ class WrongSettings(Faults):
     """Settings make no sense: starting again doesn't help."""
 
     exit_code = 2
+
+
+def _seconds(value: Any) -> Any:
+    """Seconds of a time with a unit; a number is seconds already."""
+    seconds = span_s(value) if isinstance(value, str) else None
+    return value if seconds is None else seconds
 
 
 class SettingsTable(BaseModel):
@@ -124,7 +131,7 @@ class Settings(BaseSettings):
     empty: the embedded log; `kafka_options` are librdkafka's by name, for its security;
     `schema_registry_url`: http://[NAME:PASSWORD@]HOST:PORT, empty: none. `snapshots` and `archive` are addresses of
     fsspec, empty: none; a processor takes a snapshot after every `snapshot_every` offsets of the log. A machine that
-    leaves a record unread for more than `alarm_unread_after` seconds is an alarm.
+    leaves a record unread for longer than `alarm_unread_after` is an alarm: seconds, or a time with a unit.
     """
 
     model_config = SettingsConfigDict(
@@ -142,7 +149,9 @@ class Settings(BaseSettings):
     snapshot_every: int = Field(default=20_000, ge=1)
     archive: str = ""
     cell: int = Field(default=0, ge=0)
-    alarm_unread_after: float = Field(default=ALARM_UNREAD_MS / 1000, gt=0, le=86_400)
+    alarm_unread_after: Annotated[float, BeforeValidator(_seconds)] = Field(
+        default=ALARM_UNREAD_MS / 1000, gt=0, le=86_400
+    )
     up: UpPart = UpPart()
     agent: AgentPart = AgentPart()
     service: ServicePart = ServicePart()
@@ -196,7 +205,9 @@ class UpSettings(SettingsTable):
     archive: str = ""
     host: AgentPart = AgentPart()
     views: ViewsPart = ViewsPart()
-    alarm_unread_after: float = Field(default=ALARM_UNREAD_MS / 1000, gt=0, le=86_400)
+    alarm_unread_after: Annotated[float, BeforeValidator(_seconds)] = Field(
+        default=ALARM_UNREAD_MS / 1000, gt=0, le=86_400
+    )
     origins: tuple[Origin, ...] = ()
 
     @property

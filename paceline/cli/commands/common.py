@@ -1,7 +1,6 @@
 """What several commands share: how a cell is named, forms of output, completion of live names."""
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from events.time_units import MS_OF_UNIT
+from events.time_units import span_s
 from paceline.output import FORMS, Column, TableOptions, count_ages_to, note
 
 if TYPE_CHECKING:
@@ -28,15 +27,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 def examples(*lines: str) -> str:
     """The end of a page of help."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-_SPAN = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?)({'|'.join(MS_OF_UNIT)})", re.ASCII)
-
-
-def span_s(text: str) -> float | None:
-    """The seconds of a time with a unit; None where the text is none."""
-    found = _SPAN.fullmatch(text)
-    return float(found[1]) * MS_OF_UNIT[found[2]] / 1000 if found else None
 
 
 def _ago(text: str) -> str | None:
@@ -57,7 +47,7 @@ class Duration(click.ParamType):
         """The seconds."""
         if isinstance(value, float):
             return value
-        seconds = span_s(str(value))
+        seconds = 0.0 if value == "0" else span_s(str(value))
         if seconds is None:
             raise click.BadParameter(f"{value!r} is no time with a unit, such as 500ms, 30s, 5m, 2h or 1d", ctx, param)
         return seconds
@@ -222,11 +212,18 @@ class MomentText(click.ParamType):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The moment as the API takes it."""
-        try:
-            at = datetime.fromisoformat(value)
-        except ValueError:
-            return _ago(value) or value
-        return _utc(at)
+        with suppress(ValueError):
+            return _utc(datetime.fromisoformat(value))
+        if ":" in value or "/" in value:  # a position or a round, which the API reads
+            return value
+        if (ago := _ago(value)) is not None:
+            return ago
+        raise click.BadParameter(
+            f"{value!r} names no moment: write how long ago it was (10m), a time (2026-08-21T10:44:07Z), a round "
+            "(0/placement/round/812) or a position (0/paceline.lifecycle:57)",
+            ctx,
+            param,
+        )
 
 
 def at_option(function: F) -> F:

@@ -9,6 +9,7 @@ from events.bounds import INSTANCES_MAX, INT_MAX
 from events.words import plural
 from paceline.cli.commands.common import (
     DECIDED_S,
+    Duration,
     at_option,
     cell_option,
     complete,
@@ -56,8 +57,9 @@ WAIT = click.option("--wait", "waits", is_flag=True, help="Wait until the update
 @click.option("--canary", type=COUNT, metavar="N", help="Update N instances first, then wait for `job promote`.")
 @click.option(
     "--progress-deadline",
+    type=Duration(),
     metavar="TIME",
-    help="An instance has failed when it found no place for so long, such as 10m; 0s: never for that.",
+    help="Count an instance as failed when it finds no host for this long, such as 10m; 0: never.",
 )
 @click.option("--start-paused", is_flag=True, default=None, help="Wait for `job resume` before the first instance.")
 @said_options
@@ -75,7 +77,7 @@ def update(
     max_failures: int | None,
     roll_back: bool | None,
     canary: int | None,
-    progress_deadline: str | None,
+    progress_deadline: float | None,
     start_paused: bool | None,
     said: "Said",
     dry_run: bool,
@@ -94,7 +96,7 @@ def update(
         "max_failures": max_failures,
         "roll_back": roll_back,
         "canary": canary,
-        "progress_deadline": progress_deadline,
+        "progress_deadline": None if progress_deadline is None else f"{round(progress_deadline * 1000)}ms",
         "start_paused": start_paused,
     }
     specs = _specs(client, name)

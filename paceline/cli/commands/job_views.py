@@ -149,11 +149,20 @@ def _print_winner(body: "Explanation") -> None:
         say(f"  preempted for it: {', '.join(left[:VICTIMS_SHOWN])}{more}")
 
 
+def _lack(reason: str) -> str:
+    """Why a host was left out: what it lacks by name, how it is in capitals."""
+    if reason.isupper():
+        return f"are {reason.lower()}"
+    kind, _, attribute = reason.partition(":")
+    return f"don't match on {attribute}" if attribute and kind == "constraint" else f"lack {reason}"
+
+
 def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
     """What is known beside the sentence, one line each."""
     ahead, considered = cause.get("ahead"), cause.get("hosts_considered")
     by_reason = cause.get("hosts_by_reason") or {}
-    funnel = f"{considered} seen" + "".join(f", {count} {reason}" for reason, count in by_reason.items())
+    lacks = (f"{count} {_lack(reason)}" for reason, count in by_reason.items())
+    funnel = ": ".join((f"{considered} looked at", *([", ".join(lacks)] if by_reason else [])))
     nearest = (f"{each['host_id']} short of {_amounts(each['lacks'])}" for each in cause.get("nearest") or ())
     lines = (
         ("since", when(cause.get("since"), zone)),

@@ -25,7 +25,7 @@ EXPLANATION = {
         {
             "code": "NO_HOST_FITS", "tier": "now", "message": "1 task finds no room", "actor": "nobody, wait",
             "since": None, "machine": "placement", "round": 40, "ahead": None, "asked": None, "missing": "3-5",
-            "hosts_considered": 412, "hosts_by_reason": {"CPU": 400, "SILENT": 12},
+            "hosts_considered": 412, "hosts_by_reason": {"cpu": 400, "SILENT": 12},
             "nearest": [{"host_id": "h17", "lacks": {"cpu": 0.1}}], "not_before": None,
         },
     ],
@@ -152,7 +152,7 @@ job a  PENDING  ENTITLEMENT_REACHED  3 tasks wait
   until    2026-08-21T10:44:19Z
   round    entitlement 12
   also NO_HOST_FITS  1 task finds no room
-  hosts    412 seen, 400 CPU, 12 SILENT
+  hosts    412 looked at: 400 lack cpu, 12 are silent
   nearest  h17 short of cpu 0.1
   missing  3-5
   round    placement 40

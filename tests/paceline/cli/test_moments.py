@@ -78,6 +78,17 @@ def test_days_are_a_unit_and_what_is_no_time_says_both_forms(
     assert cli("job", "wait", "a", "--timeout", "1w")[0] == 2
 
 
+def test_what_names_no_moment_says_all_forms(cell: FakeCell, cli: Cli) -> None:
+    code, _, err = cli("job", "list", "--at", "yesterday")
+    assert code == 2
+    assert "'yesterday' names no moment: write how long ago it was (10m)" in err
+    assert cell.asked == []
+    cell.answer("GET", "/v1/jobs", JOBS)
+    for written in ("placement/round/8", "0/paceline.lifecycle:57"):
+        cli("job", "list", "--at", written)
+        assert cell.asked[-1].query["at"] == written
+
+
 def test_while_views_are_made_the_command_waits_and_says_how_far_they_are(cell: FakeCell, cli: Cli) -> None:
     cell.problem("GET", "/v1/jobs", 503, MAKING, "being made", done=2_000, of=9_000)
     cell.answer("GET", "/v1/jobs", JOBS, **MARKS)

@@ -238,6 +238,12 @@ def test_the_order_of_settings(monkeypatch, tmp_path):
     assert load(other).kafka == ""
 
 
+@pytest.mark.parametrize(("written", "ms"), [("90", 90_000), ("1.5", 1500), ("1m", 60_000), ("1d", 86_400_000)])
+def test_how_long_a_record_may_lie_is_written_with_a_unit_or_in_seconds(monkeypatch, tmp_path, written, ms):
+    monkeypatch.setenv("PACELINE_ALARM_UNREAD_AFTER", written)
+    assert load(data=tmp_path).alarm_unread_ms == ms
+
+
 def test_wrong_settings_are_said_all_at_once(cli, tmp_path, monkeypatch):
     config = tmp_path / "x.toml"
     config.write_text('kafak = "a:1"\n[up]\nlistn = "a:1"\nsim_hosts = -1\n')

@@ -18,7 +18,7 @@ from events.records.pools import PoolDefined
 from events.topics import EVERY, MACHINES
 from paceline.cli.main import run
 from paceline.services.cell_check import TAIL_RECORDS, gateway_missing
-from paceline.services.data_folder import prepare
+from paceline.services.data_folder import keep_cell, prepare
 from tests.helpers.broker import Broker
 from tests.helpers.ports import kept_address
 from tests.helpers.real_cell import CellProcess
@@ -147,6 +147,15 @@ def test_a_cell_on_the_embedded_log_is_checked_too(tmp_path: Path, check: Any) -
     cell.stop()
     code, text = check("--data", str(cell.data), form="table")
     assert (code, text.count("Nobody runs")) == (1, len(MACHINES))
+
+
+def test_a_cell_that_a_data_folder_does_not_hold_is_not_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(tmp_path / "data")
+    keep_cell(tmp_path / "data", 0)
+    assert run(["cell", "check", "--data", str(tmp_path / "data"), "--cell", "3"]) == 1
+    assert "is the data folder of cell 0: there is no cell 3 in it" in capsys.readouterr().err
 
 
 def test_a_machine_that_leaves_a_fact_unread_is_named(tmp_path: Path, check: Any) -> None:
