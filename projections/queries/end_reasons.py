@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.codes import Code, RunCause
-from events.columns import ints
+from events.columns import I64, ints, spread
 from events.quantities import write_ms
 from projections.queries.sentences import YOU, Remedy
 from projections.record_json import at
@@ -34,6 +36,13 @@ class Told(NamedTuple):
     since_ms: int
 
 
+class Stopped(NamedTuple):
+    """A stop by a user, and how many tasks are over by it."""
+
+    stop: StopRow
+    tasks: int
+
+
 def stops_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, list[StopRow]]:
     """How users stopped jobs, or instances of them, the last stop first; of each the newest ones."""
     last = {row.job_id: row.stops for row in rows if row.stops}
@@ -48,30 +57,38 @@ def stops_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, list[S
     return found
 
 
-def ended_by(job: JobRow, stops: Sequence[StopRow], instance: int, why: int) -> str | None:
+def ended_by(job: JobRow, stops: Sequence[StopRow], instance: int, why: int, ended_s: int) -> str | None:
     """What ended a run of a task that the cell or a user ended; None: it ended by itself, or for other work."""
     if why == RunCause.RUN_LIMIT:
         return f"ran for as long as it may{_max_runtime(job)}"
     if why != RunCause.STOP:
         return _ENDED_BY.get(RunCause(why))
-    said = next((stop.reason for stop in stops if _names(stop, instance)), "")
+    at, end = np.array([instance]), np.array([ended_s])
+    said = next((stop.reason for stop in stops if stopped_by(stop, at, end).any()), "")
     return f"stopped by a user{': ' * bool(said)}{said}"
 
 
-def of_killed(job: JobRow, stops: Sequence[StopRow]) -> Iterator[Told]:
-    """Why tasks of a job are killed."""
+def stopped_by(stop: StopRow, instances: I64, ended_s: I64) -> NDArray[np.bool_]:
+    """Which of some instances whose runs were over at a second a stop may have ended: the newest such did."""
+    found = ended_s >= stop.at_ms // 1000
+    return found & np.isin(instances, spread(ints(stop.first), ints(stop.count))) if stop.first else found
+
+
+def of_killed(job: JobRow, stops: Sequence[Stopped]) -> Iterator[Told]:
+    """Why tasks of a job are killed. `stops`: those by which some are, the last first."""
     if job.overran:
         text = f"{_some(job, job.overran)} ran for as long as {_it(job.overran)} may{_max_runtime(job)}"
         yield Told(Code.RUN_LIMIT, text, Remedy(YOU, f"a longer max_runtime helps; {_again(job)}"), job.ended_ms)
     if job.stopped:
         text = f"{_some(job, job.stopped)} {'was' if job.stopped == 1 else 'were'} stopped by a user"
-        stop = next(iter(stops), None)
-        if stop is not None:
-            text += f" at {at(stop.at_ms)}{': ' * bool(stop.reason)}{stop.reason}"
-        remedy = Remedy(
-            YOU, f"`paceline job start {job.job_id}` starts {_it(job.stopped)} again".replace("they", "them")
-        )
-        yield Told(Code.STOPPED, text, remedy, stop.at_ms if stop is not None else job.ended_ms)
+        told = [f"at {at(stop.at_ms)}{': ' * bool(stop.reason)}{stop.reason}" for stop, _ in stops]
+        if len(told) == 1:
+            text += f" {told[0]}"
+        elif told:
+            text += ": " + "; ".join(f"{count} {each}" for (_, count), each in zip(stops, told, strict=True))
+        them = "it" if job.stopped == 1 else "them"
+        remedy = Remedy(YOU, f"`paceline job start {job.job_id}` starts {them} again")
+        yield Told(Code.STOPPED, text, remedy, stops[0].stop.at_ms if stops else job.ended_ms)
     rest = job.killed - job.overran - job.stopped
     if rest > 0 and job.controller:
         text = f"{_some(job, rest)} {'was' if rest == 1 else 'were'} stopped since the controller of the job was over"
@@ -92,9 +109,3 @@ def _it(count: int) -> str:
 
 def _max_runtime(job: JobRow) -> str:
     return f" (max_runtime {write_ms(job.max_runtime_ms)})" if job.max_runtime_ms else ""
-
-
-def _names(stop: StopRow, instance: int) -> bool:
-    """Whether a stop was of an instance."""
-    ranges = zip(ints(stop.first).tolist(), ints(stop.count).tolist(), strict=True)
-    return not stop.first or any(first <= instance < first + count for first, count in ranges)

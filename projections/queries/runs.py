@@ -44,7 +44,7 @@ def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Json]:
                 "outcome": Outcome(row.outcome).name if row.outcome else None,
                 "exit_code": row.exit_code if row.outcome in EXITED and row.exit_code >= 0 else None,
                 "cause": RunCause(row.why).name if row.why else None,
-                "reason": said.get("reason") or winner or ended_by(job, stops, instance, row.why),
+                "reason": said.get("reason") or winner or ended_by(job, stops, instance, row.why, row.ended_s),
                 **task_details(job, shown, said),
                 "ordered_at": at(row.ordered_s * 1000),
                 "started_at": at(row.started_s * 1000),

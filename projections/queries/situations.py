@@ -18,18 +18,18 @@ from events.columns import ints
 from events.records.pools import PoolDefined
 from events.resources import Amounts
 from events.topics import MACHINES
-from projections.queries.end_reasons import stops_of
+from projections.queries.end_reasons import Stopped, stops_of
 from projections.queries.last_failure import Failure, failures_of
 from projections.queries.moving_reasons import Moving, moving
 from projections.queries.pool_tree import beside, to_share
 from projections.queries.resources import settings_of
 from projections.queries.sentences import LASTING
+from projections.queries.stop_counts import counted_stops
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.queries.unmet import unmet
 from projections.queries.versions import newest_updates
 from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
-from projections.views.run_rows import StopRow
 from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
 from projections.views.update_rows import UpdateRow
 
@@ -76,8 +76,8 @@ class Situation(NamedTuple):
     """The newest."""
     failure: Failure | None = None
     """How the task that failed last did."""
-    stops: Sequence[StopRow] = ()
-    """How users stopped it, the last stop first."""
+    stops: Sequence[Stopped] = ()
+    """How users stopped its tasks that are over by that, the last stop first."""
     shares: Mapping[str, dict[str, Amounts]] = {}
     """By pool that says no, what it may use and holds as entitlement said last."""
     unmet: str = ""
@@ -165,7 +165,7 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
             unmet=conditions.get(job_id, ""),
             update=updates.get(job_id),
             failure=failures.get(job_id),
-            stops=stops.get(job_id, ()),
+            stops=counted_stops(connection, going[job_id], stops.get(job_id, ())),
             shares=shares,
         )
         for job_id, each in found.items()

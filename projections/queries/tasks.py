@@ -165,7 +165,7 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "cause": RunCause(why).name if why else None,
                 "reason": said.get("reason")
                 or (won.get(last) if outcome == Outcome.PREEMPTED else None)
-                or ended_by(job, stops, item["instance"], why),
+                or ended_by(job, stops, item["instance"], why, held["ended_s"]),
                 "admission": Standing(held["standing"]).name if held["standing"] < 0 else None,
                 "since": at(held["since_s"] * 1000),
                 "failures": held["failures"],

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, RunCause, TaskState
-from events.columns import I32, I64, ints, some, spread
+from events.columns import I32, I64, ints, pack_ints, some, spread
 from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
 from events.records.lifecycle import (
@@ -106,6 +106,18 @@ class TaskFold:
         """Tasks of a job are wanted: those that have ended run again."""
         every = spread(ints(event.first), ints(event.count)) if event.first else np.arange(row.instances)
         self.run_again(moment, row, every)
+
+    def unstopped(self, row: JobRow) -> tuple[bytes, bytes]:
+        """Columns of ranges of the tasks of a job that no user has stopped; empty: all."""
+        tasks = self._cache.tasks
+        places = tasks.place(row.base + np.arange(row.instances))
+        state, why = tasks["state"][places], tasks["why"][places]
+        stopped = (state == TaskState.STOPPING) | ((state == TaskState.KILLED) & (why == RunCause.STOP))
+        left = np.flatnonzero(~stopped)
+        if not len(left) or len(left) == row.instances:
+            return b"", b""
+        starts = np.flatnonzero(np.diff(left, prepend=-2) != 1)
+        return pack_ints(left[starts]), pack_ints(np.diff(np.append(starts, len(left))))
 
     def run_again(self, moment: RecordContext, row: JobRow, instance: I64) -> None:
         """Tasks run again that have ended: they wait for it."""

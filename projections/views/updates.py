@@ -84,7 +84,7 @@ class UpdateFold:
                 held.delete("job_id = ?", [(row.job_id,)])
 
     def stopped(self, moment: RecordContext, row: JobRow, event: InstancesWanted) -> None:
-        """A user stopped a job, or instances of it."""
+        """A user stopped a job, or instances of it; what an earlier stop stopped remains with that."""
         command = (
             self._cache.commands.get(event.cause.offset) if event.cause and event.cause.topic == JOBS.name else None
         )
@@ -92,7 +92,9 @@ class UpdateFold:
         reason = said.reason if isinstance(said, Command) else ""
         row.stops += 1
         place = row.stops % STOPS_KEPT
-        self._cache.stops.put(StopRow(row.job_id, place, moment.now, reason, event.first, event.count))
+        again = row.stops > 1 and not event.first
+        first, count = self._tasks.unstopped(row) if again else (event.first, event.count)
+        self._cache.stops.put(StopRow(row.job_id, place, moment.now, reason, first, count))
 
     def _taken(self, moment: RecordContext, event: InstancesTaken) -> None:
         self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.IN_FLIGHT))

@@ -8,20 +8,32 @@ from msgspec.structs import replace
 from events.codes import JobState, Outcome, RunCause, TaskState
 from events.columns import pack_ints
 from events.records.jobs import JobStopRequested
-from events.records.lifecycle import CommandAnswered, InstancesWanted, JobChanged, RunsAvailable
+from events.records.lifecycle import CommandAnswered, InstancesWanted, JobChanged, RunsAvailable, RunsStopping
 from events.records.parts import Cause
 from tests.helpers.written_cell import dump, ended, runs
 
 
-def stopped(api: Any, instances: tuple[int, ...], reason: str, kind: str = "stateless", **of: Any) -> None:
+def stopped(api: Any, instances: tuple[int, ...], reason: str, **of: Any) -> None:
     """A user stops instances of job a, all of which run."""
+    stopping(api, instances, reason, **of)
+    api.cell.ms += 1000
+    api.cell.decide("lifecycle", killed(instances, RunCause.STOP))
+
+
+def stopping(api: Any, instances: tuple[int, ...], reason: str, **of: Any) -> None:
+    """They aren't over yet."""
     api.cell.ms += 1000
     at = api.cell.fact(JobStopRequested(job_id="a", command_id=f"c{reason}", reason=reason, **of))
     cause = Cause(topic="paceline.jobs", offset=at)
     done = CommandAnswered(job_id="a", jobs_offset=at, command_id=f"c{reason}", code="DONE")
     api.cell.decide("lifecycle", InstancesWanted(job_id="a", wanted=False, cause=cause, **of), done)
-    api.cell.ms += 1000
-    api.cell.decide("lifecycle", killed(instances, RunCause.STOP))
+    host = pack_ints([0] * len(instances))
+    api.cell.decide(
+        "lifecycle",
+        RunsStopping(
+            **runs("a", instances), host_ids=("h1",), host=host, cause=pack_ints([Outcome.STOPPED] * len(instances))
+        ),
+    )
 
 
 def killed(instances: tuple[int, ...], why: RunCause) -> Any:
@@ -72,6 +84,32 @@ def test_each_instance_has_the_reason_of_its_own_stop_and_the_job_that_of_the_la
     reasons = [each["reason"] for each in service.get("/v1/jobs/a/tasks")["tasks"]]
     assert reasons == ["stopped by a user: first", None, None, "stopped by a user: second"]
     assert ": second;" in told(service)["message"]
+
+
+def test_a_later_stop_of_the_job_leaves_what_was_stopped_before_with_its_own_reason(service):
+    stopped(service, (1, 2), "debug", **some(1, 2))
+    stopped(service, (0, 3), "no longer needed")
+    service.cell.decide("lifecycle", JobChanged(job_id="a", state=JobState.KILLED, killed=4, kept=True))
+    message = told(service)["message"]
+    assert message.startswith("4 of 4 instances were stopped by a user: 2 at 2023-11-14T22:13:23")
+    assert ": no longer needed; 2 at 2023-11-14T22:13:21" in message
+    assert message.endswith(": debug; `paceline job start a` starts them again")
+    assert reasons_of_tasks(service) == ["no longer needed", "debug", "debug", "no longer needed"]
+    [run] = service.get("/v1/jobs/a/tasks/1/runs")["runs"]
+    assert run["reason"] == "stopped by a user: debug"
+
+
+def test_what_is_still_stopping_keeps_the_reason_of_the_stop_that_stopped_it(service):
+    stopping(service, (1, 2), "debug", **some(1, 2))
+    stopping(service, (0, 3), "no longer needed")
+    service.cell.ms += 1000
+    service.cell.decide("lifecycle", killed((0, 1, 2, 3), RunCause.STOP))
+    service.fold()
+    assert reasons_of_tasks(service) == ["no longer needed", "debug", "debug", "no longer needed"]
+
+
+def reasons_of_tasks(api: Any) -> list[str]:
+    return [each["reason"].removeprefix("stopped by a user: ") for each in api.get("/v1/jobs/a/tasks")["tasks"]]
 
 
 def test_what_is_started_again_is_no_longer_said_to_be_stopped(service):
