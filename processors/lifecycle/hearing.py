@@ -31,10 +31,11 @@ class HostHearing:
             if row is None or session < row.session:
                 continue
             row, silent = self._hosts.table.change(host_id), row.silent
-            row.silent = second(now) if heard == Hearing.SILENT else 0
             row.lost = heard == Hearing.LOST
             if heard == Hearing.HEARD:
-                row.heard = second(now)
+                row.silent, row.heard = 0, second(now)
+            else:
+                row.silent = silent or second(now)  # it is as silent when it is given up
             self._hosts.derive(row)
             there = self._tasks.by_host.of(np.array([row.number - 1]))
             if silent and heard == Hearing.HEARD:

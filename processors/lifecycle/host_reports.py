@@ -77,7 +77,7 @@ class Hosts:
 
     def derive(self, row: HostRow) -> None:
         """Brings up to the row what tasks know of their hosts."""
-        self._tasks.host_is(row.number, HELD if row.silent else row.heard, row.lost)
+        self._tasks.host_is(row.number, HELD if row.silent or row.lost else row.heard, row.lost)
 
     def lost_by(self, number: int) -> Cause | None:
         """What the last runs that were lost on a host were lost by."""

@@ -257,6 +257,7 @@ class Lifecycle:
         commanded = {each.job_id for each in out if isinstance(each, CommandAnswered) and each.code == Code.DONE}
         slots = self.tasks.attention()
         due, late = self.tasks.due(now) if caught_up else (slots[:0], slots[:0])
+        late = late[~np.isin(late, slots)]  # what else is decided of a run in this round comes first
         if commanded:  # they come first: whether a run that is over keeps its admission depends on a stop
             slots, due = self._jobs.of_others(slots, commanded), self._jobs.of_others(due, commanded)
         if len(due):
@@ -269,8 +270,7 @@ class Lifecycle:
             return out
         remaining -= len(slots)
         if len(late) and remaining > 0:
-            first = self.tasks.next_due_ms() or now
-            out.append(overdue(self.tasks.arena, late[:remaining], first, self._lookup))
+            out.append(overdue(self.tasks.arena, late[:remaining], self._lookup))
             remaining -= len(late)
         if remaining > 0:  # what an inventory ended is said no later than its answer
             decisions, remaining = self.hosts.decide(remaining)

@@ -25,6 +25,7 @@ from processors.lifecycle.lookups import among, table
 from processors.lifecycle.task_rules import DECISIONS, EndRules, RunEnds, Trait, decided, run_ends
 from processors.lifecycle.task_table import LOST, STATES
 from processors.state.arena import Arena
+from processors.state.seconds import milliseconds
 
 
 class RunLookup(NamedTuple):
@@ -239,9 +240,9 @@ def deadline_of(state: Any) -> I64:
     return found
 
 
-def overdue(arena: Arena, slots: I64, due_ms: int, lookup: RunLookup) -> RunsOverdue:
-    """That runs have taken longer than they may; `due_ms`: the first of their deadlines."""
-    what = deadline_of(arena["state"][slots])
+def overdue(arena: Arena, slots: I64, lookup: RunLookup) -> RunsOverdue:
+    """That runs have taken longer than they may; it is by the first of their deadlines."""
+    what, due_ms = deadline_of(arena["state"][slots]), milliseconds(int(arena["due"][slots].min()))
     return RunsOverdue(**packed(run_columns(arena, slots, lookup)), what=pack_ints(what), cause=Cause(due_ms=due_ms))
 
 

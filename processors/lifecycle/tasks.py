@@ -77,8 +77,8 @@ class Tasks:
         self.input = CurrentInput()
         """What is being applied; shared by all that note things about tasks."""
         self._heard: I64 = np.zeros(1, dtype=np.int64)
-        """By number of the host, since when it is heard again; HELD while it is silent, 0: it always was."""
-        self._lost: set[int] = set()
+        """By number of the host, since when it is heard again; HELD while it is silent or lost, 0: it always was."""
+        self._lost: Mask = np.zeros(1, dtype=np.bool_)
         self.by_host = RunsByHost(lambda slots: self.arena["host"][slots] - 1)
         self._touched: list[I64] = []
         self._attention: I64 = np.zeros(0, dtype=np.int64)
@@ -103,24 +103,34 @@ class Tasks:
 
     def hosts_restored(self) -> None:
         """All hosts are heard, unless `host_is` says something else."""
-        self._heard, self._lost = np.zeros(1, dtype=np.int64), set()
+        self._heard, self._lost = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
 
     def host_is(self, number: int, heard: int, lost: bool) -> None:
-        """The host of a number is heard since that second, 0: as ever, HELD: it is silent; or it is lost."""
-        if number >= len(self._heard) and heard:
+        """The host of a number is heard since that second, 0: as ever, HELD: it is silent; it may be lost besides.
+        Deadlines of its runs that don't pass in a silence do so again after it.
+        """
+        if number >= len(self._heard):
+            if not heard and not lost:
+                return
             self._heard = np.concatenate([self._heard, np.zeros(number, dtype=np.int64)])
-        if number < len(self._heard):
-            self._heard[number] = heard
-        (self._lost.add if lost else self._lost.discard)(number)
+            self._lost = np.concatenate([self._lost, np.zeros(number, dtype=np.bool_)])
+        silent = self._heard[number] == HELD
+        self._heard[number], self._lost[number] = heard, lost
+        if silent and heard < HELD:
+            there = self.by_host.of(np.array([number - 1]))
+            later = there[self.arena["due"][there] > 0]
+            self._wait(later, self.arena["due"][later])
 
     def heard_since(self, hosts: I64 | I32) -> I64:
-        """Since when hosts are heard again, by their numbers; HELD: they are silent, 0: they always were heard."""
+        """Since when hosts are heard again, by their numbers; HELD: they are silent or lost, 0: they always were
+        heard.
+        """
         found: I64 = np.where(hosts < len(self._heard), self._heard.take(hosts, mode="clip"), 0)
         return found
 
     def is_lost(self, hosts: I64 | I32) -> Mask:
         """Which hosts are lost, by their numbers."""
-        found: Mask = np.isin(hosts, sorted(self._lost))
+        found: Mask = (hosts < len(self._lost)) & self._lost.take(hosts, mode="clip")
         return found
 
     def resize(self, base: int, tasks: int, wanted: int) -> int:
@@ -183,14 +193,17 @@ class Tasks:
 
     def due(self, now: int) -> tuple[I64, I64]:
         """The slots whose back-off has passed at `now`, and those of runs that have taken longer than they may."""
-        if not self._due_heap or milliseconds(self._due_heap[0]) > now:
+        first = self.next_due_ms() if self._due_heap and milliseconds(self._due_heap[0]) <= now else None
+        if first is None or first > now:
             return NO_SLOTS, NO_SLOTS
         slots = np.concatenate([self._still_due(at) for at in sorted(self._due) if milliseconds(at) <= now])
         waits = self.arena["state"][slots] == TaskState.BACKOFF
         return slots[waits], slots[~waits]
 
     def next_due_ms(self) -> int | None:
-        """When the next deadline passes."""
+        """When the next deadline passes. Of what doesn't pass it is forgotten until it may: `host_is` and
+        `Jobs.gate_changed` say so.
+        """
         while self._due_heap:
             at = self._due_heap[0]
             if any(((self.arena["due"][slots] == at) & ~self._gated(slots)).any() for slots in self._due[at]):

@@ -151,7 +151,7 @@ class Driver:
         decided = self._decider.decide(Moment(self.epoch, now, caught_up, self._inbox.known), forced)
         yield "decided"
         if decided is None:
-            wakeup = self.fold.next_wakeup()
+            wakeup = self.fold.wakeup_after()
             if caught_up and _passed(now, wakeup):
                 raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
             self._settled = not self._inbox.waiting()

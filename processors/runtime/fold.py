@@ -138,6 +138,11 @@ class Fold:
             self._wakeup = (self.machine.next_wakeup(),)
         return self._wakeup[0]
 
+    def wakeup_after(self) -> int | None:
+        """When it is to be woken once it has looked and decided nothing: a deadline may have been for nothing."""
+        self._wakeup = None
+        return self.next_wakeup()
+
     def note(self, record: LogRecord) -> None:
         """Takes the next input into `segments` and the hash, without applying it."""
         head = f"{record.topic}\0{record.offset}\0{record.at_ms}\0{len(record.key)}\0{len(record.value)}\0"

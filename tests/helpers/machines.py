@@ -29,7 +29,8 @@ class Alone(Generic[M]):
     """Whoever uses it adds what users, hosts and other machines say, in their words.
 
     When it is at rest a copy is restored from the rows. It and the copies before it hear what the live machine hears,
-    and must decide the same and come to the same state.
+    and must decide the same and come to the same state. So must one that replays the log: it is asked where the live
+    machine has decided something, and never when it is to be woken.
     """
 
     each_pass = ALL
@@ -51,6 +52,7 @@ class Alone(Generic[M]):
         self.machine = make()
         self.state = State(self.machine.tables, self.machine.peers)
         self._copies: list[tuple[M, State]] = []
+        self._replay: M | None = make()
 
     def take(self, topic: str, *facts: Event) -> list[Event]:
         """Facts of a topic; decides after all of them."""
@@ -79,7 +81,8 @@ class Alone(Generic[M]):
 
     def apply(self, record: Input) -> None:
         """The live machine and its copies hear the same."""
-        for machine in (self.machine, *(copy for copy, _ in self._copies)):
+        replay = [self._replay] if self._replay is not None else []
+        for machine in (self.machine, *replay, *(copy for copy, _ in self._copies)):
             machine.apply(record)
 
     def quiet(self) -> list[Event]:
@@ -102,6 +105,8 @@ class Alone(Generic[M]):
             assert self.state.rehash() == before, "deciding changed the state"
             wakeup = self.machine.next_wakeup()
             self._compare(wakeup, decisions)
+            if decisions and self._replay is not None:
+                assert self._decide(self._replay) == decisions, "a replay of the log decides otherwise"
             if not decisions:
                 self.said += said
                 assert not self.caught_up or wakeup is None or wakeup > self.now, "a due timer decided nothing"
@@ -135,6 +140,7 @@ class Alone(Generic[M]):
     def restart_copies(self) -> None:
         """A test has changed the state by hand: what was restored before knows nothing of it."""
         self._copies.clear()
+        self._replay = None
 
     def restored(self) -> tuple[M, State]:
         """A machine as it is restored from the rows, in the order in which a store has them."""

@@ -29,12 +29,12 @@ NONE: I64 = np.zeros(0, dtype=np.int64)
 
 
 class PlaceWaits:
-    """Counts it. `begun` is called with tasks that wait for a place from now on."""
+    """Counts it. `changed` is called with tasks that wait for a place from now on, or for their pools again."""
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, begun: Callable[[I64], None]) -> None:
+    def __init__(self, tasks: Tasks, jobs: Jobs, changed: Callable[[I64], None]) -> None:
         self._tasks = tasks
         self._jobs = jobs
-        self._begun = begun
+        self._changed = changed
         self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
             GangsAdmitted: self._lacks_a_place,
             GangsReturned: self._lacks_a_place,
@@ -58,6 +58,8 @@ class PlaceWaits:
         slots, arena = self._counted(event), self._tasks.arena
         slots = slots[arena["ready"][slots] > 0]
         arena.set("ready", slots, arena["ready"][slots] - second(now) - 1)
+        if len(slots):
+            self._changed(slots)
 
     def _counted(self, event: GangsAdmitted | GangsReturned | GangsHeld) -> I64:
         """The tasks of a record of which somebody counts, and that wait with the runs that it names."""
@@ -77,7 +79,7 @@ class PlaceWaits:
         slots = slots[arena["ready"][slots] < 0]
         arena.set("ready", slots, second(now) + arena["ready"][slots] + 1)
         if len(slots):
-            self._begun(slots)
+            self._changed(slots)
 
     def begin_anew(self, slots: I64, now: int) -> None:
         """What these tasks waited for a place until now doesn't count."""

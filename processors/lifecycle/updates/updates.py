@@ -63,7 +63,7 @@ class Updates:
         self._jobs = jobs
         self._asks = asks
         self._whole = whole
-        self.place_waits = PlaceWaits(tasks, jobs, self._lacks_a_place)
+        self.place_waits = PlaceWaits(tasks, jobs, self._wait_otherwise)
         jobs.on_move = self._moved
         self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
             UpdateStarted: self._started,
@@ -132,8 +132,8 @@ class Updates:
                 self.touch(job_id)
                 self.moved.setdefault(job_id, []).append(mine - base)
 
-    def _lacks_a_place(self, slots: I64) -> None:
-        """Tasks wait for nothing but a place from now on: by when they must have one may be a deadline."""
+    def _wait_otherwise(self, slots: I64) -> None:
+        """Tasks wait for nothing but a place from now on, or no longer: by when they must have one is a deadline."""
         if len(self.table):
             jobs = (self._jobs.at[base] for base in distinct(self._owners(slots)).tolist())
             self.touched |= {job_id: None for job_id in jobs if job_id in self.table}

@@ -4,7 +4,7 @@ import numpy as np
 
 from events.codes import TaskState
 from events.columns import I64
-from processors.lifecycle.causes import EndCause, SlaVerdict
+from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.tasks import HELD, Tasks
@@ -86,6 +86,7 @@ class Waits:
         row = self._jobs.table[job_id]
         taken = among(step & STEP, OPEN)
         taken &= has_come(self._tasks.arena, np.arange(row.base, row.base + row.instances))
+        taken &= self._updates.column(job_id, "goal") == Goal.RUN
         running = self._updates.column(job_id, "state") == TaskState.RUNNING
         return np.flatnonzero((taken | (step & INHERITED > 0)) & running)
 
@@ -93,7 +94,7 @@ class Waits:
         """Instances that are taken, or were left down by an earlier update, and that lack nothing but a place, where
         that may last only so long.
         """
-        if not update.policy.progress_deadline_ms or update.paused:
+        if not update.policy.progress_deadline_ms or self.rests(job_id, update):
             return NOBODY
         step = self._updates.column(job_id, "step")
         return np.flatnonzero(self._lack_a_place(job_id) & ((step & STEP == Step.FLIGHT) | (step & INHERITED > 0)))
@@ -103,7 +104,7 @@ class Waits:
         waits: Mask = self._updates.column(job_id, "state") == TaskState.QUEUED
         waits &= self._updates.column(job_id, "ready") > 0
         pin = self._updates.column(job_id, "pin")
-        waits &= (self._tasks.heard_since(pin) < HELD) & ~self._tasks.is_lost(pin)
+        waits &= self._tasks.heard_since(pin) < HELD
         return waits
 
     def take_all(self, job_id: str, update: UpdateRow, version: VersionRow) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Hearing, Outcome, RunReport, TaskState
 from events.columns import pack_ints, pack_longs
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import GatewayBeat
@@ -22,6 +22,7 @@ from events.records.parts import Cause, Constraint, ResourceKind, TaskShape
 from events.records.placement import (
     GangsParked,
     GangsReturned,
+    HostHearingChanged,
     HostLost,
     HostsReserved,
     PreemptionAsked,
@@ -130,6 +131,7 @@ class Lifecycle(History):
         if kind == "stateless":
             spec["max_unavailable"] = self.draw.choice([None, 1])
         spec["ports"] = self.draw.choice([(), ("http",)])
+        spec["start_deadline_ms"] = self.draw.choice([0, 2_000])
         self.world.submit(self.name(), pool=self.draw.choice(["/p", "/q", "/q", "/none"]), **spec)
 
     def do_stop(self) -> None:
@@ -204,6 +206,12 @@ class Lifecycle(History):
         host = self.draw.choice(HOSTS)
         lost = HostLost(host_id=host, session=self.sessions[host], code=Code.SILENT, silent_ms=1)
         self.world.peer("placement", lost)
+
+    def do_hear_otherwise_of_hosts(self) -> None:
+        hosts = self.some(list(HOSTS), 2)
+        sessions, hearing = [self.sessions[host] for host in hosts], [self.draw.choice([*Hearing]) for _ in hosts]
+        said = HostHearingChanged(host_ids=tuple(hosts), host_session=pack_longs(sessions), hearing=pack_ints(hearing))
+        self.world.peer("placement", said)
 
     def do_preempt(self) -> None:
         runs = self.some(self.runs(TaskState.QUEUED, TaskState.RUNNING, *LIVE_TASKS))
