@@ -9,10 +9,11 @@ from events.codes import ENDED_TASKS, RunCause, TaskState
 from events.columns import distinct, ints, pack_ints, some
 from events.instance_ranges import read_ranges
 from events.job_ends import is_over
+from events.job_versions import wanted_spec
 from events.log.port import Log
 from events.records.base import Event
-from events.records.jobs import JobReopenRequested, JobSubmitted
-from events.records.lifecycle import JobAccepted, JobChanged, RunsEnded
+from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested
+from events.records.lifecycle import JobAccepted, JobChanged, RunsEnded, UpdateStarted
 from events.records.rounds import RoundCommitted
 from events.topics import JOBS, rounds_of
 from paceline.simulate.scenario.job_commands import Start
@@ -22,9 +23,8 @@ def request_to_run_again(log: Log, job_id: str, wanted: Start | None, command_id
     """The request about a job as it stands now; None: it hasn't ended, or nothing of it is to run again. `wanted`:
     which instances, None: those that failed or were stopped.
     """
-    job = _submitted(log, job_id)
-    ended, state, why = _ends(log, job_id, job.instances if job is not None else 0)
-    if job is None or not ended:
+    job, ended, state, why = _as_it_is(log, job_id)
+    if job is None or job.kind != "batch" or not ended:
         return None
     failed = (state == TaskState.FAILED) | ((state == TaskState.KILLED) & (why == RunCause.RUN_LIMIT))
     if wanted is not None and wanted.instances:
@@ -51,28 +51,27 @@ def request_to_run_again(log: Log, job_id: str, wanted: Start | None, command_id
     )
 
 
-def _submitted(log: Log, job_id: str) -> JobSubmitted | None:
-    found = None
-    for record in log.scan(JOBS.name, log.bounds(JOBS.name)[0]):
-        event = decode(record.value)
-        if isinstance(event, JobSubmitted) and event.job_id == job_id:
-            found = event
-    return found
-
-
-def _ends(log: Log, job_id: str, instances: int) -> tuple[bool, np.ndarray, np.ndarray]:
-    """Whether a job has ended, and how each of its tasks has, by which cause."""
-    ended, state, why = False, np.full(instances, TaskState.KILLED), np.zeros(instances, dtype=np.int64)
+def _as_it_is(log: Log, job_id: str) -> tuple[JobSubmitted | None, bool, np.ndarray, np.ndarray]:
+    """The specification that a job has, whether it has ended, and how each of its tasks has, by which cause."""
+    job, ended, state, why = None, False, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     for event in _decisions(log):
-        if isinstance(event, JobAccepted | JobChanged) and event.job_id == job_id:
-            ended = isinstance(event, JobChanged) and is_over(event)
-        elif isinstance(event, RunsEnded) and job_id in event.job_ids:
+        if isinstance(event, JobAccepted | UpdateStarted) and event.job_id == job_id and event.jobs_offset >= 0:
+            fact = decode(next(log.scan(JOBS.name, event.jobs_offset)).value)
+            assert isinstance(fact, JobSubmitted | JobUpdateRequested | JobReopenRequested)
+            job, ended = (fact if isinstance(fact, JobSubmitted) else wanted_spec(fact)), False
+            kept = 0 if isinstance(fact, JobSubmitted) else len(state)
+            more = (job.instances if job is not None else 0) - kept
+            state = np.append(state[:kept], np.full(max(0, more), TaskState.KILLED))
+            why = np.append(why[:kept], np.zeros(max(0, more), dtype=np.int64))
+        elif isinstance(event, JobChanged) and event.job_id == job_id:
+            ended = is_over(event)
+        elif isinstance(event, RunsEnded) and job is not None and job.kind == "batch" and job_id in event.job_ids:
             mine = ints(event.job) == event.job_ids.index(job_id)
             at, size = ints(event.instance)[mine], len(mine)
             following = some(event.next, size, TaskState.BACKOFF)[mine]
             state[at] = np.where(np.isin(following, ENDED_TASKS), following, state[at])
             why[at] = some(event.why, size)[mine]
-    return ended, state, why
+    return job, ended, state, why
 
 
 def _decisions(log: Log) -> Iterator[Event]:
