@@ -84,7 +84,8 @@ class Reports:
         is_own = first.own is not None or first.home
         found = None if is_own else self._explained.get(key)
         if first.code is not None:
-            hosts = np.concatenate([self._assignment.hosts_of(self._assignment.slots(part)) for part in parts])
+            alike = [part for part in parts if part.parts[0][0].number == shape.number]  # others lack something else
+            hosts = np.concatenate([self._assignment.hosts_of(self._assignment.slots(part)) for part in alike])
             found = bound_tasks.explanation(self._assignment.view, shape, hosts, first.code)
         elif found is None:
             found = explanation(self._assignment.view, *key, why.code, first.own)
