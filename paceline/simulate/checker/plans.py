@@ -9,7 +9,7 @@ from typing import NamedTuple
 from events.columns import ints
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
-from events.records.lifecycle import PreemptionAnswered, RunsEnded
+from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import GangsReturned, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
@@ -97,6 +97,9 @@ class Plans:
                     for task in runs
                 }
                 self._stay_at({self._hosts.home_of(task) for task, _ in runs_of(event) if task in goes})
+            case GangsQueued() if event.shapes:  # what is kept at home for a task that asks more now comes first
+                tasks = (task for each in ranges_of(event) for task in each.tasks())
+                self._stay_at({home for task in tasks if (home := self._hosts.home_of(task))})
 
     def _late(self, now: int) -> None:
         """Who hasn't left in time isn't counted on any more."""
@@ -157,6 +160,8 @@ class Plans:
         victims = dict(zip(tasks, ints(event.victim_run).tolist(), strict=True))
         waits = [task for task in unit.tasks() if self._hosts.waits(task) == unit.run]
         hosts = self._needs(event, unit)
+        if not waits and self._is_placed(unit, round_):
+            return
         if len(waits) != sum(ints(event.tasks).tolist()):
             raise Violation(f"{what}, of which {len(waits)} wait, on hosts for {sum(ints(event.tasks).tolist())}")
         if not self._hosts.is_entitled(waits[0]):
@@ -175,6 +180,13 @@ class Plans:
             if not any(self._short(plan, host_id, unneeded) for host_id in hosts) and not self._may_count_on(plan):
                 raise Violation(f"{what}, and {unneeded[0]} isn't in the way")
         self.plans[unit] = plan
+
+    def _is_placed(self, unit: Unit, round_: Round) -> bool:
+        """Whether a round that asks for a unit places it too: with its plan it comes before later ones, for whom what
+        is free there was kept until then. The ask is void.
+        """
+        places = [places_of(event) for event in round_.decisions if isinstance(event, TasksPlaced)]
+        return {*unit.tasks()} <= {task for each in places for task, *_ in each}
 
     def _victim_units(self, plan: Plan) -> list[tuple[Task, ...]]:
         return sorted({self._pools.units.unit(task) for task in plan.victims})
