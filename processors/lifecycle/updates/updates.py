@@ -155,6 +155,8 @@ class Updates:
             if self._jobs.table[job_id].kind == "stateless":
                 continue  # nobody is bound to a host
             bound = np.flatnonzero(self.column(job_id, "pin") == host)
+            if not len(bound):
+                continue
             self.place_waits.begin_anew(bound + self._jobs.table[job_id].base, now)
             self._moved(bound + self._jobs.table[job_id].base)
 
