@@ -78,7 +78,7 @@ def _wish(connection: Connection, job_id: str, command: StartCommand) -> _Wish:
     if not job.ended_ms or job.base < 0:
         ranges = _ranges(_failed(connection, job)) if command.failed else command.columns()
         if command.failed and not ranges["first"]:
-            raise Problem(409, Code.REPEATED, NOTHING)
+            raise Problem(409, Code.REPEATED, _nothing_failed(job))
         expected = command.expected_version
         action = partial(JobActionRequested, job_id=job_id, action="start", expected_version=expected, **ranges)
         return _Wish(action, [])
@@ -89,7 +89,7 @@ def _wish(connection: Connection, job_id: str, command: StartCommand) -> _Wish:
     state = columns_of(connection, job, np.arange(job.instances))[0].astype(np.int64)
     again = _again(connection, job, state, command)
     if not len(again):
-        raise Problem(409, Code.REPEATED, NOTHING)
+        raise Problem(409, Code.REPEATED, _nothing_failed(job) if command.failed else NOTHING)
     others = np.setdiff1d(np.arange(job.instances), again)
     breaks = np.flatnonzero((np.diff(others) != 1) | (np.diff(state[others]) != 0)) + 1
     parts = np.split(others, breaks) if len(others) else []
@@ -128,6 +128,15 @@ def _failed(connection: Connection, job: JobRow) -> I64:
     state, why = columns[0], columns[TASK_PLACES["why"]]
     overran = (state == TaskState.KILLED) & (why == RunCause.RUN_LIMIT)
     return np.flatnonzero((state == TaskState.FAILED) | overran).astype(np.int64)
+
+
+def _nothing_failed(job: JobRow) -> str:
+    """Why nothing that failed can be started, and what can."""
+    text = "no task failed or ran for as long as it may"
+    if not job.stopped:
+        return text
+    was, them = ("was", "it") if job.stopped == 1 else ("were", "them")
+    return f"{text}; {job.stopped} {was} stopped: `paceline job start {job.job_id}` starts {them}"
 
 
 def _ranges(instances: I64) -> dict[str, bytes]:

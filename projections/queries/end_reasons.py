@@ -78,7 +78,7 @@ def of_killed(job: JobRow, stops: Sequence[Stopped]) -> Iterator[Told]:
     """Why tasks of a job are killed. `stops`: those by which some are, the last first."""
     if job.overran:
         text = f"{_some(job, job.overran)} ran for as long as {_it(job.overran)} may{_max_runtime(job)}"
-        yield Told(Code.RUN_LIMIT, text, Remedy(YOU, f"a longer max_runtime helps; {_again(job)}"), job.ended_ms)
+        yield Told(Code.RUN_LIMIT, text, Remedy(YOU, _longer(job)), job.ended_ms)
     if job.stopped:
         text = f"{_some(job, job.stopped)} {'was' if job.stopped == 1 else 'were'} stopped by a user"
         told = [f"at {at(stop.at_ms)}{': ' * bool(stop.reason)}{stop.reason}" for stop, _ in stops]
@@ -95,8 +95,25 @@ def of_killed(job: JobRow, stops: Sequence[Stopped]) -> Iterator[Told]:
         yield Told(Code.CONTROLLER_OVER, text, Remedy(YOU, ""), job.ended_ms)
 
 
-def _again(job: JobRow) -> str:
-    return f"`paceline job start {job.job_id} --failed` runs {_it(job.overran).replace('they', 'them')} again"
+def _longer(job: JobRow) -> str:
+    if job.kind != "batch":
+        return "update the job to a longer max_runtime"
+    return f"change max_runtime in the file, then {_anew(job)}"
+
+
+def _anew(job: JobRow) -> str:
+    """How a batch job takes a change, which none takes by an update."""
+    over = "" if job.ended_ms else "when the job has ended "
+    return f"{over}`paceline job delete {job.job_id}` and submit it again"
+
+
+def remedy_of_failed(job: JobRow, cannot_start: bool) -> Remedy:
+    """What helps a job that is over and has failed."""
+    again = f"`paceline job start {job.job_id} --failed` runs what failed again"
+    if cannot_start:
+        change = f"correct the command in the file, then {_anew(job)}"
+        return Remedy(YOU, f"{change}; or install the program on the hosts: {again}")
+    return Remedy(YOU, f"look at the output of the task; {again}; to change the job {_anew(job)}")
 
 
 def _some(job: JobRow, count: int) -> str:

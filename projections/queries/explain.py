@@ -15,7 +15,6 @@ from events.resources import Amounts, Kinds, in_order
 from projections.queries import backoff_reasons, end_reasons, held_reasons, last_failure, order_reasons, update_reasons
 from projections.queries.moving_reasons import of_moving
 from projections.queries.sentences import (
-    CANNOT_START,
     LASTING,
     MORE_HOSTS,
     OTHER_DAEMON,
@@ -144,10 +143,9 @@ def _of_end(job: JobRow, situation: Situation | None) -> list[Json]:
         return [*found, *killed]
     text = f"{count_tasks(job.failed)} of {job.tasks} failed"
     failure = situation.failure if situation else None
-    remedy = None
     if failure is not None:
         text += f"; {last_failure.words_of(failure)}"
-        remedy = CANNOT_START if failure.cannot_start else None
+    remedy = end_reasons.remedy_of_failed(job, failure is not None and failure.cannot_start)
     return [reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle", remedy), *found, *killed]
 
 

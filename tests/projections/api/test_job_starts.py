@@ -103,7 +103,9 @@ def test_tasks_that_ran_for_as_long_as_they_may_count_as_failed_and_stopped_ones
     site.cell.stop("a")
     site.run(10_000)
     assert site.get()["killed_by"] == {"STOP": 2}
-    assert site.start(failed=True)[0] == 409
+    status, problem = site.start(failed=True)
+    why = "no task failed or ran for as long as it may; 2 were stopped: `paceline job start a` starts them"
+    assert (status, problem["detail"]) == (409, why)
     assert site.start()[0] == 202
 
 

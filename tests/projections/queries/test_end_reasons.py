@@ -136,6 +136,8 @@ def test_tasks_that_ran_for_as_long_as_they_may_say_so(api):
     found = told(api)
     assert found["code"] == "RUN_LIMIT"
     assert found["message"].startswith("2 of 3 tasks ran for as long as they may (max_runtime 2s)")
+    help_ = "change max_runtime in the file, then `paceline job delete a` and submit it again"
+    assert found["message"].endswith(f"; {help_}")
     assert api.get("/v1/jobs/a")["killed_by"] == {"RUN_LIMIT": 2}
     reasons = [each["reason"] for each in api.get("/v1/jobs/a/tasks")["tasks"]]
     assert reasons == ["ran for as long as it may (max_runtime 2s)", None, "ran for as long as it may (max_runtime 2s)"]
