@@ -17,6 +17,7 @@ from projections.queries.moving_reasons import of_moving
 from projections.queries.sentences import (
     LASTING,
     MORE_HOSTS,
+    MORE_ROOM,
     OTHER_DAEMON,
     REMEDIES,
     Remedy,
@@ -190,7 +191,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     if disruption is not None and any(each.live for each in situation.leaving):
         yield _said(disruption, _SENTENCES[disruption.code].format(**counted(disruption.tasks)))
     if situation.update is not None:
-        yield from _of_update(situation.update, disruption, held=job.held_ms > 0)
+        yield from _of_update(job, situation.update, disruption, situation.way_back)
     if job.kind == "daemon" and job.state == "PENDING" and not job.tasks:
         text = "no host meets the constraints of the daemon, which has a task on each that does"
         yield reason(Code.CONSTRAINT_MISMATCH, text, job.submitted_ms, "placement", OTHER_DAEMON) | {"of": 0}
@@ -201,12 +202,15 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     yield from _of_killed(job, situation)
 
 
-def _of_update(update: UpdateRow, disruption: ExplanationRow | None, held: bool) -> Iterator[Json]:
-    """What the newest update of a job waits for."""
+def _of_update(job: JobRow, update: UpdateRow, disruption: ExplanationRow | None, way_back: bool) -> Iterator[Json]:
+    """What the newest update of a job waits for, or why it failed."""
+    if update_reasons.is_settled(update, job):
+        return
     numbers = msgspec.json.decode(disruption.numbers) if disruption is not None and disruption.tasks else None
-    for code, text, more in update_reasons.of_update(update, numbers, held):
-        found = reason(code, text, update.ended_ms or update.paused_ms or update.moved_ms, "lifecycle")
-        if code in _FAILED_UPDATE:
+    remedy = MORE_ROOM if update_reasons.lacked_places(update) else None
+    for code, text, more in update_reasons.of_update(update, numbers, job.held_ms > 0):
+        found = reason(code, text, update.ended_ms or update.paused_ms or update.moved_ms, "lifecycle", remedy)
+        if code in _FAILED_UPDATE and way_back:
             found["message"] += f", or `paceline job rollback {update.job_id}`"
         yield found | more | {"of": more.get("tasks", 0)}
 

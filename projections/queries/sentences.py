@@ -27,6 +27,7 @@ class Remedy(NamedTuple):
 
 MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
 CANNOT_START = Remedy(YOU, "correct the command, or install the program on the hosts")
+MORE_ROOM = Remedy(YOU, "ask for less, or add hosts, and update it again")
 OTHER_DAEMON = Remedy(YOU, "add hosts with these attributes, or submit another daemon")
 OWN_WORK = Remedy(WAIT, "it goes on when tasks of that pool end; a higher priority goes first")
 REMEDIES: dict[str, Remedy] = {

@@ -27,7 +27,7 @@ from projections.queries.sentences import LASTING
 from projections.queries.stop_counts import counted_stops
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.queries.unmet import unmet
-from projections.queries.versions import newest_updates
+from projections.queries.versions import has_way_back, newest_updates
 from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
 from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
@@ -74,6 +74,8 @@ class Situation(NamedTuple):
     reservations: list[ReservationRow]
     update: UpdateRow | None = None
     """The newest."""
+    way_back: bool = False
+    """Whether that failed, and a roll-back has a version to go to."""
     failure: Failure | None = None
     """How the task that failed last did."""
     stops: Sequence[Stopped] = ()
@@ -155,6 +157,8 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     for job_id, leaving in _leaving(connection, going):
         found[job_id].leaving.append(leaving)
     updates = newest_updates(connection, list(going.values()))
+    failed = [job_id for job_id, update in updates.items() if update.state == "FAILED"]
+    back = {job_id for job_id in failed if has_way_back(connection, going[job_id])}
     failures = failures_of(connection, list(going.values()))
     stops = stops_of(connection, [row for row in going.values() if row.stopped])
     shares = _shares(connection, {wait.hold.at for each in found.values() for wait in each.waits if wait.hold})
@@ -164,6 +168,7 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
         job_id: each._replace(
             unmet=conditions.get(job_id, ""),
             update=updates.get(job_id),
+            way_back=job_id in back,
             failure=failures.get(job_id),
             stops=counted_stops(connection, going[job_id], stops.get(job_id, ())),
             shares=shares,

@@ -8,6 +8,7 @@ import msgspec
 from events.codes import Code
 from projections.queries.sentences import span
 from projections.record_json import at
+from projections.views.rows import JobRow
 from projections.views.update_rows import UpdateRow
 from projections.views.updates import CANARY
 
@@ -39,6 +40,16 @@ def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: boo
         yield Code.SLA_BUDGET_SPENT, text, left | {"tasks": update.flight}
     stands = "takes none that runs until the job is released" if held and update.pending else "goes on"
     yield Code.UPDATING, f"update {update.number} {stands}: {_so_far(update)}{_bounds(update)}", left
+
+
+def lacked_places(update: UpdateRow) -> bool:
+    """Whether an update failed only since instances found no place in time."""
+    return Code.NO_PROGRESS in update.message and " failed after " not in update.message
+
+
+def is_settled(update: UpdateRow, job: JobRow) -> bool:
+    """Whether the instances for which an update failed have found their places since, and no other waits for it."""
+    return lacked_places(update) and not update.pending and job.running == job.tasks
 
 
 def _of_canary(update: UpdateRow) -> Said:

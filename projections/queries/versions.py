@@ -125,6 +125,21 @@ def newest_updates(connection: Connection, jobs: Sequence[JobRow]) -> dict[str, 
     return {row.job_id: row for row in rows_of(connection, UpdateRow, query)}
 
 
+def has_way_back(connection: Connection, job: JobRow) -> bool:
+    """Whether a roll-back has where to go: a version that was completed and isn't equal to the present one."""
+    kept = {row.version: row for row in versions(connection, job)}
+
+    def content(number: int) -> int:
+        while number in kept and kept[number].like:
+            number = kept[number].like
+        return number
+
+    held = tables.updates.c
+    query = select(held.version).where(held.job_id == job.job_id, held.state == "SUCCEEDED", held.kind != "restart")
+    completed = {*connection.scalars(query), *(number for number, row in kept.items() if row.kind == "submit")}
+    return any(content(number) != content(job.version) for number in completed & kept.keys())
+
+
 def update_json(row: UpdateRow) -> Json:
     """An update, without what happened to each instance."""
     policy = msgspec.json.decode(row.policy)

@@ -12,6 +12,7 @@ import numpy as np
 from events.codes import ENDED_TASKS, Code, TaskState
 from events.columns import I64, distinct, pack_ints
 from events.job_ends import is_over
+from events.quantities import write_ms
 from events.records.base import Event
 from events.records.lifecycle import (
     InstancesReturned,
@@ -230,7 +231,7 @@ class UpdateDecisions:
 
     def _blocked(self, job_id: str, update: UpdateRow, version: VersionRow) -> str:
         """Why the SLA lets the update not go on; empty: it does."""
-        within = f"for {update.policy.blocked_after_ms} ms"
+        within = f"for {write_ms(update.policy.blocked_after_ms)}"
         if deferred := len(self._waits.deferred(job_id)):
             return f"sla has let none of {plural(deferred, 'instance')} go {within}: too many others are unavailable"
         if taken := self._waits.take_all(job_id, update, version):
@@ -244,7 +245,7 @@ class UpdateDecisions:
         attempts = f"after {plural(update.policy.max_attempts, 'run')} of version {update.version}"
         parts = [f"{plural(bad, 'instance')}{of} failed {attempts}"] if (bad := update.bad - stuck) else []
         if stuck:
-            deadline = f"{update.policy.progress_deadline_ms} ms ({Code.NO_PROGRESS})"
+            deadline = f"{write_ms(update.policy.progress_deadline_ms)} ({Code.NO_PROGRESS})"
             parts.append(f"{plural(stuck, 'instance')}{of} found no place within {deadline}")
         return "; ".join(parts)
 

@@ -419,6 +419,28 @@ def test_an_update_that_failed_comes_before_the_tasks_that_wait_to_be_tried_agai
     assert service.get("/v1/jobs/a/explanation")["headline"]["actor"] == "you"
 
 
+def test_a_roll_back_that_found_no_places_sends_nobody_to_outputs_and_names_no_roll_back_that_is_refused(service):
+    update_of(service)
+    end = UpdateEnded(job_id="a", number=1, state="FAILED", code="STALLED", message="1 instance failed after 2 runs")
+    service.cell.decide("lifecycle", end)
+    assert "or `paceline job rollback a`" in explained(service)[0][1]
+    why = "2 instances found no place within 15s (NO_PROGRESS)"
+    at = asked(service)
+    back = started(2, at, kind="rollback", like=1)
+    end = UpdateEnded(job_id="a", number=2, state="FAILED", code="STALLED", message=why)
+    service.cell.decide("lifecycle", back, progressed(2, 0, UpdateStep.FAILED, bad=2, pending=1), end)
+    help_ = "ask for less, or add hosts, and update it again"
+    assert explained(service) == [("STALLED", f"update 2 to version 3 has failed: {why}; {help_}")]
+
+
+def test_an_update_whose_instances_found_their_places_late_leaves_nothing_to_say(service):
+    update_of(service)
+    why = "3 instances found no place within 15s (NO_PROGRESS)"
+    end = UpdateEnded(job_id="a", number=1, state="FAILED", code="STALLED", message=why)
+    service.cell.decide("lifecycle", progressed(1, 0, UpdateStep.FAILED, bad=3), end)
+    assert explained(service) == []
+
+
 def test_a_task_that_is_updated_and_finds_no_room_is_the_first_reason(service):
     update_of(service)
     service.cell.decide("lifecycle", taken(1, 0), ended("a", (0,), 3), queued("a", (0,), 2))
