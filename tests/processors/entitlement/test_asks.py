@@ -196,9 +196,10 @@ class Naive:
             elif way == Way.CLEAR:
                 reserved = [min(e, r) for e, r in zip(self.entitled[giver], self.reserved[giver], strict=True)]
                 spare = [have - less for have, less in zip(stays[giver], reserved, strict=True)]
-                if waited < 1800 * SECOND or any(m and m > s for m, s in zip(mine, spare, strict=True)):
+                after = 300 if firmly else 1800
+                if waited < after * SECOND or any(m and m > s for m, s in zip(mine, spare, strict=True)):
                     code = Code.NO_RIGHT
-                else:
+                elif not firmly:
                     by_slice, code = True, "" if over else Code.SLICE_NOT_OVER
             else:
                 excess = [have - less for have, less in zip(stays[giver], self.entitled[giver], strict=True)]
