@@ -30,6 +30,7 @@ from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.host_reports import Reported
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
+from processors.lifecycle.task_table import Rule
 from processors.placement.assignment import Assignment
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts
@@ -39,6 +40,13 @@ from processors.runtime.driver import Driver
 from processors.runtime.fold import Fold, Recorded
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def decide_by(patch: pytest.MonkeyPatch, rules: tuple[Rule, ...]) -> None:
+    """Lifecycle decides of tasks by these rules, be they few or many."""
+    patch.setattr(task_rules, "RULES", rules)
+    patch.setattr(task_rules, "_DECIDED", task_rules._decided())
+    patch.setattr(task_rules, "_DECISION_OF", task_rules._DECIDED.tolist())
 
 
 def no_read_back(patch: pytest.MonkeyPatch) -> None:
@@ -128,8 +136,7 @@ def reports_count_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(host_reports, "among", lambda states, which: np.ones(len(states), bool))
     patch.setattr(host_reports, "noted", lambda happening, note, states: np.ones(len(states), bool))
     end, *others = task_rules.RULES
-    patch.setattr(task_rules, "RULES", (end._replace(states=(*end.states, *ENDED_TASKS)), *others))
-    patch.setattr(task_rules, "_DECIDED", task_rules._decided())
+    decide_by(patch, (end._replace(states=(*end.states, *ENDED_TASKS)), *others))
 
 
 def order_of_a_set(patch: pytest.MonkeyPatch) -> None:
@@ -296,7 +303,7 @@ PLANTED: dict[Plant, Planted] = {
     partial_gang: Planted("places a part of a gang", 1),
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
     asked_twice: Planted("it would fit within that", 10),
-    old_reports_count: Planted("by itself, which no host has said", 19, 60),
+    old_reports_count: Planted("by itself, which no host has said", 4, 60),
     reports_count_twice: Planted("for the second time|its health check has not passed", 31, 60),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
@@ -310,7 +317,7 @@ PLANTED: dict[Plant, Planted] = {
     columns_out_of_step: Planted("which nobody has ordered"),
     inputs_hashed_without_time: Planted("says another hash"),
     ends_unheard: Planted("none has come to its end"),
-    gang_goes_on: Planted("of a gang of which", 1),
+    gang_goes_on: Planted("of a gang of which", 7),
     order_unanswered: Planted("have no answer"),
     answered_too_early: Planted("have left, and .* are not over"),
     stops_what_is_wanted: Planted("which nobody has told to|none has come to its end", 11),

@@ -36,6 +36,7 @@ from processors.placement import avoidance
 from processors.placement.avoidance import Avoidance
 from processors.placement.hosts import Hosts as PlacementHosts
 from processors.placement.hosts import Phase
+from tests.paceline.simulate.bugs import decide_by
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -57,8 +58,7 @@ def inherited_left_out(patch: pytest.MonkeyPatch) -> None:
 def updates_ask_nobody(patch: pytest.MonkeyPatch) -> None:
     """Runs that an update ends are stopped without a verdict of sla."""
     rules = tuple(rule._replace(sla=None) if rule.sla is False else rule for rule in task_rules.RULES)
-    patch.setattr(task_rules, "RULES", rules)
-    patch.setattr(task_rules, "_DECIDED", task_rules._decided())
+    decide_by(patch, rules)
 
 
 def paused_goes_on(patch: pytest.MonkeyPatch) -> None:
