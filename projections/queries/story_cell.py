@@ -10,7 +10,7 @@ from events.records.base import Event
 from events.resources import Kinds
 from events.words import plural
 from projections.queries.sentences import amounts
-from projections.queries.story_parts import NAMED, Part, host, joined, named, pool
+from projections.queries.story_parts import NAMED, Part, host, job, joined, named, pool
 from projections.record_json import at
 
 HEARING = {Hearing.HEARD: "heard", Hearing.SILENT: "silent", Hearing.LOST: "lost"}
@@ -33,6 +33,14 @@ def _configured(event: Any, _: Kinds) -> list[Part]:
         name for name in event.__struct_fields__ if name != "command_id" and getattr(event, name) not in (None, ())
     ]
     return [f"cell settings changed: {', '.join(names) or 'none'}"]
+
+
+def _suspected(event: Any, _: Kinds) -> list[Part]:
+    told = f" suspected: {event.code}, {plural(event.runs, 'run')} of {plural(event.jobs, 'job')}"
+    last: list[Part] = (
+        [f", at last run {event.run} of ", job(event.job_id), f"/{event.instance}"] if event.job_id else []
+    )
+    return [host(event.host_id), told, *last]
 
 
 def _pool_answered(event: Any, _: Kinds) -> list[Part]:
@@ -118,12 +126,7 @@ SENTENCES: dict[str, _Say] = {
     "HostLost": _host(lambda event: f"lost: {event.code}, silent for {write_ms(event.silent_ms)}"),
     "HostHearingChanged": _hearing,
     "HostRemoved": _host(lambda event: f"removed: {event.code}"),
-    "HostSuspected": _host(
-        lambda event: (
-            f"suspected: {event.code}, {plural(event.runs, 'run')} of {plural(event.jobs, 'job')}"
-            + (f", at last run {event.run} of {event.job_id}/{event.instance}" if event.job_id else "")
-        )
-    ),
+    "HostSuspected": _suspected,
     "HostAvoided": _host(lambda event: f"avoided until {at(event.until_ms)}: {event.code}"),
     "HostTrusted": _host(lambda event: f"takes tasks again: {event.code}"),
     "JobsForgotten": lambda event, _: (
