@@ -159,7 +159,7 @@ def test_a_planted_bug_is_found(plant: bugs.Plant, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("plant", "first", "faults"), [(bugs.partial_gang, 18, 0), (bugs.checkpoint_before_append, 14, 1)]
+    ("plant", "first", "faults"), [(bugs.partial_gang, 34, 0), (bugs.checkpoint_before_append, 14, 1)]
 )
 def test_a_failure_is_made_small_and_fails_again(
     plant: bugs.Plant, first: int, faults: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
