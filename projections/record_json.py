@@ -13,7 +13,7 @@ from events.records.rounds import RoundCommitted
 HASHES = frozenset(("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest", "digests"))
 _LONGS = frozenset(
     ("host_session", "entitlement", "demand", "allocation", "placed", "others", "held", "cpu_ms", "memory_kib")
-).union(("excess", "giver_entitlement", "reserved", "spare", "credit", "rate", "full"))
+).union(("daemons", "excess", "giver_entitlement", "reserved", "spare", "credit", "rate", "full"))
 PACKED = frozenset(("spec", "content"))
 """An encoded record, and a compressed one."""
 JOBS_SHOWN = 100

@@ -57,7 +57,7 @@ def test_a_command_that_no_process_can_have_is_refused_for_its_run_alone(
     site.cell.submit(bad, good)
     site.cell.decide(ordered([("bad", 0, 1), ("good", 0, 1)], [HOST, HOST]))
     site.says("good", 0, 1, "EXITED", 0)
-    site.says("bad", 0, 1, "NOT_STARTED", 127)
+    site.says("bad", 0, 1, "CANNOT_START", 127)
     assert len(site.cell.inventories()) == 1, "the agent has kept its session"
 
 

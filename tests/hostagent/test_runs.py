@@ -95,7 +95,7 @@ def test_a_reason_of_any_length_is_reported(tmp_path: Path) -> None:
     start(runs, KEY, "echo " * 1000)
     finish(runs)
     (run,) = runs.unreported()
-    assert run.reason.startswith("['echo echo")
+    assert run.reason.startswith("echo echo")
     msgspec.json.decode(msgspec.json.encode(run), type=RunState)
 
 

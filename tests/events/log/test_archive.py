@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine
 
 from events.log.archive import Archive, ArchiveFault, NeededFrom, TruncatableLog, archive, oldest_needed, remove
 from events.log.archived import ArchivedLog, ArchivedReader
@@ -23,6 +23,8 @@ from paceline.services.cell_log import with_archive
 from processors.cell_machines import machines
 from processors.runtime.bootstrap import begin
 from processors.runtime.snapshots import needs, take
+from projections.views import tables
+from projections.views.comparison import rows_of
 from projections.views.projector import Projector
 from tests.events.log.contract import A, B, new, numbers, values
 from tests.helpers.broker import Broker
@@ -67,10 +69,7 @@ def views(log: Log, folder: Path) -> dict[str, list[tuple[object, ...]]]:
     projector.close()
     engine = create_engine(f"sqlite:///{folder / 'views.sqlite'}")
     with engine.connect() as connection:
-        return {
-            table: sorted((tuple(row) for row in connection.execute(text(f"SELECT * FROM {table}"))), key=repr)
-            for table in inspect(engine).get_table_names()
-        }
+        return {name: sorted(rows_of(connection, table), key=repr) for name, table in tables.metadata.tables.items()}
 
 
 def test_a_history_in_two_parts_is_verified_and_viewed_as_the_whole_was(

@@ -96,9 +96,9 @@ def test_the_last_record_torn_at_each_byte_is_there_or_not(tmp_path: Path) -> No
 
 
 def test_an_append_is_on_the_disk_before_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = embedded._options()
+    counted = embedded.options()
     counted.enable_statistics()
-    monkeypatch.setattr(embedded, "_options", lambda: counted)
+    monkeypatch.setattr(embedded, "options", lambda: counted)
     log = EmbeddedLog(tmp_path)
 
     def syncs() -> int:

@@ -126,32 +126,33 @@ class Twin:
     def _serve(self, pool: str) -> None:
         machine, levels = self.machine, ("/a", pool) if pool != "/b" else (pool,)
         entitlement, taken = machine.reports.row(pool).entitlement, machine.queues.nothing
-        blocked: set[bool] = set()
+        lacking: dict[bool, set[int]] = {True: set(), False: set()}
         units = [
             unit for unit in self.units if unit.job.pool == pool and unit.state.split()[0] in ("waits", "borrowed")
         ]
         for unit in sorted(units, key=lambda unit: unit.place):
             key, need = machine.queues.part_of(unit.job, unit.slots[0] - unit.job.base), self.need(unit)
-            if unit.job.preemptible in blocked:
+            if any(need[kind] for kind in lacking[unit.job.preemptible]):
                 continue
             waits = unit.state == "waits"
             if waits and machine.queues.lines.is_refused((unit.job_id, key)):
                 continue
             level = add(self.level(pool, unit.job.priority), taken)
-            fits = not _beyond(add(level, need), entitlement, need)
+            lacks = _lacking(add(level, need), entitlement, need)
             for each in levels:
                 below = LEAVES if each == "/" else tuple(leaf for leaf in LEAVES if leaf.startswith(each))
                 held, limit = add(self.held(below), self._kept(pool, each)), machine.pools[each].limit
                 new = self._new(below)
-                if waits and _beyond(add(add(held, new), need), limit, need):
-                    fits = False
+                if waits:
+                    lacks |= _lacking(add(add(held, new), need), limit, need)
                 firm = add(self.held(below, True), self._new(below, True))
-                if not unit.job.preemptible and _beyond(add(firm, need), machine.pools[each].reservation, need):
-                    fits = False
+                if not unit.job.preemptible:
+                    lacks |= _lacking(add(firm, need), machine.pools[each].reservation, need)
             if waits and any(machine.pools[each].closed for each in levels):
-                fits = False
-            if not fits:
-                blocked.add(unit.job.preemptible)
+                lacks |= set(range(len(need)))
+            if lacks:  # it blocks those of its class that need what it lacks, and keeps what else it needs
+                lacking[unit.job.preemptible] |= lacks
+                taken = add(taken, tuple(0 if kind in lacks else amount for kind, amount in enumerate(need)))
                 continue
             taken = add(taken, need)
             if waits:
@@ -176,8 +177,14 @@ class Twin:
         return total
 
 
+def _lacking(amount: Vector, most: Vector, need: Vector) -> set[int]:
+    """The kinds of which something is asked and too little is left."""
+    columns = enumerate(zip(amount, most, need, strict=True))
+    return {kind for kind, (have, least, want) in columns if want and 0 <= least < have}
+
+
 def _beyond(amount: Vector, most: Vector, need: Vector) -> bool:
-    return any(want and 0 <= least < have for have, least, want in zip(amount, most, need, strict=True))
+    return bool(_lacking(amount, most, need))
 
 
 class Watched(World):

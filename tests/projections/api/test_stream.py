@@ -93,7 +93,7 @@ def test_a_reader_hears_what_happens_from_now_on(api):
     assert heard[0]["data"]["job_id"] == "a"
     assert heard[2] | {"at": 0} == {
         "position": "paceline.lifecycle:1", "at": 0, "machine": "lifecycle", "round": 1, "index": 1,
-        "event": "GangsQueued", "data": {"job_ids": ["a"], "items": 1, "shapes": [], "host_ids": []},
+        "event": "GangsQueued", "data": {"job_ids": ["a"], "items": 1, "shapes": [], "host_ids": [], "timed": False},
     }  # fmt: skip
 
 
