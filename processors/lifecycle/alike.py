@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import cache, wraps
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +20,13 @@ KNOWN_MAX, KEY_BYTES_MAX = 4096, 1024
 _pack = msgspec.msgpack.Encoder().encode
 
 V = TypeVar("V")
+_remembered: list[dict[bytes, Any]] = []
+
+
+def forget() -> None:
+    """All is found anew; for tests that change the rules by which it was found."""
+    for known in _remembered:
+        known.clear()
 
 
 @cache
@@ -46,6 +53,7 @@ def once(fields: Iterable[str]) -> Callable[[Callable[[SubmittedRow], V]], Calla
 
     def remembering(find: Callable[[SubmittedRow], V]) -> Callable[[SubmittedRow], V]:
         known: dict[bytes, V] = {}
+        _remembered.append(known)
 
         @wraps(find)
         def found(job: SubmittedRow) -> V:
