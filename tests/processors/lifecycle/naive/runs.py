@@ -88,7 +88,7 @@ class Runs:
         elif report == RunReport.UNHEALTHY:
             if checked and current and one.up:
                 one.note(EndCause.HEALTH)
-        else:
+        elif report != RunReport.SURVIVED:  # which speaks against its host alone
             one.report, one.exit_code = report, exit_code
 
     def host_lost(self, host: str) -> None:
