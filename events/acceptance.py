@@ -2,7 +2,7 @@
 
 A machine's topic may hold more than its history: a late round of a process that has lost the cell, a record written
 twice, bytes of a stranger. The rule needs nothing but the keys in the topic, and a key has a form that never changes,
-so that all readers of all builds take the same rounds (docs/decisions/017).
+so that all readers of all builds take the same rounds (decision 017).
 """
 
 import re

@@ -1,4 +1,7 @@
-"""A cell of a process that fails: why, since when, when it is tried again; said, counted and shown in one way."""
+"""A cell of a process that fails: why, since when, when it is tried again; said, counted and shown in one way.
+
+Decision 024.
+"""
 
 import time
 from collections.abc import Callable

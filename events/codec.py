@@ -7,7 +7,7 @@ write is read already and not written yet (`schemas.versions`). Whatever is wron
 Where a schema registry is in use (`events.log.kafka.schema_registry`), records on Kafka have its id in front instead,
 Confluent's wire format: 0, the id in four bytes, the value. `encode` knows nothing of it, so that what a machine keeps
 and decides is the same bytes everywhere; `wire` puts the id on what is sent, `decode` reads both
-(docs/decisions/009).
+(decision 009).
 
 What is usual is done by straight Python (`events.compiled_codec`); what that doesn't take, fastavro encodes and
 decodes, or says what is wrong with it.

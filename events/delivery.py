@@ -1,4 +1,4 @@
-"""Causal delivery: the order in which a reader of several topics takes their records (design §6).
+"""Causal delivery: the order in which a reader of several topics takes their records (docs/architecture.md).
 
 A round carries `seen`: how far its writer knew each topic, by reading it or through rounds it had read. It is
 delivered only after each topic that this reader reads has been delivered up to there, so nobody sees an answer before

@@ -1,4 +1,7 @@
-"""What a host may say of itself, judged alike by the gateway, by whoever reads the log, and by the views."""
+"""What a host may say of itself, judged alike by the gateway, by whoever reads the log, and by the views.
+
+Decision 021.
+"""
 
 from events.bounds import ATTRIBUTES_MAX, NAME, PORT_MAX, SESSION_MAX, WORD_MAX
 from events.records.base import Event

@@ -5,7 +5,7 @@ encoding beside it; `schemas/golden/releases.json` says which release reads whic
 files, and the compatibility check compares with all of them, from 0.3.0 on. Before that nothing is kept: records change
 freely, and a log is read only by the version that wrote it.
 
-A release is refused where it writes a schema that the one before can't read (docs/decisions/032). `STEPS_ALONE`
+A release is refused where it writes a schema that the one before can't read (decision 032). `STEPS_ALONE`
 names the exceptions.
 """
 

@@ -1,4 +1,4 @@
-"""Amounts of resources: by name in records, as vectors of integers where they are computed with.
+"""Amounts of resources: by name in records, as vectors of integers where they are computed with (decision 025).
 
 Records hold a map from the name of a resource to its amount, in thousandths of a CPU, device or licence, or in MiB of
 a size; an amount of 0 is left out. A cell knows cpu, memory, disk and gpu, and the kinds that its CellConfigured facts

@@ -1,4 +1,4 @@
-"""Claims and rounds in a log: how they are written, and the one reader of them.
+"""Claims and rounds in a log: how they are written, and the one reader of them (decision 001).
 
 A record in a machine's topic is *accepted*: the next of the history; *stray*: counted and ignored, however many there
 are; or the history is *broken*. Which of them is decided by the keys alone (`events.acceptance`), so no build passes

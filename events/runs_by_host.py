@@ -1,4 +1,4 @@
-"""Which slots of a column over tasks have which host, found without looking at all of them.
+"""Which slots of a column over tasks have which host, found without looking at all of them (decision 030).
 
 The column is the truth and this is an index of it: entries (host, slot) are added when slots get a host and are checked
 against the column when they are looked up, so nothing is to be done when a run ends. They stand in a few sorted levels,

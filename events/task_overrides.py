@@ -1,4 +1,4 @@
-"""What instances of a job have of their own: overrides, merged into what the job says.
+"""What instances of a job have of their own: overrides, merged into what the job says (decision 039).
 
 `env`, `resources` and `labels` merge by key, all else replaces; where several overrides name an instance, each applies
 on top of those before it.

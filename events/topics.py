@@ -1,4 +1,4 @@
-"""The topic table: every topic, who writes it, and what Kafka must be told about it (design §5)."""
+"""The topic table: every topic, who writes it, and what Kafka must be told about it (docs/architecture.md)."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Health checks of runs: asked by the agent, so that a shim stays small.
+"""Health checks of runs: asked by the agent, so that a shim stays small (decision 040).
 
 What a check has found is kept in the folder of its run, so an agent that starts anew goes on from there. A run is
 checked from its start until it is healthy or not any more, is told to stop, or ends.

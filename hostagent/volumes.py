@@ -2,6 +2,8 @@
 
 A volume is the folder `volumes/JOB/INSTANCE/NAME.CREATED/`, which is its task's alone. CREATED, in ms, tells it from
 one by the same name that was there before it. What becomes of a run, a job or the agent removes none.
+
+Decision 042.
 """
 
 import os

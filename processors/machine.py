@@ -1,4 +1,4 @@
-"""The machine contract: the pure part of a processor (design §6).
+"""The machine contract: the pure part of a processor (decision 006).
 
 A machine sees facts, other machines' rounds and logical time, and nothing else: no clock, random number, environment,
 set order, float or `hash()` decides anything. `apply` takes every record ever written and never raises; `decide` looks

@@ -2,7 +2,7 @@
 
 A reader knows a schema only by its fingerprint, so a release reads what the next one writes only if it has that schema
 already. Whatever is new is therefore shipped one release ahead: in its `.avsc` file, with `"written_from": "0.4.0"` on
-the record or on the field. Until then it is decoded and applied, and nobody writes it (docs/decisions/032).
+the record or on the field. Until then it is decoded and applied, and nobody writes it (decision 032).
 """
 
 from typing import Any

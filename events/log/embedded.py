@@ -1,4 +1,4 @@
-"""The log in a folder: RocksDB, one process, any number of threads (design §8).
+"""The log in a folder: RocksDB, one process, any number of threads (decision 012).
 
 Each append is one write batch, synced before it returns, so what was acknowledged survives `kill -9` and a loss of
 power, and a batch is there whole or not at all. Offsets have no holes. The newest records of each topic stay in memory,

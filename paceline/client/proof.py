@@ -1,4 +1,4 @@
-"""A server proves that it has the token before anybody shows it the token.
+"""A server proves that it has the token before anybody shows it the token (decision 022).
 
 Where a cell has ended, a stranger may listen on its address. So who is about to show a token sends a random number
 first, on the same connection. The server answers with a MAC of it and of its own end of that connection, keyed with the

@@ -1,4 +1,4 @@
-"""Copies of a SQLite file that hold the pages that differ from the copy before.
+"""Copies of a SQLite file that hold the pages that differ from the copy before (decision 049).
 
 A copy is two files: one holds the pages, some at a time compressed, `N.head` says which pages they are and names that
 file. The head is written last, so a copy is there whole or not at all. The first of a line of copies holds all pages. A

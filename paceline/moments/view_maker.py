@@ -2,6 +2,8 @@
 
 Who wants views asks again and again; what nobody has asked for lately is given up. Readers without the token share a
 budget of time, so they can't keep a core of the machine busy.
+
+Decision 048.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""What the views are told of pools: what they may use, demand and hold, so often as the cell says while it changes."""
+"""What the views are told of pools: what they may use, demand and hold, so often as the cell says while it changes.
+
+Decision 046.
+"""
 
 from collections.abc import Iterable
 from typing import Any

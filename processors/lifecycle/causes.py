@@ -1,4 +1,7 @@
-"""Why the present run of a task shall end: causes, each a bit of a column, and what follows from the strongest."""
+"""Why the present run of a task shall end: causes, each a bit of a column, and what follows from the strongest.
+
+Decision 028.
+"""
 
 from enum import IntFlag
 from typing import NamedTuple

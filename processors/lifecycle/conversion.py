@@ -1,4 +1,4 @@
-"""Rows of lifecycle of 0.3 as it keeps them now (docs/decisions/032)."""
+"""Rows of lifecycle of 0.3 as it keeps them now (decision 032)."""
 
 from processors.lifecycle.rows import AskRow, HostRow, SuspectRow
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow

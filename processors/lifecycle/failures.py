@@ -1,4 +1,7 @@
-"""Whose failure an end is, and what is left of retries then: what that depends on beside the columns of the tasks."""
+"""Whose failure an end is, and what is left of retries then: what that depends on beside the columns of the tasks.
+
+Decisions 059 and 061.
+"""
 
 from collections.abc import Callable
 

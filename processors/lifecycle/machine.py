@@ -1,4 +1,4 @@
-"""Lifecycle: owns jobs, tasks and runs; decides what becomes of them (design §4).
+"""Lifecycle: owns jobs, tasks and runs; decides what becomes of them (decisions 003 and 028).
 
 The life of a task is a table (`task_table.py`). What the machine holds of tasks are columns (`tasks.py`), what it
 decides about many at once stands in `run_decisions.py`, answers to users in `commands.py`, what hosts report in

@@ -4,6 +4,8 @@ Sla is heard on all runs of an order that an SLA protects before any run is stop
 all leave, and it is answered LEFT when the last is over. If sla has given its verdict on every run and deferred one,
 the order is answered DEFERRED and all stay. A run that is over by itself meanwhile is no obstacle. An order is VOID
 where it has no run: all were over already, or are in an earlier order.
+
+Decision 035.
 """
 
 from collections.abc import Callable

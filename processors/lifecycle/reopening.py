@@ -1,4 +1,4 @@
-"""Jobs that have ended and are to run some of their tasks again: what a request needs to be for that.
+"""Jobs that have ended and are to run some of their tasks again: what a request needs to be for that (decision 062).
 
 Of an ended job lifecycle keeps a digest of the specification, the state and the highest run (decision 020). All else
 comes with the request, as the views have it; the digest tells that it is the job that ended.

@@ -4,6 +4,8 @@ The machine is driven by these literals (`task_rules.py` turns them into arrays)
 from them, and a test walks them cell by cell. First everything that came is noted in the columns of the tasks; then one
 decision a task is taken from its columns, and only decisions end runs. All of it is about the present run of a task:
 what names another run is void.
+
+Decision 029.
 """
 
 from collections.abc import Mapping

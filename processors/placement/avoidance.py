@@ -1,4 +1,4 @@
-"""Which suspected hosts are avoided, and for how long.
+"""Which suspected hosts are avoided, and for how long (decision 041).
 
 Lifecycle says what speaks against a host (`HostSuspected`). It takes no new tasks for `AVOIDED_MS` then, but for those
 that may run on no other host. Only a part of the hosts is avoided at a time: jobs that fail everywhere must not empty

@@ -4,6 +4,8 @@ A task has its home in two columns: `home`, the number of the host plus 1, and `
 asks counts as used there, and ports that it must have as taken, so nobody else is put in its place. It ends when the
 task has a place, there or elsewhere, when a run of it ends otherwise, when the host is given up, or after `HOME_MS`,
 but for tasks that are bound to it.
+
+Decision 038.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which hosts are given up, and when (design §4).
+"""Which hosts are given up, and when (decision 021).
 
 Silence counts only while a gateway's beats arrive, and only some hosts a minute are given up for it, because a
 partition is likelier than a mass death. The rest stays silent until an operator confirms or a long grace passes.

@@ -1,4 +1,4 @@
-"""Placement: owns hosts and what is free on them; decides where runs go and which hosts are given up (design §4).
+"""Placement: owns hosts and what is free on them; decides where runs go and which hosts are given up (decision 034).
 
 Hosts stand in `hosts.py`, when they are given up in `liveness.py`, runs in `runs.py`. A decision is an `assignment.py`:
 it puts waiting tasks on a `cluster_view.py`, by the arithmetic in `packing.py`; `explain.py` says why others find no

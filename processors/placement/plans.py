@@ -1,4 +1,4 @@
-"""Plans: for which units others are asked to leave which hosts, and how far that has come.
+"""Plans: for which units others are asked to leave which hosts, and how far that has come (decision 034).
 
 A plan begins with PreemptionAsked. Refused, it is dropped, and whoever may not go isn't asked again for a while.
 Ordered, its hosts are held until its unit has a place, waits no more, or a time is over. An order is whole or void.

@@ -1,4 +1,4 @@
-"""The one driver loop: all effects of a machine happen here (design §6).
+"""The one driver loop: all effects of a machine happen here (decisions 002, 006 and 010).
 
 `recover` and `turn` are generators that stop between any two steps, so that a test can crash or pause a process at
 each of them. A host runs them to their end with `run`.

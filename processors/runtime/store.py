@@ -1,6 +1,8 @@
 """The checkpoint of a machine: its rows and where it stands, written together at the end of an accepted round.
 
 It may be behind the log, never ahead of it, so losing its tail costs time and nothing else: writes are not synced.
+
+Decision 016.
 """
 
 from collections.abc import Iterator, Sequence

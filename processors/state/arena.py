@@ -1,4 +1,4 @@
-"""Task state as columns: int32 arrays over the tasks of all jobs, kept as rows of 512 tasks.
+"""Task state as columns: int32 arrays over the tasks of all jobs, kept as rows of 512 tasks (decisions 004 and 027).
 
 A job takes a stretch of neighbouring slots; the slot of a task is the base of its job plus its instance. So one numpy
 operation serves tasks of many jobs, and a row is hashed and stored once however many of its tasks changed. Where a job

@@ -1,7 +1,7 @@
 """What led to a decision, as machines remember it: the position of a fact or of a decision.
 
 A decision that names the run it is about is tied to its cause by (job, instance, run). Any other carries the position
-of what led to it (docs/decisions/031). Where that came in an earlier round, it stands in a row, so that a machine that
+of what led to it (decision 031). Where that came in an earlier round, it stands in a row, so that a machine that
 was restored says the same as one that has run on.
 """
 

@@ -2,7 +2,7 @@
 
 Who raises `state` writes, in the machine's folder, a function that makes the new rows of the old ones, if that can be
 done, and names it in `conversions`. A store or a snapshot of the older format is then gone on with; without the
-function the machine is folded from the log again, from its start (docs/decisions/032).
+function the machine is folded from the log again, from its start (decision 032).
 
 The law of a conversion: what it makes of the rows after a round are the rows that the new build has after that round
 when it folds the log from the start. A test holds one against the other.

@@ -1,4 +1,4 @@
-"""Shapes: what tasks ask of their pools and hosts, each kept once for all tasks that ask the same.
+"""Shapes: what tasks ask of their pools and hosts, each kept once for all tasks that ask the same (decision 026).
 
 A task has the number of its shape in the column `shape` of its machine's arena. A shape that no task has leaves the
 table, and the lowest free number is given next: which one it is depends on nothing but what is there, so a restored

@@ -1,4 +1,4 @@
-"""Routes of commands about a job: each writes one fact, which lifecycle answers.
+"""Routes of commands about a job: each writes one fact, which lifecycle answers (decision 044).
 
 All take the version that the job must have, a reason, and data that is kept with the command. The answer says which
 version and which update follow, with how many instances the update is about.

@@ -1,1 +1,1 @@
-"""The fan-out: each decision again as an Avro message of its own type, for readers outside (design §5)."""
+"""The fan-out: each decision again as an Avro message of its own type, for readers outside (decision 014)."""

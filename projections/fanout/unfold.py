@@ -2,6 +2,8 @@
 
 One message per run, whole gangs where gangs are admitted. Order: what the round skipped, then its decisions as they
 stand, each one's items as they stand. So ids grow within a cell and machine, compared by (round, index, item).
+
+Decision 014.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The index of causes in the views of a cell, beside its log (`causes.Index`)."""
+"""The index of causes in the views of a cell, beside its log (`causes.Index`) (decision 050)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,5 +1,5 @@
 """By which records a decision is tied to what led to it, where it carries no position of that: the last record before
-it that names the same run, or else the same job, gang or instance (docs/decisions/031).
+it that names the same run, or else the same job, gang or instance (decision 031).
 """
 
 from collections.abc import Callable, Iterator

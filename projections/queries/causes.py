@@ -1,4 +1,4 @@
-"""Why a decision was made, followed back by recorded links alone (docs/decisions/031): the position of its cause, or of
+"""Why a decision was made, followed back by recorded links alone (decision 031): the position of its cause, or of
 the fact that it answers (`jobs_offset`), or a run, a gang or a job that its cause names too (`cause_ties`).
 
 The rules need an index of which records name a job, and read only the records that they look at.

@@ -2,6 +2,8 @@
 which work could be let in and which may have to leave for it, beside what is so already.
 
 The rules and the shares are those of the machine itself, run on the pools as the views have them.
+
+Decision 036.
 """
 
 from collections import Counter

@@ -3,6 +3,8 @@ once for all who look at it, and those that have changed are sent.
 
 A slow reader skips versions: only the newest of each part is kept. Each message is compressed once, too: as a piece of
 a deflate stream that refers to nothing before it, so that pieces make a stream in whatever order they are sent.
+
+Decision 051.
 """
 
 import asyncio

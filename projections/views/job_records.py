@@ -2,6 +2,8 @@
 
 Entries of a job are written in pieces, as they come: a row holds what one transaction adds, and at most `ENTRIES_MAX`.
 How entries fall into rows depends on the transactions; which entries there are, and what they say, doesn't.
+
+Decision 052.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Folds the time series of a cell: what each topic says of it, step by step of that topic's log time."""
+"""Folds the time series of a cell: what each topic says of it, step by step of that topic's log time (decision 047)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""How records come into the log on Kafka: sent, and waited for until the broker has confirmed each (design §6)."""
+"""How records come into the log on Kafka: sent, and waited for until the broker has confirmed each (decision 011)."""
 
 import threading
 import time

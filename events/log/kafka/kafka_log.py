@@ -1,4 +1,4 @@
-"""The log on Kafka: one partition of every topic (design §5, §6), by confluent-kafka.
+"""The log on Kafka: one partition of every topic (decisions 011 and 015), by confluent-kafka.
 
 A broker that is away is waited for, and said so once through `on_trouble`; work goes on by itself when it is back.
 Readers read committed records only, from positions that they are given; the group's offsets are not used. The time of

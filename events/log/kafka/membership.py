@@ -1,4 +1,4 @@
-"""Who runs a cell, as Kafka's consumer group sees it: a process joins before it claims (design §7).
+"""Who runs a cell, as Kafka's consumer group sees it: a process joins before it claims (decision 008).
 
 The group spreads cells over processes and fails them over. The epoch in the log makes a takeover safe,
 not this.

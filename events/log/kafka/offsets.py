@@ -1,4 +1,7 @@
-"""Asks the broker for first and end offsets of a cell's topics, again and again while the broker is unreachable."""
+"""Asks the broker for first and end offsets of a cell's topics, again and again while the broker is unreachable.
+
+Decision 015.
+"""
 
 import time
 from collections.abc import Iterable, Sequence

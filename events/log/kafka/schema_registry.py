@@ -1,4 +1,4 @@
-"""A schema registry of Confluent's kind: where one is named, records on Kafka carry its ids (docs/decisions/009).
+"""A schema registry of Confluent's kind: where one is named, records on Kafka carry its ids (decision 009).
 
 Each record has one subject, its full name (`paceline.JobSubmitted`, Confluent's RecordNameStrategy): a topic carries
 records of several types, and rounds of one type stand in four topics.

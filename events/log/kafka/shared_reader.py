@@ -2,6 +2,8 @@
 
 What the process itself appends is there as soon as the broker has confirmed it right behind what was read: then nobody
 else's record stands between, and reading it tells nothing new.
+
+Decision 011.
 """
 
 import threading

@@ -1,1 +1,1 @@
-"""Versions of a job, and the updates that take its instances from one to the next (design §7)."""
+"""Versions of a job, and the updates that take its instances from one to the next (decision 037)."""

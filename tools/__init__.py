@@ -1,0 +1,1 @@
+"""Generators of code and documentation: run from the checkout, never installed."""
