@@ -73,11 +73,11 @@ class KindDefinition(Protocol):
     """A kind that a CellConfigured adds; `amount`: what the whole cell has of a licence, None: what hosts offer."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...  # noqa: D102 - the class says it
     @property
-    def unit(self) -> str: ...  # noqa: D102
+    def unit(self) -> str: ...  # noqa: D102 - the class says it
     @property
-    def amount(self) -> int | None: ...  # noqa: D102
+    def amount(self) -> int | None: ...  # noqa: D102 - the class says it
 
 
 K = TypeVar("K", bound=KindDefinition)

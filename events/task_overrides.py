@@ -70,7 +70,7 @@ def changes_of(base: msgspec.Struct, override: msgspec.Struct) -> dict[str, Any]
         if value := getattr(override, name):
             changes[name] = getattr(base, name) | value
     if (on_silence := getattr(override, "on_silence")) is not None:  # noqa: B009 - a job's row has it too
-        changes |= {"on_silence": on_silence, "stop_after_ms": getattr(override, "stop_after_ms")}  # noqa: B009
+        changes |= {"on_silence": on_silence, "stop_after_ms": getattr(override, "stop_after_ms")}  # noqa: B009 - the same
     return changes
 
 

@@ -59,7 +59,6 @@ POLL_S = 0.05
 BACKOFF_S = (0.2, 10.0)
 """Waits between attempts to connect: the first, and the longest; doubled once all gateways were tried, and each drawn
 from its upper half.
-from events.resources import Amounts
 """
 CONNECT_S = 2.0
 """So long a gateway may take to accept a connection."""

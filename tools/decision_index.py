@@ -40,7 +40,7 @@ def anchor(heading: str) -> str:
 def decisions() -> list[Decision]:
     """All decisions of all topic pages, by number; a number that is given twice occurs twice."""
     pages = [page for page in sorted(FOLDER.glob("*.md")) if page != INDEX]
-    return sorted(Decision(*match, page) for page in pages for match in HEADING.findall(page.read_text()))
+    return sorted(Decision(one[1], one[2], page) for page in pages for one in HEADING.finditer(page.read_text()))
 
 
 def index() -> str:

@@ -133,5 +133,6 @@ def _parts(
     for topic in ALL:
         end = ends[topic.name]
         if starts[topic.name] < end:
-            for record in takewhile(lambda each: each.offset < end, log.scan(topic.name, starts[topic.name])):  # noqa: B023
+            records = log.scan(topic.name, starts[topic.name])
+            for record in takewhile(lambda each: each.offset < end, records):  # noqa: B023 - read within this turn
                 yield of_record(record)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Say(Protocol):
     """Writes a line about the process, or about one of its cells, with what is known of it."""
 
-    def __call__(self, cell: int | None, text: str, **known: Any) -> None: ...  # noqa: D102
+    def __call__(self, cell: int | None, text: str, **known: Any) -> None: ...  # noqa: D102 - the class says it
 
 
 class Start(NamedTuple):

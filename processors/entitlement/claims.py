@@ -37,7 +37,7 @@ them can't either.
 class Entitlements(Protocol):
     """What pools may use now."""
 
-    def entitlement(self, path: str) -> Vector: ...  # noqa: D102
+    def entitlement(self, path: str) -> Vector: ...  # noqa: D102 - the class says it
 
 
 class RightRow(msgspec.Struct, frozen=True, array_like=True):

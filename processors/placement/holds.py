@@ -23,13 +23,13 @@ class Places(Protocol):
     """Where a unit is to be: the rows of plans and reservations."""
 
     @property
-    def count(self) -> int: ...  # noqa: D102
+    def count(self) -> int: ...  # noqa: D102 - the class says it
     @property
-    def hosts(self) -> list[str]: ...  # noqa: D102
+    def hosts(self) -> list[str]: ...  # noqa: D102 - the class says it
     @property
-    def tasks(self) -> list[int]: ...  # noqa: D102
+    def tasks(self) -> list[int]: ...  # noqa: D102 - the class says it
     @property
-    def shapes(self) -> list[int]: ...  # noqa: D102
+    def shapes(self) -> list[int]: ...  # noqa: D102 - the class says it
 
 
 class Hold(NamedTuple):

@@ -73,7 +73,7 @@ class Operations(Protocol):
     archive, settings, alarms. Asked for in the background, the first time for up to a second; None: not known yet.
     """
 
-    def __call__(self) -> dict[str, Any] | None: ...  # noqa: D102
+    def __call__(self) -> dict[str, Any] | None: ...  # noqa: D102 - the class says it
 
 
 class RoundReplay(NamedTuple):
@@ -110,13 +110,13 @@ class LogPage(Protocol):
     """A piece of a run's output: where it begins, where to go on, and whether more will come."""
 
     @property
-    def offset(self) -> int: ...  # noqa: D102
+    def offset(self) -> int: ...  # noqa: D102 - the class says it
     @property
-    def data(self) -> bytes: ...  # noqa: D102
+    def data(self) -> bytes: ...  # noqa: D102 - the class says it
     @property
-    def next_offset(self) -> int: ...  # noqa: D102
+    def next_offset(self) -> int: ...  # noqa: D102 - the class says it
     @property
-    def ended(self) -> bool: ...  # noqa: D102
+    def ended(self) -> bool: ...  # noqa: D102 - the class says it
 
 
 TaskLog = Callable[[str, int, int, str, int, int, str | None], Awaitable[LogPage]]

@@ -88,8 +88,9 @@ class JobRetention:
         if reasons:
             self._delete("run_reports WHERE job_id = ? AND instance = ? AND run = ? AND offset < ?", reasons)
         if unknown:
-            kept = lambda _, entry: entry.topic != RANK[TASKS.name] or entry.offset >= position  # noqa: E731
-            self.removed += self._cache.history.keep(unknown, kept)
+            self.removed += self._cache.history.keep(
+                unknown, lambda _, entry: entry.topic != RANK[TASKS.name] or entry.offset >= position
+            )
 
     def _too_old(self, reports: Sequence[tuple[int, Report]]) -> list[Report]:
         """Which reports, each with the slot of its task, are of runs that are kept no longer."""

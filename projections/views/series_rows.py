@@ -31,7 +31,7 @@ CELL_PART = 0
 
 class SeriesRow(msgspec.Struct):
     """A step of one topic in one resolution; `step` is the second in which it begins, `data` its columns. `part` says
-    which columns: those of the cell, or of a block of pools (`series_pools.py`).
+    which columns: those of the cell, or of a block of pools (`pool_series.py`).
     """
 
     topic: int

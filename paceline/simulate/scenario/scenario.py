@@ -1,4 +1,4 @@
-"""A scenario: one YAML file; `read.py` checks it whole before anything runs.
+"""A scenario: one YAML file; `parse.py` checks it whole before anything runs.
 
 What a user writes about jobs and pools is what stands in job and pool files; `parts.py` has the hosts, here is what
 happens at which time and what is expected. `docs/scenarios.md` explains every field.
