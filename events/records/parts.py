@@ -1,4 +1,4 @@
-"""Records inside records. Written by `python -m schemas.generate`; do not edit."""
+"""Records inside records. Written by `python -m tools.records`; do not edit."""
 
 from events.records.base import NestedRecord
 

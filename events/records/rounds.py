@@ -1,4 +1,4 @@
-"""The records of `schemas/rounds`. Written by `python -m schemas.generate`; do not edit."""
+"""The records of `schemas/rounds`. Written by `python -m tools.records`; do not edit."""
 
 from events.records.base import Event
 from events.records.parts import Seen, Segment, Skipped

@@ -1,4 +1,4 @@
-"""The records of `schemas/sla`. Written by `python -m schemas.generate`; do not edit."""
+"""The records of `schemas/sla`. Written by `python -m tools.records`; do not edit."""
 
 from typing import ClassVar
 

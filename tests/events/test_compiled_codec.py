@@ -18,7 +18,7 @@ from events.records import BY_NAME
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.pools import PoolRemoved
-from events.release import sample
+from tools.release import sample
 
 SCHEMAS = [json.loads(path.read_text()) for folder in schemas.FOLDERS for path in schemas.files(folder)]
 GOLDEN = sorted(schemas.GOLDEN.glob("*.bin"))

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from events import asyncapi
 from events.codec import decode, encode
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import NewRecord
@@ -20,6 +19,7 @@ from processors.cell_machines import machines
 from tests.foreign.java import tool
 from tests.helpers.broker import Broker
 from tests.helpers.site import Site, empty
+from tools import asyncapi
 
 pytestmark = pytest.mark.xdist_group("processes")
 UUID = len("-00000000-0000-0000-0000-000000000000")

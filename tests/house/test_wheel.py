@@ -44,7 +44,9 @@ def run(*command: str, **more: object) -> subprocess.CompletedProcess[str]:
 def test_the_wheel_runs_the_demo_for_somebody_else(folder: Path) -> None:
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), cwd=ROOT)
     wheel = next((folder / "dist").glob("*.whl"))
-    assert "paceline/py.typed" in ZipFile(wheel).namelist(), "type checkers look at what is typed"
+    names = ZipFile(wheel).namelist()
+    assert "paceline/py.typed" in names, "type checkers look at what is typed"
+    assert not [name for name in names if name.startswith(("tools/", "tests/", "bench/"))], "what makes it isn't in it"
     environment = folder / "env"
     run(str(UV), "venv", "-q", "--python", interpreter(), str(environment))
     python = str(environment / "bin" / "python")

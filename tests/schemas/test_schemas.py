@@ -15,8 +15,8 @@ import schemas
 from events import VERSION
 from events.codec import decode, encode
 from events.records import BY_NAME
-from events.release import RELEASES, sample, written_by
-from schemas.generate import modules, nested
+from tools.records import modules, nested
+from tools.release import RELEASES, sample, written_by
 
 FILES = [path for folder in schemas.FOLDERS for path in schemas.files(folder)]
 FLAGS = ("out_of_memory",)
@@ -49,14 +49,14 @@ def test_python_records_are_what_the_generator_writes(tmp_path: Path) -> None:
         copy = tmp_path / path.name
         copy.write_text(text)
         subprocess.run([sys.executable, "-m", "ruff", "format", "-q", "--line-length=120", str(copy)], check=True)
-        assert copy.read_text() == path.read_text(), f"{path.name}: run python -m schemas.generate"
+        assert copy.read_text() == path.read_text(), f"{path.name}: run python -m tools.records"
 
 
 def test_the_schemas_of_a_release_are_kept_and_those_of_the_next_one_free_to_change() -> None:
     if f"## {VERSION} (unreleased)" in (schemas.ROOT.parent / "CHANGELOG.md").read_text():
         return
     kept = json.loads((schemas.GOLDEN / RELEASES).read_text())[VERSION]
-    assert set(written_by(VERSION)) <= set(kept), "run python -m events.release"
+    assert set(written_by(VERSION)) <= set(kept), "run python -m tools.release"
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)

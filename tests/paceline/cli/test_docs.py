@@ -12,10 +12,10 @@ from events.codes import Code
 from events.pool_spec import PoolSpec
 from events.records.jobs import JobSubmitted
 from paceline.cli.main import cli as command
-from paceline.cli.reference import reference
 from paceline.job_files import read_jobs, read_pools
 from paceline.services.settings import ViewsPart
 from tests.helpers import ROOT
+from tools.cli_page import reference
 
 PAGES = (
     "README.md",

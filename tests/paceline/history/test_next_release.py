@@ -19,11 +19,11 @@ from events.records.hosts import HostLossConfirmed
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.parts import Constraint, Simulated
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from events.release import keep
-from schemas.generate import nested
 from tests.helpers.past import written
 from tests.helpers.whole_cell import Cell
 from tests.paceline.history import states
+from tools.records import nested
+from tools.release import keep
 
 ROOT = schemas.ROOT.parent
 ADDED = {"name": "added_later", "type": "string", "doc": "Added by the next release.", "default": "unset"}
@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def next_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This build, released as 0.4.0, and after it one with a field more in every record."""
     build = tmp_path_factory.mktemp("next")
-    for package in ("events", "schemas", "processors", "paceline", "hostagent", "projections"):
+    for package in ("events", "schemas", "tools", "processors", "paceline", "hostagent", "projections"):
         shutil.copytree(ROOT / package, build / package, ignore=shutil.ignore_patterns("__pycache__"))
     keep("0.4.0", build / "schemas" / "golden")
     for name in schemas.FOLDERS:
@@ -78,7 +78,7 @@ def next_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for record in nested(schema):
                 record["fields"].append(ADDED)
             path.write_text(json.dumps(schema))
-    subprocess.run([sys.executable, "-m", "schemas.generate"], cwd=build, env=_path(build), check=True)
+    subprocess.run([sys.executable, "-m", "tools.records"], cwd=build, env=_path(build), check=True)
     assert ADDED["name"] in (build / "events" / "records" / "parts.py").read_text()
     return build
 

@@ -42,11 +42,11 @@ from processors.lifecycle.task_table import (
     TaskEvent,
 )
 from processors.lifecycle.tasks import COLUMNS, Ends, Tasks
-from processors.lifecycle_page import page
 from processors.machine import Decided
 from tests.helpers import ROOT
 from tests.helpers.machines import columns, instances_changed, one, ranges_of, runs_of
 from tests.processors.lifecycle.harness import World, allowed, deferred
+from tools.task_life_page import page
 
 CHECK = HealthCheck("command", ("true",))
 GANG: dict[str, Any] = {"instances": 3, "gang_min": 2, "retries_max": 5}
@@ -419,4 +419,4 @@ def test_each_end_leads_where_the_table_says(end: Any) -> None:
 
 def test_the_page_of_a_tasks_life_is_what_the_table_says() -> None:
     text = (ROOT / "docs/task-life.md").read_text()
-    assert text == page(), "run python -m processors.lifecycle_page > docs/task-life.md"
+    assert text == page(), "run python -m tools.task_life_page > docs/task-life.md"

@@ -20,11 +20,11 @@ from events.log.port import LogFault, LogUnavailable
 from events.records import BY_NAME
 from events.records.hosts import HostBack
 from events.records.jobs import JobSubmitted
-from events.release import sample
 from events.topics import EVERY
 from tests.helpers.drawn import examples
 from tests.helpers.ports import kept_port
 from tests.helpers.registry import Registry, registry
+from tools.release import sample
 
 PATHS = sorted({path for topic in EVERY for path in topic.messages()})
 VALUE = SerializationContext("any", MessageField.VALUE)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import schemas
-from events.release import RELEASES, NotReadable, keep
+from tools.release import RELEASES, NotReadable, keep
 
 ROOT = schemas.ROOT.parent
 NEW_KIND = {
@@ -39,7 +39,7 @@ READ = "import sys; from events.codec import decode; print(decode(bytes.fromhex(
 
 def build_of(folder: Path, version: str) -> Path:
     """This build as the release of a version, in which 0.5.0 writes a kind, a field and a field of a part more."""
-    for package in ("events", "schemas"):
+    for package in ("events", "schemas", "tools"):
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     init = folder / "events" / "__init__.py"
     init.write_text(init.read_text().replace('VERSION = "', f'VERSION = "{version}"  # "'))
@@ -54,7 +54,7 @@ def build_of(folder: Path, version: str) -> Path:
         for part in causes(schema):
             part["fields"].append(NEW_INNER)
         path.write_text(json.dumps(schema))
-    assert run(folder, "-m", "schemas.generate") == ""
+    assert run(folder, "-m", "tools.records") == ""
     return folder
 
 
@@ -106,16 +106,16 @@ def test_a_release_refuses_to_write_what_is_only_to_be_read(pair: tuple[Path, Pa
 
 def test_a_release_that_writes_what_the_last_one_cannot_read_is_refused(pair: tuple[Path, Path]) -> None:
     old, _ = pair
-    assert run(old, "-m", "events.release") == ""
+    assert run(old, "-m", "tools.release") == ""
     kind = old / "schemas" / "lifecycle" / "TasksBlamed.avsc"
     kind.write_text(json.dumps({**NEW_KIND, "name": "TasksBlamed", "written_from": "0.5.0"}))
     init = old / "events" / "__init__.py"
     init.write_text(init.read_text().replace('"0.4.0"', '"0.5.0"'))
-    assert "0.5.0 writes TasksBlamed-" in run(old, "-m", "events.release")
+    assert "0.5.0 writes TasksBlamed-" in run(old, "-m", "tools.release")
     kind.write_text(json.dumps({**NEW_KIND, "name": "TasksBlamed", "written_from": "0.6.0"}))
-    assert run(old, "-m", "events.release") == "", "what it wrote before is read by 0.4.0"
+    assert run(old, "-m", "tools.release") == "", "what it wrote before is read by 0.4.0"
     init.write_text(init.read_text().replace('"0.5.0"', '"0.6.0"'))
-    assert run(old, "-m", "events.release") == "", "0.5.0 reads the new kind"
+    assert run(old, "-m", "tools.release") == "", "0.5.0 reads the new kind"
 
 
 def test_nothing_is_kept_before_0_3_0_and_all_of_it_from_then_on(tmp_path: Path) -> None:

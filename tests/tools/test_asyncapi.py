@@ -7,8 +7,8 @@ from typing import Any
 import fastavro
 from ruamel.yaml import YAML
 
-from events import asyncapi
 from events.topics import EVERY
+from tools import asyncapi
 
 DOCUMENT = YAML(typ="safe").load(asyncapi.TARGET)
 
@@ -31,7 +31,7 @@ def references(node: Any) -> list[str]:
 
 def test_what_is_checked_in_is_what_topics_and_schemas_give(tmp_path: Path) -> None:
     asyncapi.write(tmp_path / "asyncapi.yaml")
-    assert (tmp_path / "asyncapi.yaml").read_text() == asyncapi.TARGET.read_text(), "run python -m events.asyncapi"
+    assert (tmp_path / "asyncapi.yaml").read_text() == asyncapi.TARGET.read_text(), "run python -m tools.asyncapi"
 
 
 def test_it_has_the_form_of_asyncapi_3() -> None:

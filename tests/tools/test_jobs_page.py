@@ -6,14 +6,14 @@ import pytest
 import yaml
 
 from events.spec import JobSpec, json_schema
-from events.spec_page import EXAMPLES, KINDS, page
 from tests.helpers import ROOT
+from tools.jobs_page import EXAMPLES, KINDS, page
 
 SCHEMA = json_schema()
 
 
 def test_the_page_is_what_the_schema_says() -> None:
-    assert (ROOT / "docs/jobs.md").read_text() == page(ROOT), "run python -m events.spec_page > docs/jobs.md"
+    assert (ROOT / "docs/jobs.md").read_text() == page(ROOT), "run python -m tools.jobs_page > docs/jobs.md"
 
 
 @pytest.mark.parametrize("part", [SCHEMA, *SCHEMA["$defs"].values()], ids=lambda part: str(part["title"]))

@@ -1,4 +1,4 @@
-"""Keeps the schemas of a release for ever: `python -m events.release`, before a version is tagged.
+"""Keeps the schemas of a release for ever: `python -m tools.release`, before a version is tagged.
 
 `schemas/golden/NAME-FINGERPRINT.avsc` holds each schema that a release reads or writes, with a sample record in its
 encoding beside it; `schemas/golden/releases.json` says which release reads which. Readers decode old records by these
@@ -36,20 +36,20 @@ class NotReadable(Exception):
     """The release writes what the one before it can't read."""
 
 
-def sample(avro: Any, named: dict[str, Any] | None = None) -> Any:
+def sample(avro: Any, records: dict[str, Any] | None = None) -> Any:
     """A value of a type, none of it empty or default, the same every time."""
-    named = {} if named is None else named
+    records = {} if records is None else records
     if isinstance(avro, list):
-        return sample(avro[-1], named)
+        return sample(avro[-1], records)
     if isinstance(avro, dict):
         if avro["type"] == "array":
-            return [sample(avro["items"], named)]
+            return [sample(avro["items"], records)]
         if avro["type"] == "map":
-            return {"key": sample(avro["values"], named)}
-        named[f"paceline.{avro['name']}"] = avro
-        return {field["name"]: sample(field["type"], named) for field in avro["fields"]}
-    if avro in named:
-        return sample(named[avro], named)
+            return {"key": sample(avro["values"], records)}
+        records[f"paceline.{avro['name']}"] = avro
+        return {field["name"]: sample(field["type"], records) for field in avro["fields"]}
+    if avro in records:
+        return sample(records[avro], records)
     return {"string": "sample", "int": 7, "long": 7_000_000_000, "boolean": True, "bytes": b"\1\0\0\0"}[avro]
 
 
@@ -57,7 +57,7 @@ def keep(release: str, golden: Path) -> None:
     """Keeps the schemas of a release, in place of what was kept of it before. Raises `NotReadable`."""
     index = golden / RELEASES
     releases: dict[str, list[str]] = json.loads(index.read_text()) if index.exists() else {}
-    earlier = {name: kept for name, kept in releases.items() if version(name) < version(release)}
+    earlier = {name: schemas_of for name, schemas_of in releases.items() if version(name) < version(release)}
     if version(release) < version(BINDING_FROM):
         return
     if earlier and release not in STEPS_ALONE:
@@ -72,18 +72,18 @@ def keep(release: str, golden: Path) -> None:
     read = {_name(stage): stage for schema in present for stage in stages(schema)}
     for stem, schema in read.items():
         _write(golden / f"{stem}.avsc", schema)
-    kept = {**earlier, release: sorted({*read, *(stem for stems in earlier.values() for stem in stems)})}
+    schemas_of = {**earlier, release: sorted({*read, *(stem for stems in earlier.values() for stem in stems)})}
     for path in golden.glob("*.avsc"):
-        if path.stem not in kept[release]:
+        if path.stem not in schemas_of[release]:
             path.unlink()
             path.with_suffix(".bin").unlink()
-    index.write_text(json.dumps(kept, indent=1) + "\n")
+    index.write_text(json.dumps(schemas_of, indent=1) + "\n")
 
 
 def written_by(release: str) -> Iterator[str]:
-    """What a release writes to the topics that Paceline itself reads."""
-    found = (written(schema, release) for folder in INSIDE for schema in _loaded(folder))
-    return (_name(schema) for schema in found if schema is not None)
+    """The schemas that a release writes to the topics that Paceline itself reads."""
+    schemas_written = (written(schema, release) for folder in INSIDE for schema in _loaded(folder))
+    return (_name(schema) for schema in schemas_written if schema is not None)
 
 
 def _loaded(folder: str) -> Iterator[dict[str, Any]]:

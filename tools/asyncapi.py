@@ -1,4 +1,4 @@
-"""The AsyncAPI description of all topics, made of the topic table and the schemas: `python -m events.asyncapi`."""
+"""The AsyncAPI description of all topics, made of the topic table and the schemas: `python -m tools.asyncapi`."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,7 @@ def write(target: Path = TARGET) -> None:
     yaml = YAML()
     yaml.width = 110
     with target.open("w") as file:
-        file.write("# Written by `python -m events.asyncapi` from the topic table and the schemas.\n")
+        file.write("# Written by `python -m tools.asyncapi` from the topic table and the schemas.\n")
         yaml.dump(_folded(description()), file)
 
 
@@ -88,7 +88,7 @@ def _settings() -> dict[str, Any]:
 
 
 def _operations(topic: Topic) -> list[tuple[str, dict[str, Any]]]:
-    """What Paceline does with a topic: it reads facts and rounds, and writes all of them."""
+    """The operations of Paceline on a topic: it reads facts and rounds, and writes all of them."""
     name = "".join(word.capitalize() for word in topic.folder.split("-"))
     actions = [] if topic in FANOUT else ["receive"]
     return [
@@ -101,15 +101,15 @@ def _message(path: Path) -> dict[str, Any]:
     schema = json.loads(path.read_text())
     folder = path.parent.name
     topic = next((each for each in EVERY if each.folder == folder), None)
-    found: dict[str, Any] = {
+    message: dict[str, Any] = {
         "name": f"{schema['namespace']}.{schema['name']}",
         "title": schema["name"],
         "summary": schema["doc"],
         "payload": {"schemaFormat": AVRO, "schema": schema},
     }
     if topic in FANOUT:
-        found["traits"] = [{"$ref": "#/components/messageTraits/fanout"}]
-    return {**found, "bindings": {"kafka": {"key": _key(topic, schema), "bindingVersion": BINDING}}}
+        message["traits"] = [{"$ref": "#/components/messageTraits/fanout"}]
+    return {**message, "bindings": {"kafka": {"key": _key(topic, schema), "bindingVersion": BINDING}}}
 
 
 def _key(topic: Topic | None, schema: Any) -> dict[str, str]:

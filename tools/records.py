@@ -1,4 +1,4 @@
-"""Writes `events/records/*.py` from the schemas: `python -m schemas.generate`, checked by a test.
+"""Writes `events/records/*.py` from the schemas: `python -m tools.records`, checked by a test.
 
 The `.avsc` files are the source; the Python records are typed, frozen views of them.
 """
@@ -54,11 +54,11 @@ def wrap(text: str, indent: int, width: int = 116) -> str:
 def nested(avro: Any) -> list[dict[str, Any]]:
     """The record definitions inside a type, innermost first."""
     if isinstance(avro, list):
-        return [found for branch in avro for found in nested(branch)]
+        return [inner_record for branch in avro for inner_record in nested(branch)]
     if not isinstance(avro, dict):
         return []
     if avro["type"] == "record":
-        inner = [found for field in avro["fields"] for found in nested(field["type"])]
+        inner = [inner_record for field in avro["fields"] for inner_record in nested(field["type"])]
         return [*inner, avro]
     return nested(avro.get("items", avro.get("values")))
 
@@ -82,7 +82,7 @@ def module(folder: str, shared: dict[str, str]) -> str:
     loaded = [json.loads(path.read_text()) for path in schemas.files(folder)]
     used = sorted({part["name"] for schema in loaded for part in nested(schema)[:-1]})
     body = "\n\n".join(record(schema, folder) for schema in loaded)
-    head = f'"""The records of `schemas/{folder}`. Written by `python -m schemas.generate`; do not edit."""\n\n'
+    head = f'"""The records of `schemas/{folder}`. Written by `python -m tools.records`; do not edit."""\n\n'
     has_topic = folder != "rounds" and bool(loaded)
     head += "from typing import ClassVar\n\n" if has_topic else ""
     head += "import msgspec\n\n" if "msgspec." in body else ""
@@ -96,19 +96,19 @@ def module(folder: str, shared: dict[str, str]) -> str:
 
 def modules() -> dict[Path, str]:
     """Every module to write, path and text."""
-    found: dict[str, str] = {}
+    parts_by_name: dict[str, str] = {}
     for folder in schemas.FOLDERS:
         for path in schemas.files(folder):
             for part in nested(json.loads(path.read_text()))[:-1]:
                 text = record(part, None)
-                if found.setdefault(part["name"], text) != text:
+                if parts_by_name.setdefault(part["name"], text) != text:
                     raise ValueError(f"{path}: {part['name']} differs from its other definitions")
-    head = '"""Records inside records. Written by `python -m schemas.generate`; do not edit."""\n\n'
-    parts = head + "from events.records.base import NestedRecord\n\n\n" + "\n\n".join(found.values())
+    head = '"""Records inside records. Written by `python -m tools.records`; do not edit."""\n\n'
+    parts = head + "from events.records.base import NestedRecord\n\n\n" + "\n\n".join(parts_by_name.values())
     out = {OUTPUT / "parts.py": parts}
     for folder in schemas.FOLDERS:
         if schemas.files(folder):
-            out[OUTPUT / f"{folder.replace('-', '_')}.py"] = module(folder, found)
+            out[OUTPUT / f"{folder.replace('-', '_')}.py"] = module(folder, parts_by_name)
     return out
 
 

@@ -1,4 +1,4 @@
-"""Writes the page of a job's fields from the JSON Schema of its spec: `python -m events.spec_page > docs/jobs.md`."""
+"""Writes the page of a job's fields from the JSON Schema of its spec: `python -m tools.jobs_page > docs/jobs.md`."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ HEAD = """\
 # Jobs
 
 A job is written in YAML or JSON and submitted with `paceline job submit FILE`, `POST /v1/jobs`, or as a `JobSubmitted`
-record. This page is made from the schema of the spec by `python -m events.spec_page > docs/jobs.md`; a test compares.
+record. This page is made from the schema of the spec by `python -m tools.jobs_page > docs/jobs.md`; a test compares.
 [task-life.md](task-life.md) has the life of a task, [reasons.md](reasons.md) why it waits.
 
 Times have a unit: `500ms`, `10s`, `5m`, `2h`, `1d`. So have sizes: `64MiB`, `2GiB`. Other amounts are numbers (`0.5`)
@@ -56,10 +56,11 @@ what was not removed.
 
 ## Tasks of daemons
 
-A task of a daemon belongs to its host, and has the same number there for as long as the cell knows the host. One that a
-user stopped stays so while its host is silent or lost. If the host no longer matches, the task leaves the job, and one
-runs there again when it matches anew. A host that was removed is no longer known: if it comes back, it counts as a new
-one, and gets a task that runs.
+Daemons stand beside the shares of pools
+([decision 043](decisions/sharing.md#043-daemons-stand-beside-the-shares-of-pools)). A task of a daemon belongs to its
+host, and has the same number there for as long as the cell knows the host. One that a user stopped stays so while its
+host is silent or lost. If the host no longer matches, the task leaves the job, and one runs there again when it matches
+anew. A host that was removed is no longer known: if it comes back, it counts as a new one, and gets a task that runs.
 """
 LEFT_OUT = """\
 ## How a job ends
@@ -92,10 +93,10 @@ def page(root: Path) -> str:
     """The page, in Markdown; `root`: the folder that has the examples."""
     schema = json_schema()
     parts = dict(_parts(schema, schema["properties"].values()))
-    found = [HEAD, *_examples(root), "## Fields\n", *_table(schema)]
+    sections = [HEAD, *_examples(root), "## Fields\n", *_table(schema)]
     for name, part in parts.items():
-        found += [f"### {name}\n", f"{part['description']}\n", *_table(part)]
-    return "\n".join([*found, RUNS, LEFT_OUT])
+        sections += [f"### {name}\n", f"{part['description']}\n", *_table(part)]
+    return "\n".join([*sections, RUNS, LEFT_OUT])
 
 
 def _examples(root: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Writes the page of a task's life from its table: `python -m processors.lifecycle_page > docs/task-life.md`."""
+"""Writes the page of a task's life from its table: `python -m tools.task_life_page > docs/task-life.md`."""
 
 import sys
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ HEAD = """\
 # The life of a task
 
 Made from the table in `processors/lifecycle/task_table.py`, which drives the machine, by
-`python -m processors.lifecycle_page > docs/task-life.md`; a test compares.
+`python -m tools.task_life_page > docs/task-life.md`; a test compares.
 
 A task is an instance of a job. It has one run after another; a run has a number, and begins when the one before it has
 ended. What happens is noted in the columns of the task, then one decision is taken from the columns. `PLACED` and
@@ -82,8 +82,8 @@ def _diagram() -> Iterator[str]:
 def _reachable_ends() -> list[int]:
     """The states that a run's end can lead to, in the order of the table."""
     cells = product(Outcome, Goal, product((False, True), repeat=FLAGS))
-    found = {end_of(outcome, goal, *flags) for outcome, goal, flags in cells}
-    return list(dict.fromkeys(end.next for end in ENDS if end in found))
+    reachable = {end_of(outcome, goal, *flags) for outcome, goal, flags in cells}
+    return list(dict.fromkeys(end.next for end in ENDS if end in reachable))
 
 
 def _table(*head: str) -> Iterator[str]:
@@ -139,9 +139,9 @@ def _rules() -> Iterator[str]:
 
 
 def _condition(rule: Rule) -> str:
-    found = []
+    conditions = []
     if rule.report is not None:
-        found.append("its end was reported" if rule.report == Report.ENDED else "it was reported to run")
+        conditions.append("its end was reported" if rule.report == Report.ENDED else "it was reported to run")
     if rule.causes != tuple(CauseKind):
         texts: dict[tuple[CauseKind, ...], str] = {
             (CauseKind.NONE,): "no cause",
@@ -149,16 +149,16 @@ def _condition(rule: Rule) -> str:
             (CauseKind.PLANNED,): "planned causes only",
             (CauseKind.UNPLANNED,): "an unplanned cause",
         }
-        found.append(texts.get(rule.causes, "any cause"))
+        conditions.append(texts.get(rule.causes, "any cause"))
     if rule.verdicts != tuple(SlaVerdict):
-        found.append("verdict " + " or ".join(verdict.name for verdict in rule.verdicts))
+        conditions.append("verdict " + " or ".join(verdict.name for verdict in rule.verdicts))
     if rule.sla is not None:
-        found.append("an SLA" if rule.sla else "no SLA")
+        conditions.append("an SLA" if rule.sla else "no SLA")
     if rule.gated is not None:
-        found.append("its job doesn't say when")
+        conditions.append("its job doesn't say when")
     if rule.waits is not None:
-        found.append("its deadline has passed")
-    return ", ".join(found) or "always"
+        conditions.append("its deadline has passed")
+    return ", ".join(conditions) or "always"
 
 
 def _ends() -> Iterator[str]:
@@ -180,9 +180,9 @@ def _of_end(end: End) -> str:
         (end.last, "no run number left", "run numbers left"),
         (end.fails, "of a job with on_preempt: fail", "of a job with on_preempt: requeue"),
     )
-    found = [yes if value else no for value, yes, no in texts if value is not None]
+    flags = [yes if value else no for value, yes, no in texts if value is not None]
     goal = "" if len(end.goals) == len(Goal) else "wanted"
-    return ", ".join(filter(None, (goal, *found))) or "always"
+    return ", ".join(filter(None, (goal, *flags))) or "always"
 
 
 def _causes() -> Iterator[str]:

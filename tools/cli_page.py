@@ -1,4 +1,4 @@
-"""Writes the reference of the command line from its help: `python -m paceline.cli.reference > docs/cli.md`."""
+"""Writes the reference of the command line from its help: `python -m tools.cli_page > docs/cli.md`."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from paceline.cli.main import cli
 HEAD = """\
 # The command line
 
-Made from the help of the commands by `python -m paceline.cli.reference > docs/cli.md`; a test keeps it so.
+Made from the help of the commands by `python -m tools.cli_page > docs/cli.md`; a test keeps it so.
 """
 
 
