@@ -56,22 +56,19 @@ class Inbox:
             self.known[topic] = max(self.known.get(topic, 0), position)
         self._chains = chains
         self._cell = cell
-        self._waiting: dict[str, deque[LogRecord]] = {
+        self._queues: dict[str, deque[LogRecord]] = {
             topic: deque() for topic in sorted(positions, key=lambda name: (RANK.get(name, len(RANK)), name))
         }
-        self._count = 0
+        self.waiting = 0
+        """Records that were read and not delivered yet."""
         self._machines = {rounds_of(machine): machine for machine in chains}
         self._heads: dict[str, Delivered] = {}
 
     def add(self, records: Iterable[LogRecord]) -> None:
         """Takes records as they were read, each topic in order."""
         for record in records:
-            self._waiting[record.topic].append(record)
-            self._count += 1
-
-    def waiting(self) -> int:
-        """Records that were read and not delivered yet."""
-        return self._count
+            self._queues[record.topic].append(record)
+            self.waiting += 1
 
     def deliver(self, limit: int) -> Iterator[Delivered]:
         """Up to `limit` records in causal order; each counts as delivered when the next is asked for.
@@ -84,11 +81,11 @@ class Inbox:
             topic = self._next()
             if topic is None:
                 return
-            queue, machine = self._waiting[topic], self._machines.get(topic)
+            queue, machine = self._queues[topic], self._machines.get(topic)
             while queue and given < limit:
                 delivered = read_fact(queue[0]) if machine is None else self._judged(topic, machine)
                 record = queue.popleft()
-                self._count -= 1
+                self.waiting -= 1
                 if machine is not None:
                     del self._heads[topic]
                     follow(delivered, self._chains[machine])
@@ -103,7 +100,7 @@ class Inbox:
 
     def _next(self) -> str | None:
         """The first topic by rank whose next record may be delivered: a fact at once, a round after what it saw."""
-        for topic, queue in self._waiting.items():
+        for topic, queue in self._queues.items():
             if queue and self._ready(topic):
                 return topic
         return None
@@ -123,7 +120,7 @@ class Inbox:
         """The next record of a machine's topic: its chain stays as it is until that is delivered."""
         head = self._heads.get(topic)
         if head is None:
-            head = self._heads[topic] = judge(self._waiting[topic][0], self._chains[machine], machine, self._cell)
+            head = self._heads[topic] = judge(self._queues[topic][0], self._chains[machine], machine, self._cell)
         return head
 
     def _learn(self, delivered: Delivered) -> None:

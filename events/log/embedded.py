@@ -245,10 +245,6 @@ class EmbeddedLog:
             stop = min(position + limit, held.end)
         return self._stored(topic, position, stop)
 
-    def end(self, topic: str) -> int:
-        """The offset after the last record as far as it is known; no lock, no RocksDB."""
-        return self.known(topic).newest.end
-
     def refresh(self) -> None:
         """Brings a log that is open for reading only up to what its writer has written."""
         if not self._secondary:
@@ -331,17 +327,22 @@ class EmbeddedReader:
         self._log = log
         self._positions = dict(positions)
         self._topics = [(name, log.known(name)) for name in positions]
+        self._version = -1
+        """That of the log in which all was read."""
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
         """See `Reader.poll`."""
-        self._log.refresh()
+        if self._log._secondary:
+            self._log.refresh()
         if not self._come() and not (timeout > 0 and self._log.wait_until(self._come, timeout)):
             return []
-        return in_shares(self._positions, limit, self._log.end, self._log.take)
+        positions = self._positions
+        news = {name: end for name, topic in self._topics if (end := topic.newest.end) != positions[name]}
+        return in_shares(positions, news, limit, self._log.take)
 
     def news(self) -> bool:
         """See `Reader.news`."""
-        return bool(self._log._secondary) or self._come()
+        return bool(self._log._secondary) or (self._version != self._log._version and self._come())
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
@@ -355,10 +356,13 @@ class EmbeddedReader:
         """Nothing to give back."""
 
     def _come(self) -> bool:
-        positions = self._positions
-        for name, topic in self._topics:  # noqa: SIM110 - a generator costs twice as much
+        positions, version = self._positions, self._log._version
+        if version == self._version:  # nothing was appended since nothing was there
+            return False
+        for name, topic in self._topics:
             if positions[name] != topic.newest.end:
                 return True
+        self._version = version
         return False
 
 

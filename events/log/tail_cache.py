@@ -1,7 +1,7 @@
 """The newest records of a topic in memory, for all readers that keep up."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from events.log.port import LogError, LogRecord
 
@@ -58,18 +58,20 @@ class TailCache:
 
 
 def in_shares(
-    positions: dict[str, int], limit: int, end: Callable[[str], int], take: Callable[[str, int, int], list[LogRecord]]
+    positions: dict[str, int],
+    news: Mapping[str, int],
+    limit: int,
+    take: Callable[[str, int, int], list[LogRecord]],
 ) -> list[LogRecord]:
-    """Up to `limit` records of several topics, and moves the positions past them. Each topic has its share of the
-    limit, so that none keeps another waiting. Where `take` fails after others have given records, those are returned:
-    the error comes again.
+    """Up to `limit` records of several topics, and moves the positions past them. `news`: the ends of those that have
+    any. Each topic has its share of the limit, so that none keeps another waiting. Where `take` fails after others have
+    given records, those are returned: the error comes again.
     """
     out: list[LogRecord] = []
-    news = [topic for topic, position in positions.items() if position != end(topic)]
     for share in (limit,) if len(news) == 1 else (max(1, limit // max(1, len(positions))), limit):
-        for topic in news:
+        for topic, end in news.items():
             position = positions[topic]
-            if position != end(topic) and len(out) < limit:
+            if position != end and len(out) < limit:
                 try:
                     taken = take(topic, position, min(share, limit - len(out)))
                 except LogError:

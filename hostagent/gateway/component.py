@@ -293,21 +293,21 @@ class Gateway:
         if not self.lag():
             return True
         # the last offsets may be holes, which no record ever takes
-        passed = self._starved and not self._inbox.waiting()
+        passed = self._starved and not self._inbox.waiting
         return passed and all(self._reader.position(topic) >= end for topic, end in self._ends.items())
 
     def _fold(self) -> bool:
-        if self._starved or self._inbox.waiting() < RECORDS_MAX:
+        if self._starved or self._inbox.waiting < RECORDS_MAX:
             try:
                 self._inbox.add(self._reader.poll(RECORDS_MAX, 0))
             except LogUnavailable:  # the log says so itself; it is read again in the next step
                 return False
         path, self._path = self._path, None  # its position is past what could not be folded: that must not be kept
-        waiting = self._inbox.waiting()
+        waiting = self._inbox.waiting
         for delivered in self._inbox.deliver(RECORDS_MAX):
             self._take(delivered)
         self._path = path
-        self._starved = self._inbox.waiting() == waiting
+        self._starved = self._inbox.waiting == waiting
         return not self._starved
 
     def _take(self, delivered: Delivered) -> None:

@@ -92,9 +92,13 @@ class LivenessWatch:
         if now - self._look_at > WATCH_MS:
             self._counted_from = now
         self._look_at = now + WATCH_MS
-        lost = self.peers.pop_lost()
+        lost, silent_since = self.peers.pop_lost(), now - SILENT_MS
+        counts = self._counted_from > silent_since
         for host_id, host in hosts.items():
             if host.gateway == self._name:
+                link = host.link
+                if not host.silent and (counts or (link is not None and link.heard_ms > silent_since)):
+                    continue  # nearly all: a call for each costs more than the look
                 edge = self._connectivity_change(host_id, host, now)
             else:
                 edge = _mark_silent(host_id, host) if host.gateway in lost and not host.silent else None

@@ -23,4 +23,4 @@ class Metrics:
 
     def set_hosts(self, hosts: Iterable[HostConnection]) -> None:
         """Where the gateway stands now."""
-        self._hosts.set(sum(host.link is not None for host in hosts))
+        self._hosts.set(len([host for host in hosts if host.link is not None]))

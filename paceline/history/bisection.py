@@ -88,7 +88,7 @@ class HistorySearch:
         inbox = Inbox(positions, {}, chains, self._log.cell)
         reader = CutLog(self._log, until).reader(positions)
         try:
-            while inbox.waiting() or any(reader.position(topic) < end for topic, end in until.items()):
+            while inbox.waiting or any(reader.position(topic) < end for topic, end in until.items()):
                 inbox.add(reader.poll(RECORDS, WAIT_S))
                 count = 0
                 for delivered in inbox.deliver(RECORDS):

@@ -188,19 +188,18 @@ class Entitlement:
         out = self.passes.entitled(budget)
         if out or not caught_up:
             return out
-        steps: tuple[Callable[[], list[Event]], ...] = (
-            lambda: self.turns.decide(now),
-            lambda: self.passes.lend(now, budget),
-            lambda: self.parking.decide(now, budget),
-            lambda: self.reports.of_pools(self.asks.pools()),  # so orders follow from what was said
-            lambda: self.asks.answers(now, budget),
-            lambda: self.limits.decide(now, budget),
-            lambda: self.rights.decide(now, budget),
-            lambda: self._explain(budget),
-            lambda: self._report(now, budget) if is_due(self.reports.next_ms(), now) else [],
-            lambda: self._pass_time(now),
+        return (
+            self.turns.decide(now)
+            or self.passes.lend(now, budget)
+            or self.parking.decide(now, budget)
+            or self.reports.of_pools(self.asks.pools())  # so orders follow from what was said
+            or self.asks.answers(now, budget)
+            or self.limits.decide(now, budget)
+            or self.rights.decide(now, budget)
+            or self._explain(budget)
+            or (self._report(now, budget) if is_due(self.reports.next_ms(), now) else [])
+            or self._pass_time(now)
         )
-        return next(filter(None, (step() for step in steps)), [])
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""

@@ -112,7 +112,7 @@ class Driver:
         yield from self._catch_up(recorded, claim=offset)
         self._inbox = Inbox(fold.positions(), fold.known, fold.chains(), self._log.cell)
         self._reader = self._open(fold.positions())
-        self._ends = Ends(self._reader, self._clock)
+        self._ends = Ends(self._reader)
         self._own_reader = self._open({fold.topic: fold.own.position})
         self.epoch = claim.epoch  # from here on others may look at it
         yield "owned"
@@ -131,19 +131,21 @@ class Driver:
         self._settled, self._rests_until = False, None
         for own_record in self._own_reader.poll(self._limits.records, 0):
             self._judge(own_record, None)
-        if self._starved or self._inbox.waiting() < self._limits.records:
+        if self._starved or self._inbox.waiting < self._limits.records:
             self._inbox.add(self._reader.poll(self._limits.records, 0))
         yield "read"
         applied = self._apply()
         self._starved = applied == 0
         yield "applied"
         full = self.fold.is_full(self._parts_max)
-        works = bool(applied or self._decide_again or full)
-        if not works and not _passed(self._now(True), self.fold.next_wakeup(), self.fold.due_ms()):
-            self._settled = not self._inbox.waiting()
-            return False
-        caught_up = self._caught_up()
-        now = self._now(caught_up)
+        works, at = bool(applied or self._decide_again or full), self._clock.monotonic_ms()
+        if not works:
+            now = self._now(at, True)
+            if not (_passed(now, self.fold.next_wakeup()) or _passed(now, self.fold.due_ms())):
+                self._settled = not self._inbox.waiting
+                return False
+        caught_up = self._caught_up(at)
+        now = self._now(at, caught_up)
         forced = full or _passed(now, self.fold.due_ms())
         if not (works or forced or (caught_up and _passed(now, self.fold.next_wakeup()))):
             return False
@@ -154,7 +156,7 @@ class Driver:
             wakeup = self.fold.wakeup_after()
             if caught_up and _passed(now, wakeup):
                 raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
-            self._settled = not self._inbox.waiting()
+            self._settled = not self._inbox.waiting
             return applied > 0
         record, decisions, new, self._decide_again = decided
         offset = self._append(new)
@@ -166,7 +168,7 @@ class Driver:
         self._writer.add(changes, self.fold.progress())
         if self._observer:
             self._observer.committed(record, decisions, len(new.value))
-        self._settled = not (self._decide_again or self._inbox.waiting())
+        self._settled = not (self._decide_again or self._inbox.waiting)
         yield "stored"
         return True
 
@@ -181,16 +183,20 @@ class Driver:
 
     def idle(self) -> bool:
         """Whether another turn would find nothing to do but for deadlines: all is read, applied and decided on."""
-        if self._decide_again or self._inbox.waiting():
+        if self._decide_again or self._inbox.waiting:
             return False
-        return all(self._reader.position(topic) >= end for topic, end in self._reader.ends().items())
+        positions = self._inbox.positions
+        for topic, end in self._reader.ends().items():
+            if positions[topic] < end and self._reader.position(topic) < end:
+                return False
+        return True
 
     def wait(self, seconds: float) -> None:
         """Returns when an input has come or the next deadline is due, at the latest after `seconds`."""
         deadline = self.wait_ms()
         if deadline is not None:  # a deadline that is due waits for the ends of the topics: no reason to spin
             seconds = min(seconds, max(deadline / 1000, DUE_WAIT_S))
-        if not self._inbox.waiting() or self._starved:
+        if not self._inbox.waiting or self._starved:
             self._inbox.add(self._reader.poll(self._limits.records, seconds))
 
     def wait_ms(self, recording: bool = True) -> int | None:
@@ -199,11 +205,11 @@ class Driver:
         """
         due = self.fold.due_ms() if recording else None
         deadlines = [at for at in (self.fold.next_wakeup(), due) if at is not None]
-        return max(0, min(deadlines) - self._now(True)) if deadlines else None
+        return max(0, min(deadlines) - self._now(self._clock.monotonic_ms(), True)) if deadlines else None
 
     def lag(self) -> dict[str, int]:
         """Records not applied yet, per input topic."""
-        self._ends.look(LAG_AGE_MS)
+        self._ends.look(LAG_AGE_MS, self._clock.monotonic_ms())
         positions = self._inbox.positions
         return {topic: max(0, end - positions[topic]) for topic, end in self._ends.known.items()}
 
@@ -300,15 +306,16 @@ class Driver:
                 break
         return applied
 
-    def _caught_up(self) -> bool:
-        return self._ends.look(ENDS_AGE_MS) and not self._inbox.waiting() and self._ends.reached()
+    def _caught_up(self, at: int) -> bool:
+        inbox = self._inbox
+        return self._ends.look(ENDS_AGE_MS, at) and not inbox.waiting and self._ends.reached(inbox.positions)
 
-    def _now(self, caught_up: bool) -> int:
-        """Logical time: the log's, and when caught up the time that has passed since the newest record was read.
+    def _now(self, at: int, caught_up: bool) -> int:
+        """Logical time at a time of the clock: the log's, and when caught up the time that has passed since the newest
+        record was read.
 
         What is read back was written just now, so the time that a clock has got wrong lasts until the next round.
         """
-        at = self._clock.monotonic_ms()
         newest, since = self._anchor
         if self.fold.newest_ms > newest + (at - since):
             self._anchor = newest, since = (self.fold.newest_ms, at)
@@ -316,5 +323,5 @@ class Driver:
         return max(self.fold.now, newest + passed)
 
 
-def _passed(now: int, *deadlines: int | None) -> bool:
-    return any(at is not None and at <= now for at in deadlines)
+def _passed(now: int, deadline: int | None) -> bool:
+    return deadline is not None and deadline <= now

@@ -104,7 +104,8 @@ class Processor:
             return self._recover(self._recovery)
         assert self.driver is not None
         if self.driver.rests():
-            self._tell(self.driver)
+            if time.perf_counter() - self._told_at >= TELL_S:
+                self._tell(self.driver)
             return False
         try:
             more = self._turn(self.driver)
@@ -142,7 +143,7 @@ class Processor:
             driver.close()
 
     def _turn(self, driver: Driver) -> bool:
-        turn, before = driver.turn(), time.perf_counter()
+        turn, before, steps = driver.turn(), time.perf_counter(), self._metrics.steps
         while True:
             try:
                 step = next(turn)
@@ -150,18 +151,17 @@ class Processor:
                 more = bool(end.value)
                 break
             after = time.perf_counter()
-            self._metrics.step(step, after - before)
+            steps[step].append(after - before)
             before = after
-        self._tell(driver)
+        if before - self._told_at >= TELL_S:
+            self._tell(driver)
         return more
 
     def _tell(self, driver: Driver) -> None:
-        """Once in a while: tells the metrics what was noted, and writes the store."""
-        now = time.perf_counter()
-        if now - self._told_at >= TELL_S:
-            self._told_at = now
-            self._metrics.tell(driver.epoch, driver.lag())
-            driver.write_store()
+        """Tells the metrics what was noted, and writes the store."""
+        self._told_at = time.perf_counter()
+        self._metrics.tell(driver.epoch, driver.lag())
+        driver.write_store()
 
     def _begin(self) -> bool:
         """Begins to recover, where and when it may."""

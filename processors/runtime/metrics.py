@@ -40,7 +40,8 @@ class Metrics:
         self._batch = BATCH.labels(**self._labels)
         self._committed: list[tuple[int, int]] = []
         self._kinds: Count[type[Event]] = Count()
-        self._steps: defaultdict[str, list[float]] = defaultdict(list)
+        self.steps: defaultdict[str, list[float]] = defaultdict(list)
+        """How many seconds the steps of the loop took, to be told."""
 
     def committed(self, record: RoundCommitted, decisions: list[Event], size: int) -> None:
         """See `Observer.committed`."""
@@ -54,10 +55,6 @@ class Metrics:
         """See `Observer.ignored`."""
         IGNORED.labels(**self._labels, topic=topic, cause=cause).inc()
 
-    def step(self, name: str, seconds: float) -> None:
-        """A step of the loop took so long."""
-        self._steps[name].append(seconds)
-
     def tell(self, epoch: int, lag: dict[str, int]) -> None:
         """Tells what was noted, and where the machine stands now."""
         committed, self._committed = self._committed, []
@@ -68,11 +65,11 @@ class Metrics:
         for kind, times in self._kinds.items():
             DECISIONS.labels(**self._labels, kind=kind.__name__).inc(times)
         self._kinds.clear()
-        for name, times_s in self._steps.items():
+        for name, times_s in self.steps.items():
             observe = STEP.labels(**self._labels, step=name).observe
             for seconds in times_s:
                 observe(seconds)
-        self._steps.clear()
+        self.steps.clear()
         EPOCH.labels(**self._labels).set(epoch)
         for topic, records in lag.items():
             LAG.labels(**self._labels, topic=topic).set(records)

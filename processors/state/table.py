@@ -30,10 +30,15 @@ class RowChange(NamedTuple):
     row: bytes | None
 
 
+def row_hashes(prefix: bytes, rows: Iterable[tuple[Any, bytes, bytes]]) -> list[int]:
+    """The hashes of rows: (whatever, key, row); `prefix` is the name of their table and a zero byte."""
+    contents = [b"%b%b%b%b" % (prefix, len(key).to_bytes(4, "little"), key, row) for _, key, row in rows]
+    return [int.from_bytes(blake2b(content, digest_size=32).digest(), "little") for content in contents]
+
+
 def row_hash(prefix: bytes, key: bytes, row: bytes) -> int:
-    """The hash of one row; `prefix` is the name of its table and a zero byte."""
-    content = b"%b%b%b%b" % (prefix, len(key).to_bytes(4, "little"), key, row)
-    return int.from_bytes(blake2b(content, digest_size=32).digest(), "little")
+    """The hash of one row."""
+    return row_hashes(prefix, ((None, key, row),))[0]
 
 
 def hash_rows(rows: Iterable[RowChange]) -> bytes:
@@ -62,17 +67,18 @@ class Table(dict[K, R], Generic[K, R]):
         self._unpack_key = msgspec.msgpack.Decoder(key_type).decode
         self._prefix = name.encode() + b"\0"
         self._digests: dict[K, int] = {}
-        self._changed: dict[K, None] = {}
+        self.changed: dict[K, None] = {}
+        """The keys of rows that changed since the last `take_changes`."""
 
     def put(self, key: K, row: R) -> R:
         """Sets a row and returns it."""
         self[key] = row
-        self._changed[key] = None
+        self.changed[key] = None
         return row
 
     def change(self, key: K) -> R:
         """The row, to change in place."""
-        self._changed[key] = None
+        self.changed[key] = None
         return self[key]
 
     def replace(self, key: K, row: R) -> None:
@@ -82,13 +88,13 @@ class Table(dict[K, R], Generic[K, R]):
     def remove(self, key: K) -> None:
         """Removes a row that is there."""
         del self[key]
-        self._changed[key] = None
+        self.changed[key] = None
 
     def clear(self) -> None:
         """Forgets all rows, as if they had never been."""
         super().clear()
         self._digests.clear()
-        self._changed.clear()
+        self.changed.clear()
 
     def load(self, key: bytes, row: bytes) -> int:
         """Takes a row from the store and returns its hash."""
@@ -101,28 +107,24 @@ class Table(dict[K, R], Generic[K, R]):
         """A key and a row as the store holds them, to look at."""
         return self._unpack_key(key), self._unpack(row)
 
-    @property
-    def has_changes(self) -> bool:
-        """Whether any row changed since the last `take_changes`."""
-        return bool(self._changed)
-
     def take_changes(self) -> tuple[list[RowChange], int]:
         """The rows changed since the last call, and what they add to the hash (before the modulus)."""
         changes: list[RowChange] = []
+        kept: list[tuple[K, bytes, bytes]] = []
         difference = 0
-        name, digests, prefix, pack = self.name, self._digests, self._prefix, self._pack
-        for key in self._changed:
-            row, before = self.get(key), digests.get(key)
-            if row is None:
-                if before is not None:  # else it came and went in between
-                    difference -= digests.pop(key)
-                    changes.append(RowChange(name, _pack_key(key), None))
-                continue
-            packed_key, packed = _pack_key(key), pack(row)
-            digest = digests[key] = row_hash(prefix, packed_key, packed)
-            difference += digest if before is None else digest - before
+        name, digests, pack = self.name, self._digests, self._pack
+        for key in self.changed:
+            row = self.get(key)
+            if row is not None:
+                kept.append((key, _pack_key(key), pack(row)))
+            elif key in digests:  # else it came and went in between
+                difference -= digests.pop(key)
+                changes.append(RowChange(name, _pack_key(key), None))
+        for (key, packed_key, packed), digest in zip(kept, row_hashes(self._prefix, kept), strict=True):
+            difference += digest - digests.get(key, 0)
+            digests[key] = digest
             changes.append(RowChange(name, packed_key, packed))
-        self._changed.clear()
+        self.changed.clear()
         return changes, difference
 
     def rehash(self) -> int:
@@ -164,7 +166,7 @@ class State:
         """The rows changed since the last call; the hash is brought up to them."""
         changes: list[RowChange] = []
         for table in self._tables.values():
-            if table.has_changes:
+            if table.changed:
                 changed, difference = table.take_changes()
                 changes += changed
                 self._hash = (self._hash + difference) % HASH_MODULUS

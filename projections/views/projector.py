@@ -128,11 +128,11 @@ class Projector:
         """Folds up to a bounded number of records; returns whether there may be more."""
         started = time.perf_counter()
         read = self._read(started)
-        folded = self._fold() if self._inbox.waiting() else 0
-        if self._transaction.open and self._is_due(more=bool(folded and self._inbox.waiting())):
+        folded = self._fold() if self._inbox.waiting else 0
+        if self._transaction.open and self._is_due(more=bool(folded and self._inbox.waiting)):
             self._write()
         # What was read may wait for topics that were not: then reading goes on, however much is waiting.
-        blocked = not folded and self._inbox.waiting() > 0
+        blocked = not folded and self._inbox.waiting > 0
         newly, self._blocked = blocked and not self._blocked, blocked
         if folded:
             self._folded.inc(folded)
@@ -154,7 +154,7 @@ class Projector:
 
     def _read(self, now: float) -> int:
         self._retry_ms = None
-        if self._inbox.waiting() >= RECORDS and not self._blocked:
+        if self._inbox.waiting >= RECORDS and not self._blocked:
             return 0
         try:
             self._check()
@@ -189,7 +189,7 @@ class Projector:
 
     def wait(self, seconds: float) -> None:
         """Returns when records have come, at the latest after `seconds`; for a host with a thread for each cell."""
-        if not self._inbox.waiting() or self._blocked:
+        if not self._inbox.waiting or self._blocked:
             due_ms = self._due_ms()
             self._take_in(self._reader.poll(RECORDS, seconds if due_ms is None else min(seconds, due_ms / 1000)))
 

@@ -87,7 +87,7 @@ def test_a_round_waits_for_the_facts_that_its_writer_had_read() -> None:
     assert given(box) == [(LEFT, 0)]
     box.add(facts(JOBS, 0, 1))
     assert given(box) == [(JOBS, 0)]
-    assert box.waiting() == 1
+    assert box.waiting == 1
     box.add(facts(JOBS, 1, 2))
     assert given(box) == [(JOBS, 1), (JOBS, 2), (LEFT, 1)]
     assert box.positions == {JOBS: 3, LEFT: 2}
@@ -137,14 +137,14 @@ def test_a_broken_history_is_said_again_whenever_it_is_asked() -> None:
     for _ in range(2):
         with pytest.raises(BrokenHistory, match="round 2 of lifecycle"):
             given(box)
-    assert (box.waiting(), box.positions[LEFT]) == (1, 1)
+    assert (box.waiting, box.positions[LEFT]) == (1, 1)
 
 
 def test_facts_come_first_then_machines_by_rank_and_no_more_than_asked_for() -> None:
     box = inbox([POOLS, JOBS], ["placement", "lifecycle"])
     box.add([placed(0, claim("placement")), placed(0, claim("lifecycle")), *facts(POOLS, 0, 2), *facts(JOBS, 0, 2)])
     assert given(box, 3) == [(JOBS, 0), (JOBS, 1), (POOLS, 0)]
-    assert box.waiting() == 3
+    assert box.waiting == 3
     assert given(box) == [(POOLS, 1), (LEFT, 0), (RIGHT, 0)]
 
 
@@ -227,12 +227,12 @@ class World:
         reader = self.log.reader(dict.fromkeys(box.positions, 0))
         out: list[tuple[Place, Acceptance]] = []
         for _ in range(5000):
-            if not box.waiting() and all(reader.position(topic) >= end for topic, end in reader.ends().items()):
+            if not box.waiting and all(reader.position(topic) >= end for topic, end in reader.ends().items()):
                 return out
             box.add(reader.poll(draw.choice([1, 2, 30]), 0))
             for each in box.deliver(draw.choice([1, 40])):
                 out.append(((each.record.topic, each.record.offset), each.verdict))
-        raise AssertionError(f"waits for ever: {box.waiting()} records")
+        raise AssertionError(f"waits for ever: {box.waiting} records")
 
 
 @seeds(60, 15)

@@ -112,10 +112,12 @@ class SharedTail:
             if any(position < self._topics[topic].first for topic, position in member.positions.items()):
                 self._members.discard(member)
                 return []
+            ends = {topic: self._topics[topic].end for topic in member.positions}
+            news = {topic: end for topic, end in ends.items() if member.positions[topic] != end}
             return in_shares(
                 member.positions,
+                news,
                 limit,
-                lambda topic: self._topics[topic].end,
                 lambda topic, position, limit: self._topics[topic].take(position, limit),
             )
 
