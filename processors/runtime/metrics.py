@@ -41,7 +41,7 @@ class Metrics:
         self._committed: list[tuple[int, int]] = []
         self._kinds: Count[type[Event]] = Count()
         self.steps: defaultdict[str, list[float]] = defaultdict(list)
-        """How many seconds the steps of the loop took, to be told."""
+        """They list how many seconds each step of the loop took, until that is told."""
 
     def committed(self, record: RoundCommitted, decisions: list[Event], size: int) -> None:
         """See `Observer.committed`."""

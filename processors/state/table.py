@@ -110,17 +110,17 @@ class Table(dict[K, R], Generic[K, R]):
     def take_changes(self) -> tuple[list[RowChange], int]:
         """The rows changed since the last call, and what they add to the hash (before the modulus)."""
         changes: list[RowChange] = []
-        kept: list[tuple[K, bytes, bytes]] = []
+        rows: list[tuple[K, bytes, bytes]] = []
         difference = 0
         name, digests, pack = self.name, self._digests, self._pack
         for key in self.changed:
             row = self.get(key)
             if row is not None:
-                kept.append((key, _pack_key(key), pack(row)))
+                rows.append((key, _pack_key(key), pack(row)))
             elif key in digests:  # else it came and went in between
                 difference -= digests.pop(key)
                 changes.append(RowChange(name, _pack_key(key), None))
-        for (key, packed_key, packed), digest in zip(kept, row_hashes(self._prefix, kept), strict=True):
+        for (key, packed_key, packed), digest in zip(rows, row_hashes(self._prefix, rows), strict=True):
             difference += digest - digests.get(key, 0)
             digests[key] = digest
             changes.append(RowChange(name, packed_key, packed))
