@@ -35,9 +35,11 @@ KEYS_MAX = 512
 
 
 class Rows(Generic[R]):
-    """The rows of one table by key; a key of several columns is a tuple."""
+    """The rows of one table by key; a key of several columns is a tuple. `fixed` columns change by `put` alone: a row
+    from `change` is written without them and what indexes them.
+    """
 
-    def __init__(self, table: Table, row: type[R]) -> None:
+    def __init__(self, table: Table, row: type[R], fixed: Sequence[str] = ()) -> None:
         names = [field.name for field in msgspec.structs.fields(row)]
         self._keys = [column.name for column in table.primary_key]
         self._key: Callable[[R], Any] = attrgetter(*self._keys)
@@ -50,9 +52,14 @@ class Rows(Generic[R]):
         self._insert = f"INSERT OR REPLACE INTO {table.name} ({columns}) VALUES ({marks})"
         same = " AND ".join(f'"{key}" = ?' for key in self._keys)
         self._delete = f"DELETE FROM {table.name} WHERE {same}"
+        moving = [name for name in names if name not in (*self._keys, *fixed)]
+        settings = ", ".join(f'"{name}" = ?' for name in moving)
+        self._update = f"UPDATE {table.name} SET {settings} WHERE {same}" if fixed else ""
+        self._moved: Callable[[R], tuple[Any, ...]] = attrgetter(*moving, *self._keys)
         self._mark = f"({', '.join('?' * len(self._keys))})"
         self._rows: dict[Any, R | None] = {}
-        self._changed: dict[Any, None] = {}
+        self._changed: dict[Any, bool] = {}
+        """Whether all columns are written, or those that aren't fixed."""
         self._gone: list[tuple[Any]] = []
         """First columns of keys whose rows in the file are removed by the next flush."""
         self.connection: Connection | None = None
@@ -89,21 +96,21 @@ class Rows(Generic[R]):
     def change(self, key: Any) -> R | None:
         """The row, to change in place; None where there is none."""
         row = self._rows.get(key) or self.get(key)
-        if row is not None:
-            self._changed[key] = None
+        if row is not None and key not in self._changed:
+            self._changed[key] = not self._update
         return row
 
     def put(self, row: R) -> R:
         """Sets a row and returns it."""
         key = self._key(row)
         self._rows[key] = row
-        self._changed[key] = None
+        self._changed[key] = True
         return row
 
     def remove(self, key: Any) -> None:
         """Removes a row, if it is there."""
         self._rows[key] = None
-        self._changed[key] = None
+        self._changed[key] = True
 
     def remove_all(self, first: Any, others: Iterable[Any]) -> None:
         """Removes the rows with a first column of their key and these second ones, and no others have it: without
@@ -131,11 +138,14 @@ class Rows(Generic[R]):
             self._remove_gone()
         if self._changed:
             gone = [self._values(key) for key in self._changed if self._rows[key] is None]
-            rows = [row for row in map(self._rows.__getitem__, self._changed) if row is not None]
+            changes = [(row, all_) for key, all_ in self._changed.items() if (row := self._rows[key]) is not None]
+            whole, moved = [row for row, all_ in changes if all_], [row for row, all_ in changes if not all_]
             if gone:
                 self.connection.executemany(self._delete, gone)
-            if rows:
-                self.connection.executemany(self._insert, map(astuple, rows))
+            if whole:
+                self.connection.executemany(self._insert, map(astuple, whole))
+            if moved:
+                self.connection.executemany(self._update, map(self._moved, moved))
             self._changed.clear()
         if len(self._rows) > KEPT_MAX:
             for key in list(self._rows)[: len(self._rows) - KEPT_MAX // 2]:
@@ -188,7 +198,7 @@ class Cache:
     def __init__(self) -> None:
         self.submissions = Rows(tables.submissions, rows.SubmissionRow)
         self.override_chunks = Rows(tables.override_chunks, rows.OverrideChunkRow)
-        self.jobs = Rows(tables.jobs, rows.JobRow)
+        self.jobs = Rows(tables.jobs, rows.JobRow, rows.FIXED_OF_JOB)
         self.commands = Rows(tables.commands, update_rows.CommandRow)
         self.versions = Rows(tables.versions, update_rows.VersionRow)
         self.updates = Rows(tables.updates, update_rows.UpdateRow)

@@ -132,6 +132,7 @@ class JobFold:
         row.instances = row.slots = event.instances
         row.ports, row.gang_min = ports, event.gang_min
         row.need = to_json(event.shapes[0].resources)
+        self._cache.jobs.put(row)
         if event.max_running:
             self._tasks.wait_at_gate(moment, row, np.arange(row.gang_min, row.instances), row.first_run)
         elif event.kind == "stateful":

@@ -2,7 +2,7 @@
 
 Positions, the chains of the machines and all rows of a batch are written in one transaction, so that a restart goes on
 where the rows stand. Rows change in memory; they are written when nothing more is to be folded, at once where somebody
-waits, else not more often than every `pace_ms`.
+waits, else not more often than every `pace_ms`, and the later the longer the last write took.
 
 Nothing in a row depends on how records came in batches or on a clock: `rebuild` from the start of
 the log gives the same rows.
@@ -57,9 +57,11 @@ RETRY_MS = 1000
 WAIT_S = 0.1
 PACE_MS = 20
 """Between transactions where nobody waits for the views: for processes that fold as the cell goes on."""
-BEHIND_MS = 250
-TOGETHER = 8
-"""While there is more to fold a transaction takes no longer than that, and has the records of no more steps."""
+REST = 4
+"""There is no write for so many times what the last one took: a job that goes on meanwhile is written once."""
+BEHIND_MS = 1000
+TOGETHER = 32
+"""Where nobody waits a transaction takes no longer than that, and has the records of no more steps."""
 
 LAG = Gauge("paceline_projection_lag_records", "Records not in the views yet.", ("cell", "topic"))
 FOLDED = Counter("paceline_projection_records_total", "Records folded into the views.", ("cell",))
@@ -107,7 +109,7 @@ class Projector:
         self._folds[JobsForgotten].append(self._forgotten)
         self._pace_ms = pace_ms
         self._clock = SystemClock()
-        self._written_ms = 0
+        self._written_ms = self._rest_ms = 0
         self._records = self._bytes = self._removed_before = 0
         """Of this transaction; and how many rows were removed before it."""
         self._retry_ms: int | None = None
@@ -146,7 +148,7 @@ class Projector:
         if more:
             large = self._records >= TOGETHER * RECORDS or self._removed() * ROW_BYTES > DECISIONS_BYTES
             return large or self._transaction.age_ms() >= BEHIND_MS
-        return self._clock.monotonic_ms() - self._written_ms >= self._pace_ms
+        return self._clock.monotonic_ms() - self._written_ms >= self._rest_ms
 
     def _removed(self) -> int:
         """Rows that this transaction has removed."""
@@ -215,7 +217,7 @@ class Projector:
         """In how many milliseconds what was folded is to be written; None: there is nothing."""
         if not self._transaction.open:
             return None
-        return max(0, self._written_ms + self._pace_ms - self._clock.monotonic_ms())
+        return max(0, self._written_ms + self._rest_ms - self._clock.monotonic_ms())
 
     def close(self) -> None:
         """Gives back the reader and the file."""
@@ -258,6 +260,7 @@ class Projector:
 
     def _write(self) -> None:
         """Writes what was folded."""
+        begun_ms = self._clock.monotonic_ms()
         with self._transaction.work():
             self._note_standing()
             self._series.flush()
@@ -265,6 +268,8 @@ class Projector:
             self._cache.flush()
         self._transaction.commit()
         self._positions, self._written_ms = {**self._inbox.positions}, self._clock.monotonic_ms()
+        if self._pace_ms:
+            self._rest_ms = max(self._pace_ms, min(REST * (self._written_ms - begun_ms), BEHIND_MS))
         self._on_folded(self._records, self._bytes)
         self._records, self._bytes, self._removed_before = 0, 0, self._leaving.removed
         covered = {machine: chain.inputs for machine, chain in self._chains.items()}

@@ -147,6 +147,13 @@ class JobRow(msgspec.Struct):
         return self.instances - self.removed
 
 
+FIXED_OF_JOB = (
+    *("number", "submitted_ms", "pool", "kind", "controller", "on_preempt", "health", "owner", "labels", "command"),
+    *("overridden", "retries_max", "max_running", "max_runtime_ms", "digest", "base", "port_base", "first_run"),
+)
+"""These columns change only when a job is accepted, updated or moved to other slots, which puts its whole row."""
+
+
 class BlockRow(msgspec.Struct):
     """512 slots of task or port columns; `live`: how many of these tasks are on a host, `waiting`: how many wait for
     admission, a place or their start.

@@ -93,6 +93,7 @@ class TaskFold:
             self._cache.tasks.move(row.base, row.slots, base)
             self._cache.ports.move(row.port_base, row.slots * row.ports, port_base)
             row.base, row.port_base = base, port_base
+            self._cache.jobs.put(row)
         row.slots = slots
 
     def wait_at_gate(self, moment: RecordContext, row: JobRow, instance: I64, run: int) -> None:
@@ -271,6 +272,7 @@ class TaskFold:
             held.touch(new)
             held.clear(row.port_base, row.slots * before)
         row.port_base, row.ports = base, ports
+        self._cache.jobs.put(row)
 
     def _ordered(self, moment: RecordContext, event: RunsOrdered) -> None:
         named = self._named(moment, event)

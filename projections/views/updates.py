@@ -149,6 +149,7 @@ class UpdateFold:
             )
             row.retries_max, row.on_preempt = spec.retries_max, spec.on_preempt
             row.max_running, row.max_runtime_ms, row.command = spec.max_running, spec.max_runtime_ms, searched(spec)
+            self._cache.jobs.put(row)
             self._tasks.change_need(row, event.version, spec.resources, len(spec.ports), ints(event.forgotten).tolist())
 
     def _command(self, moment: RecordContext, event: UpdateStarted) -> tuple[int, int, str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import astuple
 from starlette.testclient import TestClient
 
 from events.codec import decode
@@ -13,6 +14,7 @@ from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.pools import PoolDefined
 from projections.api.app import create_app
+from projections.views.cache import Rows
 from projections.views.projector import Projector
 from tests.helpers.written_cell import Cell
 
@@ -105,3 +107,19 @@ def api(tmp_path: Path) -> Iterator[Api]:
     held = Api(tmp_path)
     yield held
     held.close()
+
+
+@pytest.fixture(autouse=True)
+def _written_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test folds into the views, the file holds what the projector holds in memory."""
+    flush = Rows.flush
+
+    def checked(self: Rows[Any]) -> None:
+        written = {key: self._rows[key] for key in self._changed}
+        flush(self)
+        for key, row in written.items():
+            assert self.connection is not None
+            found = self.connection.execute(f"{self._select}{self._mark})", self._values(key)).fetchone()
+            assert found == (None if row is None else astuple(row)), f"a row of {self._table}"
+
+    monkeypatch.setattr(Rows, "flush", checked)
