@@ -1,6 +1,5 @@
 """Stable numbers and codes that stand in records: states, outcomes, reasons. Codes are added, never renamed."""
 
-from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 
 import numpy as np
@@ -362,6 +361,10 @@ class Code(StrEnum):
     """Nothing was decided about it yet."""
 
 
+LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
+"""Why placement returns what no host can take, whatever leaves: it isn't tried again before hosts change."""
+
+
 def no_pool(path: str) -> str:
     """What a pool that isn't there is answered with, wherever that is found."""
     return f"there is no pool {path[:200]}; define it first, or choose another"
@@ -384,16 +387,3 @@ def other_specification(job_id: str, over: bool) -> str:
 def not_a_leaf(path: str) -> str:
     """What a job for a pool with pools below it is answered with, wherever that is found."""
     return f"pool {path} has pools below it; jobs go to one of those"
-
-
-def over_reserved(over: Sequence[tuple[str, str]]) -> str:
-    """That pools reserve more than there is; `over`: what is reserved, and what the cell has, of each resource of
-    which it is so. Empty: of none.
-    """
-    if not over:
-        return ""
-    reserved, have = (", ".join(each) for each in zip(*over, strict=True))
-    return (
-        f"the pools at the first level reserve {reserved}; the cell has {have}. Each gets its part of that in "
-        "proportion to its reservation. Add hosts, or lower a reservation"
-    )

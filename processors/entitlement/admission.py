@@ -14,6 +14,7 @@ import numpy as np
 
 from events.codes import Code
 from events.columns import I64, Names, pack_ints
+from events.ranks import Rank, pack_ranks
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
@@ -22,14 +23,14 @@ from processors.entitlement.lines import ALL, bits, merged
 from processors.entitlement.parts import CONTROLLERS, DAEMONS, FIRM, GANG, ROLES, Part, stretches
 from processors.entitlement.queues import Queues
 from processors.entitlement.refusals import Refusal, exceeds
-from processors.entitlement.rows import BORROWED, CellRow, JobRow, PoolRow
+from processors.entitlement.rows import CellRow, JobRow, PoolRow
 from processors.entitlement.shares import Shares
 from processors.state.table import Table
 
 BOUNDLESS = 1 << 62
 ONE = np.ones(1, dtype=np.bool_)
-Taken = tuple[str, JobRow, I64, int, int]
-"""Job, row, slots, whether they are one gang, whether they are entitled (1) or borrowed (0)."""
+Taken = tuple[str, JobRow, I64, int, Rank]
+"""Job, row, slots, whether they are one gang, their rank."""
 
 
 class Head(NamedTuple):
@@ -224,7 +225,7 @@ class Walk:
     def _gang(self, part: Part, row: JobRow, need: Vector, waiting: bool, kind: int) -> Refusal | None:
         if waiting and not fits(need, self._limited(kind)):
             return self._why(need, kind, "")
-        slots = self._queues.gang(row) if waiting else self._queues.slots(row, part[1], "entitled", BORROWED)
+        slots = self._queues.gang(row) if waiting else self._queues.slots(row, part[1], "rank", Rank.BORROWED)
         self._take(part, row, slots, np.full(len(slots), waiting), need, 1)
         return None
 
@@ -240,7 +241,7 @@ class Walk:
         if not borrowed:
             count = min(most, limited, len(queued))
             return queued[:count], np.ones(count, dtype=np.bool_), count < len(queued)
-        lent = self._queues.slots(row, key, "entitled", BORROWED)
+        lent = self._queues.slots(row, key, "rank", Rank.BORROWED)
         slots = np.concatenate((lent, queued))
         order = np.argsort(slots, kind="stable")
         slots, waits = slots[order], order >= len(lent)
@@ -255,7 +256,7 @@ class Walk:
             self._taken = add(self._taken, amount)
             self._free = subtract(self._free, amount)
         if len(new):
-            into.admitted.append((part[0], row, new, gang, 1))
+            into.admitted.append((part[0], row, new, gang, Rank.ENTITLED))
             fresh = amount if gang else scale(need, len(new))
             self._limit = subtract(self._limit, fresh)
             firm = not row.preemptible and not row.daemon
@@ -265,7 +266,7 @@ class Walk:
                 self._controllers = add(self._controllers, fresh)
             self._rooms.take(row.pool, fresh, firm)
         if len(new) < len(slots):
-            into.ranked.append((part[0], row, slots[~waits], gang, 1))
+            into.ranked.append((part[0], row, slots[~waits], gang, Rank.ENTITLED))
         into.budget -= len(slots)
 
     def _why(self, need: Vector, kind: int, closed: str) -> Refusal:
@@ -318,7 +319,7 @@ def need_of(queues: Queues, part: Part, row: JobRow) -> Vector:
     """What the next unit of a part needs to be entitled; of a borrowed gang what those members need that still hold."""
     key = part[1]
     if key % ROLES == GANG and row.parts[key].borrowed:
-        return queues.asked(row, queues.slots(row, key, "entitled", BORROWED))
+        return queues.asked(row, queues.slots(row, key, "rank", Rank.BORROWED))
     return queues.unit_need(row, key)
 
 
@@ -340,7 +341,7 @@ def closed_at(pools: Table[str, PoolRow], levels: tuple[str, ...]) -> str:
 def _alike(taken: list[Taken]) -> list[int]:
     """A number for each that those have in common whose tasks may stand in one range: never two gangs."""
     numbers: dict[tuple[str, int, int], int] = {}
-    keys = [(job_id, entitled, at if gang else -1) for at, (job_id, _, _, gang, entitled) in enumerate(taken)]
+    keys = [(job_id, rank, at if gang else -1) for at, (job_id, _, _, gang, rank) in enumerate(taken)]
     return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
@@ -365,7 +366,7 @@ def columns_of(queues: Queues, taken: list[Taken], column: str) -> dict[str, obj
         "count": pack_ints(count),
         "run": pack_ints(run[first]),
         "gang": pack_ints(np.array([gang for *_, gang, _ in taken])[part]),
-        "entitled": pack_ints(np.array([entitled for *_, entitled in taken])[part]),
+        "entitled": pack_ranks(np.array([rank for *_, rank in taken])[part]),
     }
 
 

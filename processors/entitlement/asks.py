@@ -1,6 +1,7 @@
 """What placement asks for is ordered, or refused with the victim and the numbers: each ask has one answer, in order."""
 
 from events.columns import ints
+from events.ranks import Rank, ranks_of
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
 from events.records.placement import PreemptionAsked
@@ -91,6 +92,6 @@ class Asks:
 
 def claims_of(event: AdmissionsRanked) -> set[tuple[str, int, int, int]]:
     """The units that are claims from now on: job, first instance, count, run."""
-    columns = (event.job, event.first, event.count, event.run, event.entitled)
-    rows = zip(*(ints(column).tolist() for column in columns), strict=True) if event.entitled else ()
-    return {(event.job_ids[job], first, count, run) for job, first, count, run, entitled in rows if entitled == 1}
+    columns = [ints(column).tolist() for column in (event.job, event.first, event.count, event.run)]
+    rows = zip(*columns, ranks_of(event.entitled, len(columns[0])).tolist(), strict=True)
+    return {(event.job_ids[job], first, count, run) for job, first, count, run, rank in rows if rank == Rank.ENTITLED}

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import I32, I64, distinct
+from events.ranks import Rank, are_entitled
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.parts import GANG, ROLES, Form, Part
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import ENTITLED, PARKED, CellRow, JobRow, PoolRow, ReportedRow
+from processors.entitlement.rows import CellRow, JobRow, PoolRow, ReportedRow
 from processors.state.displacements import Displacements, Task
 from processors.state.preemption_rules import Flag, Giver, Right
 from processors.state.seconds import EPOCH_S, milliseconds
@@ -207,13 +208,13 @@ class Claims:
         if count != (row.gang_min if first < row.gang_min else 1) or (first and first < row.gang_min):
             return False
         arena, stretch = self._queues.arena, slice(row.base + first, row.base + first + count)
-        entitled, placed = arena["entitled"][stretch] == ENTITLED, arena["placed"][stretch]
+        entitled, placed = are_entitled(arena["rank"][stretch]), arena["placed"][stretch]
         return bool((arena["held"][stretch] == run).all() and entitled.all() and not placed.any())
 
     def is_parked(self, unit: tuple[str, int, int, int]) -> bool:
         """Whether a claim holds nothing under limits."""
         start = self._queues.jobs[unit[0]].base + unit[1]
-        return bool((self._queues.arena["parked"][start : start + unit[2]] == PARKED).all())
+        return bool((self._queues.arena["rank"][start : start + unit[2]] == Rank.PARKED).all())
 
     def due_s(self, task: Task, count: int) -> int:
         """The earliest second since when one of these has no place."""

@@ -18,7 +18,7 @@ from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.parts import CONTROLLERS, FIRM, GANG, ROLES, Form, Part, stretches
 from processors.entitlement.queues import Queues
 from processors.entitlement.refusals import Refusal, exceeds, refused_for_good
-from processors.entitlement.rows import UNLIMITED, CellRow, JobRow, PoolRow
+from processors.entitlement.rows import UNLIMITED, CellRow, JobRow, PoolRow, RefusalRow
 from processors.entitlement.shares import Shares
 from processors.state.causes import recorded
 from processors.state.table import Table
@@ -60,7 +60,7 @@ class Explanations:
                 break
             row = self._queues.jobs[part[0]]
             why = self._why(pool, part, row, first)
-            if why is None or row.parts[part[1]].reported == told(why):
+            if why is None or row.parts[part[1]].refusal == RefusalRow(why.code, why.at):
                 continue
             group = Group(self._queues.kind(row, part[1]), self._queues.form(row, part[1]), why)
             groups.setdefault(group, []).append(part)
@@ -101,7 +101,7 @@ class Explanations:
         row = self._queues.jobs[job_id]
         need, at = self._queues.unit_need(row, key), group.why.at
         cell = self._cell["cell"]
-        is_new = not row.parts[key].reported
+        is_new = row.parts[key].refusal is None
         return GangsHeld(
             pool=pool,
             at=at,
@@ -174,8 +174,3 @@ class Explanations:
             "run": pack_ints(run[first]),
             "gang": pack_ints(np.array(gangs)[part]),
         }
-
-
-def told(why: Refusal) -> str:
-    """What a part remembers of what was said of it."""
-    return f"{why.code} {why.at}"

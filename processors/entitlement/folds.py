@@ -4,8 +4,9 @@ import numpy as np
 from sortedcontainers import SortedSet
 
 from events.bounds import INT_MAX
-from events.codes import Code
+from events.codes import LASTING, Code
 from events.columns import I32, I64, ints
+from events.ranks import Rank, are_entitled, ranks_of
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import GangsParked, GangsReturned, HostsReserved, TasksPlaced
@@ -13,27 +14,15 @@ from events.resources import Kinds, Vector, add
 from events.task_shapes import queued_shapes
 from processors.entitlement.parts import by
 from processors.entitlement.queues import OF_ADMISSION, Queues
-from processors.entitlement.rows import (
-    BORROWED,
-    ENTITLED,
-    PARKED,
-    PARKING,
-    BackoffRow,
-    CellRow,
-    KeptRow,
-    OrderRow,
-    PoolRow,
-)
+from processors.entitlement.rows import BackoffRow, CellRow, KeptRow, OrderRow, PoolRow
 from processors.state.arena import locate, locate_ranges
 from processors.state.seconds import second
 from processors.state.shapes import shapes_of
 from processors.state.table import Table, struct_table
 
-LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
-"""Codes with which placement returns what it can't place before hosts change."""
 Ranges = GangsQueued | GangsAdmitted | AdmissionsRanked | GangsReturned | GangsParked
-TO_PARK = 2
-"""In the column `entitled` of AdmissionsRanked."""
+_WITH_PLACE = np.array((Rank.WAITING, Rank.ENTITLED, Rank.BORROWED, Rank.ENTITLED, Rank.ENTITLED), dtype=np.int32)
+"""The rank of a task once it has a place, by the one that it had."""
 Items = RunsEnded | TasksPlaced | PreemptionsOrdered | PreemptionAnswered
 
 
@@ -93,7 +82,7 @@ class Folds:
     def is_parked(self, job_id: str, first: int) -> bool:
         """Whether a unit holds nothing under limits, or is to."""
         row = self._queues.jobs.get(job_id)
-        return row is not None and bool(self._queues.arena["parked"][row.base + first])
+        return row is not None and self._queues.arena["rank"][row.base + first] in (Rank.PARKING, Rank.PARKED)
 
     # What is folded.
 
@@ -113,13 +102,13 @@ class Folds:
         slots, index = self._ranges(event)
         cell = self._cell.change("cell")
         cell.served += 1
-        entitled = ints(event.entitled)[index] == 1 if event.entitled else np.ones(len(slots), dtype=np.bool_)
+        rank = ranks_of(event.entitled, len(event.job) // 4)[index]
         self._queues.update(
             slots,
             queued=0,
             held=ints(event.run)[index],
-            entitled=np.where(entitled, ENTITLED, BORROWED),
-            due_s=np.where(entitled, second(now), 0),
+            rank=rank,
+            due_s=np.where(rank == Rank.ENTITLED, second(now), 0),
             number=min(cell.served, INT_MAX),
         )
         for pool in {self._queues.jobs[job_id].pool: None for job_id in event.job_ids}:
@@ -132,28 +121,28 @@ class Folds:
         slots, index = self._ranges(event)
         held = arena["held"][slots] == ints(event.run)[index]
         slots, index = slots[held], index[held]
-        rank = ints(event.entitled)[index] if event.entitled else np.ones(len(slots), dtype=np.int32)
-        park = (rank == TO_PARK) & (arena["entitled"][slots] == ENTITLED) & (arena["placed"][slots] == 0)
-        self._queues.update(slots[park], parked=PARKING)
-        slots, rank = slots[rank != TO_PARK], rank[rank != TO_PARK]
-        claims = (rank == 1) & (arena["placed"][slots] == 0)
-        entitled = np.where(rank == 1, ENTITLED, BORROWED)
-        self._queues.update(slots, entitled=entitled, due_s=np.where(claims, second(now), 0), parked=0)
+        rank = ranks_of(event.entitled, len(event.job) // 4)[index]
+        park = (rank == Rank.PARKING) & are_entitled(arena["rank"][slots]) & (arena["placed"][slots] == 0)
+        self._queues.update(slots[park], rank=Rank.PARKING)
+        slots, rank = slots[rank != Rank.PARKING], rank[rank != Rank.PARKING]
+        claims = (rank == Rank.ENTITLED) & (arena["placed"][slots] == 0)
+        self._queues.update(slots, rank=rank, due_s=np.where(claims, second(now), 0))
 
     def parked(self, event: GangsParked, now: int) -> None:
         """Placement has parked units that it was asked to park."""
         slots, index = self._ranges(event)
         arena = self._queues.arena
-        good = (arena["held"][slots] == ints(event.run)[index]) & (arena["parked"][slots] == PARKING)
-        self._queues.update(slots[good], parked=PARKED)
+        good = (arena["held"][slots] == ints(event.run)[index]) & (arena["rank"][slots] == Rank.PARKING)
+        self._queues.update(slots[good], rank=Rank.PARKED)
 
     def placed(self, event: TasksPlaced, now: int) -> I64:
         """Runs have a place; returns their tasks."""
         found, run = self._items(event)
-        held = self._queues.arena["held"][found] == run
+        arena = self._queues.arena
+        held = arena["held"][found] == run
         slots: I64 = found[held]
-        run = run[held]
-        self._queues.update(slots, placed=run, placed_s=second(now), due_s=0, parked=0)
+        rank = _WITH_PLACE[arena["rank"][slots]]
+        self._queues.update(slots, placed=run[held], placed_s=second(now), due_s=0, rank=rank)
         if len(self.backoffs):
             self._forget_backoffs(slots)
         return slots
@@ -189,7 +178,7 @@ class Folds:
         self._queues.update(over, **dict.fromkeys(OF_ADMISSION, 0))
         self._queues.update(slots[waits], queued=0)
         slots, run = slots[again], run[again]
-        due_s = np.where(arena["entitled"][slots] == ENTITLED, second(now), 0)
+        due_s = np.where(are_entitled(arena["rank"][slots]), second(now), 0)
         self._queues.update(slots, held=run + 1, placed=0, leaving=0, placed_s=0, due_s=due_s)
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:

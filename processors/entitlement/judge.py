@@ -14,6 +14,7 @@ import numpy as np
 
 from events.codes import Code, Way
 from events.columns import I32, I64, ints, same_length
+from events.ranks import Rank
 from events.records.base import Event
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.resources import Vector, add, fits, scale, subtract
@@ -21,7 +22,7 @@ from processors.entitlement.admission import Rooms, ranked
 from processors.entitlement.claims import Claims
 from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker, columns
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import BORROWED, CellRow, JobRow
+from processors.entitlement.rows import CellRow, JobRow
 from processors.state.causes import CauseRow
 from processors.state.displacements import Displacements
 from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_go, slice_ms, times
@@ -124,7 +125,9 @@ class Judge:
             under_limits = found
             self._rooms.take(taker.pool, need, False)
             if not len(ask.job) and not found:
-                return ranked(self._queues, [(ask.job_id, taker, slots, int(ask.count > 1), 1)], ask.cause.record)
+                return ranked(
+                    self._queues, [(ask.job_id, taker, slots, int(ask.count > 1), Rank.ENTITLED)], ask.cause.record
+                )
         self._orders += 1
         flags = right.flags if right is not None else 0
         return self._ordered(ask, taker, flags, by_slice, under_limits)
@@ -220,7 +223,7 @@ class Judge:
         good &= ~again
         starts = np.ones(len(slots), dtype=np.bool_)
         if named.job_id not in self._displacements:
-            borrowed, over = arena["entitled"][slots] == BORROWED, arena["placed_s"][slots] <= self._slice_over(0)
+            borrowed, over = arena["rank"][slots] == Rank.BORROWED, arena["placed_s"][slots] <= self._slice_over(0)
             for what in (good, arena["shape"][slots], borrowed, over):
                 starts[1:] &= what[1:] == what[:-1]
             starts = ~starts
@@ -241,7 +244,7 @@ class Judge:
         return Victim(
             amount=self._queues.asked(row, slots),
             own=row.pool == taker.pool,
-            yields=row.priority < taker.rank or bool((arena["entitled"][slots] == BORROWED).any()),
+            yields=row.priority < taker.rank or bool((arena["rank"][slots] == Rank.BORROWED).any()),
             preemptible=row.preemptible,
             capped=self._displacements.capped_ms(name, instances, self._now, per_hour) > 0,
             slice_over=int(arena["placed_s"][slots].max()) <= self._slice_over(used),

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
+from events.ranks import Rank
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission import BOUNDLESS, Rooms, Taken, controllers_room
 from processors.entitlement.lend_order import LENT_TO, Group, Key, LendOrder
@@ -224,7 +225,7 @@ class Lending:
         self._limits.clear()
         if candidate.kind & CONTROLLERS:
             self._controllers[pool] = add(self._controllers.get(pool, self._queues.nothing), amount)
-        self.lent.append((part[0], row, slots, int(part[1] % ROLES == GANG), 0))
+        self.lent.append((part[0], row, slots, int(part[1] % ROLES == GANG), Rank.BORROWED))
         return len(slots)
 
     def _turns(self, key: Key, candidate: Candidate, rival: Key | None) -> int:

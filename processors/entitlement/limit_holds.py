@@ -4,11 +4,11 @@ import msgspec
 import numpy as np
 
 from events.codes import Code
+from events.ranks import Rank
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.resources import Vector, add
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import PARKED
 from processors.state.table import Table, struct_table
 
 
@@ -109,5 +109,5 @@ class LimitHolds:
             return self._queues.nothing
         slots = np.arange(row.first, row.first + row.count) + job.base
         arena = self._queues.arena
-        parked = (arena["held"][slots] == row.run) & (arena["parked"][slots] == PARKED)
+        parked = (arena["held"][slots] == row.run) & (arena["rank"][slots] == Rank.PARKED)
         return self._queues.asked(job, slots[(arena["queued"][slots] == row.run) | parked])

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from events.codes import Way
 from events.columns import I64, Names, pack_ints
+from events.ranks import Rank
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.admission import BOUNDLESS, Rooms
 from processors.entitlement.claims import Claims
 from processors.entitlement.parts import GANG, ROLES
 from processors.entitlement.placed_runs import LaneKey, PlacedRuns
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import BORROWED, CellRow, JobRow
+from processors.entitlement.rows import CellRow, JobRow
 from processors.state.displacements import Displacements
 from processors.state.preemption_rules import Right, Victim, may_go, slice_ms, times
 from processors.state.seconds import milliseconds
@@ -203,7 +204,7 @@ class _Search:
 
     def _alike(self, job_id: str, row: JobRow, slots: I64) -> Iterator[I64]:
         """Single tasks of a part that aren't spared, those that are alike together, least preempted first."""
-        borrowed = self._queues.arena["entitled"][slots] == BORROWED
+        borrowed = self._queues.arena["rank"][slots] == Rank.BORROWED
         remembered = self._pass._displacements
         if job_id in remembered:
             tasks = [(job_id, slot - row.base) for slot in slots.tolist()]
@@ -242,7 +243,7 @@ class _Search:
         used = displacements.slices(job_id, instances)
         ran = now - milliseconds(int(self._queues.arena["placed_s"][slots[0]]))
         capped = displacements.capped_ms(job_id, instances, now, settings.preemptions_per_hour)
-        borrowed = bool((self._queues.arena["entitled"][slots] == BORROWED).any())
+        borrowed = bool((self._queues.arena["rank"][slots] == Rank.BORROWED).any())
         return Victim(
             amount,
             own=row.pool == self._taker.pool,

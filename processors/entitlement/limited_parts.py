@@ -10,7 +10,7 @@ from sortedcontainers import SortedSet
 from events.codes import Code
 from processors.entitlement.parts import Part
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import JobRow
+from processors.entitlement.rows import JobRow, RefusalRow
 
 
 class LimitedParts:
@@ -49,8 +49,8 @@ class LimitedParts:
         what, level, start = row.parts.get(part[1]), "", -1
         if what is None or not what.limited_ms:
             return
-        if is_limited(what.reported):
-            level, delay = _level(what.reported), self._delay_ms(row.pool)
+        if what.refusal is not None and is_limited(what.refusal):
+            level, delay = what.refusal.at, self._delay_ms(row.pool)
             self._levels.setdefault(level, {})[part] = None
             if delay >= 0:
                 start = what.limited_ms + delay
@@ -65,24 +65,25 @@ class LimitedParts:
     def starts(self, after: int, until: int) -> Iterator[Part]:
         """The parts for which others are to leave from a time after one until another on, in this order."""
         for _, part in self._starts.irange((after + 1,), (until + 1,)):
-            if self._told(part):
+            if self._level(part):
                 yield part
 
     def next_ms(self, after: int) -> int | None:
         """From when on others are to leave for a part next, after a time."""
-        return next((at for at, part in self._starts.irange((after + 1,)) if self._told(part)), None)
+        return next((at for at, part in self._starts.irange((after + 1,)) if self._level(part)), None)
 
     def full_levels(self) -> list[str]:
         """The pools whose limits hold somebody up."""
         return sorted(
-            level for level, parts in self._levels.items() if any(_level(self._told(part)) == level for part in parts)
+            level for level, parts in self._levels.items() if any(self._level(part) == level for part in parts)
         )
 
-    def _told(self, part: Part) -> str:
-        """What a part was told, if that is that a limit holds it up."""
+    def _level(self, part: Part) -> str:
+        """The pool whose limit holds a part up, as it was told last; empty: none does."""
         row = self._queues.jobs.get(part[0])
         what = row.parts.get(part[1]) if row is not None else None
-        return what.reported if what is not None and is_limited(what.reported) else ""
+        refusal = what.refusal if what is not None else None
+        return refusal.at if refusal is not None and is_limited(refusal) else ""
 
     def _leave(self, part: Part) -> None:
         mine = self._jobs.get(part[0], {})
@@ -97,10 +98,6 @@ class LimitedParts:
             self._starts.remove((start, part))
 
 
-def is_limited(reported: str) -> bool:
+def is_limited(refusal: RefusalRow | None) -> bool:
     """Whether a part was told that a limit holds it up."""
-    return reported.startswith(f"{Code.LIMIT_REACHED} ")
-
-
-def _level(reported: str) -> str:
-    return reported.partition(" ")[2]
+    return refusal is not None and refusal.code == Code.LIMIT_REACHED

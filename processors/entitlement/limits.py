@@ -117,7 +117,7 @@ class Limits:
     def told(self, part: Part, row: JobRow, now: int) -> None:
         """A part was told why it waits."""
         what = row.parts[part[1]]
-        what.limited_ms = (what.limited_ms or now) if is_limited(what.reported) else 0
+        what.limited_ms = (what.limited_ms or now) if is_limited(what.refusal) else 0
         self._parts.changed(part, row)
 
     def admitted(self, slots: I64, now: int) -> None:

@@ -189,10 +189,10 @@ class Lines:
 
     def _review_told(self, part: Part, row: JobRow, standing: Standing) -> None:
         what = row.parts[part[1]]
-        reported = what.reported
+        refusal = what.refusal
         waits = standing.waits or standing.refused or (what.returned != "" and what.queued > 0)
-        untold = waits and not reported
-        told = standing.waits and reported != "" and not reported.startswith(Code.BEHIND_IN_QUEUE)
+        untold = waits and refusal is None
+        told = standing.waits and refusal is not None and refusal.code != Code.BEHIND_IN_QUEUE
         if told != standing.told or untold != standing.untold:
             self._tell(part, row, standing, told, untold)
 
@@ -232,14 +232,14 @@ class Lines:
             for places in lines.refused.values() if retell else ():
                 for *_, part in places:
                     row = self._parts.jobs.change(part[0])
-                    row.parts[part[1]].reported = ""
+                    row.parts[part[1]].refusal = None
                     self.review_told(part, row)
             for forms in (lines.forms, lines.refused):
                 for places in list(forms.values()):
                     for place in list(places) if self._verdict_differs(pool, places[0][-1]) else ():
                         part = place[-1]
                         row = self._parts.jobs.change(part[0])
-                        row.parts[part[1]].reported = ""
+                        row.parts[part[1]].refusal = None
                         self.leave(part, row)
                         self.review(part, row)
             self.touch(pool)
@@ -248,7 +248,7 @@ class Lines:
         """Hosts have changed: what placement gave back for good is tried again."""
         for part in list(self.aside):
             row = self._parts.jobs.change(part[0])
-            row.parts[part[1]].returned = row.parts[part[1]].reported = ""
+            row.parts[part[1]].returned, row.parts[part[1]].refusal = "", None
             self.review(part, row)
             self.touch(row.pool)
         self.aside.clear()

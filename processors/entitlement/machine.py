@@ -39,6 +39,7 @@ from events.records.rounds import TimerPassed
 from events.resources import Kinds, Vector, subtract
 from processors.entitlement.asks import Asks
 from processors.entitlement.claims import Claims
+from processors.entitlement.conversion import from_0_3
 from processors.entitlement.explanations import Explanations
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
@@ -51,7 +52,16 @@ from processors.entitlement.queues import Queues
 from processors.entitlement.refusals import refused_for_good
 from processors.entitlement.reports import Reports
 from processors.entitlement.rights import Rights
-from processors.entitlement.rows import CellRow, ConfiguredRow, DefinedRow, PoolRow, RemovedRow, ask_row, root_row
+from processors.entitlement.rows import (
+    CellRow,
+    ConfiguredRow,
+    DefinedRow,
+    PoolRow,
+    RefusalRow,
+    RemovedRow,
+    ask_row,
+    root_row,
+)
 from processors.entitlement.shares import Shares
 from processors.entitlement.steady import SteadyClaims
 from processors.entitlement.turns import Turns
@@ -71,8 +81,8 @@ class Entitlement:
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
     logic: ClassVar[int] = 18
-    state: ClassVar[int] = 9
-    conversions: ClassVar[Conversions] = {}
+    state: ClassVar[int] = 10
+    conversions: ClassVar[Conversions] = {9: from_0_3}
 
     def __init__(self, cell: int = 0) -> None:
         self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
@@ -346,10 +356,10 @@ class Entitlement:
         self.queues.lines.to_lend.update(dict.fromkeys(event.pools))
 
     def _held(self, event: GangsHeld, now: int) -> None:
-        told_, jobs = f"{event.code} {event.at}", self.queues.jobs
+        refusal, jobs = RefusalRow(event.code, event.at), self.queues.jobs
         slots, _ = locate_ranges(event.job_ids, event.job, event.first, event.count, self.queues.stretch)
         for job_id, row, key, _ in self.queues.split(slots):
-            jobs.change(job_id).parts[key].reported = told_
+            jobs.change(job_id).parts[key].refusal = refusal
             self.queues.lines.review_told((job_id, key), row)
             self.limits.told((job_id, key), row, now)
         self.passes.settled[event.pool] = None

@@ -10,18 +10,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from events.ranks import Rank
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked
 from events.resources import fits
 from processors.entitlement.admission import Rooms, Taken, ranked
 from processors.entitlement.asks import Asks
 from processors.entitlement.claims import latest
-from processors.entitlement.folds import TO_PARK, Folds
+from processors.entitlement.folds import Folds
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.limits import Limits
 from processors.entitlement.parts import GANG, ROLES
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import PARKED, CellRow, PoolRow
+from processors.entitlement.rows import CellRow, PoolRow
 from processors.state.causes import recorded
 from processors.state.seconds import milliseconds
 from processors.state.table import Table
@@ -107,12 +108,12 @@ class Parking:
             if budget <= 0 or not limited or job_id in busy or any(licences[kind] for kind in wanted):
                 continue
             slots = queues.claim_slots(row, key)
-            slots = slots[(queues.arena["parked"][slots] == 0) & (queues.arena["due_s"][slots] <= until)]
+            slots = slots[(queues.arena["rank"][slots] == Rank.ENTITLED) & (queues.arena["due_s"][slots] <= until)]
             gang = key % ROLES == GANG
             if not len(slots) or (gang and len(slots) < row.gang_min):
                 continue
             slots = slots if gang else slots[:budget]
-            found.append((job_id, row, slots, int(gang), TO_PARK))
+            found.append((job_id, row, slots, int(gang), Rank.PARKING))
             budget -= len(slots)
         return found
 
@@ -125,12 +126,12 @@ class Parking:
             if row is None or hold.first + hold.count > row.instances or budget <= 0:
                 continue
             slots = np.arange(hold.first, hold.first + hold.count) + row.base
-            if not (queues.arena["parked"][slots] == PARKED).all():
+            if not (queues.arena["rank"][slots] == Rank.PARKED).all():
                 continue
             need = queues.asked(row, slots)
             if fits(need, rooms.limit(hold.pool)):
                 rooms.take(hold.pool, need, False)
-                found.append((hold.job_id, row, slots, int(len(slots) > 1), 1))
+                found.append((hold.job_id, row, slots, int(len(slots) > 1), Rank.ENTITLED))
                 budget -= len(slots)
         return found
 

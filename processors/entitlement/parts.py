@@ -17,7 +17,7 @@ from processors.state.shapes import Shapes
 from processors.state.table import Table, struct_table
 
 NO_SLOTS = np.zeros(0, dtype=np.int64)
-COLUMNS = ("shape", "queued", "held", "ended", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
+COLUMNS = ("shape", "queued", "held", "ended", "leaving", "rank", "placed", "due_s", "placed_s", "number")
 
 SINGLE, GANG, CONTROLLER = range(3)
 """What the tasks of a part are to each other; with the shape it makes the key of the part."""
@@ -40,10 +40,9 @@ class Parts:
     Columns: `shape` the number of the task's shape, `queued` the run that waits for admission, negative while it isn't
     tried, since the only host that it may run on takes it not, `held` the run that is
     admitted, `ended` the highest run that is over, `leaving` the order by which the run is to leave (negative: it
-    should have by now), `entitled` whether it is entitled (1) or borrowed (2), `placed` the run that has a place,
-    `due_s` the second since when it is entitled without a place, `placed_s` that since when it has a place, `number`
-    that of the admission, `parked` 1 if it is to hold nothing under limits, 2 if it holds nothing; 0 where there is
-    none.
+    should have by now), `rank` by what right it is admitted (`Rank`), `placed` the run that has a place, `due_s` the
+    second since when it is entitled without a place, `placed_s` that since when it has a place, `number` that of the
+    admission; 0 where there is none.
     """
 
     def __init__(self) -> None:

@@ -9,6 +9,8 @@ from events.columns import I32, I64
 WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES, IS_PARKED = (1 << bit for bit in range(6))
 """The state of a task in bits."""
 STATES = 64
+BITS_OF_RANK = (0, IS_ENTITLED, IS_BORROWED, IS_ENTITLED | IS_PARKED, IS_ENTITLED)
+"""What the state of a task has of its rank, by `Rank`; one that is to be parked holds what it held."""
 
 
 class Passage(NamedTuple):

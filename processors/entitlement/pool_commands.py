@@ -6,9 +6,10 @@ from functools import partial
 
 from events.bounds import INT_MAX, LABELS_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.cell_settings import Settings, change_fault, changed
-from events.codes import Code, over_reserved
+from events.codes import Code
 from events.records.entitlement import PoolAnswered
 from events.resources import Unit, UnknownResource, Vector, amount_text, amounts_fault, names_fault, subtract
+from events.words import over_reserved
 from processors.entitlement.pool_tree import Tree, parent_of, pool_row
 from processors.entitlement.rows import ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 

@@ -7,16 +7,16 @@ import numpy as np
 
 from events.columns import FEW, I32, I64, counted, distinct
 from events.instance_changes import instance_change
+from events.ranks import are_entitled
 from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import Kinds, Vector, add, scale
 from processors.entitlement.holdings import Holdings
 from processors.entitlement.lines import Lines, Refused
 from processors.entitlement.parts import CONTROLLER, GANG, ROLES, Part, Parts, by
 from processors.entitlement.passages import (
+    BITS_OF_RANK,
     CLAIMS,
     HAS_PLACE,
-    IS_ENTITLED,
-    IS_PARKED,
     LEAVES,
     STATES,
     WAITS,
@@ -25,13 +25,14 @@ from processors.entitlement.passages import (
     apart,
     passage_of,
 )
-from processors.entitlement.rows import ENTITLED, PARKED, JobRow, PartRow
+from processors.entitlement.rows import JobRow, PartRow
 from processors.state.arena import Slots
 from processors.state.sequence import SequenceNumbers
 from processors.state.shapes import Shape, shapes_of
 
-OF_ADMISSION = ("held", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
+OF_ADMISSION = ("held", "leaving", "rank", "placed", "due_s", "placed_s", "number")
 """The columns that are 0 where a task isn't admitted."""
+_BITS = np.array(BITS_OF_RANK, dtype=np.int64)
 Alike = tuple[str, int, bool, bool, int, int, int]
 """Tasks whose passages are summed as one: pool, priority, preemptible, daemon, key of the part, state before and after.
 """
@@ -151,7 +152,7 @@ class Queues(Parts):
         for part in parts:
             self.lines.leave(part, row)
         if row.preemptible:
-            entitled = self.arena["entitled"][row.base : row.base + row.instances] == ENTITLED
+            entitled = are_entitled(self.arena["rank"][row.base : row.base + row.instances])
             amount = self.asked(row, np.flatnonzero(entitled) + row.base)
             holding = self.holdings.leaf(row.pool)
             holding.add_entitled(row.priority, scale(amount, -1))
@@ -193,7 +194,7 @@ class Queues(Parts):
     def put_aside(self, part: Part, code: str) -> None:
         """What waits of a part isn't tried again before hosts change."""
         row = self.jobs.change(part[0])
-        row.parts[part[1]].returned, row.parts[part[1]].reported = code, ""
+        row.parts[part[1]].returned, row.parts[part[1]].refusal = code, None
         self.lines.aside[part] = None
         self.lines.review(part, row)
         self.lines.touch(row.pool)
@@ -213,11 +214,9 @@ class Queues(Parts):
     def states(self, slots: I64) -> I64:
         """The state of each task in bits."""
         arena = self.arena
-        entitled = arena["entitled"][slots].astype(np.int64)
-        states: I64 = entitled * IS_ENTITLED  # ENTITLED and BORROWED are the two bits
+        states: I64 = _BITS[arena["rank"][slots]]
         states += arena["queued"][slots] > 0
         states += (arena["placed"][slots] > 0) * np.int64(HAS_PLACE)
-        states += (arena["parked"][slots] == PARKED) * np.int64(IS_PARKED)
         states += (arena["leaving"][slots] > 0) * np.int64(LEAVES)
         return states
 
@@ -236,14 +235,10 @@ class Queues(Parts):
 
     def _told(self, slots: I64) -> tuple[list[int], list[int]]:
         """The states of few tasks, and since when they are entitled without a place."""
-        rows = self.arena.rows(slots, "entitled", "queued", "placed", "parked", "leaving", "due_s")
+        rows = self.arena.rows(slots, "rank", "queued", "placed", "leaving", "due_s")
         states = [
-            entitled * IS_ENTITLED
-            | (queued > 0)
-            | (placed > 0) * HAS_PLACE
-            | (parked == PARKED) * IS_PARKED
-            | (leaving > 0) * LEAVES
-            for entitled, queued, placed, parked, leaving, _ in rows
+            BITS_OF_RANK[rank] | (queued > 0) | (placed > 0) * HAS_PLACE | (leaving > 0) * LEAVES
+            for rank, queued, placed, leaving, _ in rows
         ]
         due_s = [row[-1] for row in rows]
         return states, due_s
@@ -291,7 +286,7 @@ class Queues(Parts):
             row = self.jobs[job_id] if rows_as_they_are else self.jobs.change(job_id)
             for key, part in self._split(row, slots) if len(row.parts) > 1 else ((next(iter(row.parts)), slots),):
                 if not rows_as_they_are and is_ & WAITS:
-                    row.parts[key].reported = ""
+                    row.parts[key].refusal = None
                 self._pass((job_id, key), row, len(part), (was, is_))
                 kind = (row.pool, row.priority, row.preemptible, row.daemon, key, was, is_)
                 if key % ROLES == GANG:
@@ -299,7 +294,7 @@ class Queues(Parts):
                 else:
                     alike[kind] = alike.get(kind, 0) + len(part)
                 if not row.parts[key].queued:
-                    row.parts[key].reported = ""
+                    row.parts[key].refusal = None
             if row.daemon:
                 continue
             if CLAIMS[was]:

@@ -1,5 +1,6 @@
 """Who is entitled without a place and is so no more: the last of a queue when the entitlement of its pool falls."""
 
+from events.ranks import Rank
 from events.resources import Vector, add, subtract
 from processors.entitlement.admission import Taken
 from processors.entitlement.parts import GANG, ROLES
@@ -54,6 +55,6 @@ def _of_part(
     is_gang = key % ROLES == GANG
     slots = slots if is_gang else slots[-short:]
     freed = need if is_gang else queues.asked(row, slots)
-    slots = slots[queues.arena["parked"][slots] == 0]
+    slots = slots[queues.arena["rank"][slots] == Rank.ENTITLED]
     slots = slots if is_gang else slots[-budget:]
-    return ((job_id, row, slots, int(is_gang), 0) if len(slots) else None), freed
+    return ((job_id, row, slots, int(is_gang), Rank.BORROWED) if len(slots) else None), freed

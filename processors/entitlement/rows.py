@@ -80,14 +80,6 @@ class PoolRow(msgspec.Struct, array_like=True):
 
 
 UNLIMITED = -1
-ENTITLED = 1
-"""In the column `entitled`: admitted within the entitlement of the pool."""
-BORROWED = 2
-"""Admitted beyond it, onto what others don't use now."""
-PARKING = 1
-"""In the column `parked`: placement was asked to park it."""
-PARKED = 2
-"""It is entitled, and holds nothing under limits; placement asks before it places it."""
 
 
 def root_row() -> PoolRow:
@@ -112,6 +104,13 @@ class ReportedRow(msgspec.Struct, array_like=True):
         return ReportedRow(*(kinds.widened(getattr(self, meaning)) for meaning in MEANINGS))
 
 
+class RefusalRow(msgspec.Struct, frozen=True, array_like=True):
+    """Why units weren't admitted: a code (`Code`), and the pool whose bound it is."""
+
+    code: str
+    at: str
+
+
 class PartRow(msgspec.Struct, array_like=True):
     """A part of a job (`queues.py`): counts of its tasks, and why none of them can be admitted before hosts or pools
     change.
@@ -131,8 +130,8 @@ class PartRow(msgspec.Struct, array_like=True):
     """Borrowed ones without a place."""
     returned: str = ""
     """The code with which placement gave it back for good; it is aside then, and claims nothing."""
-    reported: str = ""
-    """Code and pool of the last GangsHeld about it."""
+    refusal: RefusalRow | None = None
+    """What the last GangsHeld about it said."""
     limited_ms: int = 0
     """Since when a limit holds up the first of it, as it was told; 0: none does."""
 

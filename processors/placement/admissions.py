@@ -9,12 +9,13 @@ import numpy as np
 
 from events.bounds import INT_MAX
 from events.columns import I32, I64, distinct, indexed, ints
+from events.ranks import Rank, ranks_of
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.lifecycle import GangsQueued
 from events.records.placement import GangsParked, GangsReturned, GangsUnplaced
 from processors.placement.packing import Mask
 from processors.placement.rows import BOUND, GANG, CellRow, JobRow, bound_as
-from processors.placement.waits import BORROWED, ENTITLED, PARKED, PARKING, Waits
+from processors.placement.waits import Waits
 from processors.state.arena import Arena, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.seconds import elapsed, milliseconds, second
@@ -60,24 +61,23 @@ class Admissions:
 
     def patience_over(self, now: int) -> I64:
         """The slots of borrowed work that has waited for a place as long as it may, ascending."""
-        return self._waits.calendars[BORROWED].until(elapsed(now - self._settings.now.placement_patience_ms))
+        return self._waits.calendars[Rank.BORROWED].until(elapsed(now - self._settings.now.placement_patience_ms))
 
     def next_due_ms(self) -> int | None:
         """When the next patience ends."""
-        first = self._waits.calendars[BORROWED].after()
+        first = self._waits.calendars[Rank.BORROWED].after()
         return None if first is None else milliseconds(first) + self._settings.now.placement_patience_ms
 
     def admitted(self, event: GangsAdmitted, now: int) -> None:
         """Gangs may be placed."""
         named = self._named(event)
-        entitled = ints(event.entitled)[named.range] if event.entitled else np.ones(len(named.slots), dtype=np.int32)
-        self._wait(event, named, np.where(entitled == 1, ENTITLED, BORROWED), now)
+        self._wait(event, named, ranks_of(event.entitled, len(named.starts))[named.range], now)
 
     def queued(self, event: GangsQueued, now: int) -> None:
         """Gangs whose admission was kept may be placed: they are what they were."""
         named = self._named(event, ints(event.admitted) == 1)
-        kept = self._arena["entitled"][named.slots]
-        self._wait(event, named, np.where(kept > 0, kept, ENTITLED), now)
+        kept = self._arena["rank"][named.slots]
+        self._wait(event, named, np.where(kept > 0, kept, Rank.ENTITLED), now)
 
     def ranked(self, event: AdmissionsRanked, now: int) -> None:
         """Admitted gangs are entitled from now on, or borrowed, or to be parked where they still wait. Of those that
@@ -85,22 +85,22 @@ class Admissions:
         """
         named = self._named(event)
         arena, slots = self._arena, named.slots
-        rank = np.array((BORROWED, ENTITLED, PARKING))[ints(event.entitled)[named.range].clip(0, 2)]
-        good = (arena["entitled"][slots] > 0) & (arena["entitled"][slots] != rank)
-        good &= (rank != PARKING) | ((arena["waiting"][slots] > 0) & (arena["entitled"][slots] == ENTITLED))
+        rank = ranks_of(event.entitled, len(named.starts))[named.range]
+        good = (arena["rank"][slots] > 0) & (arena["rank"][slots] != rank)
+        good &= (rank != Rank.PARKING) | ((arena["waiting"][slots] > 0) & (arena["rank"][slots] == Rank.ENTITLED))
         slots, rank = slots[good], rank[good]
         waiting = distinct(slots[arena["waiting"][slots] > 0])
         self._waits.remove(waiting)
-        arena.set("entitled", slots, rank)
+        arena.set("rank", slots, rank)
         arena.set("since", waiting, second(now))
         self._waits.add(waiting)
 
     def parked(self, event: GangsParked, now: int) -> None:
         """Those that were to be parked are."""
         slots = self._named(event).slots
-        slots = distinct(slots[self._arena["entitled"][slots] == PARKING])
+        slots = distinct(slots[self._arena["rank"][slots] == Rank.PARKING])
         self._waits.remove(slots)
-        self._arena.set("entitled", slots, PARKED)
+        self._arena.set("rank", slots, Rank.PARKED)
         self._waits.add(slots)
 
     def unplaced(self, event: GangsUnplaced, now: int) -> None:
@@ -133,10 +133,10 @@ class Admissions:
 
     def withdraw(self, slots: I64) -> None:
         """Tasks aren't admitted any more, if they were."""
-        slots = slots[self._arena["entitled"][slots] > 0]
-        self._arena.put(slots, entitled=0, admission=0)
+        slots = slots[self._arena["rank"][slots] > 0]
+        self._arena.put(slots, rank=0, admission=0)
 
-    def _wait(self, event: GangsAdmitted | GangsQueued, named: NamedRuns, rank: I64, now: int) -> None:
+    def _wait(self, event: GangsAdmitted | GangsQueued, named: NamedRuns, rank: I32, now: int) -> None:
         arena, slots, run = self._arena, named.slots, named.run
         good = (run > arena["ended"][slots]) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)
         if named.gang.any():  # a gang of which a run is over is void as a whole: lifecycle ends the others too
@@ -145,7 +145,7 @@ class Admissions:
             self._know_gangs(event, named)
         taken = slots[good]
         numbers = self._numbers(event, named.range[good], taken)
-        arena.put(taken, admission=numbers, entitled=rank[good], waiting=run[good], since=second(now))
+        arena.put(taken, admission=numbers, rank=rank[good], waiting=run[good], since=second(now))
         self._waits.add(distinct(taken))
 
     def _know_gangs(self, event: GangsAdmitted | GangsQueued, named: NamedRuns) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from events.codes import Code
 from events.columns import I64, indexed, pack_ints, pack_longs
+from events.ranks import Rank
 from events.records.placement import TasksPlaced
 from processors.placement import bound_tasks
 from processors.placement.budget import Budget
@@ -20,7 +21,7 @@ from processors.placement.kept import KeptRoom, OwnRoom
 from processors.placement.parked import Found, MayAsk
 from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
 from processors.placement.runs import NOWHERE, Runs
-from processors.placement.waits import PARKED, PARKING, Range
+from processors.placement.waits import Range
 from processors.state.shapes import MIXED
 
 
@@ -93,9 +94,9 @@ class Assignment:
             if self._budget.cut:
                 break
             row = self._runs.jobs[known.job_id]
-            if rank == PARKED:
+            if rank == Rank.PARKED:
                 self._parked(known, row)
-            elif rank == PARKING:
+            elif rank == Rank.PARKING:
                 continue
             elif row.in_gang(known.first):
                 self._gang(known, row, rank)
@@ -213,7 +214,7 @@ class Assignment:
 
     def _parked(self, known: Range, row: JobRow) -> None:
         """Finds places for parked units, which are asked for; those that may not ask now aren't tried."""
-        slots, gang = self._runs.waits.slots(PARKED, known), row.in_gang(known.first)
+        slots, gang = self._runs.waits.slots(Rank.PARKED, known), row.in_gang(known.first)
         level = self._level(known.job_id, row)
         for unit in [slots] if gang else np.split(slots, len(slots)):
             if not self._may_ask(int(unit[0])):
@@ -226,7 +227,7 @@ class Assignment:
             found = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
             if found is None:
                 code = self._code(row, shaped[0][0], unit, own)
-                self.unplaced.append(Unplaced(known, row, PARKED, parts, unit, gang, own, code=code))
+                self.unplaced.append(Unplaced(known, row, Rank.PARKED, parts, unit, gang, own, code=code))
             else:
                 self.parked.append(Found(known.job_id, unit, found))
                 self._budget.spend(len(unit))

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from events.codes import Code
+from events.codes import LASTING, Code
 from events.columns import I64, distinct
 from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
-from processors.placement.explain import LASTING, hosts_reasons, nearest, unplaced
+from processors.placement.explain import hosts_reasons, nearest, unplaced
 from processors.placement.hosts import Phase
 from processors.placement.packing import Mask, fits
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.bounds import KINDS_MAX
-from events.codes import Code
+from events.codes import LASTING, Code
 from events.columns import I64, counted
 from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
@@ -21,7 +21,6 @@ from processors.placement.hosts import Phase
 from processors.placement.kept import OwnRoom
 from processors.placement.packing import fits, scores
 
-LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
 PHASE_NAMES = {
     Phase.RETURNING: "returning",
     Phase.SILENT: "silent",

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from events.columns import I64, Names, counted, pack_ints
+from events.ranks import Rank
 from events.records.placement import GangsParked, PreemptionAsked
 from processors.placement.runs import Runs
-from processors.placement.waits import PARKING
 from processors.state.causes import CauseRow, recorded
 
 MayAsk = Callable[[int], bool]
@@ -32,7 +32,7 @@ def parked(runs: Runs) -> GangsParked | None:
     waits, names = runs.waits, Names()
     rows: list[tuple[int, int, int, int, int]] = []
     for rank, known in waits.in_order():
-        if rank != PARKING:
+        if rank != Rank.PARKING:
             continue
         row, slots = runs.jobs[known.job_id], waits.slots(rank, known)
         gang = row.in_gang(known.first)

@@ -133,7 +133,7 @@ class Planner:
         if job is None or first >= job.instances:
             return []
         slots = np.arange(job.base + first, job.base + min(first + count, job.instances))
-        waits = (runs.arena["waiting"][slots] == row.run) & np.isin(runs.arena["entitled"][slots], RANKS)
+        waits = (runs.arena["waiting"][slots] == row.run) & np.isin(runs.arena["rank"][slots], RANKS)
         waits[[one - first for one in self._plans.within(job_id, first, len(slots))]] = False
         if job.bound and not row.gang:
             waits[waits] = self._may_have_room(slots[waits])

@@ -11,11 +11,11 @@ import msgspec
 
 from events.codes import Code
 from events.columns import ints
+from events.ranks import Rank
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.records.placement import PreemptionAsked
 from processors.placement.runs import Runs
-from processors.placement.waits import ENTITLED, PARKED, PARKING
 from processors.state.causes import CauseRow, CurrentInput, recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
@@ -24,7 +24,7 @@ BARRED_MS: dict[str, int] = {Code.NO_RIGHT: 5_000, Code.SLICE_NOT_OVER: 5_000}
 BARRED_LONG_MS = 60_000
 """For how long a run isn't asked again that entitlement refused, by why."""
 
-RANKS = (ENTITLED, PARKED, PARKING)
+RANKS = (Rank.ENTITLED, Rank.PARKED, Rank.PARKING)
 """At which a unit may have a plan."""
 
 Task = tuple[str, int]
@@ -206,5 +206,5 @@ def waits(runs: Runs, task: Task, run: int) -> bool:
     if job is None or task[1] >= job.instances:
         return False
     slot = job.base + task[1]
-    rank = int(runs.arena["entitled"][slot])
+    rank = int(runs.arena["rank"][slot])
     return bool(runs.arena["waiting"][slot] == run and rank in RANKS)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from events.codes import Code
+from events.codes import LASTING, Code
 from events.columns import I32, I64, pack_ints
+from events.ranks import Rank
 from events.records.base import Event
 from events.records.placement import GangsReturned, GangsUnplaced
 from events.resources import UNBOUNDED
@@ -19,9 +20,8 @@ from processors.placement import bound_tasks
 from processors.placement.assignment import Assignment, Unplaced
 from processors.placement.budget import Budget
 from processors.placement.cluster_view import ShapeView
-from processors.placement.explain import LASTING, Reason, explanation, instances_text, reason
+from processors.placement.explain import Reason, explanation, instances_text, reason
 from processors.placement.runs import Runs
-from processors.placement.waits import BORROWED
 from processors.state.causes import CauseRow, recorded
 
 Returns = dict[tuple[Code, bool], list[tuple[Unplaced, I64]]]
@@ -125,7 +125,7 @@ class Reports:
         why = self._reason(unplaced).code
         if why in LASTING:
             slots = self._assignment.slots(unplaced)
-        elif unplaced.rank == BORROWED and self._any_due(unplaced, due):
+        elif unplaced.rank == Rank.BORROWED and self._any_due(unplaced, due):
             slots = np.intersect1d(self._assignment.slots(unplaced), due, assume_unique=True)
         else:
             return

@@ -12,13 +12,13 @@ import numpy as np
 
 from events.codes import Code
 from events.columns import ints
+from events.ranks import Rank
 from events.records.placement import HostsReserved, TasksPlaced
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask
 from processors.placement.plans import Task, waits
 from processors.placement.reservation_rows import PauseRow, ReservationRow
 from processors.placement.runs import Runs
-from processors.placement.waits import ENTITLED, PARKED
 from processors.state.cell_settings import CellSettings
 from processors.state.seconds import elapsed, milliseconds
 from processors.state.table import Table, struct_table
@@ -125,7 +125,7 @@ class Reservations:
         times = [row.until_ms for row in self.table.values()]
         if self._runs.waits.tasks:
             after_ms = self._settings.now.reserve_after_ms
-            for rank in (ENTITLED, PARKED):
+            for rank in (Rank.ENTITLED, Rank.PARKED):
                 since = self._runs.waits.calendars[rank].after(elapsed(passed_ms - after_ms))
                 times += [] if since is None else [milliseconds(since) + after_ms]
             pauses = [*self.paused_units.values(), *self.paused_hosts.values()]

@@ -6,6 +6,7 @@ import numpy as np
 
 from events.codes import Code
 from events.columns import pack_ints
+from events.ranks import Rank
 from events.records.placement import HostsReserved
 from events.resources import Amounts
 from processors.placement.assignment import Assignment, Unplaced
@@ -16,7 +17,6 @@ from processors.placement.planner import Seen
 from processors.placement.plans import Plans, Task
 from processors.placement.reservation_rows import ReservationRow
 from processors.placement.reservations import Reservations
-from processors.placement.waits import BORROWED
 from processors.state.causes import CauseRow, recorded
 from processors.state.seconds import elapsed
 
@@ -53,7 +53,7 @@ class Reserving:
         tried: set[object] = set()
         since_s = elapsed(self._seen.now - after_ms)
         for unplaced in assignment.unplaced:
-            if unplaced.rank == BORROWED or unplaced.code is not None or unplaced.parts in tried:
+            if unplaced.rank == Rank.BORROWED or unplaced.code is not None or unplaced.parts in tried:
                 continue
             task = self._first(assignment, unplaced, since_s)
             if task is None:

@@ -51,7 +51,7 @@ from processors.state.shapes import MIXED, Shape, Shapes, shapes_of
 from processors.state.table import Table, struct_table
 
 COLUMNS = (
-    *("shape", "entitled", "admission", "waiting", "since"),
+    *("shape", "rank", "admission", "waiting", "since"),
     *("placed", "host", "placed_s", "available_s", "leaving", "home", "home_s", "pin", "ended"),
 )
 
@@ -296,7 +296,7 @@ class Runs:
 
     def _let_go(self, slots: I64) -> None:
         """Tasks have no place and need none any more."""
-        if len(slots) <= FEW and not any(map(any, self.arena.rows(slots, "placed", "waiting", "entitled", "home"))):
+        if len(slots) <= FEW and not any(map(any, self.arena.rows(slots, "placed", "waiting", "rank", "home"))):
             return
         self._release(slots[self.arena["placed"][slots] > 0])
         self.admissions.stop(slots[self.arena["waiting"][slots] > 0])

@@ -14,6 +14,7 @@ from events.bounds import INT_MAX
 from events.cell_settings import Settings
 from events.codes import Code, Way
 from events.columns import I32, I64
+from events.ranks import Rank
 from events.resources import Vector, add
 from processors.placement.gang_search import Part
 from processors.placement.hosts import Hosts
@@ -22,7 +23,6 @@ from processors.placement.plan_board import BATCH, CONTROLLER, SERVICE, Board, T
 from processors.placement.plans import Plans
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
-from processors.placement.waits import BORROWED
 from processors.state.displacements import Displacements
 from processors.state.preemption_rules import Flag, Giver, slice_ms
 from processors.state.seconds import elapsed, milliseconds
@@ -217,7 +217,7 @@ class Victims:
         numbers, pool = self._pools
         own = pool == numbers.get(taker.pool, -1)
         gives = [numbers[name] for name, giver in board.givers.items() if name in numbers and _may_give(giver, taker)]
-        borrowed = self._runs.arena["entitled"][self.slots] == BORROWED
+        borrowed = self._runs.arena["rank"][self.slots] == Rank.BORROWED
         may = self._may_go
         first = may & np.where(own, (self._priority < taker.priority) | borrowed, np.isin(pool, gives))
         moves = Way.MOVE in ways and bool(taker.right.flags & Flag.MOVE)
@@ -269,7 +269,7 @@ class Victims:
         order, starts = self._by_host
         which = np.sort(np.concatenate([order[starts[host] : starts[host + 1]] for host in new]))
         slots, arena = self.slots[which], self._runs.arena
-        names = ("shape", "entitled", "leaving", "placed_s", "available_s")
+        names = ("shape", "rank", "leaving", "placed_s", "available_s")
         columns: list[I32 | I64] = [slots, self.host[which], self._job[which]]
         columns += [arena[name][slots] for name in names]
         for slot, host, job, *own in zip(*(column.tolist() for column in columns), strict=True):
@@ -301,7 +301,7 @@ class Victims:
         members = members[arena["placed"][members] > 0]
         slots = members.tolist()
         job = runs.jobs[runs.waits.job_of(slot)]
-        unit = self._unit(slots, job, int(arena["entitled"][slot]), int(arena["placed_s"][members].max()))
+        unit = self._unit(slots, job, int(arena["rank"][slot]), int(arena["placed_s"][members].max()))
         for number, host in zip(arena["shape"][members].tolist(), arena["host"][members].tolist(), strict=True):
             have, need = unit.at.get(host - 1), self._need(number)
             unit.at[host - 1] = need if have is None else list(map(operator.add, have, need))
@@ -318,7 +318,7 @@ class Victims:
         """What all units have, and what is remembered of this one: slices, caps, refusals."""
         controls = row.controller and slots == [row.base]
         unit = Unit(slots[0], row.pool, row.priority, CONTROLLER if controls else SERVICE if row.service else BATCH)
-        unit.preemptible, unit.borrowed, unit.slots = row.preemptible, rank == BORROWED, slots
+        unit.preemptible, unit.borrowed, unit.slots = row.preemptible, rank == Rank.BORROWED, slots
         settings, displaced, now, used = self._settings, self._displaced, self._now, 0
         job_id = self._runs.waits.job_of(row.base)
         if job_id in displaced:

@@ -10,16 +10,15 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from events.columns import I64
+from events.ranks import Rank
 from processors.placement.calendar import Calendar
 from processors.placement.packing import Mask
 from processors.placement.rows import JobRow
 from processors.state.arena import Arena
 from processors.state.table import Table
 
-ENTITLED, BORROWED, PARKED, PARKING = 1, 2, 3, 4
-"""In the column `entitled`; 0: not admitted; `PARKING`: to be `PARKED` (`parked.py`)."""
-RANKS = (ENTITLED, PARKED, BORROWED, PARKING)
-"""In the order in which they are served."""
+RANKS = (Rank.ENTITLED, Rank.PARKED, Rank.BORROWED, Rank.PARKING)
+"""The ranks at which tasks wait for a place, in the order in which they are served."""
 
 
 class Range:
@@ -32,7 +31,7 @@ class Range:
         self.job_id = job_id
         self.first = first
         self.end = end
-        self.counts = [0] * (len(RANKS) + 1)
+        self.counts = [0] * len(Rank)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Range) and (self.number, self.job_id, self.counts) == (
@@ -64,7 +63,7 @@ class Waits:
         arena = self._arena
 
         def still(slots: I64) -> Mask:
-            waits: Mask = (arena["waiting"][slots] > 0) & (arena["entitled"][slots] == rank)
+            waits: Mask = (arena["waiting"][slots] > 0) & (arena["rank"][slots] == rank)
             return waits
 
         return Calendar(arena, "since", still)
@@ -100,7 +99,7 @@ class Waits:
             else:
                 known.first, known.end = min(known.first, first - base), max(known.end, last + 1 - base)
             known.counts[rank] += count
-            self.parking += count * (rank == PARKING)
+            self.parking += count * (rank == Rank.PARKING)
             self.tasks[known.job_id] = self.tasks.get(known.job_id, 0) + count
         self.moved(slots)
 
@@ -110,7 +109,7 @@ class Waits:
         for number, rank, _, _, _, count in self._groups(slots):
             known = self.ranges[number]
             known.counts[rank] -= count
-            self.parking -= count * (rank == PARKING)
+            self.parking -= count * (rank == Rank.PARKING)
             if not any(known.counts):
                 del self.ranges[number]
             self.tasks[known.job_id] -= count
@@ -121,9 +120,9 @@ class Waits:
 
     def moved(self, slots: I64) -> None:
         """Tasks that wait have these slots now."""
-        entitled = self._arena["entitled"][slots]
+        ranks = self._arena["rank"][slots]
         for rank, calendar in self.calendars.items():
-            mine = slots[entitled == rank]
+            mine = slots[ranks == rank]
             if len(mine):
                 calendar.note(mine)
 
@@ -144,13 +143,13 @@ class Waits:
         if end - start == 1:
             return np.array([start])
         arena = self._arena
-        waiting = (arena["waiting"][start:end] > 0) & (arena["entitled"][start:end] == rank)
+        waiting = (arena["waiting"][start:end] > 0) & (arena["rank"][start:end] == rank)
         waiting &= arena["admission"][start:end] == known.number
         return np.flatnonzero(waiting) + start
 
     def _groups(self, slots: I64) -> Iterable[tuple[int, int, int, int, int, int]]:
         """Of slots, by number and rank: these, the base of their job, the first slot, the last, and how many."""
-        numbers, ranks = self._arena["admission"][slots], self._arena["entitled"][slots]
+        numbers, ranks = self._arena["admission"][slots], self._arena["rank"][slots]
         if len(slots) == 1:
             slot = int(slots[0])
             return ((int(numbers[0]), int(ranks[0]), int(self._arena["owner"][slot]) - 1, slot, slot, 1),)

@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from events.codes import ENDED_JOBS, Code
+from events.codes import ENDED_JOBS, LASTING, Code
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, in_order
 from projections.queries import backoff_reasons, end_reasons, held_reasons, last_failure, order_reasons, update_reasons
 from projections.queries.moving_reasons import of_moving
 from projections.queries.sentences import (
-    LASTING,
     MORE_HOSTS,
     MORE_ROOM,
     OTHER_DAEMON,

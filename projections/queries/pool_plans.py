@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from events.codec import decode
-from events.codes import ENDED_JOBS, Code
+from events.codes import ENDED_JOBS, LASTING, Code
 from events.pool_spec import PoolSpec, from_event
 from events.quantities import write_amounts
 from events.records.jobs import JobSubmitted
@@ -27,7 +27,6 @@ from projections.queries.pages import Json, rows_of
 from projections.queries.pool_outlook import Known, Outlook, Work
 from projections.queries.pool_tree import ROOT, capacity_of, pool_rows, spec_of, to_share
 from projections.queries.resources import kinds_of, settings_of
-from projections.queries.sentences import LASTING
 from projections.views import tables
 from projections.views.rows import JobRow, amounts_in
 from projections.views.sharing_rows import TurnRow

@@ -7,14 +7,15 @@ import msgspec
 from sqlalchemy import Connection, func, or_, select
 
 from events.codec import decode
-from events.codes import over_reserved
+from events.codes import LASTING
 from events.pool_spec import from_event
 from events.quantities import write_amounts
 from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, in_order
+from events.words import over_reserved
 from projections.queries.pages import Json, rows_of
 from projections.queries.resources import kinds_of, shares_json
-from projections.queries.sentences import LASTING, amount
+from projections.queries.sentences import amount
 from projections.queries.tasks import waiting_ranges
 from projections.record_json import at
 from projections.views import tables

@@ -12,8 +12,6 @@ YOU = "you"
 POOL_OWNER = "pool owner"
 OPERATOR = "operator"
 WAIT = "nobody, wait"
-LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
-"""Codes of what stands aside until hosts change: nobody waits behind it."""
 LARGE_MIB = 100 * 1024
 """From so many MiB on a tenth of a GiB is near enough."""
 

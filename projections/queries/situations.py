@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select, tuple_
 
 from events.cell_settings import Settings
 from events.codec import decode
-from events.codes import ENDED_JOBS, LIVE_TASKS, Code, JobState, Outcome, TaskState
+from events.codes import ENDED_JOBS, LASTING, LIVE_TASKS, Code, JobState, Outcome, TaskState
 from events.columns import ints
 from events.records.pools import PoolDefined
 from events.resources import Amounts
@@ -23,7 +23,6 @@ from projections.queries.last_failure import Failure, failures_of
 from projections.queries.moving_reasons import Moving, moving
 from projections.queries.pool_tree import beside, to_share
 from projections.queries.resources import settings_of
-from projections.queries.sentences import LASTING
 from projections.queries.stop_counts import counted_stops
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.queries.unmet import unmet

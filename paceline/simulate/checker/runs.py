@@ -32,7 +32,7 @@ SUCCEEDED = 1
 PREEMPTED = 4
 UNASKED = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
-LASTING = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
+UNMET = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
 """What a job may wait for though nothing runs."""
 FULL = ("LIMIT_REACHED", "RESERVATION_REACHED")
 """The same, where its pool has no room for it."""
@@ -114,7 +114,7 @@ class Runs:
             if job_id in self._held:
                 continue
             why = [each[job_id] for each in (self._unplaced, self._held_back) if job_id in each]
-            if {*why} & {*LASTING}:
+            if {*why} & {*UNMET}:
                 continue
             full = {*why} & {*FULL}
             if full and not has_room(job_id):

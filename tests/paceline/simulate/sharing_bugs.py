@@ -17,6 +17,7 @@ import processors.placement.plan_search as plan_search
 import processors.placement.victims as victims
 import processors.state.preemption_rules as rules
 from events.columns import I64, longs, pack_longs
+from events.ranks import Rank
 from events.records.entitlement import EntitlementsSet, PreemptionsOrdered
 from events.records.lifecycle import JobAccepted
 from processors.entitlement.claims import Claims
@@ -34,7 +35,7 @@ from processors.placement.kept import KeptRoom
 from processors.placement.reports import Reports as Unplacements
 from processors.placement.reservations import Reservations
 from processors.placement.runs import Runs
-from processors.placement.waits import BORROWED, ENTITLED, Range, Waits
+from processors.placement.waits import Range, Waits
 from processors.state.displacements import Displacements
 from processors.state.preemption_rules import Giver, Verdict, Victim
 from processors.state.seconds import elapsed
@@ -119,10 +120,10 @@ def claims_returned(patch: pytest.MonkeyPatch) -> None:
     return_, patience_over = Unplacements._return, Admissions.patience_over
 
     def any_rank(self: Unplacements, unplaced: Unplaced, due: list[int], returns: Any) -> None:
-        return_(self, unplaced._replace(rank=BORROWED, some=self._assignment.slots(unplaced)), due, returns)
+        return_(self, unplaced._replace(rank=Rank.BORROWED, some=self._assignment.slots(unplaced)), due, returns)
 
     def of_any_rank(self: Admissions, now: int) -> I64:
-        claims = self._waits.calendars[ENTITLED].until(elapsed(now - self._settings.now.placement_patience_ms))
+        claims = self._waits.calendars[Rank.ENTITLED].until(elapsed(now - self._settings.now.placement_patience_ms))
         return np.union1d(patience_over(self, now), claims)
 
     patch.setattr(Unplacements, "_return", any_rank)

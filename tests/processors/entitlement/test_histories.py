@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from events.codes import Code
 from events.columns import pack_ints
+from events.ranks import Rank
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered
@@ -17,7 +18,7 @@ from events.records.placement import GangsParked, PreemptionAsked
 from events.resources import Vector, add
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.parts import GANG, ROLES
-from processors.entitlement.rows import BORROWED, ENTITLED, PARKED, JobRow
+from processors.entitlement.rows import JobRow
 from tests.helpers.drawn import examples
 from tests.helpers.machines import Range, Run, columns, mixed, ranges
 from tests.processors.entitlement.harness import World, admitted, borrowed, cpu, ranked
@@ -67,17 +68,17 @@ class Twin:
 
     def _state(self, slot: int) -> str:
         if self.arena["held"][slot]:
-            kind = "borrowed" if self.arena["entitled"][slot] == BORROWED else "entitled"
+            kind = "borrowed" if self.arena["rank"][slot] == Rank.BORROWED else "entitled"
             return kind if self.arena["placed"][slot] else f"{kind} without a place"
         return "waits" if self.arena["queued"][slot] else "none"
 
     def takes_room(self, slot: int) -> bool:
         """Whether a task holds something under limits."""
-        return bool(self.arena["held"][slot]) and self.arena["parked"][slot] != PARKED
+        return bool(self.arena["held"][slot]) and self.arena["rank"][slot] != Rank.PARKED
 
     def is_parked(self, unit: Unit) -> bool:
         """Whether a claim holds nothing under limits, or is about to: borrowed it would, so it stays a claim."""
-        return bool(self.arena["parked"][unit.slots].any())
+        return bool({*self.arena["rank"][unit.slots].tolist()} & {Rank.PARKED, Rank.PARKING})
 
     def need(self, unit: Unit) -> Vector:
         total = self.machine.queues.nothing
@@ -99,7 +100,7 @@ class Twin:
         for job in self.machine.queues.jobs.values():
             if job.pool == pool and (not job.preemptible or job.priority >= priority):
                 for slot in self.machine.queues.present(job).tolist():
-                    if self.arena["entitled"][slot] == ENTITLED:
+                    if self.arena["rank"][slot] not in (Rank.WAITING, Rank.BORROWED):
                         total = add(total, self.machine.queues.shapes[int(self.arena["shape"][slot])].need)
         return total
 
@@ -213,7 +214,7 @@ class Watched(World):
         for job_id, job in machine.queues.jobs.items():
             for key, part in job.parts.items():
                 if machine.queues.is_ready(job, key) or (part.queued and part.returned):
-                    assert part.reported, (job_id, "waits and was not told why")
+                    assert part.refusal, (job_id, "waits and was not told why")
         root = machine.queues.holdings["/"]
         held = add(root.allocation, root.parked)
         room = [most - have for most, have in zip(machine.cell.capacity, held, strict=True)]
@@ -344,7 +345,7 @@ def park(world: Watched) -> None:
     twin = Twin(world.machine)
     for unit in filter(twin.is_parked, twin.units):
         first, run = unit.slots[0] - unit.job.base, int(arena["held"][unit.slots[0]])
-        is_parked = bool((arena["parked"][unit.slots] == PARKED).all())
+        is_parked = bool((arena["rank"][unit.slots] == Rank.PARKED).all())
         parked.setdefault(is_parked, []).append((unit.job_id, first, len(unit.slots), run, int(len(unit.slots) > 1)))
     if False in parked:
         world.peer("placement", GangsParked(**ranges(parked[False])))

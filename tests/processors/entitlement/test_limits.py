@@ -6,6 +6,7 @@ from typing import Any
 
 from events.codes import Code, Way
 from events.columns import ints, pack_ints
+from events.ranks import Rank
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered, RunsEnded
@@ -238,7 +239,7 @@ def test_victims_suffice_and_none_of_them_can_be_left_out(seed: int) -> None:
             assert job_id in machine.queues.jobs
             assert len(slots) % each.size == 0
             if each.pool == taker_pool:
-                borrowed = (machine.queues.arena["entitled"][slots] == 2).all()
+                borrowed = (machine.queues.arena["rank"][slots] == Rank.BORROWED).all()
                 assert row.priority < taker.priority or borrowed
     assert not enough or freed >= lack
     if enough:

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.codes import Code
+from events.codes import LASTING, Code
 from events.records.parts import Constraint, TaskShape
 from events.records.placement import GangsReturned, GangsUnplaced
 from processors.placement import gang_search
-from processors.placement.explain import LASTING
 from processors.placement.gang_search import Found, Part, together
 from processors.placement.packing import scores
 from tests.helpers.drawn import examples

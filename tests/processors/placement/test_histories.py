@@ -6,14 +6,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from events.codes import LASTING
+from events.ranks import Rank
 from events.records.base import Event
 from events.records.hosts import GatewayBeat
 from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint, TaskShape
 from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost, HostRemoved
-from processors.placement.explain import LASTING
 from processors.placement.homes import HOME_MS
-from processors.placement.waits import BORROWED, ENTITLED
 from tests.helpers.drawn import ALL, drawn
 from tests.helpers.machines import Run, mixed, of, ranges_of
 from tests.processors.placement.harness import World, offered, places
@@ -83,9 +83,9 @@ class History(RuleBasedStateMachine):
             assert len(where) <= 1, "a gang is held, waits or is gone as a whole"
         runs = self.world.machine.runs
         assert runs.waits.tasks.keys() == {job for job, _ in self.waiting}
-        ranks = {task: ENTITLED if claims else BORROWED for task, claims in self.claims.items()}
+        ranks = {task: Rank.ENTITLED if claims else Rank.BORROWED for task, claims in self.claims.items()}
         for (job, instance), rank in (dict.fromkeys(self.runs, 0) | ranks).items():
-            assert runs.arena["entitled"][runs.jobs[job].base + instance] == rank
+            assert runs.arena["rank"][runs.jobs[job].base + instance] == rank
 
     def placed(self, placed: dict[Run, tuple[str, tuple[int, ...]]]) -> None:
         for (job, instance, run), (host, ports) in placed.items():

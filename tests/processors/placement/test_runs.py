@@ -6,12 +6,12 @@ from events.bounds import INT_MAX
 from events.cell_settings import DEFAULTS
 from events.codes import Code
 from events.columns import ints
+from events.ranks import Rank
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint, NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from processors.placement import calendar
-from processors.placement.waits import ENTITLED
 from tests.helpers.machines import of, one, ranges_of
 from tests.processors.placement.harness import World, amounts, hosts_of, offered, places
 
@@ -262,7 +262,7 @@ def test_what_has_found_a_place_is_forgotten_by_the_calendar(world: World, monke
         world.run(f"j{number}", 2)
         world.end((f"j{number}", 0, 1), (f"j{number}", 1, 1))
         world.later(2000)
-    assert len(world.machine.runs.waits.calendars[ENTITLED]._times) < 4
+    assert len(world.machine.runs.waits.calendars[Rank.ENTITLED]._times) < 4
 
 
 def test_a_claim_waits_for_a_place_for_as_long_as_it_takes(world: World) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Hearing, Outcome, RunReport, TaskState
 from events.columns import pack_ints, pack_longs
+from events.ranks import Rank
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import GatewayBeat
 from events.records.lifecycle import (
@@ -334,11 +335,13 @@ class Entitlement(History):
 
     def do_park(self) -> None:
         """Placement parks what it was asked to park."""
-        for job_id, at, _, gang in self.some(self.runs("parked")):
+        parked = [each for each in self.runs("rank") if each[2] in (Rank.PARKED, Rank.PARKING)]
+        for job_id, at, _, gang in self.some(parked):
             queues = self.world.machine.queues
             run = int(queues.arena["held"][queues.jobs[job_id].base + at])
-            parked = ranges([(job_id, 0 if gang else at, gang or 1, run, int(gang > 0))])
-            self.world.peer("placement", GangsParked(**parked))
+            self.world.peer(
+                "placement", GangsParked(**ranges([(job_id, 0 if gang else at, gang or 1, run, int(gang > 0))]))
+            )
 
     def do_limit(self) -> None:
         most = self.draw.randint(self.reserved["cpu"], 20)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from events.codes import Code
+from events.ranks import Rank
 from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobAccepted
@@ -18,7 +19,6 @@ from events.resources import Amounts
 from hostagent.gateway.desired_runs import DesiredRuns
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import BORROWED
 from processors.machine import Decided, Fact
 from tests.helpers.counted import Counted, lines
 from tests.helpers.machines import shaped
@@ -81,7 +81,7 @@ def lend_one(pools: int) -> int:
     """Ends what was lent to one pool, then counts the work of lending it again."""
     world = crowd(pools)
     world.machine.decide(world.now, True, 1000)
-    lent = world.machine.queues.arena["entitled"] == BORROWED
+    lent = world.machine.queues.arena["rank"] == Rank.BORROWED
     slot = int(np.flatnonzero(lent)[0])
     job_id = world.machine.queues.at[int(world.machine.queues.arena["owner"][slot]) - 1]
     world.end((job_id, slot - world.machine.queues.jobs[job_id].base, 1))

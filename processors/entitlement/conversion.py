@@ -1,0 +1,55 @@
+"""Rows of entitlement of 0.3 as it keeps them now (docs/decisions/032)."""
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from events.ranks import Rank
+from processors.entitlement.parts import COLUMNS
+from processors.state.conversion import Rows
+from processors.state.table import RowChange
+
+_WAS = (
+    "owner",
+    "shape",
+    "queued",
+    "held",
+    "ended",
+    "leaving",
+    "entitled",
+    "placed",
+    "due_s",
+    "placed_s",
+    "number",
+    "parked",
+)
+_PARKED = np.array((Rank.WAITING, Rank.PARKING, Rank.PARKED), dtype="<i4")
+"""By the column `parked`; one that had 0 there was what `entitled` says, with the numbers of `Rank`."""
+_PARTS, _REFUSAL = 9, 8
+"""Where a row of a job has its parts, and a part what it was told."""
+
+
+def from_0_3(rows: Rows) -> Iterator[RowChange]:
+    """Rows of the format 10 of those of 9: a task has one rank, and a part has what it was told as code and pool."""
+    for row in rows:
+        if row.row is not None and row.table == "tasks":
+            row = row._replace(row=_tasks(row.row))
+        elif row.row is not None and row.table == "jobs":
+            row = row._replace(row=_job(row.row))
+        yield row
+
+
+def _tasks(row: bytes) -> bytes:
+    columns = dict(zip(_WAS, np.frombuffer(row, dtype="<i4").reshape(len(_WAS), -1), strict=True))
+    parked = columns["parked"]
+    columns["rank"] = np.where(parked > 0, _PARKED[parked], columns["entitled"])
+    return np.stack([columns[name] for name in ("owner", *COLUMNS)]).astype("<i4").tobytes()
+
+
+def _job(row: bytes) -> bytes:
+    job = msgspec.msgpack.decode(row, strict=False)
+    for part in job[_PARTS].values():
+        code, _, at = part[_REFUSAL].partition(" ")
+        part[_REFUSAL] = [code, at] if code else None
+    return msgspec.msgpack.encode(job)
