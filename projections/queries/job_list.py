@@ -1,5 +1,5 @@
 """The list of jobs as JSON text. That of a job that has ended is kept: it changes only with a round about the job, and
-the row says which was the last.
+the row says which was the last. So is a page of such jobs alone.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,8 @@ from projections.views.reader import rows_as_text
 KEPT_MAX = 20_000
 """Texts that are kept, each of at most TEXT_MAX bytes."""
 TEXT_MAX = 4096
+PAGE_MAX = 100
+"""Jobs of a page that is kept; all such pages together have KEPT_MAX."""
 _ENDED = frozenset(ENDED_JOBS)
 
 
@@ -27,6 +29,10 @@ besides: when it was submitted, since when it waits, and how many bytes of it ha
 """
 NUMBER, STATE, SUBMITTED, WAITS, WEIGHT = 1, 4, 5, 6, 7
 _KEY = 'job_id, number, "offset", position, state, submitted_ms, waits_ms, length(labels) + length(message)'
+_STATE = (
+    """group_concat(printf('%Q%d %d %d %s %d %d', job_id, number, "offset", position, state, submitted_ms, waits_ms))"""
+)
+"""The same of all jobs of a page in one text, which SQLite makes in one step: each row would wait for Python's lock."""
 Place = tuple[int, int]
 """Where a list goes on: since when the last job waits, 0 in a list of the newest, and its number."""
 
@@ -53,20 +59,32 @@ class JobTexts:
 
     def __init__(self) -> None:
         self._kept: dict[Key, bytes] = {}
+        self._pages: dict[tuple[int, bool, str], RowsPage[ListedJob]] = {}
 
     def page(self, connection: Connection, wanted: JobFilter, size: int, after: Place | None) -> RowsPage[ListedJob]:
         """Jobs in the order of the filter, those behind a place; None: from the first on."""
         query, values = _keys(wanted, after, size + 1)
-        found: RowsPage[Any] = first_of(rows_as_text(connection, query, values), size, itemgetter(WEIGHT))
-        if not found.rows:
-            return RowsPage([], False)
-        texts = list(map(self._kept.get, found.rows))
+        ((state,),) = (
+            rows_as_text(connection, f"SELECT {_STATE} FROM ({query})", values) if size <= PAGE_MAX else [("",)]
+        )
+        known = size, wanted.waiting, state
+        page = self._pages.get(known) if state else None
+        if page is None:
+            found: RowsPage[Any] = first_of(rows_as_text(connection, query, values), size, itemgetter(WEIGHT))
+            page = RowsPage(self._listed(connection, found.rows), found.more)
+            if state and all(map(self._kept.__contains__, found.rows)):
+                self._pages[known] = page
+                _keep_newest(self._pages, KEPT_MAX // PAGE_MAX)
+        return page
+
+    def _listed(self, connection: Connection, keys: Sequence[Any]) -> list[ListedJob]:
+        texts = list(map(self._kept.get, keys))
         missing = [at for at, text in enumerate(texts) if text is None]
         if missing:
-            for at, text in zip(missing, self._rendered(connection, [found.rows[at] for at in missing]), strict=True):
+            for at, text in zip(missing, self._rendered(connection, [keys[at] for at in missing]), strict=True):
                 texts[at] = text
-        columns = tuple(zip(*found.rows, strict=True))
-        return RowsPage(list(map(ListedJob, *(columns[at] for at in (NUMBER, SUBMITTED, WAITS)), texts)), found.more)
+        columns = [map(itemgetter(at), keys) for at in (NUMBER, SUBMITTED, WAITS)]
+        return list(map(ListedJob, *columns, texts))
 
     def _rendered(self, connection: Connection, keys: Sequence[Key]) -> list[bytes]:
         numbers = [number for _, number, *_ in keys]
@@ -74,9 +92,13 @@ class JobTexts:
         for key, text in zip(keys, texts, strict=True):
             if key[STATE] in _ENDED and len(text) <= TEXT_MAX:
                 self._kept[key] = text
-        while len(self._kept) > KEPT_MAX:
-            self._kept.pop(next(iter(self._kept), None), None)  # type: ignore[arg-type]
+        _keep_newest(self._kept, KEPT_MAX)
         return texts
+
+
+def _keep_newest(kept: dict[Any, Any], most: int) -> None:
+    while len(kept) > most:
+        kept.pop(next(iter(kept), None), None)
 
 
 def _keys(wanted: JobFilter, after: Place | None, most: int) -> tuple[str, list[Any]]:

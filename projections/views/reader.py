@@ -7,6 +7,7 @@ topic of facts, when a round of the topic's owner that covers it is: then the fa
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,13 @@ from projections.views import tables
 
 OWNERS = {JOBS.name: "lifecycle", TASKS.name: "lifecycle", POOLS.name: "entitlement", HOSTS.name: "placement"}
 
-# Each answer asks these, as text: making statements of them would take as long as the rest of a page.
+# Each answer asks these, as text: making statements of them would take as long as the rest of a page. That of all is in
+# one row: each step of SQLite waits for Python's lock.
 _POSITIONS = str(select(tables.positions))
-_CHAINS = str(select(tables.chains.c.machine, tables.chains.c.inputs))
+_REACHED = """SELECT
+    (SELECT json_group_array(json_array(topic, position)) FROM positions),
+    (SELECT json_group_array(json_array(machine, inputs)) FROM chains)
+"""
 
 
 class BadPosition(ValueError):
@@ -112,8 +117,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def reached(connection: Connection) -> dict[str, int]:
     """Per topic the last offset that is reached; topics without one are left out."""
-    covered = {machine: msgspec.json.decode(inputs) for machine, inputs in rows_as_text(connection, _CHAINS)}
-    return answered(folded(connection), covered)
+    ((positions, chains),) = rows_as_text(connection, _REACHED)
+    return dict(_reached(positions, chains))
+
+
+@lru_cache(16)
+def _reached(positions: str, chains: str) -> dict[str, int]:
+    covered = {machine: msgspec.json.decode(inputs) for machine, inputs in msgspec.json.decode(chains)}
+    return answered(dict(msgspec.json.decode(positions)), covered)
 
 
 def answered(folded: Mapping[str, int], covered: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
