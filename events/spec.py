@@ -10,12 +10,8 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import (
-    Field,
-    StringConstraints,
-    field_validator,
-    model_validator,
-)
+import msgspec
+from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
@@ -269,7 +265,7 @@ class JobSpec(Spec):
 
     @model_validator(mode="after")
     def _fits_a_record(self) -> "JobSpec":
-        events = (*self.chunks, self.to_event(self.job_id or "x" * 128))
+        events = (*self.chunks, self._event)
         size = max(len(encode(event)) for event in events)
         if size > FACT_BYTES_MAX:
             raise PydanticCustomError(
@@ -289,10 +285,14 @@ class JobSpec(Spec):
         job_id = job_id or self.job_id
         if not job_id:
             raise ValueError("the job has no id")
-        sim = self.sim
+        return self._event if job_id == self._event.job_id else msgspec.structs.replace(self._event, job_id=job_id)
+
+    @cached_property
+    def _event(self) -> JobSubmitted:
+        """The fact, under the longest id where the job has none."""
         silence = self.on_silence if self.kind != "stateful" or self.on_silence.after else STATEFUL_SILENCE
         return JobSubmitted(
-            job_id=job_id,
+            job_id=self.job_id or "x" * 128,
             pool=self.pool,
             kind=self.kind,
             instances=self.instances if self.kind != "daemon" else 0,
@@ -326,7 +326,7 @@ class JobSpec(Spec):
             description=self.description,
             labels=self.labels,
             owner=self.owner,
-            simulated=sim.to_part() if sim else None,
+            simulated=self.sim.to_part() if self.sim else None,
             **self._placed.own,
             spec_hash=self._hash,
         )

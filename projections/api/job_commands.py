@@ -27,12 +27,12 @@ from events.records.jobs import (
     JobStopRequested,
     JobUpdateRequested,
 )
-from events.spec import from_event
+from events.spec import JobSpec, from_event
 from events.task_overrides import whole
 from projections.api.commands import CHANGED, FINE, Command, carry_out
 from projections.api.context import Context, Wait
 from projections.api.job_lookup import find_job, read_views
-from projections.api.job_specs import checked_spec
+from projections.api.job_specs import checked_spec, must_know_resources, once_settled
 from projections.api.problems import ANSWERED, Problem
 from projections.queries import fits_nowhere, versions
 from projections.queries.resources import kinds_of
@@ -157,7 +157,7 @@ def _update(router: APIRouter, context: Context) -> None:
         dry_run: Annotated[bool, Query(description="Check the specification and answer what would change.")] = False,
     ) -> Response:
         """Gives a job another specification: an update takes its instances to it."""
-        spec = await checked_spec(context, {"job_id": job_id, **command.spec}, "/spec")
+        spec = await once_settled(context, partial(_checked, context, {"job_id": job_id, **command.spec}))
         if spec.job_id != job_id:
             text = f"is {spec.job_id}, the job is {job_id}"
             raise Problem(422, Code.INVALID_SPEC, "the spec has 1 problem", [("/spec/job_id", text)])
@@ -184,6 +184,13 @@ def _update(router: APIRouter, context: Context) -> None:
 
         found: dict[str, Any] = await run_in_threadpool(read_views, context, look)
         return JSONResponse(found, 200)
+
+
+def _checked(context: Context, body: dict[str, Any]) -> JobSpec:
+    """The specification of an update."""
+    spec = checked_spec(context, body, "/spec")
+    read_views(context, partial(must_know_resources, spec=spec, at="/spec"))
+    return spec
 
 
 def _instances(router: APIRouter, context: Context) -> None:

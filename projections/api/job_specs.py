@@ -1,9 +1,10 @@
 """The specification in the body of a request, checked as far as the views can."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code, no_pool
@@ -14,33 +15,36 @@ from events.spec_problems import problems
 from projections.api.context import Context
 from projections.api.job_lookup import read_views
 from projections.api.problems import Problem
-from projections.queries import pool_tree
+from projections.queries.pool_room import room_of
 from projections.queries.resources import kinds_of
 
+T = TypeVar("T")
 NO_ID = ("/job_id", "is missing; the client makes it, so that a repeat is recognised")
 
 
-async def checked_spec(context: Context, body: Any, at: str = "") -> JobSpec:
+UNSETTLED = (Code.UNKNOWN_RESOURCE, Code.NO_SUCH_POOL)
+"""Problems that a fact about pools or the cell may solve that isn't answered yet."""
+
+
+async def once_settled(context: Context, take: Callable[[], T]) -> T:
+    """Calls `take` in a thread, and again with the facts of a moment ago where it was refused for want of them. Raises
+    its problem.
+    """
+    try:
+        return await run_in_threadpool(take)
+    except Problem as problem:
+        if problem.code not in UNSETTLED:
+            raise
+    await context.settle_pools()
+    return await run_in_threadpool(take)
+
+
+def checked_spec(context: Context, body: Any, at: str = "") -> JobSpec:
     """The specification in a body, or in its part `at`. Raises a problem with all that is wrong with it."""
-    spec, found, unknown = await run_in_threadpool(_checked, context, body, at)
-    if spec is None:
-        raise invalid_spec(found + await run_in_threadpool(_pool_faults, context, body, found, at))
-    if unknown:
-        await context.settle_pools()
-        unknown = await run_in_threadpool(_unknown_resources, context, spec, at)
-    if unknown is not None:
-        of = {name: place for place, resources in _resources(spec, at) for name in resources.named()}
-        pointers = [(f"{of[name]}/{name.replace('/', '~1')}", str(unknown)) for name in unknown.names]
-        raise Problem(422, Code.UNKNOWN_RESOURCE, str(unknown), pointers)
-    return spec
-
-
-def _checked(
-    context: Context, body: Any, at: str
-) -> tuple[JobSpec | None, list[tuple[str, str]], UnknownResource | None]:
-    """Both in one thread: each change of threads waits for the cell's own."""
     spec, found = _spec(body, at)
-    return spec, found, None if spec is None else _unknown_resources(context, spec, at)
+    if spec is None:
+        raise invalid_spec(found + _pool_faults(context, body, found, at))
+    return spec
 
 
 def _spec(body: Any, at: str) -> tuple[JobSpec | None, list[tuple[str, str]]]:
@@ -58,19 +62,22 @@ def _spec(body: Any, at: str) -> tuple[JobSpec | None, list[tuple[str, str]]]:
     return spec, []
 
 
-def _unknown_resources(context: Context, spec: JobSpec, at: str) -> UnknownResource | None:
-    """The resources of a job that its cell doesn't know. Raises a problem where one is written in another unit."""
-    kinds = read_views(context, kinds_of)
+def must_know_resources(connection: Connection, spec: JobSpec, at: str = "") -> None:
+    """Raises a problem where a job needs resources that its cell doesn't know, or that are written in another unit."""
+    kinds = kinds_of(connection)
     misfits = (
         (f"{place}/{name.replace('/', '~1')}", text)
         for place, resources in _resources(spec, at)
         for name, text in resources.misfits(kinds.units)
     )
-    if found := list(misfits):
-        raise invalid_spec(found)
+    if faults := list(misfits):
+        raise invalid_spec(faults)
     amounts = (pair for _, resources in _resources(spec, at) for pair in resources.named().items())
-    names = kinds.unknown(name for name, amount in amounts if amount)
-    return UnknownResource(names, kinds.names) if names else None
+    if names := kinds.unknown(name for name, amount in amounts if amount):
+        place_of = {name: place for place, resources in _resources(spec, at) for name in resources.named()}
+        text = str(UnknownResource(names, kinds.names))
+        pointers = [(f"{place_of[name]}/{name.replace('/', '~1')}", text) for name in names]
+        raise Problem(422, Code.UNKNOWN_RESOURCE, text, pointers)
 
 
 def _resources(spec: JobSpec, at: str) -> Iterator[tuple[str, Amounts]]:
@@ -85,8 +92,8 @@ def _pool_faults(context: Context, body: Any, found: list[tuple[str, str]], at: 
     path = body.get("pool") if isinstance(body, dict) else None
     if not isinstance(path, str) or f"{at}/pool" in dict(found):
         return []
-    known = read_views(context, lambda connection: pool_tree.pools_json(connection, path))
-    return [] if known else [(f"{at}/pool", no_pool(path))]
+    room = read_views(context, lambda connection: room_of(connection, path))
+    return [] if room else [(f"{at}/pool", no_pool(path))]
 
 
 def invalid_spec(found: list[tuple[str, str]]) -> Problem:

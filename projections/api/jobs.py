@@ -1,49 +1,35 @@
-"""Routes of jobs: submit, list, look, explain, read output. Commands are in `job_commands.py`, versions in
-`job_versions.py`.
+"""Routes of jobs: submit, list, look, explain, read output. What a submission is checked for is in `submissions.py`,
+commands are in `job_commands.py`, versions in `job_versions.py`.
 """
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.abilities import NEEDED, needed
 from events.bounds import INT_MAX, WORD_MAX
-from events.codes import Code, JobState, TaskState, no_pool, not_a_leaf, other_specification
-from events.records.jobs import JobSubmitted, OverridesUploaded
-from events.topics import JOBS
+from events.codes import JobState, TaskState
 from projections.api import job_commands, job_starts, job_versions
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reader, Reading, Wait, client_of, next_token
 from projections.api.job_lookup import find_job, job_shown, read_views
-from projections.api.job_specs import checked_spec
 from projections.api.known_queries import KnownQueries, remember
-from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
-from projections.queries import entities, fits_nowhere, pool_tree
+from projections.api.problems import ANSWERED, Problem, not_found
+from projections.api.submissions import submit_job
+from projections.queries import entities
 from projections.queries import tasks as task_queries
 from projections.queries.job_filter import JobFilter
 from projections.queries.job_list import page_text
-from projections.queries.stored_chunks import with_uploads
-from projections.queries.versions import submission
-from projections.record_json import at, whole
+from projections.record_json import at
 from projections.views.jobs import REJECTED
 
 JOB_STATES = ("SUBMITTED", *JobState, REJECTED)
 LABELS_MAX = OWNERS_MAX = 32
 """Labels that a list may be asked for."""
 LOG_BYTES_MAX = 256 * 1024
-RETRY_S = "5"
-_STATUS = {
-    Code.ID_TAKEN: 409,
-    Code.WRONG_CELL: 409,
-    Code.OPEN_JOBS_MAX: 429,
-    Code.OPEN_TASKS_MAX: 429,
-    Code.NOT_FOUND: 404,
-}
 
 
 States = Annotated[str, Query(description="States, separated by commas.")]
@@ -101,99 +87,6 @@ def _submission(router: APIRouter, context: Context) -> None:
     ) -> Response:
         """Submits a job. The same id with the same content again is answered with the job."""
         return await submit_job(context, body, wait, dry_run)
-
-
-class Taken(NamedTuple):
-    """What became of a submission: what is `known` against it, what its submitter is warned of, and where it was
-    written; None: nowhere.
-    """
-
-    known: dict[str, Any] | Code | None
-    warned: dict[str, list[str]]
-    offset: int | None
-
-
-async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = False) -> Response:
-    """Submits a job, or only checks it. Raises a problem where it is refused."""
-    spec = await checked_spec(context, body)
-    event = spec.to_event()
-    known, warned, offset = await run_in_threadpool(_take, context, event, spec.chunks, dry_run)
-    if known == Code.NO_SUCH_POOL:
-        await context.settle_pools()
-        known, warned, offset = await run_in_threadpool(_take, context, event, spec.chunks, dry_run)
-    if known == Code.NO_SUCH_POOL:
-        message = no_pool(event.pool)
-        raise Problem(422, Code.NO_SUCH_POOL, message, [("/pool", message)])
-    if isinstance(known, dict):
-        return JSONResponse({**known, "repeated": True}, 200)
-    if offset is None:
-        written = [{"event": "JobSubmitted", **whole(event)}]
-        return JSONResponse({"job_id": event.job_id, "events": written, **warned}, 200)
-    position = f"{JOBS.name}:{offset}"
-    location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
-    answer = await context.answer(JOBS.name, offset, wait)
-    if answer is None:
-        told = {"job_id": event.job_id, "position": position, "state": "SUBMITTED", **warned}
-        return JSONResponse(told, 202, location)
-    if answer.code not in (Code.DONE, Code.REPEATED):
-        headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}
-        status = _STATUS.get(Code(answer.code), 422)
-        raise Problem(status, answer.code, answer.message, position=position, headers=headers)
-    job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
-    repeated = {"repeated": answer.code == Code.REPEATED}
-    return JSONResponse({**job, **repeated, **warned}, 200, location)
-
-
-def _take(context: Context, event: JobSubmitted, uploads: Sequence[OverridesUploaded], dry_run: bool) -> Taken:
-    """Writes a submission that nothing is known against, in one thread: each change of threads waits for the cell's."""
-    known = _look(context, event)
-    if known is not None:
-        return Taken(known, {}, None)
-    warned = _warnings(context, event, uploads)
-    return Taken(None, warned, None if dry_run else context.append(event, event.job_id, uploads))
-
-
-def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None:
-    """What the views say before anything is written: the same job, that its pool is unknown, or nothing against it."""
-    with context.views.read() as connection:
-        row = entities.job_row(connection, event.job_id)
-        if row is not None and row.state != REJECTED:
-            if submission(connection, row.offset).spec_hash == event.spec_hash:
-                return job_shown(connection, event.job_id)
-            raise Problem(409, Code.ID_TAKEN, other_specification(event.job_id, bool(row.ended_ms)))
-        pool = next(iter(pool_tree.pools_json(connection, event.pool)), None)
-        inner = pool_tree.has_pools_below(connection, event.pool)
-    if pool is None:
-        return Code.NO_SUCH_POOL
-    if pool["cell"] != context.cell:
-        raise wrong_cell(f"pool {event.pool}", pool["cell"], [context.cell])
-    if inner:
-        message = not_a_leaf(event.pool)
-        raise Problem(422, Code.POOL_NOT_A_LEAF, message, [("/pool", message)])
-    if pool["open_jobs"] >= pool["open_jobs_max"]:
-        detail = f"pool {event.pool} has its {pool['open_jobs_max']} open jobs; wait for one to end"
-        raise Problem(429, Code.OPEN_JOBS_MAX, detail, headers={"Retry-After": RETRY_S})
-    if pool["open_tasks"] + event.instances > pool["open_tasks_max"]:
-        detail = (
-            f"pool {event.pool} has {pool['open_tasks']} open tasks, {event.instances} more would exceed its "
-            f"{pool['open_tasks_max']}"
-        )
-        raise Problem(429, Code.OPEN_TASKS_MAX, detail, headers={"Retry-After": RETRY_S})
-    return None
-
-
-def _warnings(context: Context, event: JobSubmitted, uploads: Sequence[OverridesUploaded]) -> dict[str, list[str]]:
-    """What a job needs that no host has now: it is taken all the same, and waits for one that has."""
-    with context.views.read() as connection:
-        missing = [each for each in needed(event) if not entities.offered_by_any(connection, each)]
-        chunk = with_uploads(connection, uploads)
-        nowhere = [] if missing else fits_nowhere.warnings(connection, event, chunk)
-    warnings = [
-        f"no host offers {attribute}, which the {NEEDED[attribute]} of the job needs: it waits for one that does"
-        for attribute in missing
-    ]
-    warnings += [f"{each['message']} ({each['code']})" for each in nowhere]
-    return {"warnings": warnings} if warnings else {}
 
 
 def _reads(router: APIRouter) -> None:

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from events.abilities import needed
 from events.codes import Code
@@ -20,10 +21,13 @@ from processors.state.record_rows import ConstraintRow
 from projections.queries.pages import Json
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amounts
-from projections.views import tables
+from projections.views.reader import rows_as_text
 
 LOOKED_MAX = 100
 """So many different contents of a job are looked at."""
+_OFFERED = """SELECT attributes, capacity, sizes, port_first, port_last FROM hosts
+WHERE offered > 0 AND lost_session < session
+"""
 
 
 class _Offer(NamedTuple):
@@ -39,10 +43,10 @@ def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> lis
     overrides.
     """
     kinds, found = kinds_of(connection), Counter[tuple[Code, str]]()
-    keys, counts = np.unique(override_keys(wanted, np.arange(wanted.instances), chunk), return_counts=True)
+    counts = _counts(wanted, chunk)
     offers = _offers(connection, kinds)  # read no further than to the first where a job of one shape fits
-    hosts = offers if len(keys) == 1 else list(offers)
-    for key, count in list(zip(keys.tolist(), counts.tolist(), strict=True))[:LOOKED_MAX]:
+    hosts = offers if len(counts) == 1 else list(offers)
+    for key, count in counts[:LOOKED_MAX]:
         if why := _why(instance_of(wanted, key, chunk), hosts, kinds):
             found[why] += count
     tasks = "its task on each host" if wanted.kind == "daemon" else ""
@@ -52,11 +56,17 @@ def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> lis
     ]
 
 
+def _counts(job: JobSubmitted, chunk: Chunks) -> list[tuple[int, int]]:
+    """Counts the instances that have each override key."""
+    if job.instances and not job.overrides and not job.chunks:
+        return [(0, job.instances)]
+    keys, counts = np.unique(override_keys(job, np.arange(job.instances), chunk), return_counts=True)
+    return list(zip(keys.tolist(), counts.tolist(), strict=True))
+
+
 def _offers(connection: Connection, kinds: Kinds) -> Iterator[_Offer]:
     """What hosts offer that aren't lost and have said it."""
-    of = tables.hosts.c
-    query = select(of.attributes, of.capacity, of.sizes, of.port_first, of.port_last)
-    with connection.execute(query.where(of.offered > 0, of.lost_session < of.session)) as rows:
+    with closing(rows_as_text(connection, _OFFERED)) as rows:
         for attributes, capacity, sizes, first, last in rows:
             offered = kinds.offered(msgspec.json.decode(capacity), msgspec.json.decode(sizes))
             amount_of = dict(zip(kinds.names, offered, strict=True))

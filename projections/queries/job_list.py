@@ -64,16 +64,16 @@ class JobTexts:
     def page(self, connection: Connection, wanted: JobFilter, size: int, after: Place | None) -> RowsPage[ListedJob]:
         """Jobs in the order of the filter, those behind a place; None: from the first on."""
         query, values = _keys(wanted, after, size + 1)
-        ((state,),) = (
-            rows_as_text(connection, f"SELECT {_STATE} FROM ({query})", values) if size <= PAGE_MAX else [("",)]
-        )
-        known = size, wanted.waiting, state
-        page = self._pages.get(known) if state else None
+        state = ""
+        if size <= PAGE_MAX:
+            ((state,),) = rows_as_text(connection, f"SELECT {_STATE} FROM ({query})", values)
+        key = size, wanted.waiting, state
+        page = self._pages.get(key) if state else None
         if page is None:
             found: RowsPage[Any] = first_of(rows_as_text(connection, query, values), size, itemgetter(WEIGHT))
             page = RowsPage(self._listed(connection, found.rows), found.more)
             if state and all(map(self._kept.__contains__, found.rows)):
-                self._pages[known] = page
+                self._pages[key] = page
                 _keep_newest(self._pages, KEPT_MAX // PAGE_MAX)
         return page
 
@@ -96,9 +96,9 @@ class JobTexts:
         return texts
 
 
-def _keep_newest(kept: dict[Any, Any], most: int) -> None:
-    while len(kept) > most:
-        kept.pop(next(iter(kept), None), None)
+def _keep_newest(texts: dict[Any, Any], most: int) -> None:
+    while len(texts) > most:
+        texts.pop(next(iter(texts), None), None)
 
 
 def _keys(wanted: JobFilter, after: Place | None, most: int) -> tuple[str, list[Any]]:

@@ -114,12 +114,6 @@ def hostless(connection: Connection) -> set[str]:
     return {level for pool in found for level in (ROOT, *levels(pool))}
 
 
-def has_pools_below(connection: Connection, path: str) -> bool:
-    """Whether a pool is no leaf."""
-    name = tables.pools.c.path
-    return connection.scalar(select(name).where(name.startswith(f"{path}/", autoescape=True)).limit(1)) is not None
-
-
 def pools_json(connection: Connection, path: str = "") -> list[Json]:
     """The same as the API shows them, without what waits in them."""
     use = select(tables.pool_use)

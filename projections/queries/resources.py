@@ -1,31 +1,39 @@
 """The resources that a cell knows, and amounts of them as users write them."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from events.cell_settings import DEFAULTS, Settings
 from events.codes import Code
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, Unit
-from projections.views import tables
+from projections.views.reader import rows_as_text
 from projections.views.rows import SETTINGS_META
 
 _settings = msgspec.json.Decoder(Settings)
+_SETTINGS = "SELECT value FROM meta WHERE name = ?"
 
 
 def settings_of(connection: Connection) -> Settings:
     """The settings of the cell."""
-    column = tables.meta.c
-    value = connection.execute(select(column.value).where(column.name == SETTINGS_META)).scalar()
-    return _settings.decode(value) if value else DEFAULTS
+    return next((_settings_in(value) for (value,) in rows_as_text(connection, _SETTINGS, (SETTINGS_META,))), DEFAULTS)
 
 
 def kinds_of(connection: Connection) -> Kinds:
     """The kinds of the cell."""
-    return Kinds(settings_of(connection).resources)
+    return _kinds(settings_of(connection).resources)
+
+
+_kinds = lru_cache(16)(Kinds)
+
+
+@lru_cache(16)
+def _settings_in(value: str) -> Settings:
+    return _settings.decode(value) if value else DEFAULTS
 
 
 def kinds_json(kinds: Kinds) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ A position is `topic:offset` of a record. One of a machine's topic is reached wh
 topic of facts, when a round of the topic's owner that covers it is: then the fact is answered.
 """
 
+import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -146,9 +147,9 @@ def chains_of(connection: Connection) -> list[tuple[str, int, int]]:
     return [tuple(row) for row in connection.execute(select(chains.machine, chains.epoch, chains.round))]
 
 
-def rows_as_text(connection: Connection, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+def rows_as_text(connection: Connection, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
     """The rows of a query in text, without what SQLAlchemy adds to each: for what every answer or a long list asks."""
-    found: Iterator[tuple[Any, ...]] = connection.connection.cursor().execute(query, values)
+    found: sqlite3.Cursor = connection.connection.cursor().execute(query, values)
     return found
 
 

@@ -8,8 +8,8 @@ from starlette.concurrency import run_in_threadpool
 
 from events.yaml_documents import Fault, parse
 from projections.api.context import Context
-from projections.api.jobs import submit_job
 from projections.api.problems import Problem
+from projections.api.submissions import submit_job
 from projections.queries import pool_tree
 from projections.ui.job_orders import WAIT_S
 from projections.ui.rendering import link

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from anyio import to_thread
 
 from events.codec import decode
 from events.job_versions import wanted_spec
@@ -162,6 +163,27 @@ def test_a_job_for_a_pool_with_pools_below_it_is_refused_before_it_is_written(ap
     assert api.cell.log.bounds("paceline.jobs")[1] == 0
     for leaf in ("/p/q", "/pq"):
         assert api.client.post("/v1/jobs?dry_run=true", json={**SPEC, "pool": leaf}).status_code == 200
+
+
+def test_a_pool_of_another_case_is_not_below_a_leaf(api):
+    api.pool("/maps")
+    api.pool("/Maps")
+    api.pool("/Maps/tiles")
+    assert api.client.post("/v1/jobs", json={**SPEC, "pool": "/maps"}).status_code == 202
+    api.problem(api.client.post("/v1/jobs", json={**SPEC, "pool": "/Maps"}), 422, "POOL_NOT_A_LEAF")
+
+
+def test_a_submission_changes_threads_once(api, monkeypatch):
+    api.pool()
+    hops, plain = [], to_thread.run_sync
+
+    async def counted(*args, **options):
+        hops.append(args[0])
+        return await plain(*args, **options)
+
+    monkeypatch.setattr(to_thread, "run_sync", counted)
+    assert api.client.post("/v1/jobs", json=SPEC).status_code == 202
+    assert len(hops) == 1
 
 
 def test_a_job_that_needs_what_no_host_offers_is_taken_with_a_warning(api):

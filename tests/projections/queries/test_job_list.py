@@ -1,5 +1,6 @@
 """Lists of jobs: what they are filtered by, counted by, and how they go on, against a naive twin."""
 
+import json
 import random
 from collections import Counter
 from typing import Any
@@ -162,6 +163,31 @@ def test_paging_leaves_out_no_job_and_shows_none_twice_while_jobs_arrive(api, or
     assert [job_id for job_id in seen if not job_id.startswith("late")] == before
     assert len(seen) == len(set(seen))
     assert len(before) > 6
+
+
+def test_a_page_shows_its_jobs_as_they_are_whatever_it_has_shown_before(api):
+    for number in range(4):
+        api.cell.accept(f"j-{number}", pool="/a")
+        api.cell.changed("SUCCEEDED", f"j-{number}")
+    api.fold()
+    pages = ("/v1/jobs?page_size=3", "/v1/jobs?page_size=4", "/v1/jobs?page_size=100", "/v1/jobs?state=succeeded")
+
+    def shown():
+        """Each page in states of jobs, asked twice."""
+        found = [api.client.get(page).content for page in pages]
+        assert [api.client.get(page).content for page in pages] == found
+        return [[(job["job_id"], job["state"]) for job in json.loads(text)["jobs"]] for text in found]
+
+    ended = [(f"j-{number}", "SUCCEEDED") for number in (3, 2, 1, 0)]
+    assert shown() == [ended[:3], ended, ended, ended]
+    api.cell.changed("RUNNING", "j-2")
+    api.fold()
+    again = [(job_id, "RUNNING" if job_id == "j-2" else state) for job_id, state in ended]
+    assert shown() == [again[:3], again, again, [job for job in ended if job[0] != "j-2"]]
+    api.cell.changed("FAILED", "j-2")
+    api.fold()
+    failed = [(job_id, "FAILED" if job_id == "j-2" else state) for job_id, state in ended]
+    assert shown() == [failed[:3], failed, failed, [job for job in ended if job[0] != "j-2"]]
 
 
 def test_a_job_waits_from_when_a_task_is_queued_until_none_is(api):

@@ -1,0 +1,135 @@
+"""A submission, from the body of a request to its answer. What is to be checked is, and the fact is written, in one
+thread: each change of threads waits for the cell's.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from fastapi import Response
+from fastapi.responses import JSONResponse
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+from events.abilities import NEEDED, needed
+from events.codes import Code, no_pool, not_a_leaf, other_specification
+from events.records.jobs import JobSubmitted, OverridesUploaded
+from events.topics import JOBS
+from projections.api.context import Context
+from projections.api.job_lookup import job_shown, read_views
+from projections.api.job_specs import checked_spec, must_know_resources, once_settled
+from projections.api.problems import Problem, wrong_cell
+from projections.queries import entities, fits_nowhere
+from projections.queries.pool_room import PoolRoom, room_of
+from projections.queries.stored_chunks import with_uploads
+from projections.queries.versions import submission
+from projections.record_json import whole
+from projections.views.jobs import REJECTED
+from projections.views.reader import rows_as_text
+
+RETRY_S = "5"
+_STATUS = {
+    Code.ID_TAKEN: 409,
+    Code.WRONG_CELL: 409,
+    Code.OPEN_JOBS_MAX: 429,
+    Code.OPEN_TASKS_MAX: 429,
+    Code.NOT_FOUND: 404,
+}
+_IS_KNOWN = "SELECT 1 FROM jobs WHERE job_id = ?"
+
+
+class Taken(NamedTuple):
+    """The outcome of a submission: the job as it is `known` already, what its submitter is warned of, and where it was
+    written; None: nowhere.
+    """
+
+    event: JobSubmitted
+    known: dict[str, Any] | None
+    warned: dict[str, list[str]]
+    offset: int | None
+
+
+async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = False) -> Response:
+    """Submits a job, or only checks it. Raises a problem where it is refused."""
+    event, known, warned, offset = await once_settled(context, partial(_take, context, body, dry_run))
+    if known is not None:
+        return JSONResponse({**known, "repeated": True}, 200)
+    if offset is None:
+        written = [{"event": "JobSubmitted", **whole(event)}]
+        return JSONResponse({"job_id": event.job_id, "events": written, **warned}, 200)
+    position = f"{JOBS.name}:{offset}"
+    location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
+    answer = await context.answer(JOBS.name, offset, wait)
+    if answer is None:
+        told = {"job_id": event.job_id, "position": position, "state": "SUBMITTED", **warned}
+        return JSONResponse(told, 202, location)
+    if answer.code not in (Code.DONE, Code.REPEATED):
+        headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}
+        status = _STATUS.get(Code(answer.code), 422)
+        raise Problem(status, answer.code, answer.message, position=position, headers=headers)
+    job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
+    repeated = {"repeated": answer.code == Code.REPEATED}
+    return JSONResponse({**job, **repeated, **warned}, 200, location)
+
+
+def _take(context: Context, body: Any, dry_run: bool) -> Taken:
+    """Writes a submission that nothing is known against. Raises a problem where something is."""
+    spec = checked_spec(context, body)
+    event = spec.to_event()
+    with context.views.read() as connection:
+        must_know_resources(connection, spec)
+        known = _known(connection, event)
+        if known is not None:
+            return Taken(event, known, {}, None)
+        _must_have_room(event, room_of(connection, event.pool), context.cell)
+        warned = _warnings(connection, event, spec.chunks)
+    return Taken(event, None, warned, None if dry_run else context.append(event, event.job_id, spec.chunks))
+
+
+def _known(connection: Connection, event: JobSubmitted) -> dict[str, Any] | None:
+    """The job that was submitted like this before. Raises a problem where another one has its id."""
+    if not any(rows_as_text(connection, _IS_KNOWN, (event.job_id,))):
+        return None
+    row = entities.job_row(connection, event.job_id)
+    if row is None or row.state == REJECTED:
+        return None
+    if submission(connection, row.offset).spec_hash == event.spec_hash:
+        return job_shown(connection, event.job_id)
+    raise Problem(409, Code.ID_TAKEN, other_specification(event.job_id, bool(row.ended_ms)))
+
+
+def _must_have_room(event: JobSubmitted, room: PoolRoom | None, cell: int) -> None:
+    """Raises a problem where the pool of a job can't take it."""
+    if room is None:
+        message = no_pool(event.pool)
+        raise Problem(422, Code.NO_SUCH_POOL, message, [("/pool", message)])
+    pool = room.pool
+    if pool.cell != cell:
+        raise wrong_cell(f"pool {event.pool}", pool.cell, [cell])
+    if room.has_pools_below:
+        message = not_a_leaf(event.pool)
+        raise Problem(422, Code.POOL_NOT_A_LEAF, message, [("/pool", message)])
+    if room.open_jobs >= pool.open_jobs_max:
+        detail = f"pool {event.pool} has its {pool.open_jobs_max} open jobs; wait for one to end"
+        raise Problem(429, Code.OPEN_JOBS_MAX, detail, headers={"Retry-After": RETRY_S})
+    if room.open_tasks + event.instances > pool.open_tasks_max:
+        detail = (
+            f"pool {event.pool} has {room.open_tasks} open tasks, {event.instances} more would exceed its "
+            f"{pool.open_tasks_max}"
+        )
+        raise Problem(429, Code.OPEN_TASKS_MAX, detail, headers={"Retry-After": RETRY_S})
+
+
+def _warnings(
+    connection: Connection, event: JobSubmitted, uploads: Sequence[OverridesUploaded]
+) -> dict[str, list[str]]:
+    """Warns of what a job needs that no host has now: it is taken all the same, and waits for one that has."""
+    missing = [each for each in needed(event) if not entities.offered_by_any(connection, each)]
+    chunk = with_uploads(connection, uploads)
+    nowhere = [] if missing else fits_nowhere.warnings(connection, event, chunk)
+    warnings = [
+        f"no host offers {attribute}, which the {NEEDED[attribute]} of the job needs: it waits for one that does"
+        for attribute in missing
+    ]
+    warnings += [f"{each['message']} ({each['code']})" for each in nowhere]
+    return {"warnings": warnings} if warnings else {}
