@@ -1,6 +1,6 @@
 """Entitlement: owns the pool tree, the queues and what each pool holds; decides who may go on and who must leave."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from events.job_ends import is_over
@@ -37,6 +37,7 @@ from events.records.placement import (
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from events.resources import Kinds, Vector, subtract
+from processors.base import MachineBase
 from processors.entitlement.asks import Asks
 from processors.entitlement.claims import Claims
 from processors.entitlement.conversion import from_0_3
@@ -65,16 +66,16 @@ from processors.entitlement.rows import (
 from processors.entitlement.shares import Shares
 from processors.entitlement.steady import SteadyClaims
 from processors.entitlement.turns import Turns
-from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate_ranges
+from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
 from processors.state.displacements import Displacements
-from processors.state.rest import Rest
+from processors.state.handlers import Handlers
 from processors.state.table import Table, struct_table
 
 
-class Entitlement:
+class Entitlement(MachineBase):
     """See `processors.machine.Machine`."""
 
     name: ClassVar[str] = "entitlement"
@@ -85,11 +86,11 @@ class Entitlement:
     conversions: ClassVar[Conversions] = {9: from_0_3}
 
     def __init__(self, cell: int = 0) -> None:
+        super().__init__(CurrentInput())
         self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
         self.pools.put("/", root_row())
         self._cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self._cell.put("cell", CellRow())
-        self._input = CurrentInput()
         queues = self.queues = Queues(self._refused)
         own = (self.queues, self.pools, self._cell)
         self.folds = Folds(*own)
@@ -108,34 +109,36 @@ class Entitlement:
         self.limits = Limits(*own, self.shares, claims, self.displacements, self.holds)
         self.asks = Asks(claims, *own, self.displacements, self.holds, self.limits.runs)
         self.parking = Parking(*own, self.holds, self.limits, self.folds, self.asks)
-        self._on: dict[type[Event], Callable[[Any, int], None]] = {
-            JobAccepted: lambda event, now: queues.add(event),
-            InstancesChanged: self._instances_changed,
-            JobPriorityChanged: self._priority_changed,
-            JobChanged: self._job_changed,
-            GangsQueued: self.folds.queued,
-            RunsEnded: self._ended,
-            PreemptionAnswered: self._preemption_answered,
-            GangsReturned: self.folds.returned,
-            TasksPlaced: lambda event, now: self.limits.runs.placed(self.folds.placed(event, now)),
-            HostsReserved: self.folds.reserved,
-            PreemptionAsked: lambda event, now: self.asks.asked(event, self._input.cause),
-            CapacityChanged: self._capacity,
-            PoolAnswered: self._pool_answered,
-            EntitlementsSet: self._set,
-            GangsAdmitted: self._admitted,
-            AdmissionsRanked: self._ranked,
-            GangsParked: self.folds.parked,
-            GangsHeld: self._held,
-            PreemptionsOrdered: self._ordered,
-            PreemptionRefused: lambda event, now: self.asks.answered(event),
-            RightsSet: lambda event, now: self.rights.set(event),
-            TurnSet: self.turns.set_turn,
-            CreditsSet: self.turns.set_credits,
-            TimerPassed: self._timer,
-        }
+        self._set_handlers(
+            (PoolDefined, self._asked),
+            (PoolRemoved, self._asked),
+            (CellConfigured, self._asked),
+            (JobAccepted, self._accepted),
+            (InstancesChanged, self._instances_changed),
+            (JobPriorityChanged, self._priority_changed),
+            (JobChanged, self._job_changed),
+            (GangsQueued, self.folds.queued),
+            (RunsEnded, self.displacements.ended, self.folds.ended),
+            (PreemptionAnswered, self._preemption_answered),
+            (GangsReturned, self.folds.returned),
+            (TasksPlaced, self._placed),
+            (HostsReserved, self.folds.reserved),
+            (PreemptionAsked, self._preemption_asked),
+            (CapacityChanged, self._capacity),
+            (PoolAnswered, self._pool_answered),
+            (EntitlementsSet, self._set),
+            (GangsAdmitted, self._admitted),
+            (AdmissionsRanked, self.folds.ranked, self._ask_answered),
+            (GangsParked, self.folds.parked),
+            (GangsHeld, self._held),
+            (PreemptionsOrdered, self._ordered),
+            (PreemptionRefused, self._ask_answered),
+            (RightsSet, self._rights_set),
+            (TurnSet, self.turns.set_turn),
+            (CreditsSet, self.turns.set_credits),
+            (TimerPassed, self._timer),
+        )
         self.idle.restored()
-        self._rest = Rest(self._next_wakeup)
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -154,44 +157,23 @@ class Entitlement:
         """Capacity and settings."""
         return self._cell["cell"]
 
-    def restored(self) -> None:
-        """See `Machine.restored`."""
-        self._rest.disturb()
+    def _restored(self) -> None:
         self.queues.restored(Kinds(self.cell.settings.resources))
         self.folds.restored()
         self.displacements.restored()
         self.commands.restored()
-        self._restored()
+        self._parts_restored()
 
-    def _restored(self) -> None:
+    def _parts_restored(self) -> None:
         """The queues were restored, or know more kinds."""
         for part in (self.shares, self.idle, self.passes, self.turns, self.rights, self.limits):
             part.restored()
 
-    def apply(self, record: Input) -> None:
-        """See `Machine.apply`."""
-        match record:
-            case Fact(_, offset, _, event, _):
-                if isinstance(event, PoolDefined | PoolRemoved | CellConfigured):
-                    self._rest.disturb()
-                    self.commands.asks.put(offset, ask_row(event))
-            case PeerRound(machine, number, now, decisions):
-                for index, decision in enumerate(decisions):
-                    self._input.decision(machine, number, index)
-                    self._apply(decision, now)
-            case Decided(now, decision, number, index):
-                self._input.decision(self.name, number, index)
-                self._apply(decision, now)
-
-    def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`; a unit is a fact answered, a task, a part of a job that is told why it waits, or a
-        pool. What one step decides is applied before the next one looks.
+    def _decide(self, now: int, caught_up: bool, units: Budget) -> list[Event]:
+        """A unit of work is a fact answered, a task, a part of a job that is told why it waits, or a pool. What one
+        step decides is applied before the next one looks.
         """
-        if self._rest.lasts(now):
-            return []
-        return self._rest.decided(self._decide(now, caught_up, budget), caught_up)
-
-    def _decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
+        budget = units.left
         if self.commands.asks:
             return self.commands.answers(budget)
         self._follow()
@@ -210,10 +192,6 @@ class Entitlement:
             or (self._report(now, budget) if is_due(self.reports.next_ms(), now) else [])
             or self._pass_time(now)
         )
-
-    def next_wakeup(self) -> int | None:
-        """See `Machine.next_wakeup`."""
-        return self._rest.next_ms()
 
     def _next_wakeup(self) -> int | None:
         self._follow()
@@ -263,16 +241,20 @@ class Entitlement:
 
     # What inputs and decisions do.
 
-    def _apply(self, event: Event, now: int) -> None:
-        handler = self._on.get(type(event))
-        if handler is None or (isinstance(event, JobChanged) and not is_over(event)):
+    def _handle(self, event: Event, now: int, handlers: Handlers) -> None:
+        if isinstance(event, JobChanged) and not is_over(event):
             return
-        self._rest.disturb()
         changes, numbers = self.queues.changes, self.queues.holdings.numbers
-        handler(event, now)
+        super()._handle(event, now, handlers)
         if self.queues.changes != changes:
             self._cell.change("cell").note(event, self._input.cause, self.queues.holdings.numbers != numbers)
             self.idle.note(now)
+
+    def _asked(self, event: PoolDefined | PoolRemoved | CellConfigured, now: int) -> None:
+        self.commands.asks.put(self._input.offset, ask_row(event))
+
+    def _accepted(self, event: JobAccepted, now: int) -> None:
+        self.queues.add(event)
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         self.queues.change_instances(event)
@@ -292,13 +274,17 @@ class Entitlement:
         self.displacements.dropped(event.job_id)
         self.limits.dropped(event.job_id)
 
-    def _ended(self, event: RunsEnded, now: int) -> None:
-        self.displacements.ended(event, now)
-        self.folds.ended(event, now)
+    def _placed(self, event: TasksPlaced, now: int) -> None:
+        self.limits.runs.placed(self.folds.placed(event, now))
 
-    def _ranked(self, event: AdmissionsRanked, now: int) -> None:
-        self.folds.ranked(event, now)
+    def _preemption_asked(self, event: PreemptionAsked, now: int) -> None:
+        self.asks.asked(event, self._input.cause)
+
+    def _ask_answered(self, event: AdmissionsRanked | PreemptionRefused, now: int) -> None:
         self.asks.answered(event)
+
+    def _rights_set(self, event: RightsSet, now: int) -> None:
+        self.rights.set(event)
 
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
         self.displacements.ordered(event)
@@ -343,7 +329,7 @@ class Entitlement:
             self.rights.widen(self.queues.kinds)
             self.folds.widen(self.queues.kinds)
             self.steady.widen(self.queues.kinds)
-            self._restored()
+            self._parts_restored()
         self.queues.lines.judge(path, retell=True)
         self.passes.pools_changed()
         self.limits.pools_changed()
@@ -365,8 +351,6 @@ class Entitlement:
         self.passes.settled[event.pool] = None
 
     def _timer(self, event: TimerPassed, now: int) -> None:
-        if event.machine != self.name:
-            return  # what is due here wasn't looked at then
         self._cell.change("cell").timer_ms = now
         self.displacements.expire(now)
         self.idle.pass_time(now)

@@ -1,7 +1,7 @@
 """CommandAnswers to the facts of the topic of jobs: every submission and every command gets one, repeats too."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, get_args
 
 import numpy as np
 
@@ -108,6 +108,7 @@ JobFact = (
     | JobActionRequested
     | VolumeRemovalRequested
 )
+JOB_FACTS: tuple[type[Event], ...] = get_args(JobFact)
 
 
 def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:

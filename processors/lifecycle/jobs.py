@@ -132,7 +132,7 @@ class Jobs:
         pool.open_jobs += 1
         pool.open_tasks += event.instances
 
-    def reopened(self, event: JobReopened) -> None:
+    def reopened(self, event: JobReopened, now: int) -> None:
         """Of a job that is there again these tasks have ended before; their next runs would be above all that were."""
         row, arena = self.table.change(event.job_id), self._tasks.arena
         instances, state = instances_in(event), np.repeat(ints(event.state), ints(event.count))

@@ -5,7 +5,7 @@ decides about many at once stands in `run_decisions.py`, answers to users in `co
 `host_reports.py`, orders to preempt in `preemption_orders.py`. Here inputs are told apart and decisions applied.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +38,8 @@ from events.records.placement import HostHearingChanged, HostLost, HostRemoved, 
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
-from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, JobFact, ask_row
+from processors.base import MachineBase
+from processors.lifecycle.commands import JOB_FACTS, POOL_WAIT_MS, CommandAnswers, JobFact, ask_row
 from processors.lifecycle.conversion import from_0_3
 from processors.lifecycle.daemons import DAEMON, Daemons
 from processors.lifecycle.failures import Failures
@@ -67,14 +68,15 @@ from processors.lifecycle.updates.decisions import UpdateDecisions
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.verdicts import PresentRuns, Verdicts
 from processors.lifecycle.volumes import Volumes
-from processors.machine import Decided, Fact, Input, PeerRound
+from processors.state.budget import Budget
+from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
-from processors.state.rest import Rest
+from processors.state.handlers import Handlers, Row
 from processors.state.table import Table, struct_table
 
 
-class Lifecycle:
+class Lifecycle(MachineBase):
     """See `processors.machine.Machine`."""
 
     name: ClassVar[str] = "lifecycle"
@@ -85,14 +87,15 @@ class Lifecycle:
     conversions: ClassVar[Conversions] = {14: from_0_3}
 
     def __init__(self, cell: int = 0) -> None:
+        super().__init__(CurrentInput())
         self.cell = cell
-        self._pools = Pools(cell)
+        self._pools = Pools(cell, self._input)
         self.pools = self._pools.table
         self.foreign = self._pools.foreign
         self.pool_facts = self._pools.facts
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self._settings = CellSettings()
-        self.tasks = Tasks()
+        self.tasks = Tasks(self._input)
         self._jobs = Jobs(self.tasks, self.pools)
         self.jobs = self._jobs.table
         self.ended = self._jobs.ended
@@ -139,38 +142,50 @@ class Lifecycle:
             self.suspects,
             self.ports,
         )
-        self._rest = Rest(self._next_wakeup)
-        self._on = self._handlers() | verdicts.handlers | effects.handlers
+        updates = self.updates
+        self._set_handlers(
+            *(*self._of_inputs(), *self._of_jobs()),
+            *(*updates.rows, *updates.place_waits.rows, *effects.rows, *verdicts.rows),
+        )
 
-    def _handlers(self) -> dict[type[Event], Callable[[Any, int], None]]:
-        return {
-            RunsReported: self.hosts.reported,
-            HostInventory: self.hosts.inventory,
-            HostLost: self.hosts.lost,
-            HostRemoved: self._host_removed,
-            MatchingHostsChanged: self.daemons.matching,
-            HostHearingChanged: self._hearing.said,
-            TasksPlaced: self._placed,
-            PreemptionsOrdered: self.orders.ordered,
-            PoolAnswered: self._pool_answered,
-            JobAccepted: self._accepted,
-            JobRejected: self._answered,
-            CommandAnswered: self._answered,
-            PreemptionAnswered: lambda event, now: self.orders.answered(event),
-            HostReconciled: self.hosts.reconciled,
-            HostSuspected: self.suspects.said,
-            JobChanged: self._changed,
-            JobHeld: self.goals.held,
-            JobReopened: lambda event, now: self._jobs.reopened(event),
-            InstancesWanted: self.goals.wanted,
-            JobPriorityChanged: self._jobs.priority_changed,
-            JobSlaChanged: lambda event, now: self.orders.allowed(sla_changed(self.jobs, self.tasks, event)),
-            InstancesChanged: self._instances_changed,
-            JobsForgotten: self._jobs.forgotten,
-            OverridesDropped: self.chunks.dropped,
-            **self.updates.handlers,
-            **self.updates.place_waits.handlers,
-        }
+    def _of_inputs(self) -> Sequence[Row]:
+        """Handlers of facts, and of what the other machines decide."""
+        return (
+            *((kind, self._asked) for kind in JOB_FACTS),
+            (OverridesUploaded, self.chunks.uploaded),
+            (PoolDefined, self._pools.fact),
+            (PoolRemoved, self._pools.fact),
+            (CellConfigured, lambda event, now: self._settings.asked(self._input.offset, event)),
+            (RunsReported, self.hosts.reported),
+            (HostInventory, self.hosts.inventory),
+            (PoolAnswered, self._settings.answered, self._pool_answered),
+            (PreemptionsOrdered, self.orders.ordered),
+            (TasksPlaced, self._placed),
+            (HostLost, self.hosts.lost),
+            (HostRemoved, self._host_removed),
+            (HostHearingChanged, self._hearing.said),
+            (MatchingHostsChanged, self.daemons.matching),
+        )
+
+    def _of_jobs(self) -> Sequence[Row]:
+        """Handlers of decisions about jobs and hosts."""
+        return (
+            (JobAccepted, self._accepted),
+            (JobRejected, self._answered),
+            (CommandAnswered, self._answered),
+            (JobChanged, self._changed),
+            (JobHeld, self.goals.held),
+            (JobReopened, self._jobs.reopened),
+            (JobPriorityChanged, self._jobs.priority_changed),
+            (JobSlaChanged, self._sla_changed),
+            (JobsForgotten, self._jobs.forgotten),
+            (OverridesDropped, self.chunks.dropped),
+            (InstancesWanted, self.goals.wanted),
+            (InstancesChanged, self._instances_changed),
+            (PreemptionAnswered, self.orders.answered),
+            (HostReconciled, self.hosts.reconciled),
+            (HostSuspected, self.suspects.said),
+        )
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -215,9 +230,7 @@ class Lifecycle:
         known = self.jobs.get(job_id) or self.ended.get(job_id)
         return None if known is None else known.state
 
-    def restored(self) -> None:
-        """See `Machine.restored`."""
-        self._rest.disturb()
+    def _restored(self) -> None:
         self.tasks.restored()
         self.chunks.restored()
         self.hosts.restored()
@@ -229,29 +242,13 @@ class Lifecycle:
         self.orders.restored()
         self.updates.restored()
 
-    def apply(self, record: Input) -> None:
-        """See `Machine.apply`."""
-        match record:
-            case Fact(topic, offset, at_ms, event, value):
-                self._rest.disturb()
-                self.tasks.input.fact(topic, offset)
-                self._fact(offset, at_ms, event, value)
-            case PeerRound(machine, number, now, decisions):
-                for index, decision in enumerate(decisions):
-                    self.tasks.input.decision(machine, number, index)
-                    self._apply(decision, now)
-            case Decided(now, decision, number, index):
-                self.tasks.input.decision(self.name, number, index)
-                self._apply(decision, now)
-                self.tasks.settle()
+    def _handle_own(self, event: Event, now: int, handlers: Handlers) -> None:
+        self._handle(event, now, handlers)
+        self.tasks.settle()
 
-    def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`; a unit of work is a fact answered, a run, a job, or a host that was reconciled."""
-        if self._rest.lasts(now):
-            return []
-        return self._rest.decided(self._decide(now, caught_up, budget), caught_up)
-
-    def _decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
+    def _decide(self, now: int, caught_up: bool, units: Budget) -> list[Event]:
+        """A unit of work is a fact answered, a run, a job, or a host that was reconciled."""
+        budget = units.left
         answers = CommandAnswers(self, now, caught_up)
         out = list(answers.all(max(1, budget // 2)))  # the rest is for runs: many commands don't delay reports
         commanded = {each.job_id for each in out if isinstance(each, CommandAnswered) and each.code == Code.DONE}
@@ -298,10 +295,6 @@ class Lifecycle:
             out += self.chunks.due(now, remaining)
         return out
 
-    def next_wakeup(self) -> int | None:
-        """See `Machine.next_wakeup`."""
-        return self._rest.next_ms()
-
     def _next_wakeup(self) -> int | None:
         times = [self.tasks.next_due_ms(), self._jobs.gangs.next_due_ms(), self._gates.next_due_ms()]
         if not len(self.pool_facts) and not self.settings_pending:  # else an answer comes, and all is looked at again
@@ -312,27 +305,10 @@ class Lifecycle:
 
     # What inputs say.
 
-    def _apply(self, event: Event, now: int) -> None:
-        handler = self._on.get(type(event))
-        if handler:
-            self._rest.disturb()
-            handler(event, now)
-
-    def _fact(self, offset: int, at_ms: int, event: Event, value: bytes) -> None:
-        match event:
-            case _ if isinstance(event, JobFact):
-                self.asks.put(offset, ask_row(at_ms, event, value))
-            case OverridesUploaded():
-                self.chunks.uploaded(at_ms, event)
-            case PoolDefined() | PoolRemoved():
-                self._pools.fact(offset, event)
-            case CellConfigured():
-                self._settings.asked(offset, event)
-            case _:
-                self._apply(event, at_ms)
+    def _asked(self, event: JobFact, now: int) -> None:
+        self.asks.put(self._input.offset, ask_row(now, event, self._input.value))
 
     def _pool_answered(self, answer: PoolAnswered, now: int) -> None:
-        self._settings.answered(answer)
         self._pools.answered(answer, self._jobs)
 
     def _placed(self, event: TasksPlaced, now: int) -> None:
@@ -382,6 +358,9 @@ class Lifecycle:
             self._stateful.host_removed(row.number)
             self.suspects.host_removed(event.host_id)
         self.hosts.removed(event, now)
+
+    def _sla_changed(self, event: JobSlaChanged, now: int) -> None:
+        self.orders.allowed(sla_changed(self.jobs, self.tasks, event))
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         base = self.jobs[event.job_id].base

@@ -38,12 +38,12 @@ class OverrideChunks:
         self._by_time = sorted((row.at_ms, name) for name, row in self.table.items())
         self._whole = None
 
-    def uploaded(self, at_ms: int, event: OverridesUploaded) -> None:
+    def uploaded(self, event: OverridesUploaded, now: int) -> None:
         """A chunk is there, perhaps again."""
         name = name_of(event).hex()
         self._leave(name)
-        self.table.put(name, OverrideChunkRow(at_ms, event.content))
-        insort(self._by_time, (at_ms, name))
+        self.table.put(name, OverrideChunkRow(now, event.content))
+        insort(self._by_time, (now, name))
 
     def _leave(self, name: str) -> None:
         if name in self.table:

@@ -5,26 +5,28 @@ from events.records.entitlement import PoolAnswered
 from events.records.pools import PoolDefined, PoolRemoved
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.rows import PoolFactRow, PoolRow
+from processors.state.causes import CurrentInput
 from processors.state.table import Table, struct_table
 
 
 class Pools:
     """The tables of pools; a fact about one counts when entitlement has answered it."""
 
-    def __init__(self, cell: int) -> None:
+    def __init__(self, cell: int, current: CurrentInput) -> None:
         self._cell = cell
+        self._input = current
         self.table: Table[str, PoolRow] = struct_table("pools", PoolRow)
         self.foreign: Table[str, int] = struct_table("foreign", int)
         """The pools of other cells: the cell of each."""
         self.facts: Table[int, PoolFactRow] = struct_table("pool_facts", PoolFactRow, int)
 
-    def fact(self, offset: int, event: PoolDefined | PoolRemoved) -> None:
+    def fact(self, event: PoolDefined | PoolRemoved, now: int) -> None:
         """A fact about a pool has come."""
         if isinstance(event, PoolRemoved):
             row = PoolFactRow(event.path, True)
         else:
             row = PoolFactRow(event.path, False, event.open_jobs_max, event.open_tasks_max, event.cell)
-        self.facts.put(offset, row)
+        self.facts.put(self._input.offset, row)
 
     def answered(self, answer: PoolAnswered, jobs: Jobs) -> None:
         """Entitlement has answered a fact; `jobs` are those that are open in the pools."""

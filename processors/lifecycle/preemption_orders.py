@@ -116,7 +116,7 @@ class PreemptionOrders:
             budget -= 1 + len(refused)
         return out, budget
 
-    def answered(self, event: PreemptionAnswered) -> None:
+    def answered(self, event: PreemptionAnswered, now: int) -> None:
         """An order has its answer: runs that aren't over stay, and belong to it no more."""
         slots = self._runs_of(event.number)
         self._tasks.record_event(TaskEvent.PREEMPT_WITHDRAWN, slots)

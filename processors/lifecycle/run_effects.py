@@ -1,8 +1,5 @@
 """What decisions about runs do to the tasks, and who hears of it."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from events.codes import Outcome, Overdue, RunReport, TaskState
@@ -24,11 +21,12 @@ from processors.lifecycle.tasks import Ends, Tasks
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.verdicts import PresentRuns
 from processors.state.arena import locate, locate_ranges
+from processors.state.handlers import Row
 from processors.state.seconds import second
 
 
 class RunEffects:
-    """Applies decisions about runs; `handlers`: by kind of decision."""
+    """Applies decisions about runs; `rows`: those of the table of handlers."""
 
     def __init__(
         self,
@@ -53,14 +51,14 @@ class RunEffects:
         self._failures = failures
         self._suspects = suspects
         self._ports = ports
-        self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
-            GangsQueued: self._queued,
-            RunsOrdered: self._ordered,
-            RunsAvailable: self._available,
-            RunsOverdue: self._overdue,
-            RunsStopping: self._stopping,
-            RunsEnded: self._ended,
-        }
+        self.rows: tuple[Row, ...] = (
+            (GangsQueued, self._queued),
+            (RunsOrdered, self._ordered),
+            (RunsAvailable, self._available),
+            (RunsOverdue, self._overdue),
+            (RunsStopping, self._stopping),
+            (RunsEnded, self._ended),
+        )
 
     def _queued(self, event: GangsQueued, now: int) -> None:
         slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs.stretch)

@@ -72,9 +72,9 @@ HELD = INT_MAX
 class Tasks:
     """The columns, and the derived lists over them."""
 
-    def __init__(self) -> None:
+    def __init__(self, current: CurrentInput) -> None:
         self.arena = Arena("tasks", COLUMNS)
-        self.input = CurrentInput()
+        self.input = current
         """What is being applied; shared by all that note things about tasks."""
         self._heard: I64 = np.zeros(1, dtype=np.int64)
         """By number of the host, since when it is heard again; HELD while it is silent or lost, 0: it always was."""

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from events.columns import I64, ints
-from events.records.base import Event
 from events.records.lifecycle import DisruptionAsked, DisruptionWithdrawn
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.lifecycle.causes import SlaVerdict
@@ -14,6 +13,7 @@ from processors.lifecycle.lookups import Mask
 from processors.lifecycle.task_table import TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.state.arena import locate
+from processors.state.handlers import Row
 
 Hear = Callable[[I64], None]
 """Hears of which tasks there is a verdict."""
@@ -50,12 +50,12 @@ class Verdicts:
         self._runs = runs
         self._hear_allowed = allowed
         self._hear_deferred = deferred
-        self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
-            DisruptionAsked: lambda event, now: self._set(event, SlaVerdict.ASKED),
-            DisruptionWithdrawn: lambda event, now: self._set(event, SlaVerdict.NONE),
-            DisruptionAllowed: self._allowed,
-            DisruptionDeferred: self._deferred,
-        }
+        self.rows: tuple[Row, ...] = (
+            (DisruptionAsked, lambda event, now: self._set(event, SlaVerdict.ASKED)),
+            (DisruptionWithdrawn, lambda event, now: self._set(event, SlaVerdict.NONE)),
+            (DisruptionAllowed, self._allowed),
+            (DisruptionDeferred, self._deferred),
+        )
 
     def _set(self, event: DisruptionAsked | DisruptionWithdrawn, verdict: SlaVerdict) -> None:
         self._tasks.note("verdict", self._runs.of(event), verdict)

@@ -14,7 +14,6 @@ from events.columns import I64, indexed, pack_ints, pack_longs
 from events.ranks import Rank
 from events.records.placement import TasksPlaced
 from processors.placement import bound_tasks
-from processors.placement.budget import Budget
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts, Phase
 from processors.placement.kept import KeptRoom, OwnRoom
@@ -22,6 +21,7 @@ from processors.placement.parked import Found, MayAsk
 from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
 from processors.placement.runs import NOWHERE, Runs
 from processors.placement.waits import Range
+from processors.state.budget import Budget
 from processors.state.shapes import MIXED
 
 

@@ -50,9 +50,9 @@ class Avoidance:
             row.suspected_ms, row.suspected_code, row.suspected_by = max(1, now), event.code, self._input.cause
             self._suspected[event.host_id] = None
 
-    def asked(self, event: HostClearRequested, offset: int, now: int) -> None:
+    def asked(self, event: HostClearRequested, now: int) -> None:
         """An operator says that a host takes tasks again."""
-        self.asks.put(offset, AskRow(event.host_id, event.command_id, now))
+        self.asks.put(self._input.offset, AskRow(event.host_id, event.command_id, now))
 
     def answered(self, event: HostAnswered, now: int) -> None:
         """The operator has an answer."""

@@ -10,7 +10,7 @@ from events.records.parts import Cause
 from events.records.placement import HostAnswered, HostRemoved
 from processors.placement.hosts import Hosts
 from processors.placement.rows import NEVER, AskRow, HostRow, ask_cause
-from processors.state.causes import recorded
+from processors.state.causes import CurrentInput, recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
 
@@ -18,14 +18,15 @@ from processors.state.table import Table, struct_table
 class HostRemovals:
     """Decides `HostRemoved` and answers operators who ask for it."""
 
-    def __init__(self, hosts: Hosts, settings: CellSettings) -> None:
+    def __init__(self, hosts: Hosts, settings: CellSettings, current: CurrentInput) -> None:
         self.asks: Table[int, AskRow] = struct_table("removals", AskRow, int)
         self._hosts = hosts
         self._settings = settings
+        self._input = current
 
-    def asked(self, event: HostRemovalRequested, offset: int, now: int) -> None:
+    def asked(self, event: HostRemovalRequested, now: int) -> None:
         """An operator says that a host has left."""
-        self.asks.put(offset, AskRow(event.host_id, event.command_id, now))
+        self.asks.put(self._input.offset, AskRow(event.host_id, event.command_id, now))
 
     def answered(self, event: HostAnswered, now: int) -> None:
         """The operator has an answer."""

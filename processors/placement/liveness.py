@@ -18,7 +18,7 @@ from events.records.placement import HostAnswered, HostLost
 from events.records.rounds import TimerPassed
 from processors.placement.hosts import Hosts, Phase
 from processors.placement.rows import AskRow, CellRow, ask_cause
-from processors.state.causes import recorded
+from processors.state.causes import CurrentInput, recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
 
@@ -30,11 +30,12 @@ WINDOW_MS = 60_000
 class Liveness:
     """Decides `HostLost` and answers operators."""
 
-    def __init__(self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings) -> None:
+    def __init__(self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings, current: CurrentInput) -> None:
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self._hosts = hosts
         self._cell = cell
         self._settings = settings
+        self._input = current
 
     def beat(self, event: GatewayBeat, now: int) -> None:
         """A gateway lives."""
@@ -43,9 +44,9 @@ class Liveness:
             row.beats_since_ms = max(1, now)
         row.beat_ms = max(row.beat_ms, now)
 
-    def confirmed(self, event: HostLossConfirmed, offset: int, now: int) -> None:
+    def confirmed(self, event: HostLossConfirmed, now: int) -> None:
         """An operator says that a host is lost."""
-        self.asks.put(offset, AskRow(event.host_id, event.command_id, now))
+        self.asks.put(self._input.offset, AskRow(event.host_id, event.command_id, now))
 
     def answered(self, event: HostAnswered, now: int) -> None:
         """The operator has an answer."""

@@ -5,11 +5,18 @@ it puts waiting tasks on a `cluster_view.py`, by the arithmetic in `packing.py`;
 place. Here inputs are told apart.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from events.records.base import Event
-from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PoolAnswered, PreemptionsOrdered
+from events.records.entitlement import (
+    AdmissionsRanked,
+    GangsAdmitted,
+    PoolAnswered,
+    PreemptionRefused,
+    PreemptionsOrdered,
+    RightsSet,
+)
 from events.records.hosts import (
     GatewayBeat,
     HostBack,
@@ -43,16 +50,17 @@ from events.records.placement import (
     HostHearingChanged,
     HostLost,
     HostRemoved,
+    HostsReserved,
     HostTrusted,
     MatchingHostsChanged,
+    PreemptionAsked,
     TasksPlaced,
 )
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
-from processors.machine import Decided, Fact, Input, PeerRound
+from processors.base import MachineBase
 from processors.placement.assignment import Assignment
 from processors.placement.avoidance import Avoidance
-from processors.placement.budget import Budget
 from processors.placement.holds import kept_room
 from processors.placement.host_removal import HostRemovals
 from processors.placement.hosts import Hosts
@@ -63,10 +71,11 @@ from processors.placement.reports import Reports
 from processors.placement.rows import CellRow, HostRow
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
+from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions, with_defaults
-from processors.state.rest import Rest
+from processors.state.handlers import Handlers, Row
 from processors.state.table import Table, struct_table
 
 CHANGES: frozenset[type[Event]] = frozenset(
@@ -78,8 +87,16 @@ CHANGES: frozenset[type[Event]] = frozenset(
 )
 """What changes which tasks find a place."""
 
+BESIDE_WAITING: frozenset[type[Event]] = frozenset(
+    (
+        *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested),
+        CellConfigured,
+    )
+)
+"""Records that change nothing for the tasks that wait."""
 
-class Placement:
+
+class Placement(MachineBase):
     """See `processors.machine.Machine`."""
 
     name: ClassVar[str] = "placement"
@@ -90,62 +107,80 @@ class Placement:
     conversions: ClassVar[Conversions] = {11: with_defaults({"hosts": HostRow})}
 
     def __init__(self) -> None:
+        super().__init__(CurrentInput())
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self.cell.put("cell", CellRow())
-        self._input = CurrentInput()
         self.hosts = Hosts(self.cell, self._input)
         self._settings = CellSettings()
         self.runs = Runs(self.hosts, self.cell, self._settings)
-        self._liveness = Liveness(self.hosts, self.cell, self._settings)
-        self._removals = HostRemovals(self.hosts, self._settings)
+        self._liveness = Liveness(self.hosts, self.cell, self._settings, self._input)
+        self._removals = HostRemovals(self.hosts, self._settings, self._input)
         self._avoidance = Avoidance(self.hosts, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
-        self._rest = Rest(self._next_wakeup)
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
-        self._on: dict[type[Event], tuple[Callable[[Any, int], object], ...]] = {
-            HostConnected: (self.hosts.connected,),
-            HostOffered: (self.hosts.offered, self._matching.offered),
-            HostSilent: (self.hosts.silent,),
-            HostBack: (self.hosts.back,),
-            HostReconciled: (self.hosts.reconciled,),
-            HostLost: (self._lost,),
-            HostRemoved: (
+        self._set_handlers(*self._of_hosts(), *self._of_runs())
+
+    def _of_hosts(self) -> Sequence[Row]:
+        """Handlers of records about hosts, and of what operators say."""
+        hosts, sharing = self.hosts, self.sharing
+        return (
+            (HostConnected, hosts.connected),
+            (HostOffered, hosts.offered, self._matching.offered),
+            (HostSilent, hosts.silent),
+            (HostBack, hosts.back),
+            (HostReconciled, hosts.reconciled),
+            (HostLost, self._lost, sharing.lost),
+            (
+                HostRemoved,
                 self._matching.host_removed,
                 self.runs.host_removed,
                 self._avoidance.host_removed,
                 self._removed,
+                sharing.removed,
             ),
-            HostSuspected: (self._avoidance.suspected,),
-            HostAvoided: (self._avoidance.avoided,),
-            HostTrusted: (self._avoidance.trusted,),
-            MatchingHostsChanged: (self._matching.matching,),
-            CapacityChanged: (self.hosts.capacity_said,),
-            HostHearingChanged: (self.hosts.hearing_said,),
-            GatewayBeat: (self._liveness.beat,),
-            HostAnswered: (self._answered,),
-            TimerPassed: (self._passed,),
-            PoolAnswered: (self._pool_answered,),
-            JobAccepted: (self.runs.accepted, self._matching.accepted),
-            GangsAdmitted: (self.runs.admissions.admitted,),
-            AdmissionsRanked: (self.runs.admissions.ranked,),
-            GangsParked: (self.runs.admissions.parked,),
-            PreemptionsOrdered: (self.runs.ordered,),
-            GangsQueued: (self.runs.queued,),
-            RunsAvailable: (self.runs.available,),
-            PreemptionAnswered: (self.runs.answered,),
-            JobPriorityChanged: (self.runs.priority_changed,),
-            JobSlaChanged: (self.runs.sla_changed,),
-            RunsEnded: (self.runs.ended,),
-            JobChanged: (self.runs.changed, self._matching.job_changed),
-            InstancesChanged: (self.runs.instances_changed,),
-            TasksPlaced: (self.runs.placed,),
-            GangsUnplaced: (self.runs.admissions.unplaced,),
-            GangsReturned: (self.runs.admissions.returned,),
-        }
-        for kind, heard in self.sharing.handlers.items():  # after runs and hosts have heard it
-            self._on[kind] = (*self._on.get(kind, ()), heard)
+            (HostSuspected, self._avoidance.suspected),
+            (HostAvoided, self._avoidance.avoided),
+            (HostTrusted, self._avoidance.trusted),
+            (MatchingHostsChanged, self._matching.matching),
+            (CapacityChanged, hosts.capacity_said),
+            (HostHearingChanged, hosts.hearing_said),
+            (GatewayBeat, self._liveness.beat),
+            (HostLossConfirmed, self._liveness.confirmed),
+            (HostRemovalRequested, self._removals.asked),
+            (HostClearRequested, self._avoidance.asked),
+            (HostAnswered, self._liveness.answered, self._removals.answered, self._avoidance.answered),
+            (CellConfigured, lambda event, now: self._settings.asked(self._input.offset, event)),
+            (PoolAnswered, self._pool_answered),
+            (TimerPassed, self._passed, sharing.passed),
+        )
+
+    def _of_runs(self) -> Sequence[Row]:
+        """Handlers of records about jobs and their runs; sharing comes last, as it looks at what the others did."""
+        runs, sharing = self.runs, self.sharing
+        return (
+            (JobAccepted, runs.accepted, self._matching.accepted),
+            (JobPriorityChanged, runs.priority_changed),
+            (JobSlaChanged, runs.sla_changed),
+            (JobChanged, runs.changed, self._matching.job_changed, sharing.job_changed),
+            (InstancesChanged, runs.instances_changed, sharing.instances_changed),
+            (GangsQueued, runs.queued),
+            (GangsAdmitted, runs.admissions.admitted),
+            (AdmissionsRanked, runs.admissions.ranked, sharing.settle),
+            (GangsParked, runs.admissions.parked),
+            (TasksPlaced, runs.placed, sharing.settle),
+            (GangsUnplaced, runs.admissions.unplaced),
+            (GangsReturned, runs.admissions.returned, sharing.settle),
+            (RunsAvailable, runs.available),
+            (RunsEnded, runs.ended, sharing.ended),
+            (RightsSet, sharing.rights.set),
+            (PreemptionAsked, sharing.asked),
+            (PreemptionsOrdered, runs.ordered, sharing.ordered),
+            (PreemptionRefused, sharing.refused),
+            (PreemptionAnswered, runs.answered, sharing.answered),
+            (HostsReserved, sharing.reservations.reserved),
+        )
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -167,9 +202,7 @@ class Placement:
             *self.sharing.tables,
         )
 
-    def restored(self) -> None:
-        """See `Machine.restored`."""
-        self._rest.disturb()
+    def _restored(self) -> None:
         self._settings.restored()
         self.hosts.restored(self._settings.kinds)
         self._avoidance.restored()
@@ -178,62 +211,39 @@ class Placement:
         self.sharing.restored()
         self._quiet = False
 
-    def apply(self, record: Input) -> None:
-        """See `Machine.apply`."""
-        if isinstance(record, Fact):
-            self._rest.disturb()
-        match record:
-            case Fact(_, offset, at_ms, HostLossConfirmed() as event, _):
-                self._liveness.confirmed(event, offset, at_ms)
-            case Fact(_, offset, at_ms, HostRemovalRequested() as event, _):
-                self._removals.asked(event, offset, at_ms)
-            case Fact(_, offset, at_ms, HostClearRequested() as event, _):
-                self._avoidance.asked(event, offset, at_ms)
-            case Fact(_, offset, _, CellConfigured() as event, _):
-                self._settings.asked(offset, event)
-            case Fact(topic, offset, at_ms, event, _):
-                self._input.fact(topic, offset)
-                self._apply(event, at_ms)
-            case PeerRound(machine, number, now, decisions):
-                for index, decision in enumerate(decisions):
-                    self._input.decision(machine, number, index)
-                    self._apply(decision, now)
-            case Decided(now, decision, number, index):
-                self._input.decision(self.name, number, index)
-                self._apply(decision, now)
+    def _handle(self, event: Event, now: int, handlers: Handlers) -> None:
+        super()._handle(event, now, handlers)
+        if type(event) not in BESIDE_WAITING:
+            self._quiet = False
+        if type(event) in CHANGES:
+            self.cell.change("cell").last_by = self._input.cause
 
-    def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`; a unit of work is a host given up or removed, an operator answered, a task placed or
-        returned, or a job explained.
+    def _decide(self, now: int, caught_up: bool, budget: Budget) -> list[Event]:
+        """A unit of work is a host given up or removed, an operator answered, a task placed or returned, or a job
+        explained.
         """
-        if self._rest.lasts(now):
-            return []
-        units = Budget(budget)
-        return self._rest.decided(self._decide(now, caught_up, units), caught_up and not units.cut)
-
-    def _decide(self, now: int, caught_up: bool, units: Budget) -> list[Event]:
-        out = self._operate(now, units) if caught_up else []
-        if units.left <= 0 or any(isinstance(event, HostAvoided) for event in out):
+        out = self._operate(now, budget) if caught_up else []
+        if not budget or any(isinstance(event, HostAvoided) for event in out):
             return out  # nothing is placed on a host before it is known to be avoided
-        if heard := self.hosts.hearing_changed(units.left):
+        if heard := self.hosts.hearing_changed(budget.left):
             out.append(heard)
         changed = self.hosts.capacity_changed()
         if changed:
             out.append(changed)
-        if matching := self._matching.decide(units):
+        if matching := self._matching.decide(budget):
             out.append(matching)
         wakeup = self.next_wakeup()
         due = caught_up and wakeup is not None and wakeup <= now
         if due and (expired_ms := self.sharing.expired_ms(now)) is not None:
             return [*out, TimerPassed(machine=self.name, due_ms=expired_ms)]
-        if ends := [*self.sharing.ends(now if caught_up else 0, units, self.cell["cell"].last_by)]:
+        if ends := [*self.sharing.ends(now if caught_up else 0, budget, self.cell["cell"].last_by)]:
             return [*out, *ends]
         if self.runs.waits.parking and (parks := parked(self.runs)):
             return [*out, parks]
         looked_ms = now
         if self.runs.waits.tasks and (due or not self._quiet):
-            said, looked_ms = self._serve(now, caught_up, units)
-            self._quiet = not said and not units.cut
+            said, looked_ms = self._serve(now, caught_up, budget)
+            self._quiet = not said and not budget.cut
             out += said
         if due and not out:
             out.append(TimerPassed(machine=self.name, due_ms=looked_ms))
@@ -263,10 +273,6 @@ class Placement:
         planned, looked_ms = self.sharing.decide(assignment, holds, room, now, budget, last_by)
         return out + planned, looked_ms
 
-    def next_wakeup(self) -> int | None:
-        """See `Machine.next_wakeup`."""
-        return self._rest.next_ms()
-
     def _next_wakeup(self) -> int | None:
         times = (
             self._liveness.next_wakeup(),
@@ -279,18 +285,13 @@ class Placement:
 
     def _pool_answered(self, event: PoolAnswered, now: int) -> None:
         before = self.hosts.kinds
-        self._settings.answered(event)
+        self._settings.answered(event, now)
         kinds = self._settings.kinds
         if kinds.names != before.names:
             self.runs.shapes.widen(kinds)
-            self.restored()
+            self._restored()
         if (kinds.names, kinds.licences) != (before.names, before.licences):
             self.hosts.know(kinds)
-
-    def _answered(self, event: HostAnswered, now: int) -> None:
-        self._liveness.answered(event, now)
-        self._removals.answered(event, now)
-        self._avoidance.answered(event, now)
 
     def _passed(self, event: TimerPassed, now: int) -> None:
         self._liveness.passed(event, now)
@@ -305,15 +306,3 @@ class Placement:
         self.runs.homes.given_up(event.host_id)
         self.hosts.lose(event, now)
         self._liveness.lost(event, now)
-
-    def _apply(self, event: Event, now: int) -> None:
-        handlers = self._on.get(type(event))
-        if not handlers or (isinstance(event, TimerPassed) and event.machine != self.name):
-            return  # a deadline of another machine
-        self._rest.disturb()
-        for handler in handlers:
-            handler(event, now)
-        if not isinstance(event, GatewayBeat | HostHearingChanged):
-            self._quiet = False
-        if type(event) in CHANGES:
-            self.cell.change("cell").last_by = self._input.cause

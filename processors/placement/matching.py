@@ -11,9 +11,9 @@ from events.job_ends import is_over
 from events.records.hosts import HostOffered
 from events.records.lifecycle import JobAccepted, JobChanged
 from events.records.placement import HostRemoved, MatchingHostsChanged
-from processors.placement.budget import Budget
 from processors.placement.hosts import Hosts
 from processors.placement.rows import CellRow
+from processors.state.budget import Budget
 from processors.state.causes import CurrentInput, recorded
 from processors.state.record_rows import ConstraintRow, row_of
 from processors.state.table import Table, struct_table

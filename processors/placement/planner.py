@@ -16,7 +16,6 @@ from events.codes import Code, Way
 from events.columns import I64, Names, distinct, pack_ints
 from events.records.placement import PreemptionAsked
 from events.resources import Vector, scale
-from processors.placement.budget import Budget
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.gang_search import Part
 from processors.placement.holds import Holding, needed, shapes_of_unit
@@ -30,6 +29,7 @@ from processors.placement.rights import RightRow, Rights
 from processors.placement.rows import JobRow
 from processors.placement.runs import NOWHERE, Runs
 from processors.placement.victims import Victims
+from processors.state.budget import Budget
 from processors.state.causes import recorded
 from processors.state.preemption_rules import Flag
 

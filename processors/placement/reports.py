@@ -18,10 +18,10 @@ from events.records.placement import GangsReturned, GangsUnplaced
 from events.resources import UNBOUNDED
 from processors.placement import bound_tasks
 from processors.placement.assignment import Assignment, Unplaced
-from processors.placement.budget import Budget
 from processors.placement.cluster_view import ShapeView
 from processors.placement.explain import Reason, explanation, instances_text, reason
 from processors.placement.runs import Runs
+from processors.state.budget import Budget
 from processors.state.causes import CauseRow, recorded
 
 Returns = dict[tuple[Code, bool], list[tuple[Unplaced, I64]]]

@@ -10,13 +10,13 @@ from events.ranks import Rank
 from events.records.placement import HostsReserved
 from events.resources import Amounts
 from processors.placement.assignment import Assignment, Unplaced
-from processors.placement.budget import Budget
 from processors.placement.drains import Ground, drain
 from processors.placement.holds import needed
 from processors.placement.planner import Seen
 from processors.placement.plans import Plans, Task
 from processors.placement.reservation_rows import ReservationRow
 from processors.placement.reservations import Reservations
+from processors.state.budget import Budget
 from processors.state.causes import CauseRow, recorded
 from processors.state.seconds import elapsed
 

@@ -1,28 +1,23 @@
 """What placement does for sharing: rights, plans, reservations, and what is remembered of those that left."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from events.codes import Code
 from events.records.base import Event
 from events.records.entitlement import (
-    AdmissionsRanked,
     PreemptionRefused,
     PreemptionsOrdered,
-    RightsSet,
 )
 from events.records.lifecycle import InstancesChanged, JobChanged, PreemptionAnswered, RunsEnded
 from events.records.placement import (
-    GangsReturned,
     HostLost,
     HostRemoved,
     HostsReserved,
     PreemptionAsked,
-    TasksPlaced,
 )
 from events.records.rounds import TimerPassed
 from processors.placement.assignment import Assignment
-from processors.placement.budget import Budget
 from processors.placement.holds import Holding, Holds
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom
@@ -33,6 +28,7 @@ from processors.placement.reserving import Reserving, said
 from processors.placement.rights import Rights
 from processors.placement.runs import Runs
 from processors.placement.victims import Victims
+from processors.state.budget import Budget
 from processors.state.causes import CauseRow, CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.displacements import Displacements
@@ -40,7 +36,7 @@ from processors.state.table import Table
 
 
 class Sharing:
-    """Hears records after runs and hosts have: `handlers`, by kind."""
+    """Hears records after runs and hosts have."""
 
     def __init__(self, runs: Runs, hosts: Hosts, settings: CellSettings, current: CurrentInput) -> None:
         self._runs = runs
@@ -52,23 +48,6 @@ class Sharing:
         self.reservations = Reservations(runs, hosts, settings)
         self.displaced = Displacements()
         self._holds = Holds(hosts, runs, self.plans, self.reservations.table)
-        self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
-            RightsSet: self.rights.set,
-            PreemptionAsked: self._asked,
-            PreemptionsOrdered: self._ordered,
-            PreemptionRefused: self._refused,
-            PreemptionAnswered: self._answered,
-            HostsReserved: self.reservations.reserved,
-            HostLost: self._lost,
-            HostRemoved: self._removed,
-            TasksPlaced: self._settle,
-            AdmissionsRanked: self._settle,
-            GangsReturned: self._settle,
-            RunsEnded: self._ended,
-            JobChanged: self._job_changed,
-            InstancesChanged: self._instances_changed,
-            TimerPassed: self._passed,
-        }
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -151,47 +130,58 @@ class Sharing:
 
     # What is said.
 
-    def _asked(self, event: PreemptionAsked, now: int) -> None:
+    def asked(self, event: PreemptionAsked, now: int) -> None:
+        """A plan was made."""
         self.plans.asked(event, now)
         self.reservations.withdraw((event.job_id, event.first))
 
-    def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
+    def ordered(self, event: PreemptionsOrdered, now: int) -> None:
+        """Runs must leave."""
         self.plans.ordered(event, now)
         self.displaced.ordered(event)
 
-    def _refused(self, event: PreemptionRefused, now: int) -> None:
+    def refused(self, event: PreemptionRefused, now: int) -> None:
+        """They need not."""
         self.rights.again(self.plans.refused(event, now), now)
 
-    def _answered(self, event: PreemptionAnswered, now: int) -> None:
+    def answered(self, event: PreemptionAnswered, now: int) -> None:
+        """They have left, or stay."""
         self.displaced.answered(event, now, self._settings.now.defer_for_ms)
         self.rights.again(self.plans.answered(event), now)
 
-    def _lost(self, event: HostLost, now: int) -> None:
+    def lost(self, event: HostLost, now: int) -> None:
+        """A host is given up."""
         self.rights.again(self.plans.lost(event.host_id), now)
         self.reservations.lost(event.host_id)
 
-    def _removed(self, event: HostRemoved, now: int) -> None:
+    def removed(self, event: HostRemoved, now: int) -> None:
+        """A host is forgotten."""
         self.rights.again(self.plans.lost(event.host_id), now)
         self.reservations.removed(event.host_id)
 
-    def _settle(self, event: Any, now: int) -> None:
+    def settle(self, event: Any, now: int) -> None:
+        """Units of these jobs may have places, or wait no more."""
         self.plans.settle(event)
         self.reservations.settle(event, now)
 
-    def _ended(self, event: RunsEnded, now: int) -> None:
+    def ended(self, event: RunsEnded, now: int) -> None:
+        """Runs are over."""
         self.displaced.ended(event, now)
-        self._settle(event, now)
+        self.settle(event, now)
 
-    def _job_changed(self, event: JobChanged, now: int) -> None:
-        self._settle(event, now)
+    def job_changed(self, event: JobChanged, now: int) -> None:
+        """A job may be over."""
+        self.settle(event, now)
         if event.job_id not in self._runs.jobs:
             self.displaced.dropped(event.job_id)
 
-    def _instances_changed(self, event: InstancesChanged, now: int) -> None:
-        self._settle(event, now)
+    def instances_changed(self, event: InstancesChanged, now: int) -> None:
+        """A job has other instances."""
+        self.settle(event, now)
         self.displaced.instances_changed(event)
 
-    def _passed(self, event: TimerPassed, now: int) -> None:
+    def passed(self, event: TimerPassed, now: int) -> None:
+        """A deadline of placement has passed."""
         self.displaced.expire(now)
         self.rights.passed(event.due_ms, now)
         self.rights.again(self.plans.passed(event.due_ms), now)

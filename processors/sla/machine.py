@@ -6,7 +6,7 @@ over, or lifecycle withdraws. A disruption that must wait is kept here and allow
 asked for once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from typing import Any, ClassVar
 
@@ -32,9 +32,10 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Cause
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
-from processors.machine import Decided, Input, PeerRound
+from processors.base import MachineBase
 from processors.sla.rows import JobRow
 from processors.state.arena import REMOVED, Arena, change_instances, locate, locate_ranges
+from processors.state.budget import Budget
 from processors.state.causes import CurrentInput, recorded
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
@@ -42,7 +43,7 @@ from processors.state.table import Table, struct_table
 NO_SLOTS = np.zeros(0, dtype=np.int64)
 
 
-class Sla:
+class Sla(MachineBase):
     """See `processors.machine.Machine`.
 
     Columns: `available` the run that is running, `ended` the highest run that is over, `asked` the run whose disruption
@@ -66,58 +67,47 @@ class Sla:
         """The jobs with disruptions that wait for a verdict."""
         self._changed_jobs: dict[str, None] = {}
         """The waiting jobs that have changed since they last had no verdict; the others aren't looked at."""
-        self._input = CurrentInput()
         self._job_at: dict[int, str] = {}
         """The job at a base."""
-        self._handlers: dict[type[Event], Callable[[Any], None]] = {
-            JobAccepted: self._accepted,
-            JobChanged: self._changed,
-            JobSlaChanged: self._sla_changed,
-            InstancesChanged: self._instances_changed,
-            InstancesWanted: self._wanted,
-            RunsAvailable: self._available,
-            RunsStopping: self._stopping,
-            RunsEnded: self._ended,
-            DisruptionAsked: self._asked,
-            DisruptionWithdrawn: self._withdrawn,
-            DisruptionAllowed: self._allowed,
-            DisruptionDeferred: self._deferred,
-        }
+        super().__init__(CurrentInput())
+        self._set_handlers(
+            (JobAccepted, self._accepted),
+            (JobChanged, self._changed),
+            (JobSlaChanged, self._sla_changed),
+            (InstancesChanged, self._instances_changed),
+            (InstancesWanted, self._wanted),
+            (RunsAvailable, self._available),
+            (RunsStopping, self._stopping),
+            (RunsEnded, self._ended),
+            (DisruptionAsked, self._asked),
+            (DisruptionWithdrawn, self._withdrawn),
+            (DisruptionAllowed, self._allowed),
+            (DisruptionDeferred, self._deferred),
+        )
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
         """See `Machine.tables`."""
         return (self.jobs, self.unguarded, self.arena.table)
 
-    def restored(self) -> None:
-        """See `Machine.restored`."""
+    def _restored(self) -> None:
         self.arena.restored()
         self._waiting = {job_id: None for job_id, row in self.jobs.items() if self._stretch_of(row, "asked").any()}
         self._changed_jobs = dict(self._waiting)
         self._job_at = {row.base: job_id for job_id, row in self.jobs.items()}
 
-    def apply(self, record: Input) -> None:
-        """See `Machine.apply`."""
-        match record:
-            case PeerRound(machine, number, _, decisions):
-                for index, decision in enumerate(decisions):
-                    self._input.decision(machine, number, index)
-                    self._apply(decision)
-            case Decided(_, decision, number, index):
-                self._input.decision(self.name, number, index)
-                self._apply(decision)
-
-    def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`; a unit of work is a verdict."""
-        unguarded = nsmallest(budget, self.unguarded.items())
-        remaining, allowed, deferred = budget - len(unguarded), [NO_SLOTS], [NO_SLOTS]
+    def _decide(self, now: int, caught_up: bool, budget: Budget) -> list[Event]:
+        """A unit of work is a verdict."""
+        unguarded = nsmallest(budget.left, self.unguarded.items())
+        budget.spend(len(unguarded))
+        allowed, deferred = [NO_SLOTS], [NO_SLOTS]
         for job_id in sorted(self._changed_jobs):
-            if remaining <= 0:
+            if not budget:
                 break
-            allowed_now, deferred_now = self._verdicts(self.jobs[job_id], remaining)
+            allowed_now, deferred_now = self._verdicts(self.jobs[job_id], budget.left)
             if not len(allowed_now) and not len(deferred_now):
                 del self._changed_jobs[job_id]
-            remaining -= len(allowed_now) + len(deferred_now)
+            budget.spend(len(allowed_now) + len(deferred_now))
             allowed.append(allowed_now)
             deferred.append(deferred_now)
         may, wait = np.concatenate(allowed), np.concatenate(deferred)
@@ -127,8 +117,8 @@ class Sla:
             *([self._defer(wait)] if len(wait) else []),
         ]
 
-    def next_wakeup(self) -> int | None:
-        """See `Machine.next_wakeup`. Verdicts wait for events, never for a time."""
+    def _next_wakeup(self) -> int | None:
+        """Verdicts wait for events, never for a time."""
         return None
 
     def unavailable(self, job_id: str) -> int:
@@ -191,11 +181,6 @@ class Sla:
 
     # What inputs and decisions do.
 
-    def _apply(self, event: Event) -> None:
-        handler = self._handlers.get(type(event))
-        if handler:
-            handler(event)
-
     def _locate(self, event: Any) -> tuple[I64, I64]:
         """The slots that a record names among jobs with an SLA that is in force, and their runs."""
         slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
@@ -205,16 +190,16 @@ class Sla:
         row = self.jobs.get(job_id)
         return (row.base, row.instances) if row else None
 
-    def _accepted(self, event: JobAccepted) -> None:
+    def _accepted(self, event: JobAccepted, now: int) -> None:
         if event.max_unavailable is not None:
             base = self._add(event.job_id, event.instances, event.max_unavailable)
             self.arena.fill("ended", base, event.instances, event.first_run - 1)
 
-    def _changed(self, event: JobChanged) -> None:
+    def _changed(self, event: JobChanged, now: int) -> None:
         if event.job_id in self.jobs and is_over(event):
             self._drop(event.job_id)
 
-    def _sla_changed(self, event: JobSlaChanged) -> None:
+    def _sla_changed(self, event: JobSlaChanged, now: int) -> None:
         row, most = self.jobs.get(event.job_id), event.max_unavailable
         if row is None and most is not None:
             base = self._add(event.job_id, event.instances, most)
@@ -248,7 +233,7 @@ class Sla:
         self._changed_jobs.pop(job_id, None)
         self._waiting.pop(job_id, None)
 
-    def _instances_changed(self, event: InstancesChanged) -> None:
+    def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         row = self.jobs.get(event.job_id)
         if row is None:
             return
@@ -261,7 +246,7 @@ class Sla:
         row.instances = event.instances
         self._job_at[row.base] = event.job_id
 
-    def _wanted(self, event: InstancesWanted) -> None:
+    def _wanted(self, event: InstancesWanted, now: int) -> None:
         row = self.jobs.get(event.job_id)
         if row is None:
             return
@@ -271,7 +256,7 @@ class Sla:
         self.arena.set("unwanted", slots, int(not event.wanted))
         self._recheck(slots)
 
-    def _available(self, event: RunsAvailable) -> None:
+    def _available(self, event: RunsAvailable, now: int) -> None:
         slots, run = self._locate(event)
         arena = self.arena
         newer = (arena["ended"][slots] < run) & (arena["available"][slots] < run)
@@ -281,13 +266,13 @@ class Sla:
         arena.set("allowed", slots[(held > 0) & (held < run)], 0)
         self._recheck(slots)
 
-    def _stopping(self, event: RunsStopping) -> None:
+    def _stopping(self, event: RunsStopping, now: int) -> None:
         slots, run = self._locate(event)
         slots = slots[self.arena["available"][slots] == run]
         self.arena.set("available", slots, 0)
         self._recheck(slots)
 
-    def _ended(self, event: RunsEnded) -> None:
+    def _ended(self, event: RunsEnded, now: int) -> None:
         slots, run = self._locate(event)
         arena = self.arena
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
@@ -295,7 +280,7 @@ class Sla:
         self._clear_asked(slots[arena["asked"][slots] == run])
         self._recheck(slots)
 
-    def _asked(self, event: DisruptionAsked) -> None:
+    def _asked(self, event: DisruptionAsked, now: int) -> None:
         if any(job_id not in self.jobs for job_id in event.job_ids):
             for job_id, instance, run in _runs(event):
                 if job_id not in self.jobs:
@@ -306,20 +291,20 @@ class Sla:
         self.arena.set("deferred", slots[new], 0)
         self._update_waiting(slots)
 
-    def _withdrawn(self, event: DisruptionWithdrawn) -> None:
+    def _withdrawn(self, event: DisruptionWithdrawn, now: int) -> None:
         self._clear_unguarded(event)
         slots, run = self._locate(event)
         self.arena.set("allowed", slots[self.arena["allowed"][slots] == run], 0)
         self._clear_asked(slots[self.arena["asked"][slots] == run])
         self._recheck(slots)
 
-    def _allowed(self, event: DisruptionAllowed) -> None:
+    def _allowed(self, event: DisruptionAllowed, now: int) -> None:
         self._clear_unguarded(event)
         slots, run = self._locate(event)
         self.arena.set("allowed", slots, run)
         self._clear_asked(slots)
 
-    def _deferred(self, event: DisruptionDeferred) -> None:
+    def _deferred(self, event: DisruptionDeferred, now: int) -> None:
         slots, _ = self._locate(event)
         self.arena.set("deferred", slots, 1)
 

@@ -43,20 +43,20 @@ class CurrentInput:
     """The position of what a machine is applying now. Its parts share it; it means something only while they apply."""
 
     def __init__(self) -> None:
-        self._at: tuple[str, int, int] = ("", 0, FACT)
-        self._cause: CauseRow | None = None
+        self.at: tuple[str, int, int] = ("", 0, FACT)
+        """Topic, offset and `FACT` where it is a fact; machine, round and index where it is a decision."""
+        self.value = b""
+        """The last fact as it stands in the log."""
+        self._known: tuple[tuple[str, int, int], CauseRow] | None = None
 
     @property
     def cause(self) -> CauseRow:
-        """Its position; most inputs are applied without being asked for it."""
-        if self._cause is None:
-            self._cause = CauseRow(*self._at)
-        return self._cause
+        """Its position as rows have it; most inputs are applied without being asked for it."""
+        if self._known is None or self._known[0] is not self.at:
+            self._known = self.at, CauseRow(*self.at)
+        return self._known[1]
 
-    def fact(self, topic: str, offset: int) -> None:
-        """A fact is applied."""
-        self._at, self._cause = (topic, offset, FACT), None
-
-    def decision(self, machine: str, round_: int, index: int) -> None:
-        """A decision is applied."""
-        self._at, self._cause = (machine, round_, index), None
+    @property
+    def offset(self) -> int:
+        """Where a fact stands in its topic."""
+        return self.at[1]

@@ -27,7 +27,7 @@ class CellSettings:
         """An admin sets the cell."""
         self.pending.put(offset, change_of(event))
 
-    def answered(self, answer: PoolAnswered) -> None:
+    def answered(self, answer: PoolAnswered, now: int) -> None:
         """Entitlement has taken or refused a fact about pools."""
         change = self.pending.get(answer.pools_offset)
         if change is None:

@@ -6,13 +6,11 @@ and one. It is 0 where nobody counts: of batch jobs, and of what a release befor
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from events.codes import Code, TaskState
 from events.columns import I64, ints
-from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld
 from events.records.lifecycle import GangsQueued
 from events.records.placement import GangsReturned
@@ -20,6 +18,7 @@ from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.tasks import Tasks
 from processors.state.arena import locate_ranges
+from processors.state.handlers import Row
 from processors.state.seconds import second
 
 NOT_BY_POLICY = (Code.NO_HOSTS, Code.NEVER_FITS, Code.CONSTRAINT_MISMATCH, Code.BOUND_HOST_LOST, Code.BACKOFF)
@@ -35,11 +34,11 @@ class PlaceWaits:
         self._tasks = tasks
         self._jobs = jobs
         self._changed = changed
-        self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
-            GangsAdmitted: self._lacks_a_place,
-            GangsReturned: self._lacks_a_place,
-            GangsHeld: self._held,
-        }
+        self.rows: tuple[Row, ...] = (
+            (GangsAdmitted, self._lacks_a_place),
+            (GangsReturned, self._lacks_a_place),
+            (GangsHeld, self._held),
+        )
 
     def queued(self, event: GangsQueued, slots: I64, index: I64, now: int) -> None:
         """Tasks are queued; those that keep their admission lack a place at once."""

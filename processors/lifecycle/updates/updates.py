@@ -8,7 +8,6 @@ import numpy as np
 
 from events.codes import TaskState
 from events.columns import I64, distinct, ints, spread
-from events.records.base import Event
 from events.records.lifecycle import (
     InstancesReturned,
     InstancesTaken,
@@ -34,6 +33,7 @@ from processors.lifecycle.updates.rows import AskedRow, PolicyRow, UpdateRow, Ve
 from processors.lifecycle.updates.steps import INHERITED, MORE, OPEN, RESHAPED, STEP, Step
 from processors.lifecycle.updates.versions import asks_more, asks_of, task_shape, version_row
 from processors.lifecycle.updates.window import UP
+from processors.state.handlers import Row
 from processors.state.record_rows import row_of
 from processors.state.table import Table, struct_table
 
@@ -65,15 +65,15 @@ class Updates:
         self._whole = whole
         self.place_waits = PlaceWaits(tasks, jobs, self._wait_otherwise)
         jobs.on_move = self._moved
-        self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
-            UpdateStarted: self._started,
-            InstancesTaken: self._taken,
-            InstancesReturned: self._returned,
-            UpdateProgressed: self._progressed,
-            UpdatePaused: self._paused,
-            UpdatePromoted: self._promoted,
-            UpdateEnded: self._ended,
-        }
+        self.rows: tuple[Row, ...] = (
+            (UpdateStarted, self._started),
+            (InstancesTaken, self._taken),
+            (InstancesReturned, self._returned),
+            (UpdateProgressed, self._progressed),
+            (UpdatePaused, self._paused),
+            (UpdatePromoted, self._promoted),
+            (UpdateEnded, self._ended),
+        )
 
     @property
     def tables(self) -> tuple[Table[Any, Any], ...]:

@@ -82,10 +82,10 @@ class Preempting:
         match record:
             case PeerRound(machine, number, now, decisions):
                 for index, decision in enumerate(decisions):
-                    self._input.decision(machine, number, index)
+                    self._input.at = (machine, number, index)
                     self._apply(decision, now)
             case Decided(now, decision, number, index):
-                self._input.decision(self.name, number, index)
+                self._input.at = (self.name, number, index)
                 self._apply(decision, now)
 
     def _apply(self, event: Event, now: int) -> None:

@@ -43,6 +43,7 @@ from processors.lifecycle.task_table import (
 )
 from processors.lifecycle.tasks import COLUMNS, Ends, Tasks
 from processors.machine import Decided
+from processors.state.causes import CurrentInput
 from tests.helpers import ROOT
 from tests.helpers.machines import columns, instances_changed, one, ranges_of, runs_of
 from tests.processors.lifecycle.harness import World, allowed, deferred
@@ -196,7 +197,7 @@ def note(task: Task, happening: TaskEvent) -> None:
     """What an update does to its instances, by itself; that it does so is tested with updates."""
     machine = task.world.machine
     machine.tasks.record_event(happening, np.array([machine.jobs["a"].base]))
-    machine._rest.disturb()  # nothing was applied
+    machine.disturb()  # nothing was applied
 
 
 HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
@@ -394,7 +395,7 @@ def test_each_end_leads_where_the_table_says(end: Any) -> None:
     goal = Goal.STOP if Goal.STOP in end.goals else end.goals[0]
     outcome = Outcome.STOPPED if Outcome.STOPPED in end.outcomes and len(end.outcomes) > 3 else end.outcomes[0]
     assert end_of(outcome, goal, *flags) is end
-    tasks = Tasks()
+    tasks = Tasks(CurrentInput())
     slots = np.array([tasks.arena.take(1)])
     over, stateless, gang, final, retries, last, fails = flags
     traits = Trait.STATELESS * stateless | Trait.GANG * gang | Trait.GANG_FINAL * final | retries << RETRIES_SHIFT

@@ -15,9 +15,9 @@ from events.records.parts import Constraint, TaskShape
 from processors.machine import Decided, PeerRound
 from processors.placement import cluster_view
 from processors.placement.assignment import Assignment
-from processors.placement.budget import Budget
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom, OwnRoom
+from processors.state.budget import Budget
 from tests.helpers.drawn import examples
 from tests.helpers.machines import Run, ranges
 from tests.processors.placement import twin

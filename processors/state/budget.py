@@ -1,18 +1,25 @@
-"""How much a decision may still say."""
+"""The units of work that a decision may still take."""
 
 
 class Budget:
     """Units of work: each item of a record is charged, so that what is decided fits one round."""
 
     def __init__(self, units: int) -> None:
+        self.whole = units
+        """The units at first."""
         self.left = units
+        """Never below 0."""
         self.cut = False
         """Whether it ended before all was decided."""
         self._spent = False
 
+    def __bool__(self) -> bool:
+        """Whether anything is left."""
+        return self.left > 0
+
     def spend(self, units: int) -> None:
-        """Something is decided that has so many items."""
-        self.left -= units
+        """Something is decided that has so many items; what can't be divided may have more than are left."""
+        self.left = max(0, self.left - units)
         self._spent = self._spent or units > 0
 
     def holds(self, units: int) -> bool:
