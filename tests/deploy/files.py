@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,8 +35,9 @@ class Command(NamedTuple):
         return self.where
 
 
+@cache
 def documents(path: Path) -> list[Any]:
-    """The documents of a YAML file; a name that comes twice in a mapping is an error."""
+    """The documents of a YAML file, to be read; a name that comes twice in a mapping is an error."""
     return list(YAML(typ="safe", pure=True).load_all(path.read_text()))
 
 

@@ -1,6 +1,7 @@
 """`paceline log bisect`: the first round after which something holds, or fails."""
 
 import json
+from functools import cache
 
 import pytest
 
@@ -15,16 +16,19 @@ from processors.cell_machines import machines
 from processors.runtime.replay import replay
 from tests.helpers.past import past, played, written
 
-ENDS = {topic.name: past().bounds(topic.name)[1] for topic in ALL}
+
+@cache
+def ends():
+    return {topic.name: past().bounds(topic.name)[1] for topic in ALL}
 
 
 def find(text, wanted=None, since_ms=0):
-    return find_first(HistorySearch(past(), machines()), parse(text), wanted, ENDS, since_ms)
+    return find_first(HistorySearch(past(), machines()), parse(text), wanted, ends(), since_ms)
 
 
 def test_all_machines_come_to_the_state_that_their_replay_comes_to():
     seeker = HistorySearch(past(), machines())
-    seen = [event.machine for _, event in seeker.rounds(ENDS)]
+    seen = [event.machine for _, event in seeker.rounds(ends())]
     for name, make in machines().items():
         alone = replay(make(), past())
         assert seen.count(name) == alone.rounds
