@@ -37,8 +37,8 @@ from tests.paceline.simulate import bugs
 from tests.paceline.simulate.digest import digest
 from tests.paceline.simulate.test_docs import PAGE
 
-EVENTS_LEAST = 100_000 if ALL else 20_000
-PARTS = 4 if ALL else 2
+EVENTS_LEAST = 100_000 if ALL else 10_000
+PARTS = 4 if ALL else 1
 """The trials are spread over the processes of a test run; each part goes on until it has met all kinds of faults."""
 SMALL_ACTS, FEW_ACTS = 40, 8
 SEEDS_MAX = 1000
@@ -280,7 +280,7 @@ def test_views_that_differ_fail_again_with_the_command_that_is_said(
 
 
 def test_a_soak_that_is_interrupted_tells_what_it_has_met(tmp_path: Path) -> None:
-    says_each_trial = "import paceline.simulate.faults.soak as soak; soak.REPORT_SECONDS = 0; "
+    says_each_trial = "import paceline.simulate.faults.soak as soak; soak.REPORT_SECONDS, soak.ACTIONS = 0, 10; "
     runs = "import sys; from paceline.cli.main import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", says_each_trial + runs, "simulate", "--faults", "all", "--for", "10m"]
     process = subprocess.Popen(
