@@ -16,6 +16,7 @@ from tests.helpers.signals import heard
 
 WORKERS = "3"
 """One more than the cores that it is made for: those that wait for processes leave theirs to another."""
+RUN = ("-n", WORKERS, "--dist", "loadgroup", "--no-loadscope-reorder", "--costs")
 BIN = Path(sys.executable).parent
 CHECKS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("lint-imports",), ("mypy",))
 TESTS = {"fast": ("-m", "not outside"), "all": (), "soak": ("-m", "drawn")}
@@ -31,7 +32,7 @@ def check(failed: list[str]) -> None:
 
 def test(*more: str) -> int:
     """Runs pytest, which is told of Ctrl-C and SIGTERM and ends what it has started; its exit code."""
-    process = subprocess.Popen([sys.executable, "-m", "pytest", "-n", WORKERS, "--dist", "loadgroup", "--costs", *more])
+    process = subprocess.Popen([sys.executable, "-m", "pytest", *RUN, *more])
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     while process.returncode is None:
         with suppress(KeyboardInterrupt):  # from a terminal it has heard it too

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import engine
 
 from tests.helpers.broker import Broker, answers
 from tests.helpers.drawn import ALL, FEWER
@@ -18,6 +19,7 @@ settings.register_profile(
     "here", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100 if ALL else 100 // FEWER
 )
 settings.load_profile("here")
+engine.MAX_SHRINKING_SECONDS = 300 if ALL else 20  # of a failure, whose example is printed as small as it is then
 
 heard()
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end in the middle ends what it has started
@@ -28,12 +30,15 @@ that do.
 """
 TRIALS = {"test_trial", "test_drawn_sharing", "test_drawn_updates"}
 """Files that play drawn cells."""
-TOGETHER = {"broker", "demo", "processes", "security"}
-"""Groups of tests that run in one process since they start such things."""
+TOGETHER = ("processes", "faults", "browser", "security", "broker", "demo")
+"""Groups of tests that run in one process since they start such things; the longest first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what `make fast` leaves out."""
+    """Marks what `make fast` leaves out, and puts what is long before what is short: workers come to their end at
+    about the same time.
+    """
+    ranks = {}
     for item in items:
         groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
         trial = "simulate" in item.path.parts and item.path.stem in TRIALS
@@ -41,9 +46,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             trial
             or "one_broker" in getattr(item, "fixturenames", ())
             or OUTSIDE & {*item.path.parts}
-            or TOGETHER & groups
+            or groups & {*TOGETHER}
         ):
             item.add_marker("outside")
+        together = [TOGETHER.index(each) for each in groups & {*TOGETHER}]
+        ranks[item] = (*together, len(TOGETHER) + (item.get_closest_marker("outside") is None))[0]
+    items.sort(key=ranks.__getitem__)
 
 
 @pytest.fixture(autouse=True)
