@@ -172,7 +172,7 @@ ENDED_JOBS = (JobState.SUCCEEDED, JobState.FAILED, JobState.KILLED)
 
 
 class Code(StrEnum):
-    """Reason codes of answers, refusals and waits, in the order of precedence; `docs/reasons.md` explains each."""
+    """Codes of answers, refusals and waits, in the order of precedence. `events/reasons.py` has the row of each."""
 
     DONE = "DONE"
     REPEATED = "REPEATED"
@@ -359,10 +359,6 @@ class Code(StrEnum):
     """Tasks were told to stop, and aren't over yet."""
     NOT_YET_EVALUATED = "NOT_YET_EVALUATED"
     """Nothing was decided about it yet."""
-
-
-LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
-"""Why placement returns what no host can take, whatever leaves: it isn't tried again before hosts change."""
 
 
 def no_pool(path: str) -> str:

@@ -5,15 +5,11 @@ from typing import Any, NotRequired, TypedDict
 from paceline.client.models import Amounts
 
 
-class WaitReason(TypedDict):
-    """One reason why tasks wait. Absent numbers are not known to the machine that gave it."""
+class ReasonNumbers(TypedDict):
+    """The numbers of a reason; those that its machine didn't give are null."""
 
-    code: str
-    message: str
-    tier: NotRequired[str]
-    actor: NotRequired[str]
-    since: NotRequired[str | None]
     tasks: NotRequired[int | None]
+    round: NotRequired[int | None]
     pool: NotRequired[str | None]
     """The pool that says no."""
     asked: NotRequired[Amounts | None]
@@ -23,20 +19,31 @@ class WaitReason(TypedDict):
     reserved: NotRequired[Amounts | None]
     ahead: NotRequired[int | None]
     jobs_ahead: NotRequired[int | None]
+    hosts_considered: NotRequired[int | None]
+    hosts_by_reason: NotRequired[dict[str, int] | None]
+    nearest: NotRequired[list[dict[str, Any]] | None]
+    fit: NotRequired[int | None]
+    missing: NotRequired[str | None]
     order: NotRequired[int | None]
     """The number of an order to preempt."""
     for_job: NotRequired[str | None]
     from_jobs: NotRequired[dict[str, int] | None]
     hosts: NotRequired[list[str] | None]
     until: NotRequired[str | None]
-    fit: NotRequired[int | None]
-    missing: NotRequired[str | None]
-    hosts_considered: NotRequired[int | None]
-    hosts_by_reason: NotRequired[dict[str, int] | None]
-    nearest: NotRequired[list[dict[str, Any]] | None]
     not_before: NotRequired[str | None]
+
+
+class WaitReason(ReasonNumbers):
+    """One reason why tasks wait."""
+
+    code: str
+    tier: NotRequired[str]
+    message: str
+    actor: NotRequired[str]
+    change: NotRequired[str]
+    """The remedy; empty: the message says it, or there is none."""
+    since: NotRequired[str | None]
     machine: NotRequired[str]
-    round: NotRequired[int | None]
 
 
 class Headline(TypedDict):

@@ -4,9 +4,10 @@ import numpy as np
 from sortedcontainers import SortedSet
 
 from events.bounds import INT_MAX
-from events.codes import LASTING, Code
+from events.codes import Code
 from events.columns import I32, I64, ints
 from events.ranks import Rank, are_entitled, ranks_of
+from events.reasons import LASTING
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import GangsParked, GangsReturned, HostsReserved, TasksPlaced

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from events.codes import LASTING, Code
+from events.codes import Code
 from events.columns import I64, distinct
+from events.reasons import LASTING
 from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.explain import hosts_reasons, nearest, unplaced

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.bounds import KINDS_MAX
-from events.codes import LASTING, Code
+from events.codes import Code
 from events.columns import I64, counted
+from events.reasons import LASTING
 from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from events.codes import LASTING, Code
+from events.codes import Code
 from events.columns import I32, I64, pack_ints
 from events.ranks import Rank
+from events.reasons import LASTING
 from events.records.base import Event
 from events.records.placement import GangsReturned, GangsUnplaced
 from events.resources import UNBOUNDED

@@ -1,55 +1,60 @@
-"""Why tasks of a job wait before they are queued, in words."""
-
-from typing import NamedTuple
+"""Why tasks of a job wait before they are queued, and why it has failed, in words."""
 
 from events.codes import Code
+from events.reasons import WAIT, YOU, kind_of
+from projections.queries.end_reasons import anew
 from projections.queries.last_failure import Failure, words_of
-from projections.queries.sentences import CANNOT_START, REMEDIES, WAIT, YOU, Remedy, again, counted
+from projections.queries.reason import Reason, Remedy, count_tasks, counted, of_code
 from projections.record_json import at
 from projections.views.rows import JobRow
 
-
-class Told(NamedTuple):
-    """A reason, and the time since when it holds; 0: it isn't known."""
-
-    code: Code
-    text: str
-    remedy: Remedy
-    since_ms: int = 0
+CANNOT_START = Remedy(YOU, "correct the command, or install the program on the hosts")
 
 
-def of_backoff(job: JobRow, failure: Failure | None) -> Told | None:
+def of_backoff(job: JobRow, failure: Failure | None) -> Reason | None:
     """Why tasks wait in lifecycle; None: none does. `failure`: how the task that failed last did."""
-    if job.held_ms:
-        return _of_held(job)
-    if not job.backoff:
-        return None
+    reason = _of_held(job) if job.held_ms else _of_backoff(job, failure) if job.backoff else None
+    return reason and reason._replace(tasks=job.backoff, numbers={"tasks": job.backoff})
+
+
+def _of_backoff(job: JobRow, failure: Failure | None) -> Reason:
     words = counted(job.backoff)
     others = job.queued + job.ordered + job.running + job.stopping_tasks
     if 0 < job.max_running <= others:
         in_use = f"{others} run{'s' * (others == 1)}"
         if job.queued:
             in_use += f" or {counted(others)['is']} queued"
-        text = "{tasks} wait{s}: ".format(**words) + f"max_running is {job.max_running}, and {in_use}"
-        return Told(Code.MAX_RUNNING, text, Remedy(YOU, "a higher max_running helps"))
-    text = "{tasks} wait{s} before {it} {is} tried again".format(**words)
-    if job.kind == "stateful":
-        text += ", or for the one before to be available"
+        return of_code(Code.MAX_RUNNING, "lifecycle", {**words, "max_running": job.max_running, "in_use": in_use})
+    reason = of_code(Code.BACKOFF, "lifecycle", words)
+    text = f"{reason.text}, or for the one before to be available" if job.kind == "stateful" else reason.text
     if failure is None or not failure.waits:
-        return Told(Code.BACKOFF, text, again(job.backoff))
+        return reason._replace(text=text, remedy=again(job.backoff))
     how = words_of(failure)
     how += f", its failure {failure.attempts} in a row" * (failure.attempts > 1)
     then = f"it is tried again at {at(failure.due_ms)}" if failure.due_ms else again(1).change
     if job.kind == "batch" or not failure.lasts:
-        return Told(Code.BACKOFF, f"{text}; {how}", Remedy(WAIT, then if job.backoff == 1 else again(2).change))
-    help_ = CANNOT_START.change if failure.cannot_start else REMEDIES[Code.MAX_FAILURES].change
-    return Told(Code.CRASH_LOOP, f"{how}; {then}", Remedy(YOU, help_))
+        change = then if job.backoff == 1 else again(2).change
+        return reason._replace(text=f"{text}; {how}", remedy=Remedy(WAIT, change))
+    remedy = CANNOT_START if failure.cannot_start else Remedy(YOU, kind_of(Code.CRASH_LOOP).remedy)
+    return Reason(Code.CRASH_LOOP, f"{how}; {then}", "lifecycle", remedy=remedy)
 
 
-def _of_held(job: JobRow) -> Told:
-    if job.backoff:
-        text = "the job is held: {tasks} wait{s} until it is released".format(**counted(job.backoff))
-    else:
-        text = "the job is held; tasks that end wait until it is released"
-    them = "it" if job.backoff == 1 else "them"
-    return Told(Code.HELD, text, Remedy(YOU, f"`paceline job release {job.job_id}` lets {them} go on"), job.held_ms)
+def _of_held(job: JobRow) -> Reason:
+    reason = of_code(Code.HELD, "lifecycle", {**counted(job.backoff), "job_id": job.job_id}, job.held_ms)
+    return reason if job.backoff else reason._replace(text="the job is held; tasks that end wait until it is released")
+
+
+def of_failed(job: JobRow, failure: Failure | None) -> Reason:
+    """Why a job that is over has failed, and what helps. `failure`: how the task that failed last did."""
+    text = f"{count_tasks(job.failed)} of {job.tasks} failed"
+    text += f"; {words_of(failure)}" if failure is not None else ""
+    again = f"`paceline job start {job.job_id} --failed` runs what failed again"
+    change = f"look at the output of the task; {again}; to change the job {anew(job)}"
+    if failure is not None and failure.cannot_start:
+        change = f"correct the command in the file, then {anew(job)}; or install the program on the hosts: {again}"
+    return Reason(Code.RUN_FAILED, text, "lifecycle", job.ended_ms, Remedy(YOU, change))
+
+
+def again(tasks: int) -> Remedy:
+    """The remedy of tasks that wait before they are tried again."""
+    return Remedy(WAIT, "it is tried again by itself" if tasks == 1 else "they are tried again by themselves")

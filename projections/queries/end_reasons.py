@@ -10,7 +10,8 @@ from sqlalchemy import Connection, select
 from events.codes import Code, RunCause
 from events.columns import I64, ints, spread
 from events.quantities import write_ms
-from projections.queries.sentences import YOU, Remedy
+from events.reasons import YOU
+from projections.queries.reason import Reason, Remedy, counted, of_code
 from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import JobRow
@@ -25,15 +26,6 @@ _ENDED_BY = {
     RunCause.GANG: "a member of its gang ended before its time",
     RunCause.HOLD: "the job was held",
 }
-
-
-class Told(NamedTuple):
-    """A reason, and when it came to be; 0: it isn't known."""
-
-    code: Code
-    text: str
-    remedy: Remedy
-    since_ms: int
 
 
 class Stopped(NamedTuple):
@@ -74,54 +66,40 @@ def stopped_by(stop: StopRow, instances: I64, ended_s: I64) -> NDArray[np.bool_]
     return found & np.isin(instances, spread(ints(stop.first), ints(stop.count))) if stop.first else found
 
 
-def of_killed(job: JobRow, stops: Sequence[Stopped]) -> Iterator[Told]:
-    """Why tasks of a job are killed. `stops`: those by which some are, the last first."""
+def of_killed(job: JobRow, stops: Sequence[Stopped]) -> Iterator[Reason]:
+    """Why tasks of a job are killed: they wait for nothing. `stops`: those by which some are, the last first."""
     if job.overran:
-        text = f"{_some(job, job.overran)} ran for as long as {_it(job.overran)} may{_max_runtime(job)}"
-        yield Told(Code.RUN_LIMIT, text, Remedy(YOU, _longer(job)), job.ended_ms)
+        reason = _over(Code.RUN_LIMIT, job, job.overran)
+        yield reason._replace(text=reason.text + _max_runtime(job), remedy=Remedy(YOU, _longer(job)))
     if job.stopped:
-        text = f"{_some(job, job.stopped)} {'was' if job.stopped == 1 else 'were'} stopped by a user"
-        told = [f"at {at(stop.at_ms)}{': ' * bool(stop.reason)}{stop.reason}" for stop, _ in stops]
-        if len(told) == 1:
-            text += f" {told[0]}"
-        elif told:
-            text += ": " + "; ".join(f"{count} {each}" for (_, count), each in zip(stops, told, strict=True))
-        them = "it" if job.stopped == 1 else "them"
-        remedy = Remedy(YOU, f"`paceline job start {job.job_id}` starts {them} again")
-        yield Told(Code.STOPPED, text, remedy, stops[0].stop.at_ms if stops else job.ended_ms)
+        reason = _over(Code.STOPPED, job, job.stopped)
+        when = [f"at {at(stop.at_ms)}{': ' * bool(stop.reason)}{stop.reason}" for stop, _ in stops]
+        if len(when) == 1:
+            reason = reason._replace(text=f"{reason.text} {when[0]}")
+        elif when:
+            each = "; ".join(f"{count} {each}" for (_, count), each in zip(stops, when, strict=True))
+            reason = reason._replace(text=f"{reason.text}: {each}")
+        yield reason._replace(since_ms=stops[0].stop.at_ms) if stops else reason
     rest = job.killed - job.overran - job.stopped
     if rest > 0 and job.controller:
-        text = f"{_some(job, rest)} {'was' if rest == 1 else 'were'} stopped since the controller of the job was over"
-        yield Told(Code.CONTROLLER_OVER, text, Remedy(YOU, ""), job.ended_ms)
+        yield _over(Code.CONTROLLER_OVER, job, rest)
+
+
+def _over(code: Code, job: JobRow, count: int) -> Reason:
+    some = f"{count} of {job.tasks} {'tasks' if job.kind == 'batch' else 'instances'}"
+    return of_code(code, "lifecycle", {**counted(count), "some": some, "job_id": job.job_id}, job.ended_ms)
 
 
 def _longer(job: JobRow) -> str:
     if job.kind != "batch":
         return "update the job to a longer max_runtime"
-    return f"change max_runtime in the file, then {_anew(job)}"
+    return f"change max_runtime in the file, then {anew(job)}"
 
 
-def _anew(job: JobRow) -> str:
-    """How a batch job takes a change, which none takes by an update."""
+def anew(job: JobRow) -> str:
+    """The way to change a batch job, which takes no updates."""
     over = "" if job.ended_ms else "when the job has ended "
     return f"{over}`paceline job delete {job.job_id}` and submit it again"
-
-
-def remedy_of_failed(job: JobRow, cannot_start: bool) -> Remedy:
-    """What helps a job that is over and has failed."""
-    again = f"`paceline job start {job.job_id} --failed` runs what failed again"
-    if cannot_start:
-        change = f"correct the command in the file, then {_anew(job)}"
-        return Remedy(YOU, f"{change}; or install the program on the hosts: {again}")
-    return Remedy(YOU, f"look at the output of the task; {again}; to change the job {_anew(job)}")
-
-
-def _some(job: JobRow, count: int) -> str:
-    return f"{count} of {job.tasks} {'tasks' if job.kind == 'batch' else 'instances'}"
-
-
-def _it(count: int) -> str:
-    return "it" if count == 1 else "they"
 
 
 def _max_runtime(job: JobRow) -> str:

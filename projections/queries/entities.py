@@ -6,13 +6,15 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Table, select, tuple_
 
-from events.codes import RunCause
+from events.codes import Code, RunCause
 from events.quantities import write_amounts
 from events.resources import Kinds, Unit, in_order
 from events.topics import ALL
-from projections.queries import explain, sentences, situations, versions
+from paceline.client.explanation_models import Headline
+from projections.queries import explain, situations, versions
 from projections.queries.job_entries import newest_first, oldest_first
 from projections.queries.pages import Json, Page, RowsPage, first_of, rows_of, some
+from projections.queries.reason import of_code
 from projections.queries.resources import kinds_of, offered_json
 from projections.queries.wake_ups import next_wake_up
 from projections.record_json import at
@@ -20,6 +22,9 @@ from projections.views import tables
 from projections.views.job_history import detail_of
 from projections.views.rows import AnswerRow, HostRow, JobRow, VolumeRow, amounts_in, to_json
 from projections.views.update_rows import UpdateRow
+
+AMOUNTS = ("asked", "free", "need", "allocated", "entitlement", "limit", "floor", "kept", "wanted")
+"""The fields of records that are amounts by name."""
 
 
 def _one(connection: Connection, row: Any, table: Table, key: Any) -> Any:
@@ -48,9 +53,8 @@ def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
     found = situations.of_jobs(connection, rows)
     kinds = kinds_of(connection)
     updates = versions.newest_updates(connection, rows)
-    return [
-        _job_json(row, explain.headline(row, found.get(row.job_id), kinds), updates.get(row.job_id)) for row in rows
-    ]
+    headlines = (explain.headline(explain.reasons(row, found.get(row.job_id), kinds)) for row in rows)
+    return [_job_json(row, headline, updates.get(row.job_id)) for row, headline in zip(rows, headlines, strict=True)]
 
 
 def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Json:
@@ -64,7 +68,7 @@ def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Js
     }
 
 
-def _job_json(row: JobRow, headline: Json | None, update: UpdateRow | None) -> Json:
+def _job_json(row: JobRow, headline: Headline | None, update: UpdateRow | None) -> Json:
     position = f"paceline.lifecycle:{row.position - 1}" if row.position else f"paceline.jobs:{row.offset}"
     return {
         "job_id": row.job_id,
@@ -101,7 +105,7 @@ def _job_json(row: JobRow, headline: Json | None, update: UpdateRow | None) -> J
             for name, count in ((RunCause.RUN_LIMIT.name, row.overran), (RunCause.STOP.name, row.stopped))
             if count
         },
-        "reason": {name: headline[name] for name in ("code", "message", "actor")} if headline else None,
+        "reason": headline,
         "position": position,
     }
 
@@ -111,14 +115,12 @@ def explanation(connection: Connection, row: JobRow) -> Json:
     situation = situations.of_jobs(connection, [row]).get(row.job_id)
     more = situations.detail(connection, row, situation) if situation else None
     reasons = explain.reasons(row, situation, kinds_of(connection), more)
-    headline = explain.first(reasons)
-    left = situations.left_for(connection, row.job_id)
     return {
         "job_id": row.job_id,
         "state": row.state,
-        "headline": headline,
-        "reasons": reasons,
-        "preempted_for_it": left,
+        "headline": explain.headline(reasons),
+        "reasons": [explain.reason_json(each) for each in reasons],
+        "preempted_for_it": situations.left_for(connection, row.job_id),
     }
 
 
@@ -148,7 +150,7 @@ def history_page(
 
 def _in_units(said: Json, units: Mapping[str, Unit]) -> Json:
     """What is told of a decision, amounts as users write them."""
-    for name in explain.AMOUNTS:
+    for name in AMOUNTS:
         if isinstance(amounts := said.get(name), dict):
             said[name] = write_amounts(in_order(amounts), units)
     return said
@@ -207,13 +209,20 @@ def host_state(row: HostRow) -> str:
     return "RETURNING" if row.session and row.reconciled_session else "CONNECTING"
 
 
+_SUSPECTED_FOR: dict[str, str] = {
+    Code.FAILS_AT_ONCE: ", at last run {run} of task {job}/{instance}",
+    Code.STOP_NOT_OBEYED: ": run {run} of task {job}/{instance}",
+}
+"""The run for which a host was suspected."""
+
+
 def _suspected(row: HostRow) -> Json | None:
     """Why a host takes no new tasks, and until when."""
     if not row.avoided_ms:
         return None
     named = {"job": row.suspect_job, "instance": row.suspect_instance, "run": row.suspect_run}
-    last = sentences.SUSPECTED_FOR[row.suspect_code].format(**named) if row.suspect_job else ""
-    message = sentences.SUSPECTED[row.suspect_code].format(last=last)
+    last = _SUSPECTED_FOR[row.suspect_code].format(**named) if row.suspect_job else ""
+    message = of_code(row.suspect_code, "lifecycle", {"last": last}).message
     return {"code": row.suspect_code, "message": message, "until": at(row.avoided_ms)}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from events.codes import Code, TaskState
-from projections.queries.sentences import counted
+from projections.queries.reason import Reason, counted, of_code
 from projections.queries.tasks import TASK_PLACES, columns_of
 from projections.record_json import at
 from projections.views import tables
@@ -49,29 +49,23 @@ def _moving(connection: Connection, since_s: int, numbers: list[int]) -> Moving:
     return Moving(since_s * 1000, [row.host_id for row in rows[:HOSTS_SHOWN]], len(numbers), silent)
 
 
-def of_moving(job: JobRow, known: dict[int, Moving] | None) -> Iterator[tuple[Code, str, int, int]]:
-    """Code, sentence, since when (0: it isn't known) and number of tasks that start, and of those that stop. `known`:
-    what is told of one job alone.
-    """
+def of_moving(job: JobRow, known: dict[int, Moving] | None) -> Iterator[Reason]:
+    """That tasks start, and that tasks stop. `known`: what is reason of one job alone."""
     waits = "its health check hasn't passed" if job.health else "its host hasn't said that it runs"
-    states = (
-        (TaskState.ORDERED, Code.STARTING, job.ordered, "{tasks} {is} told to start on {on}, and " + waits + " yet"),
-        (
-            TaskState.STOPPING,
-            Code.STOPPING,
-            job.stopping_tasks,
-            "{tasks} {is} told to stop on {on}, and {has} time for it",
-        ),
-    )
-    for state, code, count, sentence in states:
-        if count:
-            here = (known or {}).get(state)
-            text = sentence.format(**counted(count), on=_on(here), has="has" if count == 1 else "have")
-            if here is not None and here.silent:
-                host_id, since_ms = here.silent[0]
-                more = f" and {len(here.silent) - 1} hosts more" * (len(here.silent) > 1)
-                text += f"; host {host_id}{more} hasn't been heard since {at(since_ms)}"
-            yield code, text, here.since_ms if here is not None else 0, count
+    for state, code, count in (
+        (TaskState.ORDERED, Code.STARTING, job.ordered),
+        (TaskState.STOPPING, Code.STOPPING, job.stopping_tasks),
+    ):
+        if not count:
+            continue
+        here = (known or {}).get(state)
+        words = {**counted(count), "on": _on(here), "waits": waits, "has": "has" if count == 1 else "have"}
+        reason = of_code(code, "lifecycle", words, here.since_ms if here is not None else 0)
+        if here is not None and here.silent:
+            host_id, since_ms = here.silent[0]
+            more = f" and {len(here.silent) - 1} hosts more" * (len(here.silent) > 1)
+            reason = reason._replace(text=f"{reason.text}; host {host_id}{more} hasn't been heard since {at(since_ms)}")
+        yield reason._replace(tasks=count, numbers={"tasks": count})
 
 
 def _on(known: Moving | None) -> str:

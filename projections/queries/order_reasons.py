@@ -1,23 +1,16 @@
-"""What is said of work that leaves, or is to leave, for other work: to the winner, to the victims."""
+"""Reasons about preemption: of the job that others leave for, and of the victims."""
 
 from typing import Any
 
 import msgspec
 
 from events.codes import Code
+from events.reasons import WAIT, YOU, kind_of
 from events.resources import Kinds
-from projections.queries.sentences import (
-    FOR_WHOM,
-    PROTECTED,
-    REMEDIES,
-    WAIT,
-    YOU,
-    Remedy,
-    amounts,
-    count_tasks,
-    counted,
-    span,
-)
+from events.words import plural
+from projections.queries.placement_reasons import remedy_of
+from projections.queries.reason import Reason, Remedy, count_tasks, counted
+from projections.queries.sentences import amounts, span
 from projections.queries.situations import Detail, Leaving, Situation, victims_of
 from projections.record_json import at
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
@@ -29,57 +22,58 @@ NAMED = 3
 """Jobs and hosts that a sentence names."""
 
 
-def of_victim(leaving: Leaving) -> tuple[str, Remedy | None, dict[str, Any]]:
+def of_victim(leaving: Leaving) -> Reason:
     """Runs that leave, or tasks that wait or have failed since their runs left: for whom."""
-    whom = FOR_WHOM.get(leaving.code, "job {for_job} of pool {for_pool}")
+    kind = kind_of(leaving.code)
+    whom = kind.winner or "job {for_job} of pool {for_pool}"
     whom = whom.format(for_job=leaving.for_job, for_pool=leaving.for_pool)
-    told, remedy = [], REMEDIES.get(leaving.code) or Remedy(WAIT, "")
+    parts, remedy = [], Remedy(kind.actor if kind.winner else WAIT, kind.remedy)
     if leaving.live:
-        told.append(f"{count_tasks(leaving.live)} must leave for {whom}")
+        parts.append(f"{count_tasks(leaving.live)} must leave for {whom}")
     if leaving.failed:
-        told.append(f"{count_tasks(leaving.failed)} failed: preempted for {whom} (on_preempt: fail)")
-        remedy = (
-            remedy if leaving.live or leaving.waiting else Remedy(YOU, "submit the job again, or requeue its tasks")
-        )
+        parts.append(f"{count_tasks(leaving.failed)} failed: preempted for {whom} (on_preempt: fail)")
+        if not leaving.live and not leaving.waiting:
+            remedy = Remedy(YOU, "submit the job again, or requeue its tasks")
     if leaving.waiting:
-        runs = "1 run" if leaving.left == 1 else f"{leaving.left} runs"
-        words = counted(leaving.waiting)
-        told.append(f"{runs} left for {whom}; {leaving.waiting} of these tasks wait{words['s']}")
-    tasks = leaving.live or leaving.waiting or leaving.failed
-    more = {"tasks": tasks, "round": leaving.round, "order": leaving.order, "pool": leaving.pool}
-    return "; ".join(told), remedy, more | {"for_job": leaving.for_job}
+        wait = f"{leaving.waiting} of these tasks wait{counted(leaving.waiting)['s']}"
+        parts.append(f"{plural(leaving.left, 'run')} left for {whom}; {wait}")
+    numbers = {
+        "tasks": leaving.live or leaving.waiting or leaving.failed,
+        "round": leaving.round,
+        "order": leaving.order,
+        "pool": leaving.pool,
+        "for_job": leaving.for_job,
+    }
+    weight = leaving.live or leaving.failed  # those that wait are counted where it is said why
+    return Reason(leaving.code, "; ".join(parts), "entitlement", leaving.at_ms, remedy, weight, numbers)
 
 
-def of_winner(order: OrderRow, detail: Detail | None) -> tuple[str, str, Remedy | None, dict[str, Any]] | None:
-    """Runs that leave for tasks without a place: which, and until when what they free is kept. Code, text and the
-    rest; None: the order is over and leaves nothing to say.
+def of_winner(order: OrderRow, detail: Detail | None) -> Reason | None:
+    """Runs that leave for tasks without a place: which, and until when what they free is kept; None: the order is over
+    and leaves nothing to say.
     """
     victims = victims_of(order)
     named = ", ".join(f"{tasks} of job {job_id}" for job_id, tasks in list(victims.items())[:NAMED])
     named += f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
-    until = order.at_ms + detail.settings.hold_for_ms if detail else 0
-    more = {"order": order.number, "round": order.round, "from_jobs": victims, "pool": order.for_pool}
-    more |= {"hosts": msgspec.json.decode(order.host_ids), "until": at(until) if detail else None}
-    kept = f"; what they free is kept for it until {at(until)}" if detail else ""
-    spared = _spared(msgspec.json.decode(order.spared))
+    until_ms = order.at_ms + detail.settings.hold_for_ms if detail else 0
+    kept = f"; what they free is kept for it until {at(until_ms)}" if detail else ""
+    code, remedy = Code.WAITING_FOR_PREEMPTION, None
     match order.answer:
         case "":
             runs = "1 run leaves" if order.victims == 1 else f"{order.victims} runs leave"
-            return Code.WAITING_FOR_PREEMPTION, f"{runs} for it ({named}){kept}{spared}", None, more
+            text = f"{runs} for it ({named}){kept}{_spared(msgspec.json.decode(order.spared))}"
         case Code.LEFT:
             runs = "1 run has left" if order.victims == 1 else f"{order.victims} runs have left"
-            return (
-                Code.WAITING_FOR_PREEMPTION,
-                f"{runs} for it ({named}){kept}",
-                Remedy(WAIT, "it is placed next"),
-                more,
-            )
+            text, remedy = f"{runs} for it ({named}){kept}", Remedy(WAIT, "it is placed next")
         case Code.DEFERRED:
-            again = order.answered_ms + detail.settings.defer_for_ms if detail else 0
-            text = f"the SLA of a job allows no preemption now ({named})"
-            text += f"; they aren't asked again before {at(again)}" if detail else ""
-            return Code.DEFERRED, text, None, more | {"until": at(again) if detail else None}
-    return None
+            code, text = Code.DEFERRED, f"the SLA of a job allows no preemption now ({named})"
+            until_ms = order.answered_ms + detail.settings.defer_for_ms if detail else 0
+            text += f"; they aren't asked again before {at(until_ms)}" if detail else ""
+        case _:
+            return None
+    numbers = {"order": order.number, "round": order.round, "from_jobs": victims, "pool": order.for_pool}
+    numbers |= {"hosts": msgspec.json.decode(order.host_ids), "until": at(until_ms)}
+    return Reason(code, text, "entitlement", order.at_ms, remedy, numbers=numbers)
 
 
 def _spared(spared: dict[str, int]) -> str:
@@ -87,32 +81,35 @@ def _spared(spared: dict[str, int]) -> str:
     return f"; spared on these hosts: {', '.join(parts)}" if spared else ""
 
 
-def of_reservation(row: ReservationRow, kinds: Kinds) -> tuple[str, dict[str, Any]]:
-    """Hosts that are drained for a gang."""
+def of_reservation(row: ReservationRow, kinds: Kinds, becomes: str) -> Reason:
+    """Hosts that are drained for a gang. `becomes`: what becomes of it by itself."""
     hosts: list[str] = msgspec.json.decode(row.host_ids)
     named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more" if len(hosts) > NAMED else "")
     one = len(hosts) == 1
     text = f"{'host' if one else 'hosts'} {named} {'is' if one else 'are'} drained for {count_tasks(row.count)}"
     text += f", {amounts(amounts_in(row.kept), kinds)} kept there so far; given up at {at(row.until_ms)}"
-    return text, {"tasks": row.count, "round": row.round, "hosts": hosts, "until": at(row.until_ms)}
+    numbers = {"tasks": row.count, "round": row.round, "hosts": hosts, "until": at(row.until_ms)}
+    remedy = remedy_of(Code.HOSTS_RESERVED, becomes)
+    return Reason(Code.HOSTS_RESERVED, text, "placement", row.since_ms, remedy, numbers=numbers)
 
 
-def of_refusal(row: ExplanationRow, kinds: Kinds) -> tuple[str, dict[str, Any]]:
-    """Others were asked to leave, and one may stay."""
+def of_refusal(row: ExplanationRow, kinds: Kinds) -> Reason:
+    """A preemption was refused: one of the victims may stay."""
     numbers: dict[str, Any] = msgspec.json.decode(row.numbers)
-    why = PROTECTED.get(row.code, row.code)
     victim = numbers.get("victim_job_id")
     text = f"others were asked to leave for {count_tasks(row.tasks)}, and stay"
     if victim:
+        why = kind_of(row.code).stays or row.code
         text += f": task {numbers['victim_instance']} of job {victim}, {why}"
     wanted, free = numbers.get("wanted") or {}, numbers.get("free") or {}
     if wanted:
         text += f" ({amounts(wanted, kinds)} wanted, {amounts(free, kinds)} may be taken)"
-    return text, {"from_jobs": {victim: 1} if victim else None}
+    fields = {"tasks": row.tasks, "round": row.round, "from_jobs": {victim: 1} if victim else None}
+    return Reason(row.code, text, row.machine, row.since_ms, numbers=fields)
 
 
-def what_helps(job: JobRow, claims: int, detail: Detail | None, situation: Situation) -> str:
-    """What becomes of admitted tasks without a place, beside that others end."""
+def what_becomes(job: JobRow, claims: int, detail: Detail | None, situation: Situation) -> str:
+    """The future of admitted tasks without a place, beside that others end."""
     if detail is None or any(not order.answer for order in situation.orders):
         return ""
     settings = detail.settings

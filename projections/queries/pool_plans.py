@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from events.codec import decode
-from events.codes import ENDED_JOBS, LASTING, Code
+from events.codes import ENDED_JOBS, Code
 from events.pool_spec import PoolSpec, from_event
 from events.quantities import write_amounts
+from events.reasons import LASTING
 from events.records.jobs import JobSubmitted
 from events.records.pools import PoolDefined
 from events.resources import Kinds

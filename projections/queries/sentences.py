@@ -1,129 +1,15 @@
-"""What is said of a reason: the sentence, who can act, and what would change it."""
+"""The words of reasons for amounts and hosts."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from events.codes import Code
 from events.quantities import write_amount, write_ms
 from events.resources import Amounts, Kinds, Unit, in_order
 from events.words import plural
+from projections.queries.reason import count_tasks
 
-YOU = "you"
-POOL_OWNER = "pool owner"
-OPERATOR = "operator"
-WAIT = "nobody, wait"
 LARGE_MIB = 100 * 1024
 """From so many MiB on a tenth of a GiB is near enough."""
-
-
-class Remedy(NamedTuple):
-    """Who can act on a reason, and what would change it."""
-
-    actor: str
-    change: str
-
-
-MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
-CANNOT_START = Remedy(YOU, "correct the command, or install the program on the hosts")
-MORE_ROOM = Remedy(YOU, "ask for less, or add hosts, and update it again")
-OTHER_DAEMON = Remedy(YOU, "add hosts with these attributes, or submit another daemon")
-OWN_WORK = Remedy(WAIT, "it goes on when tasks of that pool end; a higher priority goes first")
-REMEDIES: dict[str, Remedy] = {
-    Code.INVALID_SPEC: Remedy(YOU, "submit it again, corrected"),
-    Code.UNKNOWN_RESOURCE: Remedy(YOU, "correct the name, or have the resource added to the cell"),
-    Code.TOO_LARGE: Remedy(YOU, "submit it again, smaller"),
-    Code.ID_TAKEN: Remedy(YOU, "choose another id"),
-    Code.WRONG_CELL: Remedy(YOU, "submit it to the right cell"),
-    Code.MAX_FAILURES: Remedy(YOU, "look at the output of its tasks, correct the job and update it again"),
-    Code.STALLED: Remedy(YOU, "look at the output of its tasks, correct the job and update it again"),
-    Code.BLOCKED: Remedy(YOU, "see why instances are unavailable, and update it again"),
-    Code.UPDATE_PAUSED: Remedy(YOU, "`paceline job resume` lets it go on"),
-    Code.UPDATE_AWAITS_PROMOTION: Remedy(YOU, "`paceline job promote` lets it go on"),
-    Code.UPDATING: Remedy(WAIT, ""),
-    Code.RUN_FAILED: Remedy(YOU, "look at the output of the task, or allow retries"),
-    Code.NO_SUCH_POOL: Remedy(YOU, "choose another pool, or define this one"),
-    Code.POOL_NOT_A_LEAF: Remedy(YOU, "choose a pool below it"),
-    Code.OPEN_JOBS_MAX: Remedy(POOL_OWNER, "wait for a job to end, or raise open_jobs_max"),
-    Code.OPEN_TASKS_MAX: Remedy(POOL_OWNER, "wait for jobs to end, or raise open_tasks_max"),
-    Code.LIMIT_REACHED: Remedy(POOL_OWNER, "raise the limit, or wait until tasks of the pool end"),
-    Code.RESERVATION_REACHED: Remedy(POOL_OWNER, "raise the reservation, or make the job preemptible"),
-    Code.POOL_CLOSED: Remedy(POOL_OWNER, "open the pool: `paceline pool open PATH`"),
-    Code.CONTROLLER_LIMIT_REACHED: Remedy(POOL_OWNER, "raise controllers_percent, or wait until controllers end"),
-    Code.ENTITLEMENT_REACHED: Remedy(WAIT, "it goes on when others need less; a larger share or reservation helps"),
-    Code.WAITING_FOR_PREEMPTION: Remedy(WAIT, "it goes on when they have left"),
-    Code.SAVING_FOR_TURN: Remedy(WAIT, "it has its turn when that suffices; a larger share or reservation helps"),
-    Code.SHARE_OF_NOTHING: Remedy(POOL_OWNER, "give the pool a share or a reservation, or wait"),
-    Code.BEHIND_IN_QUEUE: Remedy(WAIT, "its turn comes; a higher priority helps"),
-    Code.NEVER_FITS: Remedy(YOU, "ask for less, or add larger hosts"),
-    Code.CONSTRAINT_MISMATCH: Remedy(YOU, "change the constraints, or add hosts with these attributes"),
-    Code.NO_HOST_FITS: Remedy(WAIT, "it goes on when tasks end or hosts are added"),
-    Code.GANG_INCOMPLETE: Remedy(WAIT, "it goes on when there is room for the whole gang; a smaller gang helps"),
-    Code.HELD_FOR_OTHERS: Remedy(WAIT, "it goes on when tasks end or hosts are added"),
-    Code.HOSTS_SUSPECTED: Remedy(
-        OPERATOR, "it goes on when they are avoided no longer; `paceline host clear HOST` says that one is fine"
-    ),
-    Code.WAITING_FOR_HOST: Remedy(WAIT, "it goes there when the host is heard again, afterwards to any other"),
-    Code.HOSTS_RESERVED: Remedy(WAIT, "it goes on when enough tasks on these hosts have ended"),
-    Code.NO_HOSTS: Remedy(OPERATOR, "connect hosts"),
-    Code.BOUND_HOST_BUSY: Remedy(WAIT, "it goes on when there is room on that host, and it is heard"),
-    Code.BOUND_HOST_LOST: Remedy(
-        OPERATOR, "it goes on when the host is back; `paceline host remove HOST` says that it never comes back"
-    ),
-    Code.BELOW_RESERVATION: Remedy(WAIT, "it runs again when its pool is entitled to more"),
-    Code.BELOW_ENTITLEMENT: Remedy(WAIT, "it runs again when its pool is entitled to more"),
-    Code.HIGHER_PRIORITY: Remedy(WAIT, "it runs again when there is room; a higher priority helps"),
-    Code.HOSTS_CLEARED: Remedy(WAIT, "it runs again where there is room"),
-    Code.FOR_DAEMON: Remedy(WAIT, "it runs again where there is room"),
-    Code.DEFERRED: Remedy(WAIT, "others are asked meanwhile"),
-    Code.SLA_BUDGET_SPENT: Remedy(WAIT, "it goes on when instances are available again"),
-    Code.STARTING: Remedy(WAIT, "what isn't ready within start_deadline is stopped, and tried again"),
-    Code.STOPPING: Remedy(WAIT, "what isn't over within stop_grace is killed"),
-    Code.NOT_YET_EVALUATED: Remedy(WAIT, "it is looked at in the next rounds"),
-}
-SUSPECTED: dict[str, str] = {
-    Code.FAILS_AT_ONCE: "tasks of several jobs failed there at once{last}; `paceline host clear` ends it",
-    Code.STOP_NOT_OBEYED: "a task is still there though it was killed{last}; `paceline host clear` ends it",
-}
-"""Why hosts take no new tasks for a time."""
-SUSPECTED_FOR: dict[str, str] = {
-    Code.FAILS_AT_ONCE: ", at last run {run} of task {job}/{instance}",
-    Code.STOP_NOT_OBEYED: ": run {run} of task {job}/{instance}",
-}
-"""The run for which that was said."""
-FOR_WHOM: dict[str, str] = {
-    Code.BELOW_RESERVATION: "job {for_job} of pool {for_pool}, which is below its reservation",
-    Code.BELOW_ENTITLEMENT: "job {for_job} of pool {for_pool}, which is below its entitlement",
-    Code.HIGHER_PRIORITY: "job {for_job} of the same pool, {for_pool}, which goes first",
-    Code.HOSTS_CLEARED: "job {for_job} of pool {for_pool}, which fits nowhere else",
-    Code.FOR_DAEMON: "daemon {for_job}, which runs on every host that matches",
-    Code.LIMIT_REACHED: "job {for_job} of pool {for_pool}, under the limit that both share",
-}
-"""By the code of an order, who gets what its runs hold."""
-PROTECTED: dict[str, str] = {
-    Code.NON_PREEMPTIBLE: "it isn't preemptible",
-    Code.CAP_REACHED: "it was preempted as often in this hour as it may be",
-    Code.SLICE_NOT_OVER: "it takes more than its pool holds beyond its entitlement, and its slice isn't over",
-    Code.NO_RIGHT: "its pool need not give so much",
-    Code.NOT_NEEDED: "it fits without that",
-    Code.VICTIM_GONE: "it had left",
-}
-"""Why a run need not leave."""
-
-
-def count_tasks(count: int) -> str:
-    """`1 task`, `2 tasks`."""
-    return plural(count, "task")
-
-
-def counted(count: int) -> dict[str, str]:
-    """The words of a sentence about so many tasks."""
-    it, is_, s = ("it", "is", "s") if count == 1 else ("they", "are", "")
-    return {"tasks": count_tasks(count), "s": s, "is": is_, "it": it}
-
-
-def again(tasks: int) -> Remedy:
-    """What becomes of tasks that wait before they are tried again."""
-    return Remedy(WAIT, "it is tried again by itself" if tasks == 1 else "they are tried again by themselves")
 
 
 def amount(name: str, value: int, kinds: Kinds) -> str:

@@ -13,8 +13,9 @@ from sqlalchemy import Connection, func, select, tuple_
 
 from events.cell_settings import Settings
 from events.codec import decode
-from events.codes import ENDED_JOBS, LASTING, LIVE_TASKS, Code, JobState, Outcome, TaskState
+from events.codes import ENDED_JOBS, LIVE_TASKS, Code, JobState, Outcome, TaskState
 from events.columns import ints
+from events.reasons import LASTING
 from events.records.pools import PoolDefined
 from events.resources import Amounts
 from events.topics import MACHINES

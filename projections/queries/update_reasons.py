@@ -1,4 +1,4 @@
-"""What the update of a job waits for, in words."""
+"""Why the update of a job isn't over, in words."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,40 +6,40 @@ from typing import Any
 import msgspec
 
 from events.codes import Code
+from projections.queries.reason import Reason
 from projections.queries.sentences import span
 from projections.record_json import at
 from projections.views.rows import JobRow
 from projections.views.update_rows import UpdateRow
 from projections.views.updates import CANARY
 
-Said = tuple[Code, str, dict[str, Any]]
-"""Code, sentence, and more fields of the reason."""
 
-
-def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: bool) -> Iterator[Said]:
+def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: bool) -> Iterator[Reason]:
     """Why the newest update of a job is where it is. `disruption`: what sla said last where it would not let instances
     be stopped; `held`: whether the job is held.
     """
+    left = update.pending + update.flight
     if update.ended_ms:
         if update.state == "FAILED" and update.code in Code.__members__:
             text = f"update {update.number} to version {update.version} has failed: {update.message}"
-            yield Code(update.code), text, {}
-        return
-    left = {"tasks": update.pending + update.flight}
-    if update.paused_ms:
-        yield Code.UPDATE_PAUSED, f"update {update.number} is paused: {_so_far(update)}", left
-        return
-    if update.state == CANARY:
+            yield Reason(update.code, text, "lifecycle")
+    elif update.paused_ms:
+        yield _told(Code.UPDATE_PAUSED, f"update {update.number} is paused: {_so_far(update)}", left)
+    elif update.state == CANARY:
         yield _of_canary(update)
-        return
-    if disruption is not None and update.flight:
-        text = (
-            f"update {update.number} may stop no more instances now: {disruption['unavailable']} are unavailable, "
-            f"the SLA of the job allows {disruption['max_unavailable']}"
-        )
-        yield Code.SLA_BUDGET_SPENT, text, left | {"tasks": update.flight}
-    stands = "takes none that runs until the job is released" if held and update.pending else "goes on"
-    yield Code.UPDATING, f"update {update.number} {stands}: {_so_far(update)}{_bounds(update)}", left
+    else:
+        if disruption is not None and update.flight:
+            text = (
+                f"update {update.number} may stop no more instances now: {disruption['unavailable']} are unavailable, "
+                f"the SLA of the job allows {disruption['max_unavailable']}"
+            )
+            yield _told(Code.SLA_BUDGET_SPENT, text, update.flight)
+        stands = "takes none that runs until the job is released" if held and update.pending else "goes on"
+        yield _told(Code.UPDATING, f"update {update.number} {stands}: {_so_far(update)}{_bounds(update)}", left)
+
+
+def _told(code: Code, text: str, tasks: int, **more: Any) -> Reason:
+    return Reason(code, text, "lifecycle", tasks=tasks, numbers={"tasks": tasks, **more})
 
 
 def lacked_places(update: UpdateRow) -> bool:
@@ -52,14 +52,13 @@ def is_settled(update: UpdateRow, job: JobRow) -> bool:
     return lacked_places(update) and not update.pending and job.running == job.tasks
 
 
-def _of_canary(update: UpdateRow) -> Said:
+def _of_canary(update: UpdateRow) -> Reason:
     text = f"update {update.number} waits with its canary: {_so_far(update)}"
-    left: dict[str, Any] = {"tasks": update.pending}
     after: int = msgspec.json.decode(update.policy)["promote_after_ms"]
-    if after:
-        text += f"; it goes on by itself {span(after)} after the canary was done"
-        left["until"] = at(update.moved_ms + after)
-    return Code.UPDATE_AWAITS_PROMOTION, text, left
+    if not after:
+        return _told(Code.UPDATE_AWAITS_PROMOTION, text, update.pending)
+    text += f"; it goes on by itself {span(after)} after the canary was done"
+    return _told(Code.UPDATE_AWAITS_PROMOTION, text, update.pending, until=at(update.moved_ms + after))
 
 
 def _so_far(update: UpdateRow) -> str:

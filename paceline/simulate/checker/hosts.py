@@ -30,7 +30,7 @@ from paceline.simulate.checker.items import (
     tasks_of,
 )
 
-LASTING = ("NO_HOSTS", "CONSTRAINT_MISMATCH", "NEVER_FITS", "BOUND_HOST_LOST")
+GIVEN_BACK = ("NO_HOSTS", "CONSTRAINT_MISMATCH", "NEVER_FITS", "BOUND_HOST_LOST")
 """Why placement gives back what is entitled, too."""
 
 
@@ -251,7 +251,7 @@ class Hosts:
             for task in gangs.tasks():
                 if self._waits.get(task) != gangs.run:
                     continue
-                if event.code not in LASTING and self.is_entitled(task):
+                if event.code not in GIVEN_BACK and self.is_entitled(task):
                     raise Violation(f"{round_} returns {task} run {gangs.run}, which is a claim: {event.code}")
                 del self._waits[task]
                 self._entitled.pop(task, None)

@@ -7,13 +7,13 @@ from sqlalchemy import Connection, select, union
 
 from events.codes import ENDED_JOBS, Code
 from events.log.port import LogError
+from events.reasons import REASONS, WAIT, kind_of
 from projections.queries.entities import jobs_json
 from projections.queries.job_filter import JobFilter
 from projections.queries.log_time import oldest_ms
 from projections.queries.machine_lag import MachineLag, ends_of, machine_lags, views_unread
 from projections.queries.marks import Mark, marks
 from projections.queries.pages import rows_of
-from projections.queries.sentences import POOL_OWNER, REMEDIES, WAIT
 from projections.queries.series import cell_series
 from projections.ui import overview_figures, overview_plots
 from projections.ui.linked_text import linked
@@ -27,14 +27,6 @@ DAY_MS, HOUR_MS, SHORTEST_MS = 86_400_000, 3_600_000, 600_000
 OLDEST, INCIDENTS = 8, 8
 """Waiting jobs and incidents that are shown."""
 MINUTES = 60
-GO_ON = (
-    Code.LIMIT_REACHED,
-    Code.RESERVATION_REACHED,
-    Code.CONTROLLER_LIMIT_REACHED,
-    Code.OPEN_JOBS_MAX,
-    Code.OPEN_TASKS_MAX,
-)
-"""What owners of pools can change, and what ends without them too, when tasks end."""
 _ANY_JOB = select(tables.jobs.c.job_id).limit(1)
 _LOOKED_AT = 200
 """Jobs that may be stuck are looked at in full, the oldest so many of each of these kinds."""
@@ -45,7 +37,7 @@ _FAILING = (
     .limit(_LOOKED_AT)
 )
 """Services of which tasks wait after a failure."""
-_OF_SOMEBODY = [code for code, remedy in REMEDIES.items() if remedy.actor != WAIT]
+_OF_SOMEBODY = [kind.code for kind in REASONS.values() if kind.actor not in (WAIT, "")]
 _explained, _waiting_for, _holds = tables.explanations.c, tables.waiting.c, tables.holds.c
 _UNPLACED = select(_explained.job_id).where(_explained.tasks > 0, _explained.code.in_(_OF_SOMEBODY))
 _NOT_ADMITTED = select(_waiting_for.job_id).where(
@@ -142,7 +134,8 @@ def _waiting(job: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 def _needs_somebody(reason: dict[str, Any]) -> bool:
     """Whether what waits for that goes on only when somebody acts."""
-    return reason["actor"] not in (WAIT, POOL_OWNER) or (reason["actor"] == POOL_OWNER and reason["code"] not in GO_ON)
+    kind = kind_of(reason["code"])
+    return reason["actor"] != WAIT and not (kind.passes and reason["actor"] == kind.actor)
 
 
 def _incident(cell: int, mark: Mark) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from events.codec import decode
 from events.codes import Code
 from events.pool_spec import PoolSpec
+from events.reasons import REASONS, Tier
 from events.records.jobs import JobSubmitted
 from paceline.cli.main import cli as command
 from paceline.job_files import read_jobs, read_pools
@@ -38,6 +39,15 @@ def test_the_reference_is_that_of_the_commands():
 def test_every_reason_code_is_explained():
     explained = re.findall(r"^\| `([A-Z_]+)`", (ROOT / "docs" / "reasons.md").read_text(), re.M)
     assert explained == [code.value for code in Code]
+
+
+def test_the_page_of_reasons_says_of_each_code_whose_matter_it_is_and_who_can_act():
+    sections = re.split(r"^## .*$", (ROOT / "docs" / "reasons.md").read_text(), flags=re.M)[1:]
+    for tier, section in zip(Tier, sections, strict=True):
+        for code, who in re.findall(r"^\| `([A-Z_]+)` \| .*? \| ?(.*?) \| .*\|$", section, re.M):
+            kind = REASONS[code]
+            assert kind.tier == tier
+            assert who == kind.actor or (kind.actor and who.startswith((f"{kind.actor}; ", f"{kind.actor}, operator")))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.codes import LASTING, Code
+from events.codes import Code
+from events.reasons import LASTING
 from events.records.parts import Constraint, TaskShape
 from events.records.placement import GangsReturned, GangsUnplaced
 from processors.placement import gang_search

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from events.codes import LASTING
 from events.ranks import Rank
+from events.reasons import LASTING
 from events.records.base import Event
 from events.records.hosts import GatewayBeat
 from events.records.lifecycle import JobChanged

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from events.codes import Code, Outcome, TaskState
 from events.columns import pack_ints, pack_longs
+from events.reasons import kind_of
 from events.records.entitlement import (
     CreditsSet,
     EntitlementsSet,
@@ -23,7 +24,6 @@ from events.records.placement import GangsReturned, HostsReserved
 from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.resources import STANDARD_KINDS
-from projections.queries.explain import tier_of
 from projections.queries.sentences import bound_host_text, funnel
 from tests.helpers.written_cell import (
     CORE,
@@ -564,9 +564,9 @@ def test_what_a_machine_says_that_has_not_heard_of_the_end_leaves_nothing(waitin
 
 
 def test_every_code_has_a_tier():
-    assert {tier_of(code) for code in Code} == {"job", "pool", "shape", "now", "hosts", "cell"}
-    assert tier_of(Code.NOT_YET_EVALUATED) == "cell"
-    assert tier_of("A_CODE_OF_LATER") == "cell"
+    assert {kind_of(code).tier for code in Code} == {"job", "pool", "shape", "now", "hosts", "cell"}
+    assert kind_of(Code.NOT_YET_EVALUATED).tier == "cell"
+    assert kind_of("A_CODE_OF_LATER").tier == "cell"
 
 
 def test_a_daemon_that_no_host_matches_says_so(api):

@@ -1,0 +1,269 @@
+"""The table of reasons: for each code its tier, who can act on it, its sentence and remedy, its place among the reasons
+of a job, and the numbers that are shown with it. A test compares `docs/reasons.md` with the rows (decision 064).
+
+Parts of a sentence that depend on the numbers of a wait are added where a job is explained
+(`projections/queries/explain.py`).
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum, StrEnum
+from typing import Final, NamedTuple
+
+from events.codes import Code
+
+YOU: Final = "you"
+POOL_OWNER: Final = "pool owner"
+OPERATOR: Final = "operator"
+WAIT: Final = "nobody, wait"
+"""The actors: those who can change something about a reason."""
+
+
+class Tier(StrEnum):
+    """The part of the system that a reason belongs to."""
+
+    JOB = "job"
+    POOL = "pool"
+    SHAPE = "shape"
+    NOW = "now"
+    HOSTS = "hosts"
+    CELL = "cell"
+
+
+class Precedence(IntEnum):
+    """The classes of reasons, in the order in which they are shown; in a class the reason of most tasks is first."""
+
+    ACT = 0
+    """A user has to act: the job is held, its update failed, or it fails again and again."""
+    WAIT = 1
+    BEHIND = 2
+    """Tasks wait only behind others, or nothing is known."""
+    MOVING = 3
+    """Tasks start or stop."""
+    OVER = 4
+    """Tasks are over: nothing waits for that."""
+
+
+BY_POOL = ("asked", "allocated", "entitlement", "limit")
+"""Numbers that entitlement gives with what it holds."""
+
+
+class ReasonKind(NamedTuple):
+    """The row of a code: all that its reasons have in common.
+
+    In `sentence` and `remedy`, {tasks}, {s}, {it}, {them}, {is} and {were} are of the tasks that it is about; {pool} is
+    the pool that says no.
+    """
+
+    code: Code
+    actor: str = ""
+    """One of the actors; empty: there is nothing to act on."""
+    remedy: str = ""
+    """An action or event that would change it."""
+    sentence: str = ""
+    winner: str = ""
+    """The job that a run leaves for by this code, {for_job} of {for_pool}."""
+    stays: str = ""
+    """Why a run stays that was to be preempted."""
+    precedence: Precedence = Precedence.WAIT
+    numbers: tuple[str, ...] = BY_POOL
+    """Those shown of what entitlement holds; `reserved` is the limit of work that isn't preemptible."""
+    by_host: bool = False
+    """Placement says it, and has the numbers of it: entitlement holds by it what placement gave back."""
+    lasting: bool = False
+    """Tasks stand aside until hosts change: nobody waits behind them."""
+    passes: bool = False
+    """It passes when tasks end, too, though its actor could change it at once."""
+    tier: Tier = Tier.CELL
+
+
+_UPDATE_AGAIN = "look at the output of its tasks, correct the job and update it again"
+_PLACE = "it goes on when tasks end or hosts are added"
+_CLEAR = "`paceline host clear` ends it"
+
+# fmt: off
+_JOB = (
+    ReasonKind(Code.DONE),
+    ReasonKind(Code.REPEATED),
+    ReasonKind(Code.INVALID_SPEC, YOU, "submit it again, corrected"),
+    ReasonKind(Code.UNKNOWN_RESOURCE, YOU, "correct the name, or have the resource added to the cell"),
+    ReasonKind(Code.TOO_LARGE, YOU, "submit it again, smaller"),
+    ReasonKind(Code.ID_TAKEN, YOU, "choose another id"),
+    ReasonKind(Code.NOT_FOUND, YOU),
+    ReasonKind(Code.ALREADY_ENDED),
+    ReasonKind(Code.NEEDS_FORCE, YOU),
+    ReasonKind(Code.BEING_DELETED, WAIT),
+    ReasonKind(Code.VOLUME_IN_USE, YOU),
+    ReasonKind(Code.OVERRIDES_MISSING, YOU),
+    ReasonKind(Code.VERSION_CONFLICT, YOU),
+    ReasonKind(Code.NO_SUCH_VERSION, YOU),
+    ReasonKind(Code.NOT_UPDATABLE, YOU),
+    ReasonKind(Code.NO_UPDATE, YOU),
+    ReasonKind(Code.NO_CANARY),
+    ReasonKind(Code.MAX_FAILURES, YOU, _UPDATE_AGAIN, precedence=Precedence.ACT),
+    ReasonKind(Code.STALLED, YOU, _UPDATE_AGAIN, precedence=Precedence.ACT),
+    ReasonKind(Code.NO_PROGRESS, YOU),
+    ReasonKind(Code.BLOCKED, YOU, "see why instances are unavailable, and update it again",
+               precedence=Precedence.ACT),
+    ReasonKind(Code.ABORTED),
+    ReasonKind(Code.OVERRIDDEN),
+    ReasonKind(Code.UPDATE_PAUSED, YOU, "`paceline job resume` lets it go on"),
+    ReasonKind(Code.UPDATE_AWAITS_PROMOTION, YOU, "`paceline job promote` lets it go on"),
+    ReasonKind(Code.UPDATING, WAIT, precedence=Precedence.BEHIND),
+    ReasonKind(Code.HELD, YOU, "`paceline job release {job_id}` lets {them} go on",
+               "the job is held: {tasks} wait{s} until it is released",
+               precedence=Precedence.ACT),
+    ReasonKind(Code.MAX_RUNNING, YOU, "a higher max_running helps",
+               "{tasks} wait{s}: max_running is {max_running}, and {in_use}", precedence=Precedence.BEHIND),
+    ReasonKind(Code.RUN_FAILED, YOU, "look at the output of the task, or allow retries"),
+    ReasonKind(Code.CRASH_LOOP, YOU, _UPDATE_AGAIN, precedence=Precedence.ACT),
+    ReasonKind(Code.RUN_LIMIT, YOU, sentence="{some} ran for as long as {it} may", precedence=Precedence.OVER),
+    ReasonKind(Code.STOPPED, YOU, "`paceline job start {job_id}` starts {them} again",
+               "{some} {were} stopped by a user", precedence=Precedence.OVER),
+    ReasonKind(Code.CONTROLLER_OVER, YOU,
+               sentence="{some} {were} stopped since the controller of the job was over", precedence=Precedence.OVER),
+    ReasonKind(Code.WRONG_CELL, YOU, "submit it to the right cell"),
+)
+_POOL = (
+    ReasonKind(Code.NO_SUCH_POOL, YOU, "choose another pool, or define this one",
+               "{tasks} wait{s} because there is no pool {pool} any more"),
+    ReasonKind(Code.POOL_NOT_A_LEAF, YOU, "choose a pool below it"),
+    ReasonKind(Code.POOL_IN_USE, POOL_OWNER),
+    ReasonKind(Code.INVALID_POOL, POOL_OWNER),
+    ReasonKind(Code.INVALID_SETTINGS, OPERATOR),
+    ReasonKind(Code.OPEN_JOBS_MAX, POOL_OWNER, "wait for a job to end, or raise open_jobs_max", passes=True),
+    ReasonKind(Code.OPEN_TASKS_MAX, POOL_OWNER, "wait for jobs to end, or raise open_tasks_max", passes=True),
+    ReasonKind(Code.LIMIT_REACHED, POOL_OWNER, "raise the limit, or wait until tasks of the pool end",
+               "{tasks} would exceed the limit of pool {pool}",
+               "job {for_job} of pool {for_pool}, under the limit that both share", passes=True),
+    ReasonKind(Code.RESERVATION_REACHED, POOL_OWNER, "raise the reservation, or make the job preemptible",
+               "{tasks} that must not be preempted would exceed the reservation of pool {pool}",
+               numbers=("asked", "allocated", "entitlement", "reserved"), passes=True),
+    ReasonKind(Code.POOL_CLOSED, POOL_OWNER, "open it: `paceline pool open {pool}`",
+               "{tasks} wait{s}: pool {pool} is closed and admits nothing"),
+    ReasonKind(Code.CONTROLLER_LIMIT_REACHED, POOL_OWNER, "raise controllers_percent, or wait until controllers end",
+               "{tasks} wait{s}: controllers hold as much of pool {pool} as they may", passes=True),
+    ReasonKind(Code.ENTITLEMENT_REACHED, WAIT,
+               "it goes on when others need less; a larger share or reservation helps",
+               "{tasks} wait{s}: pool {pool} uses all that it may"),
+    ReasonKind(Code.WAITING_FOR_PREEMPTION, WAIT, "it goes on when they have left",
+               "{tasks} wait{s} for others to leave, pool {pool} is below its reservation"),
+    ReasonKind(Code.SAVING_FOR_TURN, WAIT, "it has its turn when that suffices; a larger share or reservation helps",
+               "{tasks} need{s} more than the share of pool {pool}, which saves for it"),
+    ReasonKind(Code.SHARE_OF_NOTHING, POOL_OWNER, "give the pool a share or a reservation, or wait",
+               "{tasks} wait{s}: pool {pool} has a share of 0, so it is served after all others"),
+    ReasonKind(Code.BEHIND_IN_QUEUE, WAIT, "its turn comes; a higher priority helps",
+               "{tasks} wait{s} behind others in the queue of pool {pool}", precedence=Precedence.BEHIND),
+)
+_SHAPE = (
+    ReasonKind(Code.NEVER_FITS, YOU, "ask for less, or add larger hosts",
+               "{tasks} fit{s} no host, even when it is empty", numbers=("asked", "limit"), by_host=True,
+               lasting=True),
+    ReasonKind(Code.CONSTRAINT_MISMATCH, YOU, "change the constraints, or add hosts with these attributes",
+               "{tasks} ask{s} for attributes that no host has", by_host=True, lasting=True),
+)
+_NOW = (
+    ReasonKind(Code.NO_HOST_FITS, WAIT, _PLACE, "{tasks} find{s} no room on any host now", by_host=True),
+    ReasonKind(Code.GANG_INCOMPLETE, WAIT, "it goes on when there is room for the whole gang; a smaller gang helps",
+               "there is room for {fit} of the {size} tasks of the gang now, not for the whole", by_host=True),
+    ReasonKind(Code.NO_HOSTS, OPERATOR, "connect hosts",
+               "{tasks} wait{s} because the cell has no host that takes tasks", by_host=True, lasting=True),
+    ReasonKind(Code.BOUND_HOST_BUSY, WAIT, "it goes on when there is room on that host, and it is heard",
+               "{tasks} may run {where} ({hosts}){short_of}", by_host=True),
+    ReasonKind(Code.BOUND_HOST_LOST, OPERATOR,
+               "it goes on when the host is back; `paceline host remove HOST` says that it never comes back",
+               "{tasks} may run {where} ({hosts}){short_of}", by_host=True, lasting=True),
+    ReasonKind(Code.BACKOFF, WAIT, sentence="{tasks} wait{s} before {it} {is} tried again", by_host=True),
+    ReasonKind(Code.BELOW_RESERVATION, WAIT, "it runs again when its pool is entitled to more",
+               winner="job {for_job} of pool {for_pool}, which is below its reservation"),
+    ReasonKind(Code.BELOW_ENTITLEMENT, WAIT, "it runs again when its pool is entitled to more",
+               winner="job {for_job} of pool {for_pool}, which is below its entitlement"),
+    ReasonKind(Code.HIGHER_PRIORITY, WAIT, "it runs again when there is room; a higher priority helps",
+               winner="job {for_job} of the same pool, {for_pool}, which goes first"),
+    ReasonKind(Code.HOSTS_CLEARED, WAIT, "it runs again where there is room",
+               winner="job {for_job} of pool {for_pool}, which fits nowhere else"),
+    ReasonKind(Code.FOR_DAEMON, WAIT, "it runs again where there is room",
+               winner="daemon {for_job}, which runs on every host that matches"),
+    ReasonKind(Code.VICTIM_GONE, WAIT, stays="it had left"),
+    ReasonKind(Code.NON_PREEMPTIBLE, YOU, stays="it isn't preemptible"),
+    ReasonKind(Code.CAP_REACHED, WAIT, stays="it was preempted as often in this hour as it may be"),
+    ReasonKind(Code.SLICE_NOT_OVER, WAIT,
+               stays="it takes more than its pool holds beyond its entitlement, and its slice isn't over"),
+    ReasonKind(Code.NO_RIGHT, WAIT, stays="its pool need not give so much"),
+    ReasonKind(Code.NOT_NEEDED, WAIT, stays="it fits without that"),
+    ReasonKind(Code.STARTED),
+    ReasonKind(Code.ENDED),
+    ReasonKind(Code.SLICE_USED),
+    ReasonKind(Code.GIVEN_UP, WAIT),
+    ReasonKind(Code.RESERVED),
+    ReasonKind(Code.PLACED),
+    ReasonKind(Code.IN_VAIN, WAIT),
+    ReasonKind(Code.WITHDRAWN),
+    ReasonKind(Code.HOSTS_RESERVED, WAIT, "it goes on when enough tasks on these hosts have ended",
+               "{tasks} wait{s} for hosts that are drained for {it}"),
+    ReasonKind(Code.HELD_FOR_OTHERS, WAIT, _PLACE, "{tasks} wait{s}: what is free on hosts is kept for others",
+               by_host=True),
+    ReasonKind(Code.HOSTS_SUSPECTED, OPERATOR,
+               "it goes on when they are avoided no longer; `paceline host clear HOST` says that one is fine",
+               "{tasks} find{s} room only on suspected hosts, which are avoided for a time", by_host=True),
+    ReasonKind(Code.WAITING_FOR_HOST, WAIT, "it goes there when the host is heard again, afterwards to any other",
+               "{tasks} wait{s} for the host where {it} ran, which is kept until {until}: "
+               "task {instance} for {host_id}",
+               by_host=True),
+    ReasonKind(Code.LEFT),
+    ReasonKind(Code.DEFERRED, WAIT, "others are asked meanwhile"),
+    ReasonKind(Code.VOID),
+    ReasonKind(Code.SLA_BUDGET_SPENT, WAIT, "it goes on when instances are available again",
+               "{tasks} shall leave, but the SLA of the job allows no more unavailable instances now"),
+)
+_HOSTS = (
+    ReasonKind(Code.SILENT, OPERATOR),
+    ReasonKind(Code.CONFIRMED),
+    ReasonKind(Code.GRACE_PASSED, OPERATOR),
+    ReasonKind(Code.NOT_SILENT, OPERATOR),
+    ReasonKind(Code.HOST_CONNECTED, OPERATOR),
+    ReasonKind(Code.RUNS_LEFT, OPERATOR),
+    ReasonKind(Code.ASKED),
+    ReasonKind(Code.STAYED_AWAY),
+    ReasonKind(Code.FAILS_AT_ONCE, OPERATOR, _CLEAR,
+               "tasks of several jobs failed there at once{last}"),
+    ReasonKind(Code.STOP_NOT_OBEYED, OPERATOR, _CLEAR,
+               "a task is still there though it was killed{last}"),
+    ReasonKind(Code.TIME_PASSED),
+    ReasonKind(Code.TOO_MANY_SUSPECTED, OPERATOR),
+    ReasonKind(Code.NOT_AVOIDED),
+    ReasonKind(Code.LICENCE, OPERATOR),
+    ReasonKind(Code.WRONG_UNIT, OPERATOR),
+)
+_CELL = (
+    ReasonKind(Code.STARTING, WAIT, "what isn't ready within start_deadline is stopped, and tried again",
+               "{tasks} {is} told to start on {on}, and {waits} yet", precedence=Precedence.MOVING),
+    ReasonKind(Code.STOPPING, WAIT, "what isn't over within stop_grace is killed",
+               "{tasks} {is} told to stop on {on}, and {has} time for it", precedence=Precedence.MOVING),
+    ReasonKind(Code.NOT_YET_EVALUATED, WAIT, "it is looked at in the next rounds",
+               "nothing was decided about {tasks} yet", precedence=Precedence.BEHIND),
+)
+# fmt: on
+
+
+def _rows() -> Iterator[ReasonKind]:
+    for tier, rows in zip(Tier, (_JOB, _POOL, _SHAPE, _NOW, _HOSTS, _CELL), strict=True):
+        yield from (row._replace(tier=tier) for row in rows)
+
+
+REASONS: Final[Mapping[str, ReasonKind]] = {row.code: row for row in _rows()}
+"""By code, in the order of precedence (`Code`)."""
+LASTING: Final = tuple(row.code for row in REASONS.values() if row.lasting)
+_AHEAD = (Code.HOSTS_RESERVED, Code.WAITING_FOR_PREEMPTION)
+"""They come before what says that there are no hosts: hosts are on their way."""
+_PLACES: dict[str, float] = {code: place for place, code in enumerate(REASONS)}
+_PLACE_OF: Mapping[str, float] = _PLACES | dict.fromkeys(_AHEAD, _PLACES[Code.NEVER_FITS] - 0.5)
+
+
+def kind_of(code: str) -> ReasonKind:
+    """The row of a code; of a code of a later release, one that names the operator."""
+    return REASONS.get(code) or ReasonKind(Code.NOT_YET_EVALUATED, OPERATOR)
+
+
+def order_of(code: str) -> tuple[Precedence, float]:
+    """The place of a code: its class, and its order among reasons of the same number of tasks."""
+    return kind_of(code).precedence, _PLACE_OF.get(code, len(_PLACE_OF))

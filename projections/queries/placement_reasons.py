@@ -1,0 +1,63 @@
+"""Reasons of placement: why tasks find no host, with the numbers of hosts."""
+
+from typing import Any
+
+import msgspec
+
+from events.codes import Code
+from events.quantities import write_amounts
+from events.reasons import OPERATOR, kind_of
+from events.resources import Kinds, in_order
+from projections.queries.reason import Reason, Remedy, counted, text_of
+from projections.queries.sentences import bound_host_text, funnel
+from projections.record_json import at
+from projections.views.rows import ExplanationRow
+
+MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
+
+
+def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -> Reason:
+    """Why tasks have no host. `waiting`: how many there are now; `becomes`: what becomes of them by themselves."""
+    numbers: dict[str, Any] = msgspec.json.decode(row.numbers)
+    tasks = min(row.tasks or waiting, waiting)
+    size, fit, missing = numbers.get("size", 1), numbers.get("fit", 0), numbers.get("missing", "")
+    some = size > 1 and fit
+    text, remedy = _text(row.code, tasks, numbers, kinds), remedy_of(row.code, becomes)
+    fields = {"fit": fit if size > 1 else None, "missing": missing or None}
+    if row.code in (Code.BOUND_HOST_BUSY, Code.BOUND_HOST_LOST):
+        remedy, fields = None, {}
+    else:
+        if row.code == Code.NEVER_FITS and some:
+            text = f"{fit} of the {size} tasks of the gang would fit at once, even if nothing else ran"
+            remedy = MORE_HOSTS
+        if missing and some:
+            text += f"; without a place: {'task' if missing.isdigit() else 'tasks'} {missing}"
+        if row.code != Code.WAITING_FOR_HOST:
+            text += funnel(numbers, kinds)
+    need = numbers.get("need")
+    fields |= funnel_of(row, kinds) | {"tasks": tasks, "round": row.round}
+    fields["asked"] = write_amounts(in_order(need), kinds.units) if need else None
+    return Reason(row.code, text, row.machine, row.since_ms, remedy, waiting, fields)
+
+
+def _text(code: str, tasks: int, numbers: dict[str, Any], kinds: Kinds) -> str:
+    if code in (Code.BOUND_HOST_BUSY, Code.BOUND_HOST_LOST):
+        return bound_host_text(tasks, numbers, kinds)
+    words = counted(tasks)
+    if code == Code.WAITING_FOR_PREEMPTION:
+        return "{tasks} wait{s} for others that are asked to leave".format(**words)
+    return text_of(code, {"fit": 0, "size": 1, **numbers, **words, "until": at(numbers.get("until_ms", 0))})
+
+
+def remedy_of(code: str, becomes: str) -> Remedy | None:
+    """The remedy of a code, behind what becomes of tasks by themselves."""
+    kind = kind_of(code)
+    return Remedy(kind.actor, f"{becomes}; {kind.remedy}") if becomes and kind.remedy else None
+
+
+def funnel_of(row: ExplanationRow | None, kinds: Kinds) -> dict[str, Any]:
+    """The number of hosts that failed for each reason, and those that lacked least."""
+    numbers: dict[str, Any] = msgspec.json.decode(row.numbers) if row else {}
+    for near in numbers.get("nearest", ()):
+        near["lacks"] = write_amounts(in_order(near["lacks"]), kinds.units)
+    return {name: numbers.get(name) for name in ("hosts_considered", "hosts_by_reason", "nearest")}
