@@ -33,8 +33,8 @@ def sized(whole: int, quick: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a bench is told besides the log: an empty folder that is removed afterwards, and whether the parts of a cell
-    are processes of their own.
+    """The setting of a bench beside the log: an empty folder that is removed afterwards, and whether the parts of a
+    cell are processes of their own.
     """
 
     folder: Path
@@ -68,7 +68,7 @@ def open_log(kind: str, folder: Path) -> Iterator[Log]:
 
 
 def per_second(count: int, began: float) -> float:
-    """How many a second since `began` (`time.perf_counter`)."""
+    """The rate per second since `began` (`time.perf_counter`)."""
     return count / (time.perf_counter() - began)
 
 

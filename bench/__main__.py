@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from bench import LOGS, QUICK, Options, Result
 
 CORES = 2
-"""What the targets are for."""
+"""The number of cores that the targets are for."""
 HERE = Path(__file__).parent
 NAMES = sorted(path.stem for path in HERE.glob("[!_]*.py"))
 
@@ -24,20 +24,20 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     parser.add_argument("--processes", action="store_true", help="cell: each part a process of its own, on Kafka")
     parser.add_argument("--quick", action="store_true", help="on little work, to see that all of it runs")
-    asked = parser.parse_args()
-    if asked.quick:
+    arguments = parser.parse_args()
+    if arguments.quick:
         os.environ[QUICK] = "1"
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # and all that it starts
     with TemporaryDirectory(prefix="paceline-bench-") as folder:
-        result: Result = importlib.import_module(f"bench.{asked.name}").run(
-            asked.log, Options(Path(folder), asked.processes)
+        result: Result = importlib.import_module(f"bench.{arguments.name}").run(
+            arguments.log, Options(Path(folder), arguments.processes)
         )
-    if asked.json:
+    if arguments.json:
         parts = {"figures": dict(result.figures), "references": dict(result.references)}
-        print(json.dumps({"bench": asked.name, "log": asked.log, **parts}))
+        print(json.dumps({"bench": arguments.name, "log": arguments.log, **parts}))
         return 0
     for title, numbers in (("figures", result.figures), ("references", result.references)):
-        print(f"{asked.name} on {asked.log}: {title}")
+        print(f"{arguments.name} on {arguments.log}: {title}")
         for name, number in numbers.items():
             target = f"   target {result.targets[name]:,g}" if name in result.targets else ""
             print(f"  {name:<44} {number:>14,.3f}{target}")

@@ -25,7 +25,7 @@ from processors.machine import Decided, Fact, PeerRound
 
 START_MS = 1_700_000_000_000
 BUDGET = 20_000
-"""What a driver gives a round."""
+"""The budget that a driver gives a round."""
 FANOUT = (6, 6, 6, 6, 7)
 """Pools right below one, level by level."""
 
@@ -50,7 +50,7 @@ class Bench:
         self.machine.apply(PeerRound(name, self._rounds[name], self.now, decisions))
 
     def decide(self) -> list[Event]:
-        """What the machine decides now; not applied yet."""
+        """Returns the decisions of the machine now, without applying them."""
         return self.machine.decide(self.now, True, BUDGET)
 
     def follow(self, decisions: Sequence[Event]) -> None:
@@ -61,11 +61,11 @@ class Bench:
 
     def quiet(self, keep: type[Event] | None = None) -> list[Event]:
         """Lets it decide until it has nothing to say; returns the decisions of a kind."""
-        kept: list[Event] = []
+        matches: list[Event] = []
         while decisions := self.decide():
             self.follow(decisions)
-            kept += [each for each in decisions if keep is not None and isinstance(each, keep)]
-        return kept
+            matches += [each for each in decisions if keep is not None and isinstance(each, keep)]
+        return matches
 
     def place(self, admissions: Iterable[Event]) -> None:
         """All that was admitted gets a place."""
@@ -75,7 +75,7 @@ class Bench:
         self.quiet()
 
     def capacity(self, amounts: Amounts, hosts: int) -> None:
-        """What the cell has."""
+        """Sets the capacity of the cell."""
         self.peer("placement", CapacityChanged(capacity=amounts, hosts=hosts, version=1, largest=amounts))
 
     def accept(self, pool: str, jobs: Iterable[str], tasks: int, need: Amounts) -> None:
@@ -98,9 +98,15 @@ def queued(names: tuple[str, ...], tasks: int, gang: int = 0) -> GangsQueued:
     """First runs of all tasks of jobs."""
     count = len(names)
     same = [pack_ints([each] * count) for each in (0, tasks, 1, gang, 0)]
-    first, counts, run, whole, kept = same
+    first, counts, run, whole, keeps_admission = same
     return GangsQueued(
-        job_ids=names, job=pack_ints(range(count)), first=first, count=counts, run=run, gang=whole, admitted=kept
+        job_ids=names,
+        job=pack_ints(range(count)),
+        first=first,
+        count=counts,
+        run=run,
+        gang=whole,
+        admitted=keeps_admission,
     )
 
 
@@ -121,7 +127,7 @@ def placed(event: GangsAdmitted) -> TasksPlaced:
 
 
 def tasks_of(decisions: Iterable[Event]) -> int:
-    """How many tasks were admitted."""
+    """Counts the tasks that were admitted."""
     return sum(int(ints(each.count).sum()) for each in decisions if isinstance(each, GangsAdmitted))
 
 
@@ -135,12 +141,12 @@ VICTIMS, SAMPLES = JOBS, sized(50, 5)
 
 def pool_paths(most: int, fanout: Sequence[int] = FANOUT) -> list[str]:
     """So many pools, level by level; the last level has the most."""
-    found: list[str] = []
+    paths: list[str] = []
     level = [""]
     for width in fanout:
-        level = [f"{above}/p{number}" for above in level for number in range(width)][: most - len(found)]
-        found += level
-    return found
+        level = [f"{above}/p{number}" for above in level for number in range(width)][: most - len(paths)]
+        paths += level
+    return paths
 
 
 def leaves_of(paths: Sequence[str]) -> list[str]:
@@ -210,7 +216,7 @@ def million() -> Bench:
 
 
 def admissions() -> dict[str, float]:
-    """How fast all of a million tasks are admitted, what is decided applied."""
+    """Measures how fast all of a million tasks are admitted, decisions applied."""
     bench = million()
     gc.collect()
     began = time.process_time()
@@ -222,7 +228,7 @@ def admissions() -> dict[str, float]:
 
 
 def memory() -> dict[str, float]:
-    """What the process takes with a million admitted tasks, beyond what it took before."""
+    """Measures the memory that a million admitted tasks add to the process."""
     before = psutil.Process().memory_info().rss
     bench = million()
     count = tasks_of(bench.quiet(GangsAdmitted))

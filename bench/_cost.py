@@ -1,4 +1,5 @@
-"""What jobs of one task cost, in counts that no noise touches: `python -m bench._cost` prints one JSON object.
+"""Measures the cost of jobs of one task, in counts that no noise touches: `python -m bench._cost` prints one JSON
+object.
 
 A whole cell runs in one thread under a virtual clock: embedded log, machines, gateway, 1,000 simulated hosts and views.
 While 1,000 jobs of one task go through it at once (`batch`), and 100 one after the other (`lone`), the interpreter's

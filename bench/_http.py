@@ -39,10 +39,10 @@ def request(method: str, path: str, token: str = "", body: Any = None) -> bytes:
 
 
 def answers_per_s(listen: str, requests: Sequence[bytes], seconds: float = SECONDS) -> float:
-    """How many answers a client in another process gets."""
+    """Counts the answers a second that a client in another process gets."""
     command = [sys.executable, "-m", "bench._http", "load", listen, str(seconds)]
-    asked = json.dumps([each.decode() for each in requests])
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=seconds + 60)
+    body = json.dumps([each.decode() for each in requests])
+    done = subprocess.run(command, input=body, capture_output=True, text=True, timeout=seconds + 60)
     if done.returncode or done.stderr:
         raise RuntimeError(done.stderr[-2000:])
     return float(done.stdout)
@@ -65,11 +65,11 @@ def bare(size: int) -> Iterator[str]:
 def ratio(listen: str, requests: Sequence[bytes], size: int) -> tuple[float, float]:
     """Answers a second, and those of the bare app with a body of that size, measured right after."""
     answers_per_s(listen, requests, SECONDS / 5)
-    found = answers_per_s(listen, requests)
+    own_rate = answers_per_s(listen, requests)
     with bare(size) as beside:
         plain = [request("GET", "/")]
         answers_per_s(beside, plain, SECONDS / 5)
-        return found, answers_per_s(beside, plain)
+        return own_rate, answers_per_s(beside, plain)
 
 
 class Kept(asyncio.Protocol):
@@ -135,6 +135,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "bare":
         _bare(int(sys.argv[2]))
     else:
-        asked = [each.encode() for each in json.load(sys.stdin)]
+        posts = [each.encode() for each in json.load(sys.stdin)]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            print(runner.run(_load(sys.argv[2], float(sys.argv[3]), asked)))
+            print(runner.run(_load(sys.argv[2], float(sys.argv[3]), posts)))

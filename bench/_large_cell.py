@@ -35,7 +35,7 @@ from tests.helpers.written_cell import Cell
 
 HISTORY_MS = 6 * 3_600_000
 BATCH = 500
-"""Jobs or hosts that a round speaks of."""
+"""Jobs or hosts in a round."""
 HOST = {"cpu": 64_000, "memory": 262_144, "gpu": 8_000}
 NEED = {"cpu": 500, "memory": 1024}
 RESOURCES = ("cpu", "memory")
@@ -47,7 +47,7 @@ LOST_EVERY = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What is in the cell in the end. A tenth of the tasks are of one job."""
+    """The contents of the cell at the end. A tenth of the tasks are of one job."""
 
     jobs: int = 100_000
     tasks: int = 1_000_000
@@ -110,7 +110,7 @@ class LargeCell(Cell):
         super().__init__(log=log)
 
     def claim(self, machine: str, epoch: int | None = None) -> int:
-        """See `Cell`; the history begins with it."""
+        """Writes a claim; the history of the cell begins with it."""
         self.ms = wall_clock_ms() - HISTORY_MS if not self.writers[machine].epoch else self.ms
         return super().claim(machine, epoch)
 
@@ -229,7 +229,7 @@ class LargeCell(Cell):
     def _admission(self, jobs: Sequence[Job]) -> list[Event]:
         """Those that don't wait for their pool are admitted, the others told why."""
         going = [job for job in jobs if not job.waits]
-        held = [
+        refusals = [
             GangsHeld(
                 pool=job.pool, at=job.pool, code=WAITS[job.number // 20 % len(WAITS)], asked=NEED,
                 allocated={"cpu": 10_000}, entitlement={"cpu": 10_000}, limit={"cpu": 10_000},
@@ -243,10 +243,10 @@ class LargeCell(Cell):
         wave = int(100_000 * (1 + np.sin(self.ms / 3_600_000)))
         amounts = pack_longs([wave * (at % 7 + 1) // weight for at in range(len(paths)) for weight in (1, 2)])
         more = pack_longs([wave * (at % 7 + 2) // weight for at in range(len(paths)) for weight in (1, 2)])
-        said = EntitlementsSet(
+        entitlements = EntitlementsSet(
             pools=tuple(paths), resources=RESOURCES, entitlement=more, demand=more, allocation=amounts, placed=amounts
         )
-        return [admitted, *held, said]
+        return [admitted, *refusals, entitlements]
 
 
 def host(number: int) -> str:
@@ -294,7 +294,7 @@ def repeated(jobs: Sequence[Job], value: Any) -> bytes:
 
 
 def reported(jobs: Sequence[Job], state: RunReport, hosts: int) -> RunsReported:
-    """What hosts say of all runs of jobs."""
+    """The report of hosts about all runs of jobs."""
     code = repeated(jobs, lambda job: int(job.fails and state == RunReport.EXITED))
     columns = {"state": repeated(jobs, lambda job: state), "exit_code": code}
     return RunsReported(gateway="gateway", **each(jobs), **on_hosts(jobs, hosts), **columns)

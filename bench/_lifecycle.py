@@ -96,11 +96,11 @@ class Cell:
 
     def settle(self, inputs: Iterable[Fact | PeerRound] = ()) -> list[Event]:
         """Rounds until nothing is left to decide."""
-        said: list[Event] = []
+        decisions: list[Event] = []
         while latest := self.round(inputs):
-            said += latest
+            decisions += latest
             inputs = ()
-        return said
+        return decisions
 
     def timed(self, rounds: Iterable[Sequence[Fact | PeerRound]]) -> tuple[float, float]:
         """Seconds that rounds take, and those of writing the same rows alone."""
@@ -118,8 +118,8 @@ class Cell:
             self.place(self.settle([self.fact("paceline.jobs", job)]))
 
     def answer(self, decisions: Iterable[Event]) -> list[Fact | PeerRound]:
-        """What others say to decisions, at once: hosts start and stop what they shall, and all that is queued has a
-        place.
+        """Returns the answers of all others to decisions, at once: hosts start and stop their runs, and all that is
+        queued has a place.
         """
         inputs: list[Fact | PeerRound] = []
         for each in decisions:
@@ -264,20 +264,20 @@ def update(folder: Path) -> dict[str, dict[str, float]]:
     cell = Cell(folder)
     cell.define_pool()
     job = JobSubmitted(job_id="job", pool="/p", kind="stateless", instances=LARGE, command=("x",))
-    asked = JobUpdateRequested(
+    request = JobUpdateRequested(
         job_id="job",
         command_id="1",
         spec=encode(msgspec.structs.replace(job, env={"VERSION": "2"}, update=UpdatePolicy(batch=BATCH, healthy_ms=0))),
     )
-    said = cell.settle([cell.fact("paceline.jobs", job)])
-    while inputs := cell.answer(said):
-        said = cell.settle(inputs)
+    decisions = cell.settle([cell.fact("paceline.jobs", job)])
+    while inputs := cell.answer(decisions):
+        decisions = cell.settle(inputs)
     before = cell.seconds, cell.raw_seconds
-    said, ended, inputs = [], False, [cell.fact("paceline.jobs", asked)]
-    while inputs or said:
-        said = cell.round(inputs)
-        ended |= any(isinstance(each, UpdateEnded) and each.state == "SUCCEEDED" for each in said)
-        inputs = cell.answer(said)
+    decisions, ended, inputs = [], False, [cell.fact("paceline.jobs", request)]
+    while inputs or decisions:
+        decisions = cell.round(inputs)
+        ended |= any(isinstance(each, UpdateEnded) and each.state == "SUCCEEDED" for each in decisions)
+        inputs = cell.answer(decisions)
     if not ended:
         raise SystemExit("the update isn't over")
     took, raw = cell.seconds - before[0], cell.raw_seconds - before[1]

@@ -38,16 +38,16 @@ def run(folder: Path, size: Size = SIZE) -> tuple[dict[str, float], dict[str, fl
     copying = fold_and_copy(log, folder, ViewsPart().copy_every)
     folding = time.perf_counter() - begin - copying
     seconds = open_moments(log, folder)
-    kept = heads(folder / copies.FOLDER)
-    in_mib = sum(size_of(folder / copies.FOLDER, head) for head in kept) / MIB
-    log_mib = kept[-1].log_bytes / MIB
+    copy_heads = heads(folder / copies.FOLDER)
+    in_mib = sum(size_of(folder / copies.FOLDER, head) for head in copy_heads) / MIB
+    log_mib = copy_heads[-1].log_bytes / MIB
     figures = {"at_open_s": max(seconds), "copies_mib": in_mib, "copies_of_log": in_mib / log_mib}
     references = {
         "at_open_median_s": median(seconds),
         "log_mib": log_mib,
         "log_on_disk_mib": sum(file.stat().st_size for file in (folder / "log").iterdir()) / MIB,
         "views_mib": (folder / "views.sqlite").stat().st_size / MIB,
-        "copies": float(len(kept)),
+        "copies": float(len(copy_heads)),
         "folding_s": folding,
         "copying_s": copying,
     }
@@ -83,7 +83,7 @@ def fold_and_copy(log: Log, folder: Path, every: int) -> float:
 
 
 def open_moments(log: Log, folder: Path, count: int = OPENED) -> list[float]:
-    """How long until moments are there that are drawn from all times of a log, each in seconds."""
+    """Returns the seconds until each of `count` moments, drawn from all times of a log, is ready."""
     first, last = _times(log)
     draw, seconds = random.Random(7), []
     moments = moments_of(load(None, data=folder), {log.cell: CellFolder(log, folder)})
@@ -106,6 +106,6 @@ def _open(moments: CellMoments, at: str) -> None:
 def _times(log: Log) -> tuple[int, int]:
     """When the first and the last record were appended."""
     bounds = {topic.name: log.bounds(topic.name) for topic in ALL}
-    held = [(name, at) for name, (start, end) in bounds.items() if end > start for at in (start, end - 1)]
-    times = [next(log.scan(name, at)).at_ms for name, at in held]
+    ends = [(name, at) for name, (start, end) in bounds.items() if end > start for at in (start, end - 1)]
+    times = [next(log.scan(name, at)).at_ms for name, at in ends]
     return min(times), max(times)

@@ -95,8 +95,8 @@ def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker, str]]:
         processes = Processes(
             folder / "logs", {"PACELINE_KAFKA": broker.address, "PACELINE_DATA": str(folder / "data")}
         )
-        said = {kind: folder / f"{kind}.address" for kind in KINDS}
-        for kind, file in said.items():
+        address_files = {kind: folder / f"{kind}.address" for kind in KINDS}
+        for kind, file in address_files.items():
             command = ["paceline", *(("processor",) if kind in MACHINES else ()), kind]
             command += ["--sim-hosts", str(HOSTS)] if kind == "gateway" else []
             processes.start(kind, [*command, "--listen", "127.0.0.1:0", "--address-file", str(file)])
@@ -104,7 +104,7 @@ def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker, str]]:
             append(log, PoolDefined(path="/bench", command_id="bench"))
             until(lambda: settled(log) >= HOSTS, LOOK_S)
             time.sleep(3.0)
-            yield log, processes, broker, said["api"].read_text().strip()
+            yield log, processes, broker, address_files["api"].read_text().strip()
         finally:
             processes.stop_all()
             log.close()
@@ -153,8 +153,8 @@ def steady(log: KafkaLog) -> dict[str, float]:
         time.sleep(max(0.0, begin + number / STEADY_RATE - time.perf_counter()))
         append(log, job(f"steady-{number}", 1))
     until(lambda: len(started(log)) >= STEADY_RATE * STEADY_S, 0.5)
-    sent = {event.job_id: record.at_ms for record in log.scan(JOBS.name, 0) if (event := submitted(record))}
-    latencies = np.array([at - sent[job_id] for job_id, at in started(log).items()])
+    submit_times = {event.job_id: record.at_ms for record in log.scan(JOBS.name, 0) if (event := submitted(record))}
+    latencies = np.array([at - submit_times[job_id] for job_id, at in started(log).items()])
     return {
         "processes_submit_to_order_p50_ms": float(np.percentile(latencies, 50)),
         "processes_submit_to_order_p99_ms": float(np.percentile(latencies, 99)),
@@ -170,13 +170,13 @@ def submitted(record: LogRecord) -> JobSubmitted | None:
 
 def started(log: KafkaLog) -> dict[str, int]:
     """When a run of each job was first reported as started."""
-    found: dict[str, int] = {}
+    start_times: dict[str, int] = {}
     for record in log.scan(TASKS.name, 0):
         event = decode(record.value)
         if isinstance(event, RunsReported):
             for index in ints(event.job)[ints(event.state) == RunReport.STARTED].tolist():
-                found.setdefault(event.job_ids[index], record.at_ms)
-    return found
+                start_times.setdefault(event.job_ids[index], record.at_ms)
+    return start_times
 
 
 def pids(processes: Processes, broker: Broker) -> dict[str, int]:

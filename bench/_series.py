@@ -1,4 +1,4 @@
-"""How much the file of the views grows with the time series of many pools."""
+"""Measures how much the file of the views grows with the time series of many pools."""
 
 import random
 from pathlib import Path
@@ -22,8 +22,8 @@ MIB = 1024 * 1024
 
 
 def series_mib_per_day(folder: Path, hours: int = HOURS) -> float:
-    """How much the file grows in a day of log time while in each finest step 100 of 10,000 pools, drawn by seed, have
-    other amounts of four resources: taken from an hour of it.
+    """Measures how many MiB the file grows in a day of log time while in each finest step 100 of 10,000 pools, drawn by
+    seed, have other amounts of four resources: taken from an hour of it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     draw, cell = random.Random(1), Cell()
@@ -52,7 +52,7 @@ def _set(cell: Cell, draw: random.Random, paths: list[str]) -> None:
 
 
 def _bytes(engine: Engine) -> int:
-    """What the file holds, without its free pages."""
+    """The size of the file in bytes, without its free pages."""
     with engine.connect() as connection:
         pages, free, size = (
             int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())

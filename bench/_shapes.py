@@ -114,13 +114,13 @@ def until(holds: Callable[[], bool], pause: float = 0.005) -> None:
 
 
 def hosts_up(up: Up) -> int:
-    """How many hosts the views know to be up."""
+    """Counts the hosts that the views know to be up."""
     with up.projector.views.engine.connect() as connection:
         return int(connection.execute(text("select count(*) from hosts where reconciled_session > 0")).scalar() or 0)
 
 
 def jobs_done(views: Engine) -> int:
-    """How many jobs the views show as ended."""
+    """Counts the jobs that the views show as ended."""
     with views.connect() as connection:
         return int(connection.execute(text("select count(*) from jobs where state = 'SUCCEEDED'")).scalar() or 0)
 
@@ -193,18 +193,18 @@ def batch(up: Up, log: Log, probe: Probe, shape: str, pids: Mapping[str, int]) -
 
 def steady(log: Log, probe: Probe, pids: Mapping[str, int]) -> dict[str, float]:
     """Single-task jobs at a steady rate: latency from the append to the order's receipt by the agent."""
-    sent: dict[str, float] = {}
+    submit_times: dict[str, float] = {}
     meter = Meter(pids)
     begin = time.perf_counter()
     for number in range(STEADY_RATE * STEADY_S):
         due = begin + number / STEADY_RATE
         time.sleep(max(0.0, due - time.perf_counter()))
         job_id = f"steady-{number}"
-        sent[job_id] = time.perf_counter()
+        submit_times[job_id] = time.perf_counter()
         append(log, job(job_id, 1))
-    until(lambda: len(probe.at) >= len(sent))
+    until(lambda: len(probe.at) >= len(submit_times))
     spent_s = meter.spent_s()
-    latencies = np.array([probe.at[job_id] - at for job_id, at in sent.items()]) * 1000
+    latencies = np.array([probe.at[job_id] - at for job_id, at in submit_times.items()]) * 1000
     return {
         "submit_to_order_p50_ms": float(np.percentile(latencies, 50)),
         "submit_to_order_p99_ms": float(np.percentile(latencies, 99)),
@@ -214,7 +214,7 @@ def steady(log: Log, probe: Probe, pids: Mapping[str, int]) -> dict[str, float]:
 
 
 def idle(pids: Mapping[str, int]) -> dict[str, float]:
-    """What a cell takes that has nothing to do: the share of a core, and how often a thread of it is woken."""
+    """Measures an idle cell: the share of a core, and how often a thread of it is woken."""
     meter, wakes, begin = Meter(pids), _wakes(), time.monotonic()
     time.sleep(IDLE_S)
     seconds = time.monotonic() - begin
@@ -226,7 +226,7 @@ def idle(pids: Mapping[str, int]) -> dict[str, float]:
 
 
 def _wakes() -> int:
-    """How often a thread of this process has waited for something, as Linux counts it."""
+    """Counts how often a thread of this process has waited for something, as Linux counts it."""
     tasks = Path("/proc/self/task").glob("*/status")
     lines = (line for task in tasks for line in task.read_text().splitlines())
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches:"))
@@ -239,7 +239,7 @@ def http(listen: str, folder: Path, log: Log) -> dict[str, float]:
     posts = [
         request("POST", "/v1/jobs", token, {**body, "job_id": f"http-{number}"}) for number in range(HTTP_SUBMITS_MAX)
     ]
-    found = {"http_submits_per_s": answers_per_s(listen, posts)}
+    figures = {"http_submits_per_s": answers_per_s(listen, posts)}
     append(
         log, *(replace(job(f"listed-{number}", 1), labels={"team": "maps"}, owner="ann") for number in range(LISTED))
     )
@@ -263,10 +263,10 @@ def http(listen: str, folder: Path, log: Log) -> dict[str, float]:
         ("jobs_list", [request("GET", path) for path in pages], size),
     ):
         own, bare = ratio(listen, requests, length)
-        found |= {f"http_{name}_per_s": own, f"http_{name}_bare_per_s": bare, f"http_{name}_ratio": own / bare}
+        figures |= {f"http_{name}_per_s": own, f"http_{name}_bare_per_s": bare, f"http_{name}_ratio": own / bare}
     stop.set()
     changing.join()
-    return {**found, "http_jobs_list_bytes": float(size)}
+    return {**figures, "http_jobs_list_bytes": float(size)}
 
 
 def paths_of_pages(client: Client) -> tuple[list[str], int]:
@@ -295,7 +295,7 @@ def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path, pids: Mapp
 
 
 def references(up: Up, shape: str) -> dict[str, float]:
-    """What the figures of a shape stand beside."""
+    """Measures the references of a shape's figures."""
     log = up.log
     if shape == "steady":
         return five_appends(log)
@@ -307,7 +307,7 @@ def main(shape: str, folder: Path, log: str, broker: int | None = None) -> None:
     """Runs a cell and one shape through it; `broker`: process id."""
     pids = {"": os.getpid()} | ({"broker_": broker} if broker else {})
     probe, failed = Probe(), []
-    found: dict[str, float] = {}
+    all_figures: dict[str, float] = {}
     beside: dict[str, float] = {}
     kafka = "" if log == "embedded" else log
     settings = UpSettings(data=folder, listen="127.0.0.1:0", sim_hosts=HOSTS, kafka=kafka, agent=False, cell=0)
@@ -318,7 +318,7 @@ def main(shape: str, folder: Path, log: str, broker: int | None = None) -> None:
             users = KafkaLog(kafka) if kafka else up.log  # on Kafka a user is another client
             figures: dict[str, Any] = measure(up, users, probe, shape, folder, pids)
             figures |= {f"{shape}_{name}peak_memory_mib": peak_memory_mib(pid) for name, pid in pids.items()}
-            found.update(figures)
+            all_figures.update(figures)
             beside.update(references(up, shape))
         except Exception as error:  # said in the result; the cell must still be stopped
             failed.append(repr(error))
@@ -327,7 +327,7 @@ def main(shape: str, folder: Path, log: str, broker: int | None = None) -> None:
 
     threading.Thread(target=drive, daemon=True).start()
     up.run()
-    print(json.dumps({"figures": found, "references": beside, "failed": failed}))
+    print(json.dumps({"figures": all_figures, "references": beside, "failed": failed}))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def write(folder: Path, decisions: int) -> None:
 
 
 def ask(log: Log, folder: Path) -> tuple[list[float], list[int]]:
-    """How long answers take, each read from a new connection: of the job, and of decisions drawn by seed."""
+    """Measures how long answers take, each read from a new connection: of the job, and of decisions drawn by seed."""
     views, random = AttachedViews(folder / "views.sqlite"), Random(1)
     ends = {machine: log.bounds(f"paceline.{machine}")[1] for machine in ("lifecycle", "entitlement", "placement")}
     seconds, sizes = [], []

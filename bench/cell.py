@@ -27,9 +27,9 @@ def run(log: str, options: Options) -> Result:
     figures: dict[str, float] = {}
     references: dict[str, float] = {}
     for shape in SHAPES:
-        found = _on_kafka(shape, options.folder) if log == "kafka" else _shape(shape, options.folder / shape, log)
-        figures |= found["figures"]
-        references |= found["references"]
+        measured = _on_kafka(shape, options.folder) if log == "kafka" else _shape(shape, options.folder / shape, log)
+        figures |= measured["figures"]
+        references |= measured["references"]
     lone = _printed(["bench._cost", "lone"])
     return Result(figures | lone["figures"], references | lone["references"])
 
@@ -53,7 +53,7 @@ def _printed(module: list[str]) -> dict[str, dict[str, float]]:
     done = subprocess.run([sys.executable, "-m", *module], capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode or not done.stdout:
         raise SystemExit(f"{module} did not end well:\n{done.stderr[-2000:]}")
-    found: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
-    if found.get("failed"):
-        raise SystemExit(f"{module}: {found['failed']}\n{done.stderr[-2000:]}")
-    return found
+    printed: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
+    if printed.get("failed"):
+        raise SystemExit(f"{module}: {printed['failed']}\n{done.stderr[-2000:]}")
+    return printed

@@ -81,23 +81,23 @@ class Drawn:
         self.tree.set_capacity((CAPACITY,) * self.size)
 
     def whole(self) -> float:
-        """Seconds in which the entitlement of each pool is found anew, from what each wants."""
+        """Measures the seconds in which the entitlements of all pools are computed from their demands."""
         times = []
         for _ in range(REPEATS):
             self.want()
             began = time.process_time()
-            found = self.tree.all()
+            all_at_once = self.tree.all()
             times.append(time.process_time() - began)
-        if found != {path: self.tree.entitlement(path) for path in self.rows}:
+        if all_at_once != {path: self.tree.entitlement(path) for path in self.rows}:
             raise SystemExit("the whole tree isn't what its paths say")
         return statistics.median(times)
 
     def naive(self) -> float:
         """Seconds of the same in plain Python, pool by pool."""
         began = time.process_time()
-        found = recomputed(self.rows, self.wants, (CAPACITY,) * self.size)
+        recomputation = recomputed(self.rows, self.wants, (CAPACITY,) * self.size)
         took = time.process_time() - began
-        if found != self.tree.all():
+        if recomputation != self.tree.all():
             raise SystemExit("the naive recomputation finds something else")
         return took
 
@@ -114,31 +114,31 @@ def recomputed(rows: dict[str, PoolRow], own: dict[str, Vector], capacity: Vecto
         for path in sorted(rows, key=lambda path: -path.count("/")):
             if path != "/":
                 want[parent_of(path)] += want[path]
-        found = {"/": total}
+        shares = {"/": total}
         for path, children in below.items():
             reserved = [min(want[child], rows[child].reservation[kind]) for child in children]
             rest = [want[child] - have for child, have in zip(children, reserved, strict=True)]
-            more = divided(found[path] - sum(reserved), rest, [rows[child].share[kind] for child in children])
-            found |= {child: sum(parts) for child, *parts in zip(children, reserved, more, strict=True)}
-        by_kind.append(found)
-    return {path: tuple(found[path] for found in by_kind) for path in rows}
+            more = divided(shares[path] - sum(reserved), rest, [rows[child].share[kind] for child in children])
+            shares |= {child: sum(parts) for child, *parts in zip(children, reserved, more, strict=True)}
+        by_kind.append(shares)
+    return {path: tuple(shares[path] for shares in by_kind) for path in rows}
 
 
 def divided(total: int, wants: list[int], weights: list[int]) -> list[int]:
     """An amount by weight, smallest want for its weight first; the rest to the largest remainders."""
-    given, weight = [0] * len(wants), sum(weights)
+    parts, weight = [0] * len(wants), sum(weights)
     order = sorted(range(len(wants)), key=lambda at: wants[at] * max(weights) ** 2 // weights[at])
     while order and wants[order[0]] * weight <= total * weights[order[0]]:
         at = order.pop(0)
-        given[at] = wants[at]
+        parts[at] = wants[at]
         total, weight = total - wants[at], weight - weights[at]
-    left = total
+    rest = total
     for at in order:
-        given[at] = total * weights[at] // weight
-        left -= given[at]
-    for at in sorted(order, key=lambda at: (-(total * weights[at] % weight), at))[:left]:
-        given[at] += 1
-    return given
+        parts[at] = total * weights[at] // weight
+        rest -= parts[at]
+    for at in sorted(order, key=lambda at: (-(total * weights[at] % weight), at))[:rest]:
+        parts[at] += 1
+    return parts
 
 
 def sorted_victims() -> float:

@@ -21,7 +21,7 @@ def run(log: str, options: Options) -> Result:
     for part, folder in zip(PARTS, ("one", "one", "many", "submit", "update"), strict=True):
         command = [sys.executable, "-m", "bench._lifecycle", part, str(options.folder / folder)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
-        found = json.loads(done.stdout)
-        figures |= found["figures"]
-        references |= found["references"]
+        printed = json.loads(done.stdout)
+        figures |= printed["figures"]
+        references |= printed["references"]
     return Result(figures, references)

@@ -1,4 +1,4 @@
-"""What a log costs: append a round, read it back, read everything; beside the same bytes without the log port."""
+"""Measures a log: append a round, read it back, read everything; beside the same bytes without the log port."""
 
 import time
 from collections.abc import Callable
@@ -55,16 +55,16 @@ class RawMemory:
         self._position = 0
 
     def append(self, topic: str, values: list[bytes]) -> None:
-        """See `Raw`."""
+        """Implements `Raw`."""
         self._topics.setdefault(topic, []).extend(values)
 
     def next(self) -> bytes:
-        """See `Raw`."""
+        """Implements `Raw`."""
         self._position += 1
         return self._topics[RAW_TOPIC][self._position - 1]
 
     def read_all(self, topic: str, count: int) -> None:
-        """See `Raw`."""
+        """Implements `Raw`."""
         assert sum(1 for _ in self._topics[topic]) == count
 
 
@@ -81,7 +81,7 @@ class RawRocks:
         self._position = 0
 
     def append(self, topic: str, values: list[bytes]) -> None:
-        """See `Raw`."""
+        """Implements `Raw`."""
         batch = WriteBatch(raw_mode=True)
         end = self._ends.get(topic, 0)
         for offset, value in enumerate(values, end):
@@ -90,12 +90,12 @@ class RawRocks:
         self._ends[topic] = end + len(values)
 
     def next(self) -> bytes:
-        """See `Raw`."""
+        """Implements `Raw`."""
         self._position += 1
         return cast(bytes, self._db[self._key(RAW_TOPIC, self._position - 1)])
 
     def read_all(self, topic: str, count: int) -> None:
-        """See `Raw`."""
+        """Implements `Raw`."""
         items = self._db.items(from_key=self._key(topic, 0))
         assert sum(1 for _, _ in zip(range(count), items, strict=False)) == count
 
@@ -112,20 +112,20 @@ class RawKafka:
         self._consumer = self._reader(RAW_TOPIC)
 
     def append(self, topic: str, values: list[bytes]) -> None:
-        """See `Raw`."""
+        """Implements `Raw`."""
         for value in values:
             self._producer.produce(topic, value, partition=0)
         assert self._producer.flush(30) == 0
 
     def next(self) -> bytes:
-        """See `Raw`."""
+        """Implements `Raw`."""
         while True:
             message = self._consumer.poll(1.0)
             if message is not None and message.error() is None:
                 return message.value() or b""
 
     def read_all(self, topic: str, count: int) -> None:
-        """See `Raw`."""
+        """Implements `Raw`."""
         reader = self._reader(topic)
         read = 0
         while read < count:

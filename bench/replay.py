@@ -1,4 +1,4 @@
-"""Replay and recovery: how fast a history is decided again, and a machine with a million tasks stands again; what a
+"""Replay and recovery: how fast a history is replayed, and a machine with a million tasks recovers; the memory that a
 million ended jobs take.
 """
 
@@ -45,9 +45,9 @@ def run(log: str, options: Options) -> Result:
     parts = [("bench._recover", str(many), name) for name in machines()]
     for part in (*parts, ("bench._ended", str(ENDED_JOBS))):
         command = [sys.executable, "-m", *part]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        figures |= found["figures"]
-        references |= found["references"]
+        printed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        figures |= printed["figures"]
+        references |= printed["references"]
     for what in ("recover_s", "memory_mib"):
         figures[what] = max(figures[f"{name}_{what}"] for name in machines())
     begin = time.perf_counter()

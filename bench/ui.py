@@ -37,7 +37,7 @@ TARGETS = {
     "series_mib_per_day": 500.0,
 }
 DRAWN = {"hosts": "hosts_map"}
-"""What is measured of a page in the browser, where it has another name."""
+"""The names of pages in browser figures, where they differ."""
 WATCHED = "/ui/"
 PAIRS = sized(3, 1)
 WATCHERS = sized(200, 10)
@@ -48,12 +48,12 @@ ASSET_BYTES = """performance.getEntriesByType("resource")
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is asked of a cell."""
+    """The load that is put on a cell."""
 
     requests: int = sized(200, 3)
-    """Of each page."""
+    """Requests for each page."""
     loads: int = sized(5, 1)
-    """Of a page in the browser."""
+    """Loads of a page in the browser."""
     watchers: int = WATCHERS
     watched_s: float = sized(20, 1)
 
@@ -94,16 +94,16 @@ def pages() -> dict[str, str]:
     job = Job(0, 1, "").name
     there = {"job_id": job, "subject": job, "instance": "0", "path": "team-0/pool-0", "host_id": host(7)}
     there |= {"machine": "placement", "number": "3"}
-    found = {page.template.removesuffix(".html"): page.path for page in PAGES if not page.for_writing}
+    paths = {page.template.removesuffix(".html"): page.path for page in PAGES if not page.for_writing}
     for part, value in there.items():
-        found = {name: re.sub(r"\{" + part + r"(:\w+)?\}", value, path) for name, path in found.items()}
-    found["find"] += "?q=job-"  # a search for nothing leads to the list of jobs, one for a single thing to that
-    return {name: f"/ui{path}" for name, path in found.items() if "{" not in path}
+        paths = {name: re.sub(r"\{" + part + r"(:\w+)?\}", value, path) for name, path in paths.items()}
+    paths["find"] += "?q=job-"  # a search for nothing leads to the list of jobs, one for a single thing to that
+    return {name: f"/ui{path}" for name, path in paths.items() if "{" not in path}
 
 
 def answers(address: str, requests: int) -> tuple[dict[str, float], dict[str, float]]:
-    """How long each page takes the server, asked one after the other; beside it the list of jobs of the API, and an
-    answer that reads nothing.
+    """Measures how long each page takes the server, one request after the other; beside it the list of jobs of the API,
+    and an answer that reads nothing.
     """
     with Client(base_url=f"http://{address}", headers={"Accept-Encoding": "gzip"}, timeout=60) as client:
         times = {f"page_{name}_p99_ms": _times(client, path, requests) for name, path in pages().items()}
@@ -124,7 +124,9 @@ def _times(client: Client, path: str, requests: int) -> list[float]:
 
 
 def in_browser(address: str, loads: int) -> dict[str, float]:
-    """What Chromium needs until pages stand, each time as for the first time; and what they load, compressed."""
+    """Measures how long Chromium takes to show pages, each time as for the first time, and the compressed bytes that
+    they load.
+    """
     from tests.browser.browser import chromium, stands
 
     figures: dict[str, list[float]] = {}
@@ -143,32 +145,32 @@ def in_browser(address: str, loads: int) -> dict[str, float]:
 
 
 def watched(address: str, pid: int, effort: Effort) -> dict[str, float]:
-    """What open overview pages cost the server: the share of a core that it takes more with them than without."""
+    """Measures what open overview pages cost the server: the share of a core that they add."""
     idle = _cpu_percent(pid, lambda: time.sleep(effort.watched_s))
-    with watchers(address, effort.watchers) as asked:
+    with watchers(address, effort.watchers) as received_bytes:
         busy = _cpu_percent(pid, lambda: time.sleep(effort.watched_s))
     return {
         "watchers_cpu_percent": busy - idle,
         "unwatched_cpu_percent": idle,
-        "watchers_kib_per_s": asked[0] / effort.watched_s / 1024,
+        "watchers_kib_per_s": received_bytes[0] / effort.watched_s / 1024,
     }
 
 
 def delays(folder: Path, pairs: int) -> tuple[dict[str, float], dict[str, float]]:
-    """How long a submission takes to its order in `bench cell`'s steady shape, with open overview pages and without, in
-    turn.
+    """Measures how long a submission takes to its order in `bench cell`'s steady shape, with open overview pages and
+    without, in turn.
     """
-    found: dict[str, list[float]] = {}
+    samples: dict[str, list[float]] = {}
     beside: list[float] = []
     for number in range(2 * pairs):
         watching = number % 4 in (1, 2)  # so that none is always the second
         figures, references = _steady(folder / f"steady-{number}", WATCHERS if watching else 0)
         for share in ("p50", "p99"):
             name = f"submit_to_order_{'watched_' if watching else ''}{share}_ms"
-            found.setdefault(name, []).append(figures[f"submit_to_order_{share}_ms"])
+            samples.setdefault(name, []).append(figures[f"submit_to_order_{share}_ms"])
         beside.append(references["raw_five_appends_and_reads_p99_ms"])
     return (
-        {name: percentile(values, 0.5) for name, values in found.items()},
+        {name: percentile(values, 0.5) for name, values in samples.items()},
         {"raw_five_appends_and_reads_p99_ms": percentile(beside, 0.5)},
     )
 
@@ -179,8 +181,8 @@ def _steady(folder: Path, count: int) -> tuple[dict[str, float], dict[str, float
             time.sleep(0.1)
         if count:
             pages.enter_context(watchers(cell.listen, count, to_the_end=True))
-        found = json.loads(_line(shape))
-    return found["figures"], found["references"]
+        printed = json.loads(_line(shape))
+    return printed["figures"], printed["references"]
 
 
 @contextmanager

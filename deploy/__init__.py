@@ -1,1 +1,1 @@
-"""What it takes to run the parts of Paceline as processes of their own; here on one machine."""
+"""Runs the parts of Paceline as processes of their own, on one machine."""

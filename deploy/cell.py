@@ -24,7 +24,7 @@ from tests.helpers.broker import Broker, BrokerFailed
 CELLS = 2
 LOOK_S = 0.5
 LATE_S = 60.0
-"""Who isn't ready after so long is named."""
+"""Seconds after which processes that aren't ready are named."""
 PROCFILE = Path(__file__).parent / "Procfile"
 
 
@@ -85,7 +85,7 @@ def _run(commands: dict[str, list[str]], processes: Processes, stopping: Sequenc
 
 
 def _environment(folder: Path, kafka: str) -> dict[str, str]:
-    """What all processes are told; a file with the same for shells, which finds `paceline` too."""
+    """The environment of all processes; a file with the same for shells, which finds `paceline` too."""
     out = {"PACELINE_KAFKA": kafka, "PACELINE_DATA": str(folder / "data")}
     lines = [f"export {name}='{value}'" for name, value in out.items()]
     lines += ["export PACELINE_SERVER=http://127.0.0.1:7117", 'export PACELINE_TOKEN="$(cat "$PACELINE_DATA/token")"']

@@ -72,11 +72,10 @@ log = logging.getLogger("paceline.agent")
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What an agent needs to know. `urls`: of the gateways of its cell; `resources`, `attributes`: beside what
-    is detected, or instead of it; `sizes`: which resources are in MiB, beside memory and disk.
-    `ports_moved`: where another agent of this machine has these ports, others of the
-    same number are taken; `port_locks`: see `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the
-    agent's.
+    """The settings of an agent. `urls`: of the gateways of its cell; `resources`, `attributes`: beside what is
+    detected, or instead of it; `sizes`: which resources are in MiB, beside memory and disk. `ports_moved`: where
+    another agent of this machine has these ports, others of the same number are taken; `port_locks`: see
+    `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the agent's.
     """
 
     urls: tuple[str, ...]
@@ -125,7 +124,7 @@ class Agent:
         self.connected = False
         """Whether it has a session."""
         self._troubles: set[str] = set()
-        """What was said since there was contact."""
+        """Troubles that were logged since the last contact."""
         self._changed = asyncio.Event()
         self._begun = asyncio.Event()
         self._at_gateway = zlib.crc32(settings.host_id.encode())
@@ -139,15 +138,15 @@ class Agent:
 
     def take(self) -> None:
         """Takes folder and ports, for `run`. Raises `AgentFault` where another agent has them."""
-        with ExitStack() as held:
+        with ExitStack() as locks:
             try:
-                held.enter_context(hold(self.settings.folder / "agent.lock"))
+                locks.enter_context(hold(self.settings.folder / "agent.lock"))
             except BlockingIOError as error:
                 raise AgentFault(
                     f"another agent runs on {self.settings.folder}: give each a folder of its own with --folder"
                 ) from error
-            self._take_ports(held)
-            self._held = held.pop_all()
+            self._take_ports(locks)
+            self._held = locks.pop_all()
 
     async def run(self) -> None:
         """Follows the cell until cancelled, after `take`."""
@@ -233,15 +232,15 @@ class Agent:
         self._save_state()
         return self.state.session
 
-    def _take_ports(self, held: ExitStack) -> None:
-        """The ports to hand out: those of the last time first, as runs of then may have some."""
+    def _take_ports(self, locks: ExitStack) -> None:
+        """Takes the port range of this agent: the range of the last time first, as runs of then may have some of it."""
         settings, before = self.settings, self.state.port_first
         first, last, moved = settings.port_first, settings.port_last, settings.ports_moved
         try:
             ports = take_ports(first, last, moved, before, self.runs.ports(), settings.port_locks)
         except PortsTaken as taken:
             raise AgentFault(str(taken)) from taken
-        held.enter_context(ports)
+        locks.enter_context(ports)
         if ports.first != first:
             self._say(f"other ports are in use by another agent of this machine: hands out {ports.first}-{ports.last}")
         self._ports = ports.first, ports.last
@@ -296,18 +295,18 @@ class Agent:
 
     async def _report(self, session: int) -> None:
         """Tells what is not acknowledged, at once when something changes, and that this agent lives."""
-        number, told = 0, 0
+        number, reported_changes = 0, 0
         while True:
             number += 1
             self._changed.clear()
             volumes, changes = self.runs.volumes, self.runs.volumes.changes
             batch = ReportBatch(session, number, self.runs.unreported()[:REPORTS_MAX])
-            batch.volumes = volumes.all() if changes != told else None
+            batch.volumes = volumes.all() if changes != reported_changes else None
             response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
             self._check(response)
             if msgspec.json.decode(response.content, type=known(Acknowledged)).acknowledged >= number:
                 self.runs.acknowledged(batch.runs)
-                told = changes
+                reported_changes = changes
             if len(batch.runs) < REPORTS_MAX:
                 # not wait_for: before Python 3.12 that may swallow a cancellation
                 with suppress(TimeoutError):
@@ -345,8 +344,8 @@ class Agent:
             self.state.position = orders.position
             self._save_state()
         if orders.whole and not reading.unnamed:  # else a run that is there may be one that can't be told
-            wanted = {RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in orders.items}
-            self.runs.keep_only(wanted | {each.key for each in reading.refused})
+            ordered = {RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in orders.items}
+            self.runs.keep_only(ordered | {each.key for each in reading.refused})
         for refusal in reading.refused:
             self._note(f"run {refusal.key.run} of {refusal.key.job_id}/{refusal.key.instance}: {refusal.reason}")
             self.runs.refuse(*refusal)

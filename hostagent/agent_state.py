@@ -1,4 +1,4 @@
-"""What an agent remembers in `agent.json`, beside its runs."""
+"""The state that an agent keeps in `agent.json`, beside its runs."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class AgentState(msgspec.Struct):
 
 
 def load(path: Path) -> AgentState:
-    """What was remembered; nothing yet where there is no file. Raises `AgentFault` where it is damaged."""
+    """Reads the state from a file; an empty state where there is no file. Raises `AgentFault` where it is damaged."""
     try:
         return msgspec.json.decode(private_files.read_file(path), type=known(AgentState))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What this host has: asked of the system, and of the control group that the agent runs in."""
+"""The capacity of this host, as the system and the control group of the agent say."""
 
 import os
 import platform
@@ -33,16 +33,16 @@ def detect(folder: Path, cgroup: Path = CGROUP, gpus: Path = GPUS) -> Amounts:
 
 def _models(gpus: Path) -> Amounts:
     """The GPUs of each model, in thousandths, as the driver lists them."""
-    found: Amounts = {}
+    amounts: Amounts = {}
     for each in sorted(gpus.glob("*/information")):
         model = re.search(r"^Model:\s*(?:NVIDIA\s+)?(.+)$", each.read_text(), re.MULTILINE)
         name = "gpu/" + re.sub(r"[^a-z0-9._-]+", "-", model[1].lower()).strip("-._") if model else ""
         if model and not name_fault(name):
-            found[name] = found.get(name, 0) + 1000
-    return found
+            amounts[name] = amounts.get(name, 0) + 1000
+    return amounts
 
 
 def attributes() -> dict[str, str]:
-    """What constraints may ask of any host; what its agent can do is among it."""
+    """The attributes of this host for constraints; they include the abilities of its agent."""
     own = {"hostname": platform.node(), "os": platform.system().lower(), "arch": platform.machine()}
     return own | abilities() | ({OUT_OF_MEMORY: VALUE} if oom.counted() else {})

@@ -54,10 +54,10 @@ class SimHost:
     pattern: str = "sim-#"
     first: int = 1
     sizes: tuple[str, ...] = ()
-    """Which amounts are in MiB, beside memory and disk."""
+    """The resources in MiB, beside memory and disk."""
 
     def host_ids(self) -> tuple[str, ...]:
-        """What they are called."""
+        """The ids of the simulated hosts."""
         return tuple(host_id(self.pattern, number) for number in range(self.first, self.first + self.count))
 
 
@@ -98,7 +98,7 @@ class Fleet:
         self._slots = Slots({"run": "i4", "host": "i4", "state": "i1", "report": "i1", "code": "i4", "grace": "i4"})
         self._orders: list[Orders] = []
         self._later: list[tuple[int, int, Reports]] = []
-        """What is to be reported of runs when, should they still go on."""
+        """Reports of runs that are due later, should the runs still go on."""
         self._ties = itertools.count()
         self._to_connect = list(self._host_ids)
         self._connecting = set(self._host_ids)
@@ -108,7 +108,7 @@ class Fleet:
         self._accepted_sessions: dict[str, int] = {}
         self._refused: list[Reports] = []
         self._live: dict[str, int] = {}
-        """Of each job the tasks whose newest run is not forgotten."""
+        """The number of tasks of each job whose newest run is not forgotten."""
 
     def step(self) -> bool:
         """Connects hosts, obeys orders, ends runs that are due. Returns whether anything happened."""
@@ -153,16 +153,16 @@ class Fleet:
     # What a link does, on the gateway's thread, which is the fleet's too
 
     def deliver(self, orders: Orders) -> None:
-        """See `Link`."""
+        """Implements `Link`."""
         self._orders.append(orders)
 
     def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
-        """See `Link`: simulated runs write nothing, and have no volumes."""
+        """Implements `Link`: simulated runs write nothing, and have no volumes."""
         if isinstance(line, LogLine):
             self._gateway.answer(line.request, LogPage(0, b"", 0, True))
 
     def cut(self, host_id: str) -> None:
-        """See `Link`: the host connects again, with a higher session."""
+        """Implements `Link`: the host connects again, with a higher session."""
         if host_id not in self._connecting:
             self._connecting.add(host_id)
             self._to_connect.append(host_id)
@@ -227,8 +227,8 @@ class Fleet:
     def _keep_only(self, orders: Orders, hosts: I32) -> None:
         """The whole wanted set: all other runs on these hosts are over."""
         over = np.isin(self._slots["host"], hosts) & (self._slots["state"] == RUNNING)
-        slots, known = self._slots.find(orders.job_ids, orders.job, orders.instance)
-        over[slots[known & (self._slots["run"][slots] == orders.run)]] = False
+        slots, exists = self._slots.find(orders.job_ids, orders.job, orders.instance)
+        over[slots[exists & (self._slots["run"][slots] == orders.run)]] = False
         self._slots["state"][over] = ENDED
         self._slots["report"][over] = RunReport.STOPPED
         self._slots["code"][over] = STOPPED_CODE
@@ -241,8 +241,8 @@ class Fleet:
                 self._slots.take(job_id, spec.instances)
             elif spec is not None and spec.instances > self._slots.size(job_id):
                 self._slots.resize(job_id, spec.instances)  # it has grown, or has runs of an earlier job of this id
-        slots, known = self._slots.find(orders.job_ids, orders.job[items], orders.instance[items])
-        fresh = known & (orders.run[items] > self._slots["run"][slots])
+        slots, exists = self._slots.find(orders.job_ids, orders.job[items], orders.instance[items])
+        fresh = exists & (orders.run[items] > self._slots["run"][slots])
         items, slots = items[fresh], slots[fresh]
         if not len(items):
             return
@@ -305,9 +305,9 @@ class Fleet:
 
     def _stop(self, orders: Orders, items: Column, numbers: I32, now: int, code: int = STOPPED_CODE) -> None:
         columns = (orders.job[items], orders.instance[items], orders.run[items])
-        slots, known = self._slots.find(orders.job_ids, *columns[:2])
-        never = ~known | (columns[2] > self._slots["run"][slots])  # ordered while there was no contact
-        grace = np.where(known & ~never, self._slots["grace"][slots], 0)
+        slots, exists = self._slots.find(orders.job_ids, *columns[:2])
+        never = ~exists | (columns[2] > self._slots["run"][slots])  # ordered while there was no contact
+        grace = np.where(exists & ~never, self._slots["grace"][slots], 0)
         deaf = np.flatnonzero(grace)
         self._plan(reports_of(orders, items[deaf], RunReport.STOPPED, KILLED_CODE), now + grace[deaf].astype(np.int64))
         items, never = items[grace == 0], never[grace == 0]
@@ -323,10 +323,10 @@ class Fleet:
 
     def _forget(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
         job, run = orders.job[items], orders.run[items]
-        slots, known = self._slots.find(orders.job_ids, job, orders.instance[items])
-        held = known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] > 0)
-        self._slots["state"][slots[held]] = 0
-        self._count(orders.job_ids, job[held], -1)
+        slots, exists = self._slots.find(orders.job_ids, job, orders.instance[items])
+        counted = exists & (self._slots["run"][slots] == run) & (self._slots["state"][slots] > 0)
+        self._slots["state"][slots[counted]] = 0
+        self._count(orders.job_ids, job[counted], -1)
 
     def _count(self, job_ids: tuple[str, ...], job: Column, sign: int) -> None:
         """Counts the tasks of jobs; a job without any gives its slots back."""
@@ -353,8 +353,8 @@ class Fleet:
         self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column
     ) -> tuple[Column, Column]:
         """The slots of runs, and which of them still go on (bool)."""
-        slots, known = self._slots.find(job_ids, job, instance)
-        return slots, known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == RUNNING)
+        slots, exists = self._slots.find(job_ids, job, instance)
+        return slots, exists & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == RUNNING)
 
     def _finish(
         self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column, report: RunReport, code: I32 | int
@@ -373,9 +373,9 @@ class Fleet:
             sessions = tuple(self._sessions[host_id] for host_id in part.host_ids)
             self._gateway.post(Report(sessions, part, partial(self._reported, part, sessions)))
 
-    def _reported(self, reports: Reports, sessions: tuple[int, ...], taken: bool) -> None:
+    def _reported(self, reports: Reports, sessions: tuple[int, ...], accepted: bool) -> None:
         """A report that isn't taken is said again, after hosts whose session is over have a new one."""
-        if taken:
+        if accepted:
             return
         self._refused.append(reports)
         for host_id, session in zip(reports.host_ids, sessions, strict=True):

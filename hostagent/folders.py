@@ -37,9 +37,9 @@ def summary(faults: list[str]) -> str:
 
 
 def entries(folder: Path) -> Iterator["os.DirEntry[str]"]:
-    """What a folder contains, by name. Raises `OSError` where it can't be listed."""
-    with os.scandir(folder) as found:
-        yield from sorted(found, key=lambda entry: entry.name)
+    """Yields the entries of a folder, by name. Raises `OSError` where it can't be listed."""
+    with os.scandir(folder) as listing:
+        yield from sorted(listing, key=lambda entry: entry.name)
 
 
 def measure(folder: Path) -> int | None:
@@ -47,8 +47,8 @@ def measure(folder: Path) -> int | None:
     total, count, waiting = 0, 0, [os.fspath(folder)]
     try:
         while waiting:
-            with os.scandir(waiting.pop()) as found:
-                for entry in found:
+            with os.scandir(waiting.pop()) as listing:
+                for entry in listing:
                     count += 1
                     if count > ENTRIES_MAX:
                         return None
@@ -91,9 +91,9 @@ def _empty(name: str, where: int, path: str, faults: list[str]) -> None:
     """
     _open_up(name, where)
     top = os.open(name, FOLDER, dir_fd=where)
-    kept: set[str] = set()
+    stuck: set[str] = set()
     try:
-        while chunk := list(islice((each for each in _names(top) if each not in kept), CHUNK)):
+        while chunk := list(islice((each for each in _names(top) if each not in stuck), CHUNK)):
             for each in chunk:
                 try:
                     if _unlink(each, top):
@@ -102,7 +102,7 @@ def _empty(name: str, where: int, path: str, faults: list[str]) -> None:
                 except FileNotFoundError:
                     pass
                 except OSError as error:
-                    kept.add(each)
+                    stuck.add(each)
                     faults.append(shown(os.path.join(path, each), error))
     finally:
         os.close(top)
@@ -123,8 +123,8 @@ def _raise_content(name: str, top: int) -> None:
 
 
 def _names(folder: int) -> Iterator[str]:
-    with os.scandir(folder) as found:
-        yield from (entry.name for entry in found)
+    with os.scandir(folder) as listing:
+        yield from (entry.name for entry in listing)
 
 
 def _unlink(name: str, where: int) -> bool:
@@ -138,11 +138,11 @@ def _unlink(name: str, where: int) -> bool:
 def _open_up(name: str, where: int | None = None) -> None:
     """Lets this process into a folder, as far as it may. A link isn't followed."""
     with suppress(OSError):
-        held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=where)
+        file = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=where)
         try:
-            os.chmod(f"/proc/self/fd/{held}", 0o700)
+            os.chmod(f"/proc/self/fd/{file}", 0o700)
         finally:
-            os.close(held)
+            os.close(file)
 
 
 class Trash:

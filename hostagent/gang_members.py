@@ -28,7 +28,7 @@ def packed(members: Sequence[Member]) -> str:
 
 
 def unpacked(text: str) -> list[Member]:
-    """What `packed` made a text of. Raises `ValueError`."""
+    """Reads the members from a text that `packed` made. Raises `ValueError`."""
     try:
         plain = zlib.decompressobj().decompress(binascii.a2b_base64(text), UNPACKED_BYTES_MAX)
         return msgspec.json.decode(plain, type=list[Member])
@@ -37,14 +37,18 @@ def unpacked(text: str) -> list[Member]:
 
 
 def variables(members: Sequence[Member], rank: int) -> dict[str, str]:
-    """What a member finds in its environment: its rank, the size of the gang, the first member, and all addresses by
-    rank, each with the first of its ports.
+    """The variables in the environment of a member: its rank, the size of the gang, the first member, and all addresses
+    by rank, each with the first of its ports.
     """
-    found = {"PACELINE_RANK": str(rank), "PACELINE_SIZE": str(len(members)), "PACELINE_MASTER_HOST": members[0].host}
+    environment = {
+        "PACELINE_RANK": str(rank),
+        "PACELINE_SIZE": str(len(members)),
+        "PACELINE_MASTER_HOST": members[0].host,
+    }
     if members[0].ports:
-        found["PACELINE_MASTER_PORT"] = str(members[0].ports[0])
+        environment["PACELINE_MASTER_PORT"] = str(members[0].ports[0])
     addresses = ",".join(map(str, members))
-    return found | ({"PACELINE_ADDRESSES": addresses} if len(addresses.encode()) <= ADDRESSES_BYTES_MAX else {})
+    return environment | ({"PACELINE_ADDRESSES": addresses} if len(addresses.encode()) <= ADDRESSES_BYTES_MAX else {})
 
 
 def listing(job_id: str, members: Sequence[Member]) -> str:

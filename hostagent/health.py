@@ -1,6 +1,6 @@
 """Health checks of runs: asked by the agent, so that a shim stays small (decision 040).
 
-What a check has found is kept in the folder of its run, so an agent that starts anew goes on from there. A run is
+The result of a check is kept in the folder of its run, so a restarted agent continues from there. A run is
 checked from its start until it is healthy or not any more, is told to stop, or ends.
 """
 
@@ -62,36 +62,36 @@ class HealthChecks:
     async def _follow(self, run: Run, check: Check) -> None:
         """Checks one run again and again."""
         failed = passed = 0
-        wanted = check.health
-        await asyncio.sleep(_delay_s(run, wanted.delay_ms))
+        health = check.health
+        await asyncio.sleep(_delay_s(run, health.delay_ms))
         while _checked(run):
             fault = await self._fault(check)
             failed, passed = (failed + 1, 0) if fault else (0, passed + 1)
             if not _checked(run):  # a process that is stopped answers no more: that says nothing about its health
                 return
-            if failed >= wanted.failures:
+            if failed >= health.failures:
                 self._runs.note_health(run, RunReport.UNHEALTHY, _reason(failed, fault))
                 self._changed()
-            elif passed >= wanted.successes and run.state == RunReport.STARTED:
+            elif passed >= health.successes and run.state == RunReport.STARTED:
                 self._runs.note_health(run, RunReport.HEALTHY, "")
                 self._changed()
-            await asyncio.sleep(wanted.interval_ms / 1000)
+            await asyncio.sleep(health.interval_ms / 1000)
 
     async def _fault(self, check: Check) -> str:
         """Why a check fails; empty: it passes."""
-        wanted = check.health
+        health = check.health
         try:
-            if wanted.kind == "command":
+            if health.kind == "command":
                 async with self._commands:
-                    return await _command_fault(check, wanted.timeout_ms / 1000)
-            async with asyncio.timeout(wanted.timeout_ms / 1000):
-                if wanted.kind == "http":
-                    return await self._http_fault(f"http://127.0.0.1:{check.port}{wanted.path}")
+                    return await _command_fault(check, health.timeout_ms / 1000)
+            async with asyncio.timeout(health.timeout_ms / 1000):
+                if health.kind == "http":
+                    return await self._http_fault(f"http://127.0.0.1:{check.port}{health.path}")
                 _, writer = await asyncio.open_connection("127.0.0.1", check.port)
                 writer.close()
                 return ""
         except TimeoutError:
-            return f"no answer within {wanted.timeout_ms} ms"
+            return f"no answer within {health.timeout_ms} ms"
         except (OSError, ValueError, httpx2.HTTPError) as error:
             return str(error) or type(error).__name__
 
@@ -106,7 +106,7 @@ def _checked(run: Run) -> bool:
 
 
 def _delay_s(run: Run, delay_ms: int) -> float:
-    """What is left of the delay before the first check of a run."""
+    """The rest of the delay, in seconds, before the first check of a run."""
     if run.state == RunReport.HEALTHY:
         return 0.0
     with suppress(OSError):
@@ -136,18 +136,18 @@ async def _command_fault(check: Check, timeout_s: float) -> str:
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (open_files.given(),) * 2)
     try:
         async with asyncio.timeout(timeout_s):
-            said = await _tail(process.stdout)
+            output = await _tail(process.stdout)
             code = await process.wait()
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    return f"{check.health.command[0]} exited with {code}: {said}" if code else ""
+    return f"{check.health.command[0]} exited with {code}: {output}" if code else ""
 
 
 async def _tail(stream: asyncio.StreamReader | None) -> str:
     """The end of what a program writes."""
-    kept = b""
+    tail = b""
     while stream is not None and (data := await stream.read(65536)):
-        kept = (kept + data)[-4 * OUTPUT_CHARS :]
-    return kept.decode(errors="replace").strip()[-OUTPUT_CHARS:]
+        tail = (tail + data)[-4 * OUTPUT_CHARS :]
+    return tail.decode(errors="replace").strip()[-OUTPUT_CHARS:]

@@ -1,4 +1,4 @@
-"""What a run is started with: made of what its order says, and what its host has."""
+"""Makes the launch of a run from its order and its host."""
 
 import signal
 
@@ -10,7 +10,7 @@ from hostagent.run_record import Launch
 
 
 def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -> Launch:
-    """How a run that is ordered starts on a host, as a user. Raises `ValueError` where the order can't be read."""
+    """Makes the launch of an ordered run on a host, as a user. Raises `ValueError` where the order can't be read."""
     members = unpacked(job.gang) if job.gang else []
     gang = members if item.instance < len(members) else []
     ports = dict(zip(job.ports, item.ports, strict=False))
@@ -40,5 +40,5 @@ def _environment(
         "PACELINE_HOST": host_id,
         "PACELINE_POOL": job.pool,
     }
-    named = {variable_of(name): str(port) for name, port in ports.items()}
-    return environment(user) | job.env | own | named
+    port_variables = {variable_of(name): str(port) for name, port in ports.items()}
+    return environment(user) | job.env | own | port_variables

@@ -1,4 +1,4 @@
-"""Which machine an agent is on, so that of two with one host id a gateway knows which is which.
+"""The identity of the machine of an agent: of two agents with one host id a gateway tells them apart by it.
 
 The id is drawn when an agent first uses its folder and kept there, bound to what differs where a folder is copied: the
 id of the system and the folder's inode. An image of the whole machine copies those too; there the boot differs.

@@ -1,4 +1,4 @@
-"""What gateway and agents say to each other: columns within the process, JSON lines over HTTP."""
+"""Messages between gateway and agents: columns within the process, JSON lines over HTTP."""
 
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
@@ -22,7 +22,7 @@ LOG_BYTES_MAX = 1024 * 1024
 
 
 class OrderKind(Number):
-    """What an order asks."""
+    """The kind of an order."""
 
     START = 0
     STOP = 1
@@ -33,7 +33,7 @@ class OrderKind(Number):
 
 
 class Orders(NamedTuple):
-    """What the rounds up to `position` ask of hosts: an agent ignores what is at or below its last position.
+    """Orders of the rounds up to `position` to hosts: an agent ignores what is at or below its last position.
 
     `whole`: the items are all runs that the cell wants on `host_ids`, and every other run there ends. The columns are
     int32 of equal length; `job` indexes `jobs`, `host` indexes `host_ids`. `jobs` holds what there is of each job:
@@ -53,7 +53,7 @@ class Orders(NamedTuple):
     run: I32
     ports: I32
     gangs: tuple[str, ...] = ()
-    """Of each of `jobs` with a gang where its members are, as `gang_members.packed` writes it."""
+    """The members of the gang of each of `jobs`, as `gang_members.packed` writes them; empty without a gang."""
 
 
 NO_DETAILS: I64 = np.zeros((0, 4), dtype=np.int64)
@@ -96,11 +96,11 @@ class RunState(msgspec.Struct):
     exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] = 0
     reason: Text = ""
     signal: Annotated[int, msgspec.Meta(ge=0, le=127)] = 0
-    """What ended the process; 0: no signal."""
+    """The signal that ended the process; 0: none."""
     out_of_memory: bool = False
     cpu_ms: Long = 0
     memory_kib: Long = 0
-    """What the process has used in the end."""
+    """The most memory that the process has used, in KiB."""
 
     def details(self) -> tuple[int, int, int, int]:
         """A row of `Reports.details`."""
@@ -137,7 +137,7 @@ class Hello(msgspec.Struct):
     session: Session
     capacity: Amounts
     sizes: list[str] = []
-    """Which of them are in MiB, beside memory and disk."""
+    """The resources in MiB, beside memory and disk."""
     port_first: Annotated[int, msgspec.Meta(ge=1, le=PORT_MAX)] = 31000
     port_last: Annotated[int, msgspec.Meta(ge=1, le=PORT_MAX)] = 31999
     attributes: dict[str, str] = {}
@@ -182,7 +182,7 @@ class Acknowledged(msgspec.Struct):
 
 
 class JobOrder(msgspec.Struct):
-    """What an agent needs of a job to run its tasks."""
+    """The part of a job that an agent needs to run its tasks."""
 
     job_id: str
     pool: str = ""

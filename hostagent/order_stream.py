@@ -1,4 +1,4 @@
-"""What an agent reads of its stream of orders. What it can't read is refused run by run; the rest is obeyed."""
+"""Parses the stream of orders for an agent. Orders that can't be read are refused run by run; the rest is obeyed."""
 
 import json
 from dataclasses import dataclass, field
@@ -54,16 +54,16 @@ def read(text: bytes) -> ParsedOrders:
             return ParsedOrders(None, unnamed=[f"a line of the kind {kind!r}: {fault}"])
     orders = msgspec.convert(value, known(_Orders))
     jobs = [_converted(each, JobOrder) for each in orders.jobs]
-    named = [job or JobOrder(_job_id(each)) for (job, _), each in zip(jobs, orders.jobs, strict=True)]
+    jobs_named = [job or JobOrder(_job_id(each)) for (job, _), each in zip(jobs, orders.jobs, strict=True)]
     readable: list[RunOrder] = []
-    reading = ParsedOrders(OrdersLine(orders.position, orders.whole, named, readable))
+    reading = ParsedOrders(OrdersLine(orders.position, orders.whole, jobs_named, readable))
     for each in orders.items:
         item, fault_ = _converted(each, RunOrder)
         if (run := item or _loosely(each)) is None:
             reading.unnamed.append(fault_)
             continue
-        job_id = named[run.job].job_id if run.job < len(named) else ""
-        if item is not None and run.job < len(named) and run.kind == OrderKind.START:
+        job_id = jobs_named[run.job].job_id if run.job < len(jobs_named) else ""
+        if item is not None and run.job < len(jobs_named) and run.kind == OrderKind.START:
             fault_ = jobs[run.job][1]
         if not NAME.fullmatch(job_id):
             reading.unnamed.append(fault_ or f"{job_id!r} is no id of a job")

@@ -1,4 +1,4 @@
-"""The ports that an agent hands out: no two agents of one machine have any in common, whatever their cells.
+"""The port range of an agent: no two agents of one machine have any in common, whatever their cells.
 
 Placement numbers ports per host, and agents of one machine are hosts of their own to it. So each holds its range with
 a lock that ends with the agent, on a file that all agents of the machine share: byte N stands for port N. Runs outlive
@@ -69,11 +69,11 @@ def _of_runs(file: int, first: int, size: int) -> Iterator[int]:
     if size <= 0:
         return
     start = shim.RUN_PORTS + first
-    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, size, 0)
-    kind, _, found, length, _ = struct.unpack("hhqqi4x", fcntl.fcntl(file, fcntl.F_OFD_GETLK, asked))
+    query = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, size, 0)
+    kind, _, lock_start, length, _ = struct.unpack("hhqqi4x", fcntl.fcntl(file, fcntl.F_OFD_GETLK, query))
     if kind == fcntl.F_UNLCK:
         return
-    port = found - shim.RUN_PORTS
+    port = lock_start - shim.RUN_PORTS
     yield from range(port, port + length)
     yield from _of_runs(file, first, port - first)
     yield from _of_runs(file, port + length, first + size - port - length)

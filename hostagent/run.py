@@ -48,7 +48,7 @@ class Run:
         return not self.state or self.state in LIVE_REPORTS
 
     def report(self) -> RunState:
-        """What the cell is told of it; a run on its way to start counts as started."""
+        """The state that is reported to the cell; a run on its way to start counts as started."""
         reason = self.reason[:REASON_CHARS_MAX]  # a longer one would keep the host out of its cell
         return RunState(
             *self.key,

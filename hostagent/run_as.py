@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
-"""What a run gets of the agent's environment; the rest stays with the agent."""
+"""Variables of the agent's environment that a run inherits; the rest stays with the agent."""
 OWN = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR")
-"""What it gets too where it runs as the agent's user."""
+"""Variables that it inherits too where it runs as the agent's user."""
 
 
 class TaskUser(NamedTuple):
@@ -52,13 +52,13 @@ def _own_name() -> str:
 def task_user(name: str) -> TaskUser | None:
     """The user of a name; None: it is that of this process. Raises `NoSuchUser`."""
     try:
-        found = pwd.getpwnam(name)
+        entry = pwd.getpwnam(name)
     except KeyError as error:
         raise NoSuchUser(f"--run-as: this machine knows no user {name!r}") from error
-    if found.pw_uid == os.geteuid():
+    if entry.pw_uid == os.geteuid():
         return None
-    groups = tuple(os.getgrouplist(name, found.pw_gid))
-    return TaskUser(name, found.pw_uid, found.pw_gid, groups, found.pw_dir, found.pw_shell)
+    groups = tuple(os.getgrouplist(name, entry.pw_gid))
+    return TaskUser(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, entry.pw_shell)
 
 
 def check(user: TaskUser, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is kept of a run's output: the pieces that its shim wrote, read as one stream."""
+"""The output of a run: the pieces that its shim wrote, read as one stream."""
 
 import os
 import re
@@ -37,10 +37,10 @@ def _read(folder: Path, stream: str, offset: int, limit: int, ended: bool) -> Lo
 def _pieces(folder: Path, stream: str) -> list[tuple[int, int, Path]]:
     """Where each piece begins, its size, its file."""
     try:
-        found = [(re.fullmatch(rf"{stream}\.([0-9]{{1,18}})", each.name), each) for each in entries(folder)]
+        matches = [(re.fullmatch(rf"{stream}\.([0-9]{{1,18}})", each.name), each) for each in entries(folder)]
     except OSError:
         return []
-    statuses = [(int(name[1]), each.stat(follow_symlinks=False), Path(each.path)) for name, each in found if name]
+    statuses = [(int(name[1]), each.stat(follow_symlinks=False), Path(each.path)) for name, each in matches if name]
     return sorted((start, status.st_size, path) for start, status, path in statuses if stat.S_ISREG(status.st_mode))
 
 

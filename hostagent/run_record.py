@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Launch(NamedTuple):
-    """What a run is started with. `open_files`: how many it may have, 0: as many as this process was given;
+    """The parameters of a run's start. `open_files`: how many it may have, 0: as many as this process was given;
     `stop_after_ms`: it is stopped after so long without contact to the cell, 0: never; `health_port`: the number of the
     port that the health check asks; `members`: the file that tells where the members of its gang are, empty: none;
     `volumes`: their names; `alone`: whether it waits until no earlier run of its task goes on.
@@ -83,7 +83,7 @@ Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
 
 class Check(msgspec.Struct):
-    """What the health check of a run needs. `port`: the number of the port that is asked, 0 where none is; `user`: as
+    """The parameters of a run's health check. `port`: the number of the port that is asked, 0 where none is; `user`: as
     whom the run runs, None: as this process.
     """
 
@@ -94,14 +94,14 @@ class Check(msgspec.Struct):
     user: dict[str, Any] | None = None
 
     def identity(self) -> dict[str, Any]:
-        """How to start a process as the user of the run."""
+        """The arguments of `Popen` that start a process as the user of the run."""
         if self.user is None:
             return {}
         return {"user": self.user["uid"], "group": self.user["gid"], "extra_groups": self.user["groups"]}
 
 
 class Order(msgspec.Struct):
-    """What an agent reads of an `order.json`."""
+    """The part of an `order.json` that an agent reads."""
 
     ports: list[Port] = []
     check: Check | None = None
@@ -115,7 +115,7 @@ class FoundHealth(msgspec.Struct):
 
 
 def read_json(path: Path, kind: type[T]) -> T | None:
-    """What a file says; None where there is none, or nothing that can be read."""
+    """Reads a file; None where there is none, or nothing that can be read."""
     try:
         return msgspec.json.decode(private_files.read_file(path), type=known(kind))
     except (OSError, ValueError, RecursionError):
@@ -132,11 +132,11 @@ def find(root: Path, faults: list[str], others: list[Path]) -> Iterator[tuple[Pa
             yield folder, RunKey(parts[0], int(parts[1]), int(parts[2]))
             continue
         try:
-            found = list(entries(folder))
+            listing = list(entries(folder))
         except OSError as error:
             faults.append(shown(folder, error))
             continue
-        for entry in found:
+        for entry in listing:
             if names[len(parts)].fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
                 waiting.append((Path(entry.path), (*parts, entry.name)))
             else:

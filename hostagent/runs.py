@@ -51,8 +51,8 @@ SURVIVES_S = 10.0
 """A run that is still there so long after it was killed is reported: each time, for the host is suspected for it."""
 KEPT_RUNS = 200
 KEPT_BYTES = 1024**3
-"""Of the runs that ended and were forgotten, so many of the newest are kept for their output, in so many bytes. What
-these leave goes to their working folders, so that no task's files cost any run its output.
+"""The newest runs that ended and were forgotten are kept for their output, within this many bytes. The rest of the
+bytes goes to their working folders, so that no task's files cost any run its output.
 """
 FULL = (errno.ENOSPC, errno.EDQUOT)
 MEMBERS = ".paceline-members.json"
@@ -110,7 +110,7 @@ class Runs:
         return [run.report() for run in self._runs.values() if run.alive or not run.forgotten]
 
     def unreported(self) -> list[RunState]:
-        """What the cell has not acknowledged yet."""
+        """The states that the cell has not acknowledged yet."""
         return [
             run.report() for run in self._runs.values() if run.state and run.state != run.reported and not run.forgotten
         ]
@@ -190,9 +190,9 @@ class Runs:
         run.forgotten_ns = time.time_ns()
         self._clean()
 
-    def keep_only(self, wanted: set[RunKey]) -> None:
+    def keep_only(self, wanted_keys: set[RunKey]) -> None:
         """Forgets all runs but these."""
-        for key in [key for key in self._runs if key not in wanted]:
+        for key in [key for key in self._runs if key not in wanted_keys]:
             self.forget(key)
 
     def acknowledged(self, states: Iterable[RunState]) -> None:
@@ -205,7 +205,7 @@ class Runs:
                     private_files.write(str(run.folder / "reported"), str(state.state))
 
     def note_health(self, run: Run, state: RunReport, reason: str) -> None:
-        """What the health check of a run that goes on has found."""
+        """Notes the result of the health check of a run that goes on."""
         run.state, run.reason = int(state), reason
         with suppress(OSError):  # what is not noted is checked again
             private_files.write(str(run.folder / "health"), json.dumps({"state": run.state, "reason": reason}))
@@ -296,11 +296,11 @@ class Runs:
         if run.shim is not None:
             run.shim.poll()
         before = run.state
-        gone = not has_shim(run.folder)
+        shim_ended = not has_shim(run.folder)
         ending = read_json(run.folder / "exit.json", Ending)
         if ending is not None:
             run.learn_end(ending, self._out_of_memory)
-        elif gone:
+        elif shim_ended:
             self._vanished(run)
         elif not run.state and (run.folder / "started").exists():
             run.state = int(RunReport.STARTED)
@@ -344,23 +344,23 @@ class Runs:
         """
         old = [run for run in self._runs.values() if run.forgotten and not run.alive]
         old.sort(key=lambda run: run.forgotten_ns, reverse=True)
-        left, kept = KEPT_BYTES, 0
+        bytes_left, kept_runs = KEPT_BYTES, 0
         works: list[tuple[Run, int, int]] = []
         for run in old:
             record, work = run.sizes = run.sizes or (_weight(run.folder), _weight(self._work(run.key)))
-            if kept == KEPT_RUNS or record > left:
+            if kept_runs == KEPT_RUNS or record > bytes_left:
                 del self._runs[run.key]
                 self._discard(run.key)
             else:
-                kept += 1
-                left -= record
+                kept_runs += 1
+                bytes_left -= record
                 works.append((run, record, work))
         for run, record, work in works:
-            if work > left:
+            if work > bytes_left:
                 self._trash.add(self._work(run.key))
                 run.sizes = record, 0
             else:
-                left -= work
+                bytes_left -= work
 
 
 def _weight(folder: Path) -> int:
@@ -372,12 +372,12 @@ def _weight(folder: Path) -> int:
 def stop_all(folder: Path, patience_s: float = 60.0) -> tuple[int, int]:
     """Stops all runs under an agent's folder, without the agent; returns how many were stopped and how many go on."""
     runs = Runs(folder)
-    asked = runs.alive()
-    for run in asked:
+    live = runs.alive()
+    for run in live:
         runs.stop(run.key)
     until = time.monotonic() + patience_s
     while runs.alive() and time.monotonic() < until:
         runs.poll()
         time.sleep(0.05)
-    left = len(runs.alive())
-    return len(asked) - left, left
+    remaining = len(runs.alive())
+    return len(live) - remaining, remaining

@@ -34,9 +34,9 @@ UNREAD_S = 30.0
 """So long a reader may take nothing of an answer that is over 64 KiB ahead of it."""
 HEAD_BYTES_MAX = 64 * 1024
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
-"""Of a whole request as it comes, its chunks and trailers included; the routes bound bodies more closely."""
+"""The bound of a whole request as it comes, its chunks and trailers included; the routes bound bodies more closely."""
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
-"""Of all connections together."""
+"""The bound of unread bytes of all connections together."""
 CONNECTIONS_MAX = 32_768
 
 OPEN = Gauge("paceline_http_connections", "Connections that are open.")
@@ -128,9 +128,9 @@ class Connection(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _part: Literal["head", "body", ""] = ""
-    """What of a request is awaited."""
+    """The part of a request that is awaited."""
     _timed: Literal["head", "body", ""] = ""
-    """Which of them `_timer` measures."""
+    """The part that `_timer` measures."""
     _bytes = 0
     address = ""
 
@@ -204,7 +204,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def unread_bytes(self) -> int:
-        """How much of its answers the reader has not taken."""
+        """The bytes of its answers that the reader has not taken."""
         return self.transport.get_write_buffer_size()
 
     def cut(self, reason: str) -> None:
@@ -259,7 +259,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """See uvicorn."""
+        """Overrides uvicorn's: the process handles signals itself."""
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -38,7 +38,8 @@ from hostagent.shim_output import Output
 POLL_S = 1.0
 """So often the shim looks for a stop file and for silence, if nothing wakes it."""
 DRAIN_S = 1.0
-"""How long after the end of the process its pipes are read, in case a stranger to its group holds them open."""
+"""Seconds after the end of the process for which its pipes are read, in case a stranger to its group holds them open.
+"""
 TURN_S = 15.0
 """So long a run waits for its ports, which one that is being stopped may still have, and for such a run of its task."""
 TURN_POLL_S = 0.1
@@ -187,10 +188,10 @@ class Shim:
             return ""
         file = open_ports(self.order["port_locks"])
         for port in ports:
-            taken = "another run of this machine has" if not lock_bytes(file, RUN_PORTS + port, 1) else ""
-            if taken or listened_on(port):
+            holder = "another run of this machine has" if not lock_bytes(file, RUN_PORTS + port, 1) else ""
+            if holder or listened_on(port):
                 os.close(file)
-                return f"{taken or 'a stranger listens on'} port {port}"
+                return f"{holder or 'a stranger listens on'} port {port}"
         self.ports = file
         return ""
 
@@ -247,11 +248,11 @@ class Shim:
 
     def _limit_files(self) -> None:
         """In the child: may have as many open files as the order says, if it says so."""
-        wanted, most = self.order["open_files"], resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        if wanted and most != resource.RLIM_INFINITY and wanted > most:
-            raise OSError(errno.EMFILE, f"open_files is {wanted}, this host allows {most}")
-        if wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+        limit, most = self.order["open_files"], resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if limit and most != resource.RLIM_INFINITY and limit > most:
+            raise OSError(errno.EMFILE, f"open_files is {limit}, this host allows {most}")
+        if limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
 
     def _change_user(self, outputs: tuple[int, int]) -> None:
         """In the child: becomes the user that the order names, if it names one."""
@@ -330,9 +331,9 @@ class Shim:
         self.terminated = True
 
     def _end(self, state: int, code: int, reason: str, details: "dict[str, int] | None" = None) -> None:
-        for held in (self.ports, self.task):
-            if held >= 0:  # before anybody hears of the end: the next run may have them
-                os.close(held)
+        for file in (self.ports, self.task):
+            if file >= 0:  # before anybody hears of the end: the next run may have them
+                os.close(file)
         ending = {"state": state, "exit_code": code, "reason": reason, **(details or {})}
         self._insist("exit.json", json.dumps(ending))
 

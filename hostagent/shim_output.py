@@ -1,4 +1,4 @@
-"""What a shim keeps of the output of its run. Like the shim it imports nothing but the standard library."""
+"""Keeps the output of a run for its shim. Like the shim it imports nothing but the standard library."""
 
 import os
 from contextlib import suppress
@@ -7,7 +7,8 @@ from hostagent.private_files import open_private
 
 HEAD_BYTES = 5 * 1024 * 1024
 PIECE_BYTES = 5 * 1024 * 1024 // 2
-"""Of each stream the first 5 MiB are kept, and of the rest the newest two pieces of 2.5 MiB: at most 10 MiB."""
+"""The size of a piece: the first 5 MiB of each stream are kept, and of the rest the newest two pieces, at most 10 MiB.
+"""
 
 
 class Output:

@@ -20,7 +20,7 @@ class Slots:
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns: dict[str, Column] = {name: np.zeros(1024, dtype=kind) for name, kind in columns.items()}
         self._ranges: dict[str, tuple[int, int, int]] = {}
-        """Of each job: first slot, tasks, and slots, some of which may be spare."""
+        """The first slot of each job, its tasks, and its slots, some of which may be spare."""
         self._free_slots = FreeSlots()
 
     def __getitem__(self, column: str) -> Column:
@@ -35,7 +35,7 @@ class Slots:
         self._allocate(job_id, tasks, tasks)
 
     def size(self, job_id: str) -> int:
-        """How many tasks a job has; 0 where it isn't known."""
+        """Counts the tasks of a job; 0 where it isn't known."""
         return self._ranges.get(job_id, (0, 0, 0))[1]
 
     def slots_of(self, job_id: str) -> Column:
@@ -49,21 +49,21 @@ class Slots:
         """
         start, size, capacity = self._ranges[job_id]
         if tasks > capacity and not self._free_slots.extend_range(start + capacity, tasks - capacity):
-            held = {name: column[start : start + size].copy() for name, column in self._columns.items()}
+            old_values = {name: column[start : start + size].copy() for name, column in self._columns.items()}
             self._allocate(job_id, tasks, max(tasks, room_to_grow(capacity)))
             self._free(start, capacity)
             start = self._ranges[job_id][0]
             for name, column in self._columns.items():
-                column[start : start + size] = held[name]
+                column[start : start + size] = old_values[name]
             return True
-        kept = max(tasks, capacity)
+        new_capacity = max(tasks, capacity)
         if tasks < size:
-            kept = slots_kept(tasks, capacity)
+            new_capacity = slots_kept(tasks, capacity)
             for column in self._columns.values():
                 column[start + tasks : start + size] = 0
-            self._free(start + kept, capacity - kept)
+            self._free(start + new_capacity, capacity - new_capacity)
         self._grow()
-        self._ranges[job_id] = (start, tasks, kept)
+        self._ranges[job_id] = (start, tasks, new_capacity)
         return False
 
     def give_back(self, job_id: str) -> None:
@@ -76,8 +76,8 @@ class Slots:
         if not len(job_ids):
             return np.zeros(len(job), dtype=np.int64), np.zeros(len(job), dtype=np.bool_)
         stretches = np.array([self._ranges.get(job_id, (0, 0, 0))[:2] for job_id in job_ids], dtype=np.int64)
-        known = (instance >= 0) & (instance < stretches[job, 1])
-        return np.where(known, stretches[job, 0] + instance, 0), known
+        exists = (instance >= 0) & (instance < stretches[job, 1])
+        return np.where(exists, stretches[job, 0] + instance, 0), exists
 
     def owners(self) -> tuple[tuple[str, ...], Column, Column]:
         """Job ids in the order of their slots, with first slot and number of tasks of each."""

@@ -33,14 +33,14 @@ class Volumes:
         self._user = user
         self._of: dict[tuple[str, int], dict[str, VolumeState]] = {}
         self.changes = 0
-        """How often the volumes have changed, that they were read being the first time; 0: there was never any."""
+        """Counts the changes of the volumes, the first reading included; 0: there was never any."""
         if root.is_dir():
             self.changes = 1
             self._adopt(say)
 
     def all(self) -> list[VolumeState]:
-        """What volumes there are."""
-        return [volume for named in self._of.values() for volume in named.values()]
+        """The volumes that there are."""
+        return [volume for by_name in self._of.values() for volume in by_name.values()]
 
     def open(self, job_id: str, instance: int, names: Iterable[str]) -> dict[str, Path]:
         """The folders of the volumes of a task by name; creates those that are missing. Raises `OSError`, and
@@ -50,15 +50,15 @@ class Volumes:
 
     def remove(self, volume: VolumeState) -> None:
         """Removes a volume with all that is in it, if it is there and not another one of its name."""
-        named = self._of.get((volume.job_id, volume.instance), {})
-        if named.get(volume.name) != volume:
+        by_name = self._of.get((volume.job_id, volume.instance), {})
+        if by_name.get(volume.name) != volume:
             return
         folder = self._folder(volume)
         self._trash.add(folder)
         if os.path.lexists(folder):  # it was said why
             return
         self.changes += 1
-        del named[volume.name]
+        del by_name[volume.name]
         for parent in (folder.parent, folder.parent.parent):
             with suppress(OSError):  # not empty
                 parent.rmdir()
@@ -66,11 +66,11 @@ class Volumes:
     def _open(self, job_id: str, instance: int, name: str) -> Path:
         if not VOLUME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a volume")
-        named = self._of.setdefault((job_id, instance), {})
-        if name not in named or not self._folder(named[name]).is_dir():
-            named[name] = self._create(VolumeState(job_id, instance, name, time.time_ns() // 1_000_000))
+        by_name = self._of.setdefault((job_id, instance), {})
+        if name not in by_name or not self._folder(by_name[name]).is_dir():
+            by_name[name] = self._create(VolumeState(job_id, instance, name, time.time_ns() // 1_000_000))
             self.changes += 1
-        folder = self._folder(named[name])
+        folder = self._folder(by_name[name])
         if self._user is not None:
             os.chown(folder, self._user.uid, self._user.gid, follow_symlinks=False)
         return folder
@@ -95,16 +95,16 @@ class Volumes:
                 for folder in _folders(instance, _FOLDER, faults):
                     name, created = folder.name.rsplit(".", 1)
                     volume = VolumeState(job.name, int(instance.name), name, int(created))
-                    named = self._of.setdefault((volume.job_id, volume.instance), {})
-                    named[name] = max(volume, named.get(name, volume), key=lambda each: each.created_ms)
+                    by_name = self._of.setdefault((volume.job_id, volume.instance), {})
+                    by_name[name] = max(volume, by_name.get(name, volume), key=lambda each: each.created_ms)
         if faults:
             say(f"can't read all volumes: {summary(faults)}")
 
 
 def _folders(parent: Path, name: re.Pattern[str], faults: list[str]) -> list[Path]:
     try:
-        found = list(entries(parent))
+        listing = list(entries(parent))
     except OSError as error:
         faults.append(shown(parent, error))
         return []
-    return [Path(each.path) for each in found if name.fullmatch(each.name) and each.is_dir(follow_symlinks=False)]
+    return [Path(each.path) for each in listing if name.fullmatch(each.name) and each.is_dir(follow_symlinks=False)]

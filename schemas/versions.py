@@ -1,4 +1,4 @@
-"""What a release writes of a schema: records and fields marked `written_from` are read before they are written.
+"""Derives what a release writes of a schema: records and fields marked `written_from` are read before they are written.
 
 A reader knows a schema only by its fingerprint, so a release reads what the next one writes only if it has that schema
 already. Whatever is new is therefore shipped one release ahead: in its `.avsc` file, with `"written_from": "0.4.0"` on
@@ -23,8 +23,8 @@ def written(schema: Any, by: str) -> Any:
 def stages(schema: dict[str, Any]) -> list[dict[str, Any]]:
     """The schema as releases write it one after another, the last one whole."""
     marks = sorted(set(_marks(schema)), key=version)
-    found = [written(schema, "0"), *(written(schema, mark) for mark in marks)]
-    return [stage for at, stage in enumerate(found) if stage is not None and stage not in found[:at]]
+    versions = [written(schema, "0"), *(written(schema, mark) for mark in marks)]
+    return [stage for at, stage in enumerate(versions) if stage is not None and stage not in versions[:at]]
 
 
 def _later(part: Any, by: str) -> bool:
@@ -37,8 +37,8 @@ def _without_later(avro: Any, by: str) -> Any:
     if not isinstance(avro, dict):
         return avro
     if "fields" in avro:
-        kept = [field for field in avro["fields"] if not _later(field, by)]
-        return {**avro, "fields": [{**field, "type": _without_later(field["type"], by)} for field in kept]}
+        fields = [field for field in avro["fields"] if not _later(field, by)]
+        return {**avro, "fields": [{**field, "type": _without_later(field["type"], by)} for field in fields]}
     return {name: _without_later(inner, by) if name in ("items", "values") else inner for name, inner in avro.items()}
 
 

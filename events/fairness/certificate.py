@@ -20,24 +20,24 @@ class SharedPool:
 
     reservation: Amounts
     limit: Amounts
-    """What is left out has no limit."""
+    """Resources that are left out have no limit."""
     want: Amounts
-    """What runs and waits in the pool; of pools that have others below them it isn't looked at."""
+    """The amounts that run and wait in the pool; ignored for pools that have others below them."""
     entitlement: Amounts
     share: Amounts = field(default_factory=dict)
     share_default: int = 1
     static: Collection[str] = ()
     """The resources whose reservation is kept for it even where it doesn't want it."""
     floor: Amounts = field(default_factory=dict)
-    """What it gets at least while a gang of it has its turn."""
+    """The least that it gets while a gang of it has its turn."""
     turn: str = ""
-    """Whose turn it is, in words: of this pool, or of one below it."""
+    """The owner of the turn, in words: this pool, or one below it."""
     alone: Amounts = field(default_factory=dict)
-    """What it would get if nobody had a turn, if that is known."""
+    """The amounts that it would get if nobody had a turn, if that is known."""
 
 
 def faults(pools: Mapping[str, SharedPool], capacity: Amounts) -> list[str]:
-    """What isn't fair about the entitlements of the pools of a cell, the root left out; empty: nothing."""
+    """Lists what isn't fair about the entitlements of the pools of a cell, without the root; empty if all is fair."""
     return [
         f"{name}, the pools right below {parent}: {fault}"
         for name in dict.fromkeys(name for pool in pools.values() for name in pool.entitlement)
@@ -52,16 +52,16 @@ def explain(
     text: Callable[[str, int], str],
     daemons: Amounts | None = None,
 ) -> dict[str, list[str]]:
-    """How the entitlement of a pool came about: for each resource that it wants or may use, a line for each pool from
-    the first level down to it. `capacity`: what pools share; `daemons`: what the cell has beside that, for daemons;
-    `text`: an amount of a resource as users read it.
+    """Explains the entitlement of a pool: for each resource that it wants or may use, a line for each pool from the
+    first level down to it. `capacity`: what pools share; `daemons`: what the cell has beside that, for daemons; `text`:
+    an amount of a resource as users read it.
     """
-    found: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for name, amount in pools[path].entitlement.items():
         certificate = Certificate(pools, capacity, name, (daemons or {}).get(name, 0))
         if amount or certificate.want(path):
-            found[name] = certificate.explain(path, partial(text, name))
-    return found
+            lines[name] = certificate.explain(path, partial(text, name))
+    return lines
 
 
 class Certificate:
@@ -82,7 +82,7 @@ class Certificate:
             self._count(path)
 
     def want(self, path: str) -> int:
-        """What a pool wants, with all below it, within its limit."""
+        """The demand of a pool, with all below it, within its limit."""
         return self._wants[path]
 
     def faults(self) -> Iterator[tuple[str, str]]:
@@ -106,7 +106,7 @@ class Certificate:
         return self._pools[path].reservation.get(self._name, 0)
 
     def _demand(self, path: str) -> int:
-        """What a pool and all below it want, its limit left aside."""
+        """The demand of a pool and all below it, its limit ignored."""
         if below := self._below.get(path):
             return sum(self._wants[each] for each in below)
         return self._pools[path].want.get(self._name, 0)
@@ -141,17 +141,17 @@ class Certificate:
 
     def _line(self, path: str, text: Callable[[int], str]) -> str:
         pool, parent = self._pools[path], _parent(path)
-        found = outcome(self._given(parent), self._members(parent))
+        result = outcome(self._given(parent), self._members(parent))
         member = next(each for each in self._members(parent) if each.path == path)
         whole = f"the {text(self._given(parent))} of {parent}" if parent != "/" else self._whole(text)
-        alone = pool.alone.get(self._name, member.given)
-        if pool.turn and alone < member.given:
+        alone = pool.alone.get(self._name, member.entitlement)
+        if pool.turn and alone < member.entitlement:
             why = f"{pool.turn} (share alone: {text(alone)}); it wants {text(member.want)}"
-        elif 0 < member.given == member.want == pool.limit.get(self._name):
+        elif 0 < member.entitlement == member.want == pool.limit.get(self._name):
             why = "its limit"
         else:
-            why = _reason(member, found, text)
-        words = f"{path} may use {text(member.given)} of {whole}: {why}"
+            why = _reason(member, result, text)
+        words = f"{path} may use {text(member.entitlement)} of {whole}: {why}"
         demand = self._demand(path)
         if member.want < demand:
             words += f"; without its limit of {text(pool.limit[self._name])} it would want {text(demand)}"
@@ -160,28 +160,28 @@ class Certificate:
         return words
 
     def _whole(self, text: Callable[[int], str]) -> str:
-        """What the pools of the first level share."""
+        """Tells in words what the pools of the first level share."""
         if not self._daemons:
             return f"the cell's {text(self._capacity)}"
         whole = text(self._capacity + self._daemons)
         return f"{text(self._capacity)}, the cell's {whole} without the {text(self._daemons)} of daemons"
 
 
-def _reason(member: Member, found: Outcome, text: Callable[[int], str]) -> str:
+def _reason(member: Member, result: Outcome, text: Callable[[int], str]) -> str:
     """Why one of the pools below another got what it got."""
     want, reserved = member.want, min(member.want, member.reservation)
-    if found.rule == "reservation":
+    if result.rule == "reservation":
         return (
-            f"the reservations that are wanted here, {text(found.reserved)}, exceed what there is, so all of it is "
+            f"the reservations that are wanted here, {text(result.reserved)}, exceed what there is, so all of it is "
             f"divided by reservation, and its own is {text(member.reservation)}"
         )
-    if member.given == want:
+    if member.entitlement == want:
         return "all that it wants" if want else "it wants nothing"
     first = f"{text(reserved)} of its reservation first, " if reserved else ""
-    level = found.levels[member.weight == 0]
-    beyond = member.given - reserved
+    level = result.levels[member.weight == 0]
+    beyond = member.entitlement - reserved
     if member.low > reserved and beyond > level * member.weight:
-        return f"its turn, or that of a pool below it, holds it at {text(member.given)}; it wants {text(want)}"
+        return f"its turn, or that of a pool below it, holds it at {text(member.entitlement)}; it wants {text(want)}"
     if member.weight == 0:
         return f"{first}{text(beyond)} of what the pools with a share leave; its own share is 0, it wants {text(want)}"
     rounded = ", rounded up" if beyond > level * member.weight else ""

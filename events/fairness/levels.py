@@ -19,85 +19,88 @@ class Member(NamedTuple):
     weight: int
     """Its share."""
     floor: int
-    """What it, or what is below it, needs at least for a turn; 0: nobody has one."""
-    given: int
+    """The least that it, or a pool below it, needs for a turn; 0: nobody has one."""
+    entitlement: int
     low: int = 0
-    """What it must get of that, its reservation included."""
+    """The part of that which it must get, its reservation included."""
 
 
 class Outcome(NamedTuple):
-    """How a level came about."""
+    """The result of filling a level, and the rule that bounds it."""
 
     rule: str
     """want: each got what it wants; reservation: all was divided by reservation; share: by share beyond these."""
     reserved: int
-    """What all want of their reservations."""
+    """The sum of what all want of their reservations."""
     levels: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))
-    """What each unit of share gave, and what each pool with share 0."""
+    """The amount for each unit of share, and for each pool with share 0."""
 
 
 class _Part(NamedTuple):
-    """What a pool got of an amount that is divided by weight, between the least and the most that it can get."""
+    """The part of a pool in an amount that is divided by weight, with the least and the most that it can get."""
 
     path: str
     weight: int
     least: int
     most: int
-    given: int
+    entitlement: int
 
     def at(self, level: Fraction) -> Fraction:
-        """What it is due at a level."""
+        """The amount that it is due at a level."""
         return max(Fraction(self.least), min(Fraction(self.most), level * self.weight))
 
 
 def with_lows(total: int, members: Sequence[Member]) -> list[Member]:
     """The pools with what each must get: its reservation, and of its floor what those of the others leave, by path."""
-    left = total - sum(min(each.want, each.reservation) for each in members)
-    found = []
+    rest = total - sum(min(each.want, each.reservation) for each in members)
+    members_with_lows = []
     for each in members:
         reserved = min(each.want, each.reservation)
-        more = max(0, min(min(each.floor, each.want) - reserved, left))
-        left -= more
-        found.append(each._replace(low=reserved + more))
-    return found
+        more = max(0, min(min(each.floor, each.want) - reserved, rest))
+        rest -= more
+        members_with_lows.append(each._replace(low=reserved + more))
+    return members_with_lows
 
 
 def outcome(total: int, members: Sequence[Member]) -> Outcome:
-    """How the pools right below one came to what they got of `total`. Raises `Unfair`."""
+    """Derives how the pools right below one came to their parts of `total`. Raises `Unfair`."""
     for each in members:
-        if not 0 <= each.given <= each.want:
-            raise Unfair(f"{each.path} wants {each.want} and gets {each.given}")
-    given = sum(each.given for each in members)
+        if not 0 <= each.entitlement <= each.want:
+            raise Unfair(f"{each.path} wants {each.want} and gets {each.entitlement}")
+    total_given = sum(each.entitlement for each in members)
     reserved = sum(min(each.want, each.reservation) for each in members)
-    if all(each.given == each.want for each in members):
-        if given > total:
-            raise Unfair(f"they get {given}, there is {total}")
+    if all(each.entitlement == each.want for each in members):
+        if total_given > total:
+            raise Unfair(f"they get {total_given}, there is {total}")
         return Outcome("want", reserved)
-    if given != total:
-        raise Unfair(f"they get {given}, there is {total}, and not all have what they want")
+    if total_given != total:
+        raise Unfair(f"they get {total_given}, there is {total}, and not all have what they want")
     if reserved >= total:
         level = _level(
             total,
-            [_Part(each.path, each.reservation, 0, min(each.want, each.reservation), each.given) for each in members],
+            [
+                _Part(each.path, each.reservation, 0, min(each.want, each.reservation), each.entitlement)
+                for each in members
+            ],
         )
         return Outcome("reservation", reserved, (level, level))
     members = with_lows(total, members)
-    if low := next((each for each in members if each.given < each.low), None):
-        raise Unfair(f"{low.path} gets {low.given}, {low.low} is reserved for it or needed for its turn")
+    if low := next((each for each in members if each.entitlement < each.low), None):
+        raise Unfair(f"{low.path} gets {low.entitlement}, {low.low} is reserved for it or needed for its turn")
     parts = [
-        _Part(each.path, each.weight, each.low - kept, each.want - kept, each.given - kept)
+        _Part(each.path, each.weight, each.low - reservation, each.want - reservation, each.entitlement - reservation)
         for each in members
-        for kept in [min(each.want, each.reservation)]
+        for reservation in [min(each.want, each.reservation)]
     ]
     first, last = (
         [part for part in parts if part.weight],
         [part._replace(weight=1) for part in parts if not part.weight],
     )
-    if all(part.given == part.most for part in first):
-        return Outcome("share", reserved, (Fraction(0), _level(sum(part.given for part in last), last)))
-    if early := next((part for part in last if part.given > part.least), None):
-        raise Unfair(f"{early.path} has share 0 and gets {early.given} before others have what they want")
-    return Outcome("share", reserved, (_level(sum(part.given for part in first), first), Fraction(0)))
+    if all(part.entitlement == part.most for part in first):
+        return Outcome("share", reserved, (Fraction(0), _level(sum(part.entitlement for part in last), last)))
+    if early := next((part for part in last if part.entitlement > part.least), None):
+        raise Unfair(f"{early.path} has share 0 and gets {early.entitlement} before others have what they want")
+    return Outcome("share", reserved, (_level(sum(part.entitlement for part in first), first), Fraction(0)))
 
 
 def _level(total: int, parts: Sequence[_Part]) -> Fraction:
@@ -107,12 +110,12 @@ def _level(total: int, parts: Sequence[_Part]) -> Fraction:
     lowest, highest = Fraction(0), Fraction(0)
     low_path = high_path = ""
     for part in parts:
-        if part.weight and part.given < part.most:
-            bound = Fraction(part.given + 1, part.weight)
+        if part.weight and part.entitlement < part.most:
+            bound = Fraction(part.entitlement + 1, part.weight)
             if not high_path or bound < highest:
                 highest, high_path = bound, part.path
-        if part.weight and part.given > part.least:
-            bound = Fraction(part.given - 1, part.weight)
+        if part.weight and part.entitlement > part.least:
+            bound = Fraction(part.entitlement - 1, part.weight)
             if bound > lowest:
                 lowest, low_path = bound, part.path
     if not high_path:
@@ -126,8 +129,8 @@ def _level(total: int, parts: Sequence[_Part]) -> Fraction:
     for at in order[: total - sum(whole)]:
         whole[at] += 1
     for part, due in zip(parts, whole, strict=True):
-        if part.given != due:
-            raise Unfair(f"{part.path} gets {part.given}, {due} is due")
+        if part.entitlement != due:
+            raise Unfair(f"{part.path} gets {part.entitlement}, {due} is due")
     return level
 
 

@@ -11,12 +11,12 @@ from events.log.port import LogFault
 FORMAT = 11
 
 
-def save(path: Path, kept: dict[str, Any]) -> None:
+def save(path: Path, state: dict[str, Any]) -> None:
     """Puts the file in place whole. Raises `LogFault` where the disk doesn't take it."""
     part = path.with_suffix(".part")
     try:
         with part.open("wb") as file:
-            file.write(msgspec.msgpack.encode({"format": FORMAT, **kept}))
+            file.write(msgspec.msgpack.encode({"format": FORMAT, **state}))
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
@@ -28,10 +28,12 @@ def save(path: Path, kept: dict[str, Any]) -> None:
 
 
 def load(path: Path, cell: int, gateway: str) -> dict[str, Any] | None:
-    """What `save` was given; None where there is nothing of this format, cell and gateway: then all is folded anew."""
+    """Reads what `save` wrote; None where there is nothing of this format, cell and gateway: then the log is folded
+    from its start.
+    """
     try:
-        kept: dict[str, Any] = msgspec.msgpack.decode(path.read_bytes(), strict=False)
+        state: dict[str, Any] = msgspec.msgpack.decode(path.read_bytes(), strict=False)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
-    wanted = {"format": FORMAT, "cell": cell, "gateway": gateway}
-    return kept if all(kept.get(name) == value for name, value in wanted.items()) else None
+    expected = {"format": FORMAT, "cell": cell, "gateway": gateway}
+    return state if all(state.get(name) == value for name, value in expected.items()) else None

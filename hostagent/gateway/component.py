@@ -47,7 +47,7 @@ CHECKPOINT_MS = 30_000
 POLL_MS = 20
 """So often a gateway wants to be stepped that has not caught up, or that is posted to from other threads unnoticed."""
 RECONNECT_MS = 45_000
-"""After so long a silence a host must connect anew and say what it runs: it may have been declared lost meanwhile."""
+"""After so long a silence a host must connect again and report its runs: it may have been declared lost meanwhile."""
 RETRY_MS = 500
 """Wait before the log is tried again."""
 
@@ -113,9 +113,9 @@ class Gateway:
         """Asks for a piece of the output of a run; thread-safe. `host_id`: where it ran, needed for runs that are not
         the newest of their task. The future may be cancelled; it may fail with `LogMissing`.
         """
-        asked = self._output_requests.ask(job_id, instance, run, stream, offset, limit, host_id)
-        self.post(asked)
-        return asked.answer
+        request = self._output_requests.ask(job_id, instance, run, stream, offset, limit, host_id)
+        self.post(request)
+        return request.answer
 
     def answer(self, request: str, page: LogPage | None) -> None:
         """The answer to a request for output, None: the host knows nothing of that run; thread-safe."""
@@ -148,12 +148,12 @@ class Gateway:
             return POLL_MS
         if self._held is not None or not self._posts.empty():
             return 0
-        left = max(0, min(self._watch.due_at(), self._checkpoint_at) - now)
-        return min(left, POLL_MS) if self.polled and self.on_post is None else left
+        rest_ms = max(0, min(self._watch.due_at(), self._checkpoint_at) - now)
+        return min(rest_ms, POLL_MS) if self.polled and self.on_post is None else rest_ms
 
     def lag(self, now: bool = False) -> int:
-        """How many records it lacks of those that were there when it began, 0 where that is not known yet, or of those
-        that are there `now`; thread-safe. Raises `LogUnavailable`.
+        """Counts the records that it lacks of those that were there when it began, 0 where that is not known yet, or of
+        those that are there `now`; thread-safe. Raises `LogUnavailable`.
         """
         ends = self._reader.ends() if now else self._ends or {}
         return sum(max(0, end - self._inbox.positions[topic]) for topic, end in ends.items())
@@ -194,15 +194,15 @@ class Gateway:
         self._reader.close()
 
     def _restore(self, path: Path) -> None:
-        if (kept := checkpoint.load(path, self._log.cell, self.name)) is None:
+        if (state := checkpoint.load(path, self._log.cell, self.name)) is None:
             return
-        self.log_id = kept["log"]
-        self._chains = msgspec.convert(kept["chains"], known(dict[str, Chain]))
-        self._inbox = Inbox(kept["positions"], kept["known"], self._chains, self._log.cell)
-        self._desired_runs.load(kept["wanted"])
-        self._watch.peers.load(kept["peers"])
-        self._hosts.load(kept["hosts"])
-        self._removals.load(kept["volume_removals"])
+        self.log_id = state["log"]
+        self._chains = msgspec.convert(state["chains"], known(dict[str, Chain]))
+        self._inbox = Inbox(state["positions"], state["known"], self._chains, self._log.cell)
+        self._desired_runs.load(state["wanted"])
+        self._watch.peers.load(state["peers"])
+        self._hosts.load(state["hosts"])
+        self._removals.load(state["volume_removals"])
 
     def _take_posts(self, now: int) -> bool:
         """Takes what was posted, until a fact's worth of reports is together. Takes nothing while facts wait."""
@@ -228,8 +228,8 @@ class Gateway:
 
     def _next_post(self) -> Post | None:
         if self._held is not None:
-            held, self._held = self._held, None
-            return held
+            post, self._held = self._held, None
+            return post
         return None if self._posts.empty() else self._posts.get_nowait()  # nobody else takes any
 
     def _take_report(self, report: Report, now: int) -> bool:
@@ -350,9 +350,9 @@ class Gateway:
         """Sends what a round asks of hosts, one message for each link, to those that have the whole set."""
         if not pieces:
             return
-        named = distinct(np.concatenate([piece.host for piece in pieces])).tolist()
-        ready = [number for number in named if self._hosts.ready(self._desired_runs.host_ids[number])]
-        if len(ready) < len(named):
+        host_numbers = distinct(np.concatenate([piece.host for piece in pieces])).tolist()
+        ready = [number for number in host_numbers if self._hosts.ready(self._desired_runs.host_ids[number])]
+        if len(ready) < len(host_numbers):
             pieces = [only(piece, ready) for piece in pieces]
         if ready:
             self._send(position, False, ready, pieces)
@@ -389,7 +389,7 @@ class Gateway:
         if self._records:
             try:
                 self._log.append(self._records)
-            except (AppendUnknown, LogUnavailable):  # facts may stand twice: a repeat is void
+            except (AppendUnknown, LogUnavailable):  # facts may be repeated: a repeat is void
                 self._retry_at = self._clock.monotonic_ms() + RETRY_MS  # the append may have waited long
                 return False
         done, self._after = self._after, []

@@ -1,4 +1,4 @@
-"""What stands between the gateway and those who speak for hosts: what they may post, and how they are answered."""
+"""The interface between the gateway and those who report for hosts: posts and their answers."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""What the cell wants of its hosts: a fold of accepted rounds of lifecycle, in columns over tasks."""
+"""The runs that the cell wants on its hosts: a fold of accepted rounds of lifecycle, in columns over tasks."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from hostagent.messages import OrderKind, Orders
 from hostagent.task_columns import Column, Slots
 
 STARTING, STOPPING, ENDED = 1, 2, 3
-"""Of the newest run of a task that was ordered: wanted, wanted to stop, over (kept to know where it was)."""
+"""States of the newest ordered run of a task: wanted, wanted to stop, over (kept because its host matters)."""
 
 
 class HostOrders(NamedTuple):
@@ -47,7 +47,7 @@ class HostOrders(NamedTuple):
     instance: Column
     run: Column
     version: Column
-    """Of the job, by which a run starts; 0 where it doesn't."""
+    """The version of the job by which a run starts; 0 where it doesn't start."""
     ports: I32
 
 
@@ -61,7 +61,7 @@ class DesiredRuns:
         self._by_host = RunsByHost(self._host_of)
         self._specs = Specifications()
         self._ports: dict[str, I32] = {}
-        """Of each job with ports a row for each instance, and rows to spare where it has grown."""
+        """The ports of each job that has any: a row for each instance, and spare rows where it has grown."""
         self._gangs = Gangs(self._slots, self._ports_of)
 
     def host(self, host_id: str) -> int:
@@ -129,14 +129,14 @@ class DesiredRuns:
         """The number of the host that has or had this run, if it is the newest of its task. For an earlier one too: the
         next run often is where the last one was.
         """
-        slots, known = self._slots.find((job_id,), np.zeros(1, np.int32), np.array([instance]))
+        slots, exists = self._slots.find((job_id,), np.zeros(1, np.int32), np.array([instance]))
         slot = int(slots[0])
-        if not known[0] or not self._slots["state"][slot] or int(self._slots["run"][slot]) < run:
+        if not exists[0] or not self._slots["state"][slot] or int(self._slots["run"][slot]) < run:
             return None
         return int(self._slots["host"][slot])
 
     def runs(self, number: int) -> int:
-        """How many runs of a host are not over."""
+        """Counts the runs of a host that are not over."""
         state = self._slots["state"][self._by_host.of(np.array([number]))]
         return int(np.count_nonzero((state == STARTING) | (state == STOPPING)))
 
@@ -169,8 +169,8 @@ class DesiredRuns:
         entries: dict[Variant, int] = {}
         jobs = []
         for piece in pieces:
-            found, index = self._specs.variants(piece.job_ids, piece.job, piece.instance, piece.version)
-            places = [entries.setdefault(each, len(entries)) for each in found]
+            variants, index = self._specs.variants(piece.job_ids, piece.job, piece.instance, piece.version)
+            places = [entries.setdefault(each, len(entries)) for each in variants]
             jobs.append(np.array(places, dtype=np.int32)[index])
         numbers = np.array(list(hosts), dtype=np.int32)
         column = np.concatenate([piece.host for piece in pieces]) if pieces else np.zeros(0, np.int32)
@@ -220,13 +220,13 @@ class DesiredRuns:
             self._gangs.accepted(decision.job_id, decision.gang_min)
 
     def _instances_changed(self, decision: InstancesChanged) -> None:
-        """What is removed is forgotten; a host is told of the job's instances when it next starts one of them."""
+        """Drops the removed instances; a host learns the job's instances when it next starts one of them."""
         if decision.job_id not in self._specs:
             return
         removed = instance_change(decision).removed
-        slots, known = self._slots.find((decision.job_id,), np.zeros(len(removed), np.int32), removed)
+        slots, exists = self._slots.find((decision.job_id,), np.zeros(len(removed), np.int32), removed)
         for column in ("run", "host", "state"):
-            self._slots[column][slots[known]] = 0
+            self._slots[column][slots[exists]] = 0
         if self._slots.resize(decision.job_id, decision.instances):
             self._by_host.add(self._slots.slots_of(decision.job_id))
         self._specs.resized(decision.job_id, decision.instances)
@@ -238,18 +238,18 @@ class DesiredRuns:
     def _find(self, decision: RunsOrdered | RunsStopping | RunsEnded) -> tuple[I32, I32, I32, Column, Column]:
         """Job, instance and run columns, slots, and which items name a task that there is."""
         job, instance, run = ints(decision.job), ints(decision.instance), ints(decision.run)
-        slots, known = self._slots.find(decision.job_ids, job, instance)
-        return job, instance, run, slots, known
+        slots, exists = self._slots.find(decision.job_ids, job, instance)
+        return job, instance, run, slots, exists
 
     def _ordered(self, decision: RunsOrdered) -> HostOrders | None:
-        job, instance, run, slots, known = self._find(decision)
+        job, instance, run, slots, exists = self._find(decision)
         host = self._numbers(decision.host_ids)[ints(decision.host)]
         # A later run may be known already, where lifecycle orders and ends within a round: orders never go back.
-        known = known & (run > self._slots["run"][slots])
-        self._learn_ports(decision, job, instance, known)
+        exists = exists & (run > self._slots["run"][slots])
+        self._learn_ports(decision, job, instance, exists)
         version = ints(decision.version) if decision.version else np.ones(len(run), np.int32)
-        job, instance, run, slots, host = job[known], instance[known], run[known], slots[known], host[known]
-        self._slots["run"][slots], self._slots["version"][slots] = run, version[known]
+        job, instance, run, slots, host = job[exists], instance[exists], run[exists], slots[exists], host[exists]
+        self._slots["run"][slots], self._slots["version"][slots] = run, version[exists]
         self._slots["host"][slots] = host
         self._slots["state"][slots] = STARTING
         self._by_host.add(slots)
@@ -263,8 +263,8 @@ class DesiredRuns:
             jobs = [job[~member], *(np.full(len(members), at) for at, members in whole)]
             job, instance = _join(jobs), _join([instance[~member], *(members for _, members in whole)])
         slots, _ = self._slots.find(job_ids, job, instance)
-        wanted = self._slots["state"][slots] == STARTING
-        job, instance, slots = job[wanted], instance[wanted], slots[wanted]
+        starting = self._slots["state"][slots] == STARTING
+        job, instance, slots = job[starting], instance[starting], slots[starting]
         if not len(slots):
             return None
         host, run, version = (self._slots[name][slots] for name in ("host", "run", "version"))
@@ -273,8 +273,8 @@ class DesiredRuns:
 
     def _stopping(self, decision: RunsStopping) -> HostOrders:
         """Runs that nobody wants are stopped too, so the hosts are those that the decision names."""
-        job, instance, run, slots, known = self._find(decision)
-        marked = slots[known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == STARTING)]
+        job, instance, run, slots, exists = self._find(decision)
+        marked = slots[exists & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == STARTING)]
         self._slots["state"][marked] = STOPPING
         host = self._numbers(decision.host_ids)[ints(decision.host)]
         kill = some(decision.kill, len(job))
@@ -282,9 +282,9 @@ class DesiredRuns:
         return _ending(kind, decision.job_ids, host, job, instance, run)
 
     def _ended(self, decision: RunsEnded) -> HostOrders | None:
-        job, instance, run, slots, known = self._find(decision)
+        job, instance, run, slots, exists = self._find(decision)
         state = self._slots["state"][slots]
-        ended = known & (self._slots["run"][slots] == run) & ((state == STARTING) | (state == STOPPING))
+        ended = exists & (self._slots["run"][slots] == run) & ((state == STARTING) | (state == STOPPING))
         job, instance, run, slots = job[ended], instance[ended], run[ended], slots[ended]
         self._slots["state"][slots] = ENDED
         host = self._slots["host"][slots]
@@ -298,14 +298,14 @@ class DesiredRuns:
     def _numbers(self, host_ids: Sequence[str]) -> Column:
         return np.array([self.host(host_id) for host_id in host_ids], dtype=np.int32)
 
-    def _learn_ports(self, decision: RunsOrdered, job: I32, instance: I32, known: Column) -> None:
+    def _learn_ports(self, decision: RunsOrdered, job: I32, instance: I32, ordered: Column) -> None:
         """The ports of the items stand one after the other."""
         values, counts = ints(decision.ports), ints(decision.port_count).astype(np.int64)
         ends = np.cumsum(counts)
         if not len(values) or len(counts) != len(job) or int(ends[-1]) != len(values):
             return
-        for at in distinct(job[known & (counts > 0)]).tolist():
-            mine = np.flatnonzero(known & (job == at))
+        for at in distinct(job[ordered & (counts > 0)]).tolist():
+            mine = np.flatnonzero(ordered & (job == at))
             table = self._ports_table(decision.job_ids[at], int(counts[mine].max()))
             for width in distinct(counts[mine]).tolist():
                 these = mine[counts[mine] == width]
@@ -349,11 +349,11 @@ def _ending(
 
 def _resized(table: I32, rows: int) -> I32:
     """The table with as many rows as are asked for at least, and room to grow."""
-    kept = slots_kept(rows, len(table)) if rows <= len(table) else max(rows, room_to_grow(len(table)))
-    if kept == len(table):
+    new_rows = slots_kept(rows, len(table)) if rows <= len(table) else max(rows, room_to_grow(len(table)))
+    if new_rows == len(table):
         return table
-    resized = np.zeros((kept, table.shape[1]), dtype=np.int32)
-    both = min(kept, len(table))
+    resized = np.zeros((new_rows, table.shape[1]), dtype=np.int32)
+    both = min(new_rows, len(table))
     resized[:both] = table[:both]
     return resized
 

@@ -49,7 +49,7 @@ def connected(host_id: str, hello: Hello, gateway: str) -> list[NewRecord]:
 
 
 def offered(host_id: str, hello: Hello) -> HostOffered:
-    """What a host says it has."""
+    """The record of what a host offers."""
     return HostOffered(
         host_id=host_id,
         session=hello.session,
@@ -92,17 +92,19 @@ def size_of(reports: Reports) -> int:
     return RUN_BYTES * len(reports.job) + sum(len(name.encode()) + 2 for name in names)
 
 
-def reported(gateway: str, heard: Sequence[tuple[Sequence[int], Reports]]) -> NewRecord:
+def reported(gateway: str, reports: Sequence[tuple[Sequence[int], Reports]]) -> NewRecord:
     """One fact for the reports of many, each with the sessions of its hosts. A host that was heard in two sessions is
     named for each.
     """
     jobs, reasons = Names(), Names()
     hosts: dict[tuple[str, int], int] = {}
     host = []
-    for sessions, part in heard:
-        named = zip(part.host_ids, sessions, strict=True)
-        host.append(np.array([hosts.setdefault(each, len(hosts)) for each in named], dtype=np.int32)[part.host])
-    parts = [part for _, part in heard]
+    for sessions, part in reports:
+        hosts_and_sessions = zip(part.host_ids, sessions, strict=True)
+        host.append(
+            np.array([hosts.setdefault(each, len(hosts)) for each in hosts_and_sessions], dtype=np.int32)[part.host]
+        )
+    parts = [part for _, part in reports]
 
     def indexed(names: Names, of: Sequence[str], index: Column) -> Column:
         return np.array([names[name] for name in of], dtype=np.int32)[index] if len(index) else index

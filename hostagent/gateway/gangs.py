@@ -21,9 +21,9 @@ class Gangs:
         self._ports = ports
         self._sizes: dict[str, int] = {}
         self._addresses: dict[str, str] = {}
-        """Of hosts that have another one than their id."""
+        """Addresses of hosts that have another one than their id."""
         self._packed: dict[str, tuple[int, str]] = {}
-        """Of each gang that was told of its run and what was told, made once for all hosts."""
+        """The run of each gang and the packed text about its members, made once for all hosts."""
 
     def accepted(self, job_id: str, size: int) -> None:
         """A job has a gang of its first instances."""
@@ -47,7 +47,9 @@ class Gangs:
         self._addresses.pop(host_id, None)
 
     def startable(self, job_ids: Sequence[str], job: Column, instance: Column) -> Column:
-        """Which tasks may start as far as their gangs go (bool): lifecycle may order a large gang in several rounds."""
+        """A mask of the tasks that may start as far as their gangs go: lifecycle may order a large gang in several
+        rounds.
+        """
         may = np.ones(len(job), dtype=np.bool_)
         for at, size in self._among(job_ids, job):
             if not self._whole(job_ids[at], size):
@@ -55,25 +57,27 @@ class Gangs:
         return may
 
     def completed(self, job_ids: Sequence[str], job: Column) -> list[tuple[int, I64]]:
-        """Of jobs among which some runs were ordered those whose gangs may start: index of the job, and the members."""
+        """Finds, among jobs with ordered runs, those whose gangs may start: index of the job, and the members."""
         return [(at, np.arange(size)) for at, size in self._among(job_ids, job) if self._whole(job_ids[at], size)]
 
     def in_gang(self, job_ids: Sequence[str], job: Column, instance: Column) -> Column:
-        """Which tasks are members of gangs (bool)."""
+        """A mask of the tasks that are members of gangs."""
         member = np.zeros(len(job), dtype=np.bool_)
         for at, size in self._among(job_ids, job):
             member |= (job == at) & (instance < size)
         return member
 
     def members(self, job_id: str, host_ids: Sequence[str]) -> str:
-        """What members of a gang are told of one another; empty: the job has no gang. `host_ids` by number."""
+        """The packed text that tells members of a gang about one another; empty: the job has no gang. `host_ids` by
+        number.
+        """
         size = self._sizes.get(job_id, 0)
         if not size:
             return ""
         slots = self._slots.slots_of(job_id)[:size]
         run = int(self._slots["run"][slots].max())
-        known = self._packed.get(job_id)
-        if known is None or known[0] != run:
+        entry = self._packed.get(job_id)
+        if entry is None or entry[0] != run:
             ports = self._ports((job_id,), np.zeros(size, dtype=np.int32), np.arange(size)).tolist()
             places = zip(self._slots["host"][slots].tolist(), self._slots["state"][slots].tolist(), strict=True)
             hosts = [host_ids[number] if state else "" for number, state in places]  # a host may have left
@@ -81,11 +85,11 @@ class Gangs:
                 Member(self._addresses.get(host_id, host_id), tuple(port for port in row if port))
                 for host_id, row in zip(hosts, ports, strict=True)
             ]
-            known = self._packed[job_id] = run, packed(members)
-        return known[1]
+            entry = self._packed[job_id] = run, packed(members)
+        return entry[1]
 
     def dump(self) -> dict[str, Any]:
-        """What of it can't be found again, as plain values."""
+        """The state that can't be derived again, as plain values."""
         return {"sizes": self._sizes, "addresses": self._addresses}
 
     def load(self, state: dict[str, Any]) -> None:

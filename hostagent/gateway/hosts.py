@@ -1,4 +1,4 @@
-"""What a gateway knows of each host: whose it is, whether it is heard, and who follows orders for it."""
+"""The hosts of a gateway: the gateway of each, whether it is heard, and the link that follows its orders."""
 
 from collections.abc import Callable, ItemsView, Mapping, Sequence, ValuesView
 from typing import Any
@@ -14,9 +14,9 @@ LAST_SESSION = "the last session that there can be was said for this host: `pace
 
 
 class HostConnection:
-    """What the gateway knows of a host. Session, gateway, silence and `anew` are folds of the topic of hosts;
-    `reconciled` (the last session that lifecycle has settled) of lifecycle's rounds; the rest lasts as long as this
-    process.
+    """The state of a host in the gateway. Session, gateway, silence and `must_reconnect` are folds of the topic of
+    hosts; `reconciled` (the last session that lifecycle has settled) of lifecycle's rounds; the rest lasts as long as
+    this process.
     """
 
     __slots__ = (
@@ -44,7 +44,8 @@ class HostConnection:
         """The machine of the agent that has the session."""
         self.silent = False
         self.must_reconnect = False
-        """It must connect anew before its word counts: it was said to be silent, and may have been given up since."""
+        """It must connect again before its reports count: it was said to be silent, and may have been given up since.
+        """
         self.reconciled = 0
         self.link: Link | None = None
         self.ready = False
@@ -82,9 +83,9 @@ class HostConnection:
         if not self.silent:
             again = "a machine that was restarted is let in 10 s after it was last heard"
             return f"{two}, and the other is heard: give each its own --host-id. Else, {again}"
-        if had.id != machine.id and (left := runs(self.number)):
+        if had.id != machine.id and (open_runs := runs(self.number)):
             lost = "if the other is gone for good, `paceline host confirm-loss` and `paceline host remove`"
-            return f"{two}, and {left} runs of the other are not over: give this one another --host-id or, {lost}"
+            return f"{two}, and {open_runs} runs of the other are not over: give this one another --host-id or, {lost}"
         return ""
 
     def cut(self, host_id: str) -> None:
@@ -139,16 +140,16 @@ class Hosts:
 
     def speaking(self, host_ids: Sequence[str], sessions: Sequence[int]) -> list[HostConnection] | None:
         """The hosts, if what all of them say to this gateway in these sessions counts."""
-        found = []
+        connections = []
         for host_id, session in zip(host_ids, sessions, strict=True):
             host = self._hosts.get(host_id)
             if host is None or not host.current(self._gateway, session):
                 return None
-            found.append(host)
-        return found
+            connections.append(host)
+        return connections
 
     def heard(self, event: HostConnected | HostSilent | HostBack) -> None:
-        """What is said of a host."""
+        """Applies a record about a host's connection."""
         match event:
             case HostConnected():
                 self._connected(event)
@@ -165,8 +166,9 @@ class Hosts:
             host.connected(event.session, event.gateway, MachineIdentity(event.machine, event.boot, event.machine_name))
 
     def _silent(self, event: HostSilent) -> None:
-        """Of an own host this is no news, unless another gateway wrote it, to which this one was gone, or this one in
-        an earlier life: by now the host may have been declared lost, so it must connect anew and say what it runs.
+        """Applies the silence of a host. For one of this gateway's hosts it is no news, unless another gateway wrote
+        it, to which this one was unreachable, or this one in an earlier process: by now the host may have been declared
+        lost, so it must connect again and say what it runs.
         """
         host = self[event.host_id]
         if host.session != event.session or host.silent:
@@ -177,7 +179,9 @@ class Hosts:
             host.must_reconnect = True
 
     def _back(self, event: HostBack) -> None:
-        """A host is heard again within its session: who doesn't connect anew then will be silent again."""
+        """Applies that a host is heard again within its session: one that doesn't connect again then will be silent
+        again.
+        """
         host = self[event.host_id]
         if host.session == event.session:
             host.silent = False

@@ -39,11 +39,11 @@ from hostagent.messages import (
 from paceline.client.lines import ascii_json
 
 ANSWER_S = 10.0
-"""How long a request waits for the gateway, that is for the log; then the agent tries again."""
+"""Seconds for which a request waits for the gateway, that is for the log; then the agent tries again."""
 LOG_S = 10.0
-"""How long a reader of output waits for the host."""
+"""Seconds for which a reader of output waits for the host."""
 BODY_BYTES_MAX = ROUND_BYTES_MAX
-"""What an agent says is written as one record, which takes no more bytes."""
+"""The bound of a request: it is written as one record, which takes no more bytes."""
 LINES_MAX = 1000
 """An agent that leaves so many lines unread is cut off; it gets the whole wanted set when it connects again."""
 
@@ -77,15 +77,15 @@ class StreamLink:
         self._cut = False
 
     def deliver(self, orders: Orders) -> None:
-        """See `Link`."""
+        """Implements `Link`."""
         self._enqueue(orders)
 
     def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
-        """See `Link`."""
+        """Implements `Link`."""
         self._enqueue(line)
 
     def cut(self, host_id: str) -> None:
-        """See `Link`."""
+        """Implements `Link`."""
         self._enqueue(None)
 
     async def lines(self) -> AsyncIterator[bytes]:
@@ -223,10 +223,10 @@ async def read_output(
     host_id: str | None = None,
 ) -> LogPage:
     """`Gateway.log_of` for an event loop. Raises `LogMissing`, also where the host doesn't answer in time."""
-    asked = gateway.log_of(job_id, instance, run, stream, offset, min(limit, LOG_BYTES_MAX), host_id)
+    answer = gateway.log_of(job_id, instance, run, stream, offset, min(limit, LOG_BYTES_MAX), host_id)
     try:
         async with asyncio.timeout(LOG_S):
-            return await asyncio.wrap_future(asked)
+            return await asyncio.wrap_future(answer)
     except TimeoutError as error:
         raise LogLate("the host did not answer in time") from error
 

@@ -1,4 +1,4 @@
-"""Who is heard: beats of this gateway and of the others, and silence of hosts.
+"""Liveness of hosts: beats of this gateway and of the others, and silence of hosts.
 
 A gateway watches the hosts that are connected to it by its own clock. It watches the other gateways by the log: one
 whose beats stopped, while its own went on, is gone, and its hosts that connected nowhere since are silent. Several may

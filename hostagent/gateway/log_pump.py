@@ -50,7 +50,7 @@ class PumpedLog:
 
 
 class PumpedReader:
-    """See `Reader`."""
+    """Implements `Reader`."""
 
     def __init__(self, reader: Reader, positions: Mapping[str, int], on_records: Callable[[], None]) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""What a gateway tells Prometheus."""
+"""The metrics of a gateway for Prometheus."""
 
 from collections.abc import Iterable
 

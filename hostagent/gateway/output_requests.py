@@ -26,8 +26,10 @@ class OutputRequests:
         """Hands a request to the link of a host, None: nobody knows where the run is."""
         link = link_of(host_id) if host_id is not None else None
         if host_id is None or link is None:
-            known = host_id is not None
-            why = NotHere(f"host {host_id} is not connected") if known else LogMissing("no host of the run is known")
+            host_known = host_id is not None
+            why = (
+                NotHere(f"host {host_id} is not connected") if host_known else LogMissing("no host of the run is known")
+            )
             if post.answer.set_running_or_notify_cancel():
                 post.answer.set_exception(why)
             return

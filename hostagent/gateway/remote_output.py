@@ -44,21 +44,21 @@ class RemoteOutput:
         if not self._addresses:
             raise LookupError("no gateway is named to ask for output: start the API with --gateway")
         question = {"run": run, "stream": stream, "offset": offset, "limit": limit, "host": host_id, "cell": self._cell}
-        given = {name: value for name, value in question.items() if value is not None}
+        parameters = {name: value for name, value in question.items() if value is not None}
         path = f"/v1/output/{quote(job_id, safe='')}/{instance}"
-        asked = [asyncio.create_task(self._ask(address + path, given)) for address in self._addresses]
+        tasks = [asyncio.create_task(self._ask(address + path, parameters)) for address in self._addresses]
         refusals: dict[int, str] = {}
         try:
-            for answer in asyncio.as_completed(asked):
-                found = await answer
-                if isinstance(found, LogPage):
-                    return found
-                refusals.setdefault(*found)
+            for answer in asyncio.as_completed(tasks):
+                result = await answer
+                if isinstance(result, LogPage):
+                    return result
+                refusals.setdefault(*result)
         finally:
-            for task in asked:
+            for task in tasks:
                 task.cancel()
-        known = [refusals[status] for status in SAYING_MUCH if status in refusals]
-        raise LookupError((known or list(refusals.values()))[0])
+        telling = [refusals[status] for status in SAYING_MUCH if status in refusals]
+        raise LookupError((telling or list(refusals.values()))[0])
 
     async def _ask(self, url: str, question: dict[str, Any]) -> "LogPage | tuple[int, str]":
         """A page, or the status and the sentence of a refusal."""
@@ -73,7 +73,7 @@ class RemoteOutput:
             if page is not None:
                 return page
             problem = msgspec.json.decode(response.content, type=dict[str, Any])
-            said = problem.get("detail") or problem.get("title", "")
+            detail = problem.get("detail") or problem.get("title", "")
         except (httpx2.HTTPError, KeyError, ValueError) as error:
             return UNREACHABLE, f"no gateway that answers has the host of the run: {error or type(error).__name__}"
-        return response.status_code, str(said)
+        return response.status_code, str(detail)

@@ -91,7 +91,7 @@ def run_gateway(
 
 @dataclass
 class GatewayThread:
-    """What the thread that steps does: the gateway and the simulated hosts in turn, and sleep in between."""
+    """The thread that steps the gateway and the simulated hosts in turn, and sleeps in between."""
 
     log: Log
     folder: Path

@@ -16,7 +16,7 @@ from events.task_overrides import instance_of, override_keys
 from hostagent.task_columns import Column
 
 JobFact = JobSubmitted | JobUpdateRequested | JobReopenRequested | OverridesUploaded
-"""What holds specifications of jobs, or overrides."""
+"""Records with specifications of jobs, or overrides."""
 BITS, MASK = 32, (1 << 32) - 1
 """Two numbers in one."""
 
@@ -36,7 +36,7 @@ class Specifications:
         self._of: dict[str, dict[int, JobSubmitted]] = {}
         self._asked: dict[int, JobSubmitted] = {}
         self._later: dict[str, int] = {}
-        """Of jobs whose first run isn't run 1 how many runs there were before."""
+        """The number of earlier runs of jobs whose first run isn't run 1."""
         self._chunks: dict[bytes, bytes] = {}
         """Uploaded overrides by name, compressed as they came."""
         self._nameable: set[bytes] = set()
@@ -70,7 +70,7 @@ class Specifications:
             self._asked[offset] = spec
 
     def answered(self, offset: int) -> None:
-        """What was asked has its answer."""
+        """Notes that the request at an offset has its answer."""
         self._asked.pop(offset, None)
 
     def accepted(self, decision: JobAccepted) -> bool:
@@ -118,7 +118,7 @@ class Specifications:
         return job_id in self._of
 
     def get(self, variant: Variant) -> JobSubmitted | None:
-        """What a run starts by; None where it isn't to start."""
+        """The specification by which a run starts; None where it isn't to start."""
         if not variant.version:
             return None
         spec = instance_of(self._of[variant.job_id][variant.version], variant.override, self._read)
@@ -129,15 +129,15 @@ class Specifications:
     ) -> tuple[list[Variant], Column]:
         """By what runs start, each once, and for each run which of those. Version 0: it isn't to start."""
         both, index = indexed(job.astype(np.int64) << BITS | version)
-        named = [(job_ids[each >> BITS], each & MASK) for each in both.tolist()]
+        keys = [(job_ids[each >> BITS], each & MASK) for each in both.tolist()]
         override = np.zeros(len(job), dtype=np.int64)
-        for at, each in enumerate(named):
+        for at, each in enumerate(keys):
             spec = self._of[each[0]].get(each[1]) if each[1] else None
             if spec is not None and (spec.overrides or spec.chunks):
                 override[index == at] = override_keys(spec, instance[index == at], self._read)
         all_, index = indexed(index.astype(np.int64) << BITS | override)
-        found = [(named[each >> BITS], each & MASK) for each in all_.tolist()]
-        return [Variant(job_id, number, at) for (job_id, number), at in found], index
+        distinct_keys = [(keys[each >> BITS], each & MASK) for each in all_.tolist()]
+        return [Variant(job_id, number, at) for (job_id, number), at in distinct_keys], index
 
     def _put(self, job_id: str, number: int, spec: JobSubmitted) -> None:
         self._of.setdefault(job_id, {})[number] = spec

@@ -13,7 +13,7 @@ from hostagent.messages import RemoveVolumesLine, VolumeState
 
 
 class VolumeRemovals:
-    """Of all hosts. `link`: finds that of a host."""
+    """Removals of volumes on all hosts. `link` finds the link of a host."""
 
     def __init__(self, link: Callable[[str], Link | None]) -> None:
         self._link = link
@@ -29,17 +29,17 @@ class VolumeRemovals:
     def reported(self, event: HostVolumes, at_ms: int) -> None:
         """A host says what it has. What it said before the removal of a volume may be older than the volume."""
         there = {VolumeState(each.job_id, each.instance, each.name, each.created_ms) for each in event.volumes}
-        asked = self._of.get(event.host_id, {})
-        left = {volume: since for volume, since in asked.items() if volume in there or at_ms < since}
-        self._of[event.host_id] = left
-        if not left:
+        requests = self._of.get(event.host_id, {})
+        open_requests = {volume: since for volume, since in requests.items() if volume in there or at_ms < since}
+        self._of[event.host_id] = open_requests
+        if not open_requests:
             del self._of[event.host_id]
 
     def connected(self, host_ids: Iterable[str]) -> None:
         """Hosts have got links: they are asked for all that is to be removed there."""
         for host_id in host_ids:
-            if asked := self._of.get(host_id):
-                self._ask(host_id, list(asked))
+            if requests := self._of.get(host_id):
+                self._ask(host_id, list(requests))
 
     def removed(self, host_id: str) -> None:
         """A host has left."""
@@ -47,12 +47,12 @@ class VolumeRemovals:
 
     def dump(self) -> Any:
         """All there is, as values that MessagePack takes."""
-        return {host_id: list(asked.items()) for host_id, asked in self._of.items()}
+        return {host_id: list(requests.items()) for host_id, requests in self._of.items()}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Takes what `dump` gave."""
-        kept = msgspec.convert(state, known(dict[str, list[tuple[VolumeState, int]]]))
-        self._of = {host_id: dict(asked) for host_id, asked in kept.items()}
+        stored = msgspec.convert(state, known(dict[str, list[tuple[VolumeState, int]]]))
+        self._of = {host_id: dict(requests) for host_id, requests in stored.items()}
 
     def _ask(self, host_id: str, volumes: list[VolumeState]) -> None:
         if (link := self._link(host_id)) is not None:
