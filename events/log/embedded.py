@@ -1,7 +1,8 @@
 """The log in a folder: RocksDB, one process, any number of threads (decision 012).
 
 Each append is one write batch, synced before it returns, so what was acknowledged survives `kill -9` and a loss of
-power, and a batch is there whole or not at all. Offsets have no holes. The newest records of each topic stay in memory,
+power, and a batch is there whole or not at all. Batches that come while the disk works are synced together, and nobody
+reads a record before it is synced. Offsets have no holes. The newest records of each topic stay in memory,
 shared by all readers: one that keeps up never asks RocksDB.
 
 Keys: topic, 0, offset (8 bytes, big-endian). Values: time, length of the key, key, value. What begins with 0 is about
@@ -21,6 +22,7 @@ from typing import cast
 from rocksdict import AccessType, Options, Rdict, WriteBatch
 
 from events.log.embedded_folder import fault_of_opening, is_missing, no_log, options
+from events.log.embedded_rows import TopicState, items, record_key
 from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord, gap
 from events.log.tail_cache import TailCache, in_shares
 
@@ -37,20 +39,6 @@ _FORMAT_KEY = b"\0format"
 _TOPIC_KEY = b"\0topic\0"
 _TOPIC_ROW = struct.Struct("<qqq")
 _HEAD = struct.Struct("<qi")
-
-
-class _Topic:
-    """What is known of a topic; guarded by the log's `_news`."""
-
-    __slots__ = ("last_ms", "newest", "start")
-
-    def __init__(self, start: int = 0, end: int = 0, last_ms: int = 0) -> None:
-        self.start, self.last_ms = start, last_ms
-        self.newest = TailCache(end)
-
-    @property
-    def end(self) -> int:
-        return self.newest.end
 
 
 class EmbeddedLog:
@@ -105,12 +93,18 @@ class EmbeddedLog:
             self._db = Rdict(str(self._folder), opened_with, access_type=access)
         except Exception as error:  # rocksdict raises plain exceptions
             raise fault_of_opening(self._folder, error) from error
+        self._syncing = threading.Lock()
+        """Taken before `_appending` by who needs both."""
         self._appending = threading.Lock()
+        self._unsynced: list[LogRecord] = []
+        self._written = self._synced = 0
+        """Batches so far."""
         self._news = threading.Condition()
         self._version = 0
         self._seen = threading.local()
         self._fault = "opened for reading only" if self._secondary else ""
-        self._topics: dict[str, _Topic] = {}
+        self._failed: AppendUnknown | None = None
+        self._topics: dict[str, TopicState] = {}
         try:
             self._check_format()
             self._load_topics()
@@ -132,14 +126,14 @@ class EmbeddedLog:
             )
 
     def _load_topics(self) -> None:
-        for key, row in _items(self._db, _TOPIC_KEY):
+        for key, row in items(self._db, _TOPIC_KEY):
             if not key.startswith(_TOPIC_KEY):
                 return
             name = key[len(_TOPIC_KEY) :].decode()
             start, end, last_ms = _TOPIC_ROW.unpack(row)
             held = self._topics.get(name)
             if held is None:
-                self._topics[name] = _Topic(start, end, last_ms)
+                self._topics[name] = TopicState(start, end, last_ms)
             elif (start, end) != (held.start, held.end):
                 held.start, held.newest = start, TailCache(end)
                 self._version += 1
@@ -154,16 +148,40 @@ class EmbeddedLog:
             self._check_room(records)
             now = self._last_ms = max(self._last_ms, self._now_ms())
             batch = WriteBatch(raw_mode=True)
-            ends = {name: self.known(name).end for name in {record.topic: None for record in records}}
+            ends = {name: self.known(name).written for name in {record.topic: None for record in records}}
             placed = []
             for name, key, value in records:
                 offset = ends[name]
                 ends[name] = offset + 1
-                batch.put(_key(name, offset), b"".join((_HEAD.pack(now, len(key)), key, value)))
+                batch.put(record_key(name, offset), b"".join((_HEAD.pack(now, len(key)), key, value)))
                 placed.append(LogRecord(name, offset, now, key, value))
             for name, end in ends.items():
                 batch.put(_TOPIC_KEY + name.encode(), _TOPIC_ROW.pack(self._topics[name].start, end, now))
-            self._write(batch)
+            try:
+                self._db.write(batch)
+            except Exception as error:  # rocksdict raises plain exceptions
+                raise self._failure(error) from error
+            for name, end in ends.items():
+                self._topics[name].written = end
+            self._unsynced += placed
+            self._written = number = self._written + 1
+        self._sync(number)
+        return [record.offset for record in placed]
+
+    def _sync(self, number: int) -> None:
+        """Returns when a batch is on the disk, and all that were written before the disk began with it."""
+        with self._syncing:
+            if self._synced >= number:
+                return
+            with self._appending:
+                placed, self._unsynced = self._unsynced, []
+                written = self._written
+            if self._failed:
+                raise self._failed
+            try:
+                self._db.flush_wal(True)  # a synced write would hold Python's lock while the disk works; this doesn't
+            except Exception as error:  # rocksdict raises plain exceptions
+                raise self._failure(error) from error
             with self._news:
                 for record in placed:
                     held = self._topics[record.topic]
@@ -171,7 +189,7 @@ class EmbeddedLog:
                     held.last_ms = record.at_ms
                 self._version += 1
                 self._news.notify_all()
-        return [record.offset for record in placed]
+            self._synced = written
 
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records of a topic before an offset, once they are archived. Readers there meet a `LogGap`."""
@@ -181,9 +199,13 @@ class EmbeddedLog:
                 raise ValueError(f"{topic} goes from {held.start} to {held.end}: it can't start at {start}")
             self._check_room(())
             batch = WriteBatch(raw_mode=True)
-            batch.delete_range(_key(topic, held.start), _key(topic, start))
-            batch.put(_TOPIC_KEY + topic.encode(), _TOPIC_ROW.pack(start, held.end, held.last_ms))
-            self._write(batch)
+            batch.delete_range(record_key(topic, held.start), record_key(topic, start))
+            batch.put(_TOPIC_KEY + topic.encode(), _TOPIC_ROW.pack(start, held.written, self._last_ms))
+            try:
+                self._db.write(batch)
+                self._db.flush_wal(True)
+            except Exception as error:  # rocksdict raises plain exceptions
+                raise self._failure(error) from error
             with self._news:
                 held.start = start
                 held.newest.drop_before(start)
@@ -229,6 +251,9 @@ class EmbeddedLog:
         """Closes the database; the folder may then be opened by another."""
         with self._appending:
             self._fault = "closed"
+        with suppress(AppendUnknown):  # whoever appends meets it too
+            self._sync(self._written)
+        with self._syncing:
             with suppress(Exception):  # a full disk has no room for a last file; its journal holds the same
                 self._db.close()
             if self._secondary:
@@ -270,15 +295,15 @@ class EmbeddedLog:
             self.refresh()
         return True
 
-    def known(self, name: str) -> _Topic:
+    def known(self, name: str) -> TopicState:
         """What is known of a topic, kept up to date: no lock, no RocksDB."""
-        return self._topics.get(name) or self._topics.setdefault(name, _Topic())
+        return self._topics.get(name) or self._topics.setdefault(name, TopicState())
 
     def _stored(self, topic: str, position: int, stop: int) -> list[LogRecord]:
         out: list[LogRecord] = []
         size, offset = 0, position
-        for key, stored in _items(self._db, _key(topic, position)):
-            if offset == stop or size >= POLL_BYTES or key != _key(topic, offset):
+        for key, stored in items(self._db, record_key(topic, position)):
+            if offset == stop or size >= POLL_BYTES or key != record_key(topic, offset):
                 break
             at_ms, key_bytes = _HEAD.unpack_from(stored)
             body = _HEAD.size + key_bytes
@@ -311,13 +336,11 @@ class EmbeddedLog:
     def _no_room(self, needed: int) -> str:
         return f"The disk of {self._folder} has less than {needed >> 20} MiB free: make room there."
 
-    def _write(self, batch: WriteBatch) -> None:
-        try:
-            self._db.write(batch)
-            self._db.flush_wal(True)  # a synced write would hold Python's lock while the disk works; this doesn't
-        except Exception as error:  # rocksdict raises plain exceptions
-            self._fault = f"an append failed ({error}). Look after its disk and start again"
-            raise AppendUnknown(f"The log in {self._folder} could not be written: {error}.") from error
+    def _failure(self, error: Exception) -> AppendUnknown:
+        """Takes nothing more; the outcome of all batches that aren't synced is unknown."""
+        self._fault = f"an append failed ({error}). Look after its disk and start again"
+        self._failed = AppendUnknown(f"The log in {self._folder} could not be written: {error}.")
+        return self._failed
 
 
 class EmbeddedReader:
@@ -369,12 +392,3 @@ class EmbeddedReader:
 def wall_clock_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
-
-
-def _key(topic: str, offset: int) -> bytes:
-    return topic.encode() + b"\0" + offset.to_bytes(8, "big")
-
-
-def _items(db: Rdict, first: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """All entries from a key on; an open database in raw mode holds bytes only."""
-    return cast(Iterator[tuple[bytes, bytes]], db.items(from_key=first))

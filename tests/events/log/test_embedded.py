@@ -7,14 +7,17 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rocksdict import Options, Rdict
 
 from events.log import embedded, tail_cache
 from events.log.embedded import EmbeddedLog
-from events.log.port import LogFault, LogUnavailable
+from events.log.port import AppendUnknown, LogFault, LogUnavailable
 from tests.events.log.contract import PATIENCE, A, B, new, numbers, read, values
 from tests.events.log.writer import BATCH, REFUSED, batch
 
@@ -183,6 +186,55 @@ def test_after_a_failed_write_nothing_more_is_taken_and_the_log_reopens(tmp_path
     assert done.returncode == REFUSED, done.stderr
     log = EmbeddedLog(tmp_path)
     assert check_whole_batches(log) >= int(done.stdout.splitlines()[-1]) > 0
+    log.close()
+
+
+class SlowDisk:
+    """A database whose disk works until it is let go on; it counts how often."""
+
+    def __init__(self, db: Rdict, error: str = "") -> None:
+        self._db, self._error = db, error
+        self.goes_on = threading.Semaphore(0)
+        self.begun = threading.Semaphore(0)
+        self.syncs = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+    def flush_wal(self, sync: bool) -> None:
+        self.syncs += 1
+        self.begun.release()
+        assert self.goes_on.acquire(timeout=20)
+        if self._error:
+            raise RuntimeError(self._error)
+        self._db.flush_wal(sync)
+
+
+@pytest.mark.parametrize("error", ["", "the disk is gone"])
+def test_what_is_appended_while_the_disk_works_is_synced_together(tmp_path: Path, error: str) -> None:
+    log = EmbeddedLog(tmp_path)
+    log._db = disk = SlowDisk(log._db, error)  # type: ignore[assignment]
+    with ThreadPoolExecutor(9) as threads:
+        first = threads.submit(log.append, new(A, b"first"))
+        assert disk.begun.acquire(timeout=20)
+        others = [threads.submit(log.append, new(A, b"%d" % number)) for number in range(8)]
+        while log._written < 9:
+            time.sleep(0.001)
+        assert log.bounds(A) == (0, 0), "nobody reads what isn't synced"
+        disk.goes_on.release(2)
+        errors = [each.exception(timeout=20) for each in (first, *others)]
+    if error:
+        assert {type(each) for each in errors} == {AppendUnknown}
+        assert disk.syncs == 1
+        with pytest.raises(LogFault, match=error):
+            log.append(new(A, b"more"))
+        assert log.bounds(A) == (0, 0)
+    else:
+        assert disk.syncs == 2
+        assert sorted(each.result()[0] for each in (first, *others)) == list(range(9))
+        assert values(list(log.scan(A, 0)))[0] == b"first"
+        assert sorted(values(list(log.scan(A, 0)))[1:]) == numbers(0, 8)
+    disk.goes_on.release(2)
     log.close()
 
 
