@@ -228,19 +228,24 @@ def add(a: Vector, b: Vector, times: int = 1) -> Vector:
     """A + times * b. Raises `OverflowError` beyond 64 bits, `ValueError` where they are of different kinds."""
     if len(a) != len(b):
         raise _other_kinds(a, b)
-    return _checked(tuple(map(add_, a, b if times == 1 else [times * each for each in b])))
+    total = tuple(map(add_, a, b if times == 1 else [times * each for each in b]))
+    return total if not total or (max(total) <= LONG_MAX and min(total) >= LONG_MIN) else _checked(total)
 
 
 def subtract(a: Vector, b: Vector) -> Vector:
     """A - b. Raises as `add`."""
     if len(a) != len(b):
         raise _other_kinds(a, b)
-    return _checked(tuple(map(sub, a, b)))
+    rest = tuple(map(sub, a, b))
+    return rest if not rest or (max(rest) <= LONG_MAX and min(rest) >= LONG_MIN) else _checked(rest)
 
 
 def scale(a: Vector, times: int) -> Vector:
     """Times * a. Raises `OverflowError` beyond 64 bits."""
-    return a if times == 1 else _checked(tuple([times * each for each in a]))
+    if times == 1:
+        return a
+    total = tuple([times * each for each in a])
+    return total if not total or (max(total) <= LONG_MAX and min(total) >= LONG_MIN) else _checked(total)
 
 
 def fits(need: Vector, room: Vector) -> int:

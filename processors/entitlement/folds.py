@@ -170,7 +170,7 @@ class Folds:
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over; where the admission is kept, the next run claims a place."""
         slots, run = self._items(event)
-        _, known = locate(event.job_ids, event.job, event.instance, self._queues.stretch)
+        _, known = locate(event.job_ids, event.job, event.instance, self._queues.jobs)
         kept = ints(event.kept)[known] == 1
         arena = self._queues.arena
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
@@ -208,7 +208,7 @@ class Folds:
             return
         arena = self._queues.arena
         for job_id in row.job_ids:
-            base, size = self._queues.stretch(job_id) or (0, 0)
+            base, size = self._queues.stretch(job_id)
             stay = np.flatnonzero(np.abs(arena["leaving"][base : base + size]) == event.number) + base
             self._queues.update(stay, leaving=0)
         self.orders.remove(event.number)
@@ -236,7 +236,7 @@ class Folds:
         arena, hold_for_ms = self._queues.arena, self._cell["cell"].settings.hold_for_ms
         for number, row in self.orders.items():
             for job_id in row.job_ids if row.since_ms + hold_for_ms <= now else ():
-                base, size = self._queues.stretch(job_id) or (0, 0)
+                base, size = self._queues.stretch(job_id)
                 late = np.flatnonzero(arena["leaving"][base : base + size] == number) + base
                 if len(late):
                     self._queues.update(late, leaving=-number)
@@ -274,8 +274,8 @@ class Folds:
         self.backoffs.remove((pool, key))
 
     def _ranges(self, event: Ranges) -> tuple[I64, I64]:
-        return locate_ranges(event.job_ids, event.job, event.first, event.count, self._queues.stretch)
+        return locate_ranges(event.job_ids, event.job, event.first, event.count, self._queues.jobs)
 
     def _items(self, event: Items) -> tuple[I64, I32]:
-        slots, known = locate(event.job_ids, event.job, event.instance, self._queues.stretch)
+        slots, known = locate(event.job_ids, event.job, event.instance, self._queues.jobs)
         return slots[known], ints(event.run)[known]

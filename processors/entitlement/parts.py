@@ -54,10 +54,10 @@ class Parts:
         self.at: dict[int, str] = {}
         """By their bases, the jobs."""
 
-    def stretch(self, job_id: str) -> tuple[int, int] | None:
-        """Base and size of a job in the arena."""
+    def stretch(self, job_id: str) -> tuple[int, int]:
+        """Base and size of a job in the arena, none where it is unknown."""
         row = self.jobs.get(job_id)
-        return (row.base, row.instances) if row else None
+        return (row.base, row.instances) if row else (0, 0)
 
     def split(self, slots: I64) -> Iterator[tuple[str, JobRow, int, I64]]:
         """Tasks by their parts: job, row, key of the part, slots."""
@@ -98,7 +98,7 @@ class Parts:
 
     def unit_need(self, row: JobRow, key: int) -> Vector:
         """What a unit of a part needs."""
-        return self.need(key) if key % ROLES != GANG else self.asked(row, self.gang(row))
+        return self.shapes[key // ROLES].need if key % ROLES != GANG else self.asked(row, self.gang(row))
 
     def task_needs(self, row: JobRow, key: int) -> list[Vector]:
         """What the tasks of a unit of a part need, each need once."""

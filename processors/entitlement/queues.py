@@ -168,7 +168,7 @@ class Queues(Parts):
         row = self.jobs.get(job_id)
         if row is None:
             return
-        if any(part.queued or part.held for part in row.parts.values()):
+        if [part for part in row.parts.values() if part.queued or part.held]:
             stretch = slice(row.base, row.base + row.instances)
             busy = (self.arena["queued"][stretch] > 0) | (self.arena["held"][stretch] > 0)
             self.update(np.flatnonzero(busy) + row.base, queued=0, **dict.fromkeys(OF_ADMISSION, 0))
@@ -204,7 +204,7 @@ class Queues(Parts):
         """Hosts have changed: what placement gave back for good is tried again."""
         self.lines.release()
         for job_id in sorted(self.bound):
-            base, size = self.stretch(job_id) or (0, 0)
+            base, size = self.stretch(job_id)
             slots = base + np.flatnonzero(self.arena["queued"][base : base + size] < 0)
             self.update(slots, queued=-self.arena["queued"][slots])
         self.bound.clear()

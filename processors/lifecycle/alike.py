@@ -30,26 +30,16 @@ def forget() -> None:
 
 
 @cache
-def _key_of(fields: tuple[str, ...]) -> Callable[[SubmittedRow], bytes]:
-    """What jobs say in these fields. Several ask it of one job in turn."""
-    values = attrgetter(*fields)
-    last: list[tuple[SubmittedRow | None, bytes]] = [(None, b"")]
-
-    def key_of(job: SubmittedRow) -> bytes:
-        of, key = last[0]
-        if of is not job:
-            key = _pack(values(job))
-            last[0] = job, key
-        return key
-
-    return key_of
+def _last_of(fields: tuple[str, ...]) -> list[tuple[SubmittedRow | None, bytes]]:
+    """It holds the job that was asked of last, and what it says in these fields: several ask of one job in turn."""
+    return [(None, b"")]
 
 
 def once(fields: Iterable[str]) -> Callable[[Callable[[SubmittedRow], V]], Callable[[SubmittedRow], V]]:
     """Remembers the answers of a function that goes by these fields alone. What it returns is shared: nobody changes
     it.
     """
-    key_of = _key_of(tuple(fields))
+    values, last = attrgetter(*(names := tuple(fields))), _last_of(names)
 
     def remembering(find: Callable[[SubmittedRow], V]) -> Callable[[SubmittedRow], V]:
         known: dict[bytes, V] = {}
@@ -59,7 +49,10 @@ def once(fields: Iterable[str]) -> Callable[[Callable[[SubmittedRow], V]], Calla
         def found(job: SubmittedRow) -> V:
             if job.overrides or job.override or job.chunks:
                 return find(job)
-            key = key_of(job)
+            of, key = last[0]
+            if of is not job:
+                key = _pack(values(job))
+                last[0] = job, key
             if key in known:
                 return known[key]
             answer = find(job)

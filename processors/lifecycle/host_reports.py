@@ -1,6 +1,6 @@
 """What hosts say of runs: reports, inventories, and the loss of a host."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from processors.lifecycle.run_decisions import orphans
 from processors.lifecycle.task_rules import Trait, noted
 from processors.lifecycle.task_table import LOST, Note, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
-from processors.state.arena import locate
+from processors.state.arena import HasStretch, locate
 from processors.state.causes import recorded
 from processors.state.table import Table, struct_table
 
@@ -40,16 +40,15 @@ class Reported(NamedTuple):
 
 
 HEALTH = int(Trait.HEALTH)
-Stretch = Callable[[str], tuple[int, int] | None]
 
 
 class Hosts:
     """The hosts by id, their numbers in the columns, and what they say."""
 
-    def __init__(self, tasks: Tasks, stretch: Stretch) -> None:
+    def __init__(self, tasks: Tasks, jobs: Mapping[str, HasStretch]) -> None:
         self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
         self._tasks = tasks
-        self._stretch = stretch
+        self._jobs = jobs
         self.survived: Callable[[I64], None] = lambda slots: None
         """Told of the tasks whose runs are still there though they were killed."""
         self._places = ReusedNumbers()
@@ -85,7 +84,7 @@ class Hosts:
 
     def reported(self, event: RunsReported, now: int) -> None:
         """Notes what runs are reported to be; reports of other than the present runs are void."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
+        slots, known = locate(event.job_ids, event.job, event.instance, self._jobs)
         if not len(slots) == len(ints(event.run)) == len(ints(event.state)) == len(ints(event.exit_code)):
             return
         reports = Reported(slots, ints(event.run), ints(event.state), ints(event.exit_code), self._current(event))
@@ -167,7 +166,7 @@ class Hosts:
         known_as = self.table.get(event.host_id)
         if known_as is not None and event.session <= known_as.session:
             return
-        slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
+        slots, known = locate(event.job_ids, event.job, event.instance, self._jobs)
         run, reported, exit_code = ints(event.run), ints(event.state), ints(event.exit_code)
         if not len(slots) == len(run) == len(reported) == len(exit_code):
             return

@@ -327,7 +327,7 @@ class Jobs:
 
     def deleted(self, changes: list[JobChanged]) -> list[Event]:
         """Jobs that are over by these changes and are to be forgotten at once."""
-        over = [each for each in changes if is_over(each) and self.table[each.job_id].deleting]
+        over = [each for each in changes if self.table[each.job_id].deleting and is_over(each)]
         return [JobsForgotten(digests=job_digest(each.job_id), cause=each.cause) for each in over]
 
     def changed(self, event: JobChanged, now: int) -> None:

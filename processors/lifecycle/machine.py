@@ -101,8 +101,8 @@ class Lifecycle(MachineBase):
         self.ended = self._jobs.ended
         self.stretch = self._jobs.stretch
         self.ports = TaskPorts(self._jobs.task_at)
-        self.hosts = Hosts(self.tasks, self.stretch)
-        self._runs = PresentRuns(self.tasks, self.stretch)
+        self.hosts = Hosts(self.tasks, self._jobs.table)
+        self._runs = PresentRuns(self.tasks, self._jobs.table)
         self.orders = PreemptionOrders(self.tasks, self._runs.of)
         self.chunks = OverrideChunks()
         self.updates = Updates(self.tasks, self._jobs, self.asks, self.chunks.whole_of)

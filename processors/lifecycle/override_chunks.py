@@ -61,6 +61,8 @@ class OverrideChunks:
 
     def whole_of(self, job: SubmittedRow) -> SubmittedRow:
         """The same of a job that can have them, as was looked before it was accepted."""
+        if not job.chunks:
+            return job
         whole = self.whole(job)
         assert isinstance(whole, SubmittedRow)
         return whole

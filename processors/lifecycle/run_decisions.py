@@ -61,7 +61,7 @@ class RunColumns(NamedTuple):
 def run_columns(arena: Arena, slots: I64, lookup: RunLookup) -> RunColumns:
     """Names the present runs of slots."""
     bases, job = indexed(arena["owner"][slots] - 1)
-    names = tuple(lookup.job_id(base) for base in bases.tolist())
+    names = tuple(map(lookup.job_id, bases.tolist()))
     return RunColumns(names, job, slots - bases[job], arena["run"][slots].astype(np.int64))
 
 

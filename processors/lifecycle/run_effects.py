@@ -61,7 +61,7 @@ class RunEffects:
         )
 
     def _queued(self, event: GangsQueued, now: int) -> None:
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs.stretch)
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs.table)
         arena = self._tasks.arena
         arena.set("run", slots, ints(event.run)[index])
         arena.set("due", slots, 0)
@@ -122,7 +122,7 @@ class RunEffects:
         return taken
 
     def _ended(self, event: RunsEnded, now: int) -> None:
-        slots, known = locate(event.job_ids, event.job, event.instance, self._jobs.stretch)
+        slots, known = locate(event.job_ids, event.job, event.instance, self._jobs.table)
         slots = slots[known]
         size = len(known)
         following = some(event.next, size, TaskState.BACKOFF)

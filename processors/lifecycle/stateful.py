@@ -11,6 +11,7 @@ from events.columns import I64
 from events.records.lifecycle import JobAccepted
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
+from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.tasks import HELD, Tasks
 
 STATEFUL = "stateful"
@@ -62,6 +63,7 @@ class Stateful:
 
     def _of(self, slots: I64) -> I64:
         """Which of these tasks are of stateful jobs."""
+        slots = slots[self._tasks.arena["traits"][slots] & Trait.STATELESS != 0]  # most jobs are batch, and not asked
         is_ = self._jobs.of_slots(slots, lambda row: row.kind == STATEFUL) if len(slots) else slots
         found: I64 = slots[is_ > 0]
         return found

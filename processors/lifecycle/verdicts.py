@@ -1,6 +1,6 @@
 """The verdicts of sla on planned ends of runs, and the runs that records name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from processors.lifecycle.causes import SlaVerdict
 from processors.lifecycle.lookups import Mask
 from processors.lifecycle.task_table import TaskEvent
 from processors.lifecycle.tasks import Tasks
-from processors.state.arena import locate
+from processors.state.arena import HasStretch, locate
 from processors.state.handlers import Row
 
 Hear = Callable[[I64], None]
@@ -20,15 +20,15 @@ Hear = Callable[[I64], None]
 
 
 class PresentRuns:
-    """Finds the runs that records name; `stretch`: base and size of a job."""
+    """Finds the runs that records name."""
 
-    def __init__(self, tasks: Tasks, stretch: Callable[[str], tuple[int, int] | None]) -> None:
+    def __init__(self, tasks: Tasks, jobs: Mapping[str, HasStretch]) -> None:
         self._tasks = tasks
-        self._stretch = stretch
+        self._jobs = jobs
 
     def named(self, event: Any) -> tuple[I64, Mask]:
         """The slots that a record names, and which of them name the present runs of their tasks."""
-        slots, present = locate(event.job_ids, event.job, event.instance, self._stretch)
+        slots, present = locate(event.job_ids, event.job, event.instance, self._jobs)
         run = ints(event.run)
         if len(run) != len(slots):
             return slots, np.zeros(len(slots), dtype=np.bool_)

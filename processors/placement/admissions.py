@@ -54,11 +54,6 @@ class Admissions:
         self._cell = cell
         self._settings = settings
 
-    def stretch(self, job_id: str) -> tuple[int, int] | None:
-        """Base and size of a job in the arena."""
-        row = self._jobs.get(job_id)
-        return None if row is None else (row.base, row.instances)
-
     def patience_over(self, now: int) -> I64:
         """The slots of borrowed work that has waited for a place as long as it may, ascending."""
         return self._waits.calendars[Rank.BORROWED].until(elapsed(now - self._settings.now.placement_patience_ms))
@@ -183,7 +178,7 @@ class Admissions:
 
     def _named(self, event: Ranges, wanted: Mask | None = None) -> NamedRuns:
         """What the ranges name, as far as it is there and wanted."""
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs)
         if wanted is not None:
             slots, index = slots[wanted[index]], index[wanted[index]]
         starts = np.flatnonzero(np.diff(index, prepend=-1))

@@ -144,7 +144,7 @@ class Runs:
         """
         if event.shapes:
             self._reshape(event)
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.admissions.stretch)
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.jobs)
         if event.pin:
             self._bind(event, slots, ints(event.pin)[index])
         else:
@@ -166,7 +166,7 @@ class Runs:
 
     def placed(self, event: TasksPlaced, now: int) -> None:
         """Runs have places."""
-        slots, _ = locate(event.job_ids, event.job, event.instance, self.admissions.stretch)
+        slots, _ = locate(event.job_ids, event.job, event.instance, self.jobs)
         numbers = np.array([self._hosts.table[host_id].number for host_id in event.host_ids], dtype=np.int64)
         host = numbers[ints(event.host)]
         self.homes.leave(np.sort(slots))
@@ -192,7 +192,7 @@ class Runs:
 
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over: they give back what they hold, or need no place any more."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self.admissions.stretch)
+        slots, known = locate(event.job_ids, event.job, event.instance, self.jobs)
         run = ints(event.run)
         if len(run) != len(slots):
             return
@@ -248,7 +248,7 @@ class Runs:
 
     def _reshape(self, event: GangsQueued) -> None:
         shapes = shapes_of(event, self._hosts.kinds.asked_of_host)
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.admissions.stretch)
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.jobs)
         shape, run = queued_shapes(event)[index], ints(event.run)[index]
         new = (shape >= 0) & (run > self.arena["ended"][slots]) & (self.arena["placed"][slots] == 0)
         slots, shape = slots[new], shape[new]
@@ -305,7 +305,7 @@ class Runs:
 
     def _running(self, event: RunsAvailable | PreemptionsOrdered) -> I64:
         """The slots of the runs named that have a place now."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self.admissions.stretch)
+        slots, known = locate(event.job_ids, event.job, event.instance, self.jobs)
         run = ints(event.run)
         if len(run) != len(slots):
             return slots[:0]

@@ -183,12 +183,8 @@ class Sla(MachineBase):
 
     def _locate(self, event: Any) -> tuple[I64, I64]:
         """The slots that a record names among jobs with an SLA that is in force, and their runs."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
+        slots, known = locate(event.job_ids, event.job, event.instance, self.jobs)
         return slots[known], ints(event.run)[known].astype(np.int64)
-
-    def _stretch(self, job_id: str) -> tuple[int, int] | None:
-        row = self.jobs.get(job_id)
-        return (row.base, row.instances) if row else None
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
         if event.max_unavailable is not None:
@@ -203,9 +199,7 @@ class Sla(MachineBase):
         row, most = self.jobs.get(event.job_id), event.max_unavailable
         if row is None and most is not None:
             base = self._add(event.job_id, event.instances, most)
-            slots, index = locate_ranges(
-                (event.job_id,), bytes(len(event.first)), event.first, event.count, self._stretch
-            )
+            slots, index = locate_ranges((event.job_id,), bytes(len(event.first)), event.first, event.count, self.jobs)
             self.arena.fill("ended", base, event.instances, REMOVED)
             available, unwanted = ints(event.run)[index], 1 - ints(event.wanted)[index]
             self.arena.put(slots, ended=0, available=available, unwanted=unwanted)

@@ -8,8 +8,9 @@ A job that grows keeps its base while the slots behind it are free, else it move
 owned like the others and otherwise 0, so the owners tell how many a job has.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,48 +185,66 @@ def _blocks(slots: Slots) -> list[int]:
     return found
 
 
+class HasStretch(Protocol):
+    """The row of a job that has slots in an arena."""
+
+    @property
+    def base(self) -> int:
+        """The first of them stands here."""
+        ...
+
+    @property
+    def instances(self) -> int:
+        """So many of them are in use."""
+        ...
+
+
+def _stretches(job_ids: Sequence[str], jobs: Mapping[str, HasStretch]) -> list[tuple[int, int]]:
+    """Base and size of each job, none where it is unknown."""
+    return [(row.base, row.instances) if row is not None else (0, 0) for row in map(jobs.get, job_ids)]
+
+
 def locate(
-    job_ids: Sequence[str], job: bytes, instance: bytes, stretch: Callable[[str], tuple[int, int] | None]
+    job_ids: Sequence[str], job: bytes, instance: bytes, jobs: Mapping[str, HasStretch]
 ) -> tuple[I64, NDArray[np.bool_]]:
     """The slots that the columns `job` and `instance` of a record name, and which of them there are.
 
-    `stretch` gives base and size of a job, None where it is unknown. Nothing is found in columns that don't fit
-    together: a record from outside may hold anything.
+    Nothing is found in columns that don't fit together: a record from outside may hold anything.
     """
-    known = [stretch(job_id) or (0, 0) for job_id in job_ids]
-    jobs, instances = ints(job), ints(instance)
-    if len(jobs) != len(instances) or not known:
+    known = _stretches(job_ids, jobs)
+    which, instances = ints(job), ints(instance)
+    if len(which) != len(instances) or not known:
         return np.zeros(len(instances), dtype=np.int64), np.zeros(len(instances), dtype=np.bool_)
     if len(known) == 1:
         base, size = known[0]
         slots = instances.astype(np.int64) + base
-        return slots, (jobs == 0) & (instances >= 0) & (instances < size)
+        return slots, (which == 0) & (instances >= 0) & (instances < size)
     bases = np.array([base for base, _ in known], dtype=np.int64)
     sizes = np.array([size for _, size in known], dtype=np.int64)
-    named = (jobs >= 0) & (jobs < len(known))
-    index = np.where(named, jobs, 0)
+    named = (which >= 0) & (which < len(known))
+    index = np.where(named, which, 0)
     return bases[index] + instances, named & (instances >= 0) & (instances < sizes[index])
 
 
 def locate_ranges(
-    job_ids: Sequence[str], job: bytes, first: bytes, count: bytes, stretch: Callable[[str], tuple[int, int] | None]
+    job_ids: Sequence[str], job: bytes, first: bytes, count: bytes, jobs: Mapping[str, HasStretch]
 ) -> tuple[I64, I64]:
     """The slots of the ranges of a record, one after another, and for each slot the index of its range.
 
     Ranges that aren't within a known job are left out.
     """
-    known = [stretch(job_id) or (0, 0) for job_id in job_ids] or [(0, 0)]
+    known = _stretches(job_ids, jobs) or [(0, 0)]
     if len(job) == len(first) == len(count) == 4:  # most often there is one range, which costs little this way
         at, begin, times = (int(ints(column)[0]) for column in (job, first, count))
         base, size = known[at] if 0 <= at < len(job_ids) else (0, 0)
         times = times if begin >= 0 and 0 < times <= size - begin else 0
         return np.arange(base + begin, base + begin + times), np.zeros(times, dtype=np.int64)
     bases, sizes = np.array(known, dtype=np.int64).T
-    jobs, firsts, counts = ints(job), ints(first).astype(np.int64), ints(count).astype(np.int64)
-    named = (jobs >= 0) & (jobs < len(job_ids)) & (firsts >= 0) & (counts > 0)
-    jobs = np.where(named, jobs, 0)
-    within = np.where(named & (firsts + counts <= sizes[jobs]), counts, 0)
-    return spread(bases[jobs] + firsts, within), np.repeat(np.arange(len(within)), within)
+    which, firsts, counts = ints(job), ints(first).astype(np.int64), ints(count).astype(np.int64)
+    named = (which >= 0) & (which < len(job_ids)) & (firsts >= 0) & (counts > 0)
+    which = np.where(named, which, 0)
+    within = np.where(named & (firsts + counts <= sizes[which]), counts, 0)
+    return spread(bases[which] + firsts, within), np.repeat(np.arange(len(within)), within)
 
 
 def change_instances(arena: Arena, base: int, tasks: int, event: InstancesChanged) -> int:

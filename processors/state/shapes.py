@@ -23,7 +23,7 @@ from processors.state.record_rows import ConstraintRow, row_of
 from processors.state.table import Table, struct_table
 
 KNOWN_MAX = 4096
-_known: dict[tuple[Callable[[Mapping[str, int]], Vector], bytes], "Shape"] = {}
+_known: dict[tuple[Callable[[Mapping[str, int]], Vector], bytes], "Shape | None"] = {}
 """So many shapes are remembered."""
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -169,28 +169,34 @@ def shapes_of(
     """The shapes that a record names; none where one has a kind that the cell doesn't know, or an amount out of bounds:
     nobody accepts such a job. `vector` is `Kinds.vector`, or `Kinds.offered` for what is asked of hosts alone.
     """
+    shapes: list[Shape] = []
     try:
-        found = [_shape(each, vector) for each in event.shapes]
+        for each in event.shapes:
+            shape = _shape(each, vector)
+            if shape is None:
+                return []
+            shapes.append(shape)
     except (UnknownResource, OverflowError):
         return []
-    return found if all(least >= 0 and most <= AMOUNT_MAX for least, most in map(_range, found)) else []
+    return shapes
 
 
-def _shape(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape:
-    """What jobs ask is alike most often: it is found once for the kinds of a cell."""
+def _shape(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape | None:
+    """What jobs ask is alike most often: it is looked at once for the kinds of a cell. None: an amount is out of
+    bounds.
+    """
     key = vector, _pack(each)
     found = _known.get(key)
-    if found is None:
+    if found is None and key not in _known:
         if len(_known) >= KNOWN_MAX:
             _known.clear()
         found = _known[key] = _found(each, vector)
     return found
 
 
-def _found(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape:
+def _found(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape | None:
     constraints = tuple(row_of(ConstraintRow, one) for one in each.constraints)
-    return Shape(vector(each.resources), each.ports, constraints, each.strategy == "spread", tuple(each.port_numbers))
-
-
-def _range(shape: Shape) -> tuple[int, int]:
-    return min(shape.need), max(shape.need)
+    need = vector(each.resources)
+    if min(need) < 0 or max(need) > AMOUNT_MAX:
+        return None
+    return Shape(need, each.ports, constraints, each.strategy == "spread", tuple(each.port_numbers))

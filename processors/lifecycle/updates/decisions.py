@@ -89,8 +89,8 @@ class UpdateDecisions:
         """What is said of jobs, and before it the end of updates whose jobs have ended."""
         out: list[Event] = []
         for each in changes:
-            update = self._updates.table.get(each.job_id) if is_over(each) else None
-            if update is not None:
+            update = self._updates.table.get(each.job_id)
+            if update is not None and is_over(each):
                 message = f"the job is {each.state} before the update was over"
                 out.append(self._end(each.job_id, update, "ABORTED", Code.ALREADY_ENDED, message))
             out.append(each)

@@ -67,7 +67,7 @@ class PlaceWaits:
                 break
         else:
             return NONE
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs.stretch)
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs.table)
         arena = self._tasks.arena
         counted = (arena["run"][slots] == ints(event.run)[index]) & (arena["state"][slots] == TaskState.QUEUED)
         found: I64 = slots[counted & (arena["ready"][slots] != 0)]
