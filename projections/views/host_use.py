@@ -64,7 +64,11 @@ class HostUse:
         amounts = np.array([[1, *(need.get(name, 0) for name in names)] for need in needs], dtype=np.int64)
         sums = np.zeros((len(hosts), 1 + len(names)), dtype=np.int64)
         kind = np.array([kinds[each] for each in asked], dtype=np.int64)
-        np.add.at(sums, index, amounts.reshape(-1, 1 + len(names))[kind[of]])
+        each_needs = amounts.reshape(-1, 1 + len(names))[kind[of]]
+        if len(hosts) == 1:
+            sums[0] = each_needs.sum(axis=0)
+        else:
+            np.add.at(sums, index, each_needs)
         for host, (runs, *more) in zip(hosts, (sign * sums).tolist(), strict=True):
             host.runs += runs
             held = amounts_in(host.allocated)

@@ -37,7 +37,6 @@ from events.records.placement import MatchingHostsChanged, PreemptionAsked
 from events.topics import JOBS, RANK
 from projections.views import mentions
 from projections.views.cache import Cache
-from projections.views.job_records import Said
 from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow, to_json
 
@@ -49,8 +48,6 @@ Command = JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriori
 ANSWERS = (JobAccepted, JobRejected)
 SHORT = 512
 """Bytes: a record of one job that is no longer is kept as it is, and what is told of it found when somebody asks."""
-WITH_DETAILS = (JobSubmitted, JobsForgotten)
-"""Records of which much less is told than they say."""
 _LEFT_OUT = frozenset(("job_id", "jobs_offset", "shapes", "hosts_by_reason", "nearest", "need"))
 
 
@@ -58,19 +55,27 @@ def record(cache: Cache, moment: RecordContext, event: Event, value: bytes) -> l
     """Adds one fact or decision, encoded in `value`, to the histories of jobs; a decision only to those of jobs that it
     `concerns`. Returns the jobs.
     """
-    kind, runs = type(event), mentions.windows(event)
-    told: dict[str, Said]
-    if len(value) <= SHORT and kind not in WITH_DETAILS and (job_id := getattr(event, "job_id", None)):
-        told = {job_id: value}
-    else:
-        told = dict(details(event))
+    kind = type(event)
+    place = (moment.at_ms, moment.depth, moment.rank, moment.offset, moment.place, moment.round, kind.__name__)
+    if hasattr(event, "job_id"):
+        return _record_one(cache, moment, event, value, place)
+    runs, told = mentions.windows(event), dict(details(event))
     jobs = list(told if not runs or told.keys() >= runs.keys() else {**told, **runs})
-    if moment.machine and kind not in ANSWERS:
+    if moment.machine:
         rows = cache.jobs.get_all(jobs)
         jobs = [job_id for job_id, row in zip(jobs, rows, strict=True) if concerns(row, moment)]
-    place = (moment.at_ms, moment.depth, moment.rank, moment.offset, moment.place, moment.round, kind.__name__)
     cache.history.add(place, jobs, told, runs)
     return jobs
+
+
+def _record_one(cache: Cache, moment: RecordContext, event: Any, value: bytes, place: tuple[Any, ...]) -> list[str]:
+    job_id, kind = event.job_id, type(event)
+    if moment.machine and kind not in ANSWERS and not concerns(cache.jobs.get(job_id), moment):
+        return []
+    short = len(value) <= SHORT and kind is not JobSubmitted and job_id
+    runs = mentions.windows(event).get(job_id, ()) if kind in mentions.INDEXED else ()
+    cache.history.add_one(job_id, (*place, value if short else details(event)[0][1], *runs))
+    return [job_id]
 
 
 def detail_of(said: bytes | dict[str, Any]) -> dict[str, Any]:
@@ -181,9 +186,8 @@ def _of_many(event: Any) -> Details:
     """The details of a record with columns over tasks or ranges of tasks: how many, and the first of each job."""
     job = ints(event.job)
     count = ints(event.count) if hasattr(event, "count") else np.ones(len(job), dtype=np.int32)
-    tasks = np.zeros(len(event.job_ids), dtype=np.int64)
-    np.add.at(tasks, job, count)
-    found, first = np.unique(job, return_index=True)
+    tasks = np.bincount(job, count, len(event.job_ids)).astype(np.int64)
+    found, first = np.unique(job, return_index=True) if len(job) != 1 else (job, np.zeros(1, dtype=np.int64))
     instance = ints(event.first if hasattr(event, "first") else event.instance)[first].tolist()
     run = ints(event.run)[first].tolist()
     of_all = {name: getattr(event, name) for name in ("code", "at") if hasattr(event, name)}

@@ -6,6 +6,7 @@ How entries fall into rows depends on the transactions; which entries there are,
 Decision 052.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
@@ -60,7 +61,7 @@ class JobRecords:
     """
 
     def __init__(self) -> None:
-        self._new: dict[str, list[tuple[Any, ...]]] = {}
+        self._new: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._stamp = (0, 0)
         self.position: Callable[[], int] = lambda: 0
         self.connection: Connection | None = None
@@ -74,12 +75,16 @@ class JobRecords:
     ) -> None:
         """Adds a `JobEntry` to the history of each job: `place` are its fields up to the event."""
         new = self._new
-        for job_id in job_ids:
-            entry = (*place, told.get(job_id), *runs.get(job_id, ())) if runs else (*place, told.get(job_id))
-            if job_id in new:
-                new[job_id].append(entry)
-            else:
-                new[job_id] = [entry]
+        if runs:
+            for job_id in job_ids:
+                new[job_id].append((*place, told.get(job_id), *runs.get(job_id, ())))
+        else:
+            for job_id in job_ids:
+                new[job_id].append((*place, told.get(job_id)))
+
+    def add_one(self, job_id: str, entry: tuple[Any, ...]) -> None:
+        """Adds a `JobEntry` to the history of one job."""
+        self._new[job_id].append(entry)
 
     def flush(self) -> None:
         """Writes what was added."""
@@ -96,7 +101,7 @@ class JobRecords:
                 piece += 1
         self._stamp = position, piece
         self.connection.executemany(_INSERT, rows)
-        self._new = {}
+        self._new = defaultdict(list)
 
     def keep(self, job_ids: Iterable[str], kept: Callable[[str, JobEntry], bool]) -> int:
         """Removes the entries of these jobs that are not to be kept; returns how many rows that took."""

@@ -38,7 +38,7 @@ _OF_MANY = (
 )
 KINDS: tuple[type[Event], ...] = (*_OF_ONE_JOB, *_OF_MANY)
 """Records that may be a cause without that a decision carries their position."""
-_KINDS = frozenset(KINDS)
+INDEXED = frozenset(KINDS)
 BITS = {kind.__name__: 1 << at for at, kind in enumerate(KINDS)}
 """Which bit stands for a kind in the rows of histories."""
 _ANY = (0, INT_MAX)
@@ -50,7 +50,7 @@ Named = tuple[str, Window]
 
 def windows(event: Event) -> dict[str, Window]:
     """Of each job that a record of these kinds names, the runs."""
-    return dict(_named(event)) if type(event) in _KINDS else {}
+    return dict(_named(event)) if type(event) in INDEXED else {}
 
 
 def _named(event: Any) -> Iterable[Named]:

@@ -170,8 +170,7 @@ class ReasonFold:
 
 def per_job(event: Any, count: Any = None) -> Iterator[tuple[str, int]]:
     """The jobs that a record names, with how many of their tasks."""
-    sums = np.zeros(len(event.job_ids), dtype=np.int64)
-    np.add.at(sums, ints(event.job), 1 if count is None else count)
+    sums = np.bincount(ints(event.job), count, len(event.job_ids)).astype(np.int64)
     return zip(event.job_ids, sums.tolist(), strict=True)
 
 

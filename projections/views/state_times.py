@@ -1,5 +1,6 @@
 """How long tasks were in each state, for Prometheus: counted by this process as the views fold the log."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 import numpy as np
@@ -32,7 +33,13 @@ class StateTimes:
         tasks["state_s"][places] = now_s
         bucket = np.searchsorted(BOUNDS_S, seconds, side="left")
         self.counts += np.bincount(states * _BUCKETS + bucket, minlength=_SIZE).reshape(self.counts.shape)
-        np.add.at(self.sums, states, seconds)
+        self.sums += np.bincount(states, seconds, len(self.sums)).astype(np.int64)
+
+    def left_one(self, state: int, seconds: int) -> None:
+        """A task has left a state in which it was for so long."""
+        seconds = max(0, seconds)
+        self.counts[state, bisect_left(BOUNDS_S, seconds)] += 1
+        self.sums[state] += seconds
 
 
 class StateTimesMetric(Collector):

@@ -17,7 +17,7 @@ from projections.views.rows import JobRow
 from projections.views.series_columns import Columns
 
 OPEN = (TaskState.QUEUED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING, TaskState.BACKOFF)
-NAMES = {state: state.name.lower() for state in TaskState}
+NAMES: dict[int, str] = {state: state.name.lower() for state in TaskState}
 """The names of levels and counts."""
 HELD = "held"
 """The level of tasks in BACKOFF that wait because their job is held."""
@@ -75,6 +75,23 @@ class TaskSeries:
             self._note(np.full(news, moment.now // 1000, dtype=np.int32), 1)
         self._set_oldest()
 
+    def moved_one(self, moment: RecordContext, job: JobRow, instance: int, before: int, after: int, since: int) -> None:
+        """The same of one task."""
+        if job.ended_ms:
+            return
+        if before != after:
+            self._add_one(job, before, -1)
+            self._add_one(job, after, 1)
+            waits = (after == TaskState.QUEUED) - (before == TaskState.QUEUED)
+            lives = (after in LIVE_TASKS) - (before in LIVE_TASKS)
+            if waits or lives:
+                self._pools.add(job.pool, waits, lives)
+            if waits:
+                self._note_some(since if waits < 0 else moment.now // 1000, waits)
+        if before == TaskState.QUEUED and after != TaskState.ORDERED:
+            self._left(moment, job.job_id, np.array([instance]))
+        self._set_oldest()
+
     def job_over(self, moment: RecordContext, job: JobRow, tasks: Blocks) -> None:
         """A job is over: whatever the states of its tasks, they count no more."""
         if not any(getattr(job, COUNTS[state]) for state in OPEN):
@@ -119,14 +136,26 @@ class TaskSeries:
             if queued or live:
                 self._pools.add(path, queued, live)
 
+    def _add_one(self, job: JobRow, state: int, more: int) -> None:
+        """A job has a task of a state, or has it no longer."""
+        if state == TaskState.BACKOFF and job.held_ms:
+            self._add_held(more)
+        if state in OPEN:
+            self._columns.set(NAMES[state], self._columns.level(NAMES[state]) + more)
+        elif state in ENDED_TASKS and more > 0:
+            self._columns.count(NAMES[state], more)
+
     def _note(self, since: I32, sign: int) -> None:
         seconds, tasks = counted(since)
         for second, number in zip(seconds.tolist(), tasks.tolist(), strict=True):
-            left = self._queued.get(second, 0) + sign * number
-            if left:
-                self._queued[second] = left
-            else:
-                self._queued.pop(second, None)
+            self._note_some(second, sign * number)
+
+    def _note_some(self, second: int, more: int) -> None:
+        left = self._queued.get(second, 0) + more
+        if left:
+            self._queued[second] = left
+        else:
+            self._queued.pop(second, None)
 
     def _set_oldest(self) -> None:
         if self._columns.level(OLDEST) not in self._queued:

@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, RunCause, TaskState
-from events.columns import I32, I64, ints, pack_ints, some, spread
+from events.columns import I64, ints, pack_ints, some, spread
 from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
 from events.records.lifecycle import (
@@ -25,12 +24,12 @@ from events.resources import Amounts
 from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.host_use import HostUse
-from projections.views.named_tasks import COUNTS, STATES, NamedTasks
+from projections.views.named_tasks import NamedTasks
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import JobRow, MetaRow, amounts_in, to_json
 from projections.views.state_times import StateTimes
+from projections.views.task_moves import TaskMoves
 from projections.views.task_series import TaskSeries
-from projections.views.waiting import Standing, Waiting
 
 RUNS_KEPT = 100
 """Runs of a task that are kept, the present one too."""
@@ -43,9 +42,7 @@ class TaskFold:
 
     def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
         self._cache = cache
-        self._times = times
-        self._series = series
-        self._waiting = Waiting(cache)
+        self._moves = TaskMoves(cache, times, series)
         self._hosts = HostUse(cache)
         self._ends = {"next_base": 0, "next_port_base": 0}
         self.folds: Folds = {
@@ -101,7 +98,7 @@ class TaskFold:
         places = self._cache.tasks.place(row.base + instance)
         named = NamedTasks([row], np.zeros(len(instance), np.int64), instance, places, np.arange(len(instance)))
         self._cache.tasks["run"][places] = run
-        self._move(moment, named, TaskState.BACKOFF)
+        self._moves.move(moment, named, TaskState.BACKOFF)
 
     def start(self, moment: RecordContext, row: JobRow, event: InstancesWanted) -> None:
         """Tasks of a job are wanted: those that have ended run again."""
@@ -130,7 +127,7 @@ class TaskFold:
         tasks["failures"][places] = 0
         if row.killed:
             self._count_killed(named, -1)
-        self._move(moment, named, TaskState.BACKOFF)
+        self._moves.move(moment, named, TaskState.BACKOFF)
 
     def _remove(self, moment: RecordContext, row: JobRow, removed: I64) -> None:
         tasks, count = self._cache.tasks, len(removed)
@@ -138,7 +135,7 @@ class TaskFold:
         self._keep_runs(named)
         if row.killed:
             self._count_killed(named, -1)
-        self._move(moment, named, TaskState.NONE)
+        self._moves.move(moment, named, TaskState.NONE)
         tasks.zero(row.base + removed)
         if row.ports:
             self._cache.ports.zero(spread(row.port_base + removed * row.ports, np.full(count, row.ports)))
@@ -171,46 +168,6 @@ class TaskFold:
             job, instance, at = job[inside], instance[inside], at[inside]
         return NamedTasks(rows, job, instance, self._cache.tasks.place(bases[job] + instance), at)
 
-    def _move(
-        self, moment: RecordContext, named: NamedTasks, after: NDArray[Any] | int, kept: I64 | None = None
-    ) -> None:
-        """Gives tasks new states and counts them in their jobs; `kept`: 1 where one that is queued stays admitted."""
-        tasks, places = self._cache.tasks, named.places
-        state = tasks["state"]
-        before = state[places]
-        first = named.job * STATES
-        size = len(named.jobs) * STATES
-        counted = np.bincount(first + after, minlength=size) - np.bincount(first + before, minlength=size)
-        state[places] = after
-        since = tasks["state_s"][places]
-        self._series.moved(moment, named, counted.reshape(-1, STATES), before, state[places], since)
-        news = places if kept is not None else places[before != after]
-        tasks["since_s"][news] = moment.now // 1000
-        self._times.left(tasks, places[before != after], before[before != after], moment.now // 1000)
-        tasks.touch(places)
-        self._stand(named, before, kept)
-        for at in np.flatnonzero(counted).tolist():
-            name = COUNTS.get(TaskState(at % STATES))
-            if name:
-                row = named.jobs[at // STATES]
-                setattr(row, name, getattr(row, name) + int(counted[at]))
-                if name == "queued":
-                    row.waits_ms = (row.waits_ms or moment.now) if row.queued and not row.ended_ms else 0
-
-    def _stand(self, named: NamedTasks, before: I32, kept: I64 | None) -> None:
-        """What entitlement has said stays with a task that gets a place, and with one that keeps its admission."""
-        tasks, places = self._cache.tasks, named.places
-        after, standing = tasks["state"][places], tasks["standing"][places]
-        left, came = before == TaskState.QUEUED, after == TaskState.QUEUED
-        if not left.any() and not came.any():
-            return
-        self._waiting.count(named.jobs, named.job[left], standing[left], -1)
-        fresh = np.where(kept == 1, np.minimum(standing, 0), Standing.UNKNOWN) if kept is not None else standing
-        over = left & ~came & (after != TaskState.ORDERED)
-        standing = np.where(came, fresh, np.where(over, Standing.UNKNOWN, standing)).astype(np.int32)
-        tasks["standing"][places] = standing
-        self._waiting.count(named.jobs, named.job[came], standing[came], 1)
-
     def _queued(self, moment: RecordContext, event: GangsQueued) -> None:
         rows = self._jobs(moment, event.job_ids)
         job, first, count, run = (
@@ -225,7 +182,7 @@ class TaskFold:
         tasks["run"][named.places] = np.repeat(run, count)
         tasks["host"][named.places] = tasks["due_s"][named.places] = 0
         kept = np.repeat(ints(event.admitted).astype(np.int64), count)
-        self._move(moment, named, TaskState.QUEUED, kept)
+        self._moves.move(moment, named, TaskState.QUEUED, kept)
 
     def _keep_runs(self, named: NamedTasks) -> None:
         """The runs that others come after: where they were, of which version, and how they ended."""
@@ -285,14 +242,14 @@ class TaskFold:
             tasks[name][named.places] = 0
         tasks["ordered_s"][named.places] = moment.now // 1000
         tasks["version"][named.places] = ints(event.version)[named.at] if event.version else 1
-        self._move(moment, named, TaskState.ORDERED)
+        self._moves.move(moment, named, TaskState.ORDERED)
         self._hosts.allocate(named, hosts, index, 1)
         self._note_ports(named, event)
 
     def _available(self, moment: RecordContext, event: RunsAvailable) -> None:
         named = self._named(moment, event)
         self._cache.tasks["started_s"][named.places] = moment.now // 1000
-        self._move(moment, named, TaskState.RUNNING)
+        self._moves.move(moment, named, TaskState.RUNNING)
         for row in named.jobs:
             row.started_ms = row.started_ms or moment.now
 
@@ -302,7 +259,7 @@ class TaskFold:
         state = tasks["state"][named.places]
         current = tasks["run"][named.places] == ints(event.run)[named.at]
         current &= (state == TaskState.ORDERED) | (state == TaskState.RUNNING)
-        self._move(moment, named.some(current), TaskState.STOPPING)
+        self._moves.move(moment, named.some(current), TaskState.STOPPING)
 
     def _ended(self, moment: RecordContext, event: RunsEnded) -> None:
         named = self._named(moment, event)
@@ -330,7 +287,7 @@ class TaskFold:
             tasks["why"][named.places] = some(event.why, size)[named.at]
         for index in np.unique(named.job[process]).tolist():
             named.jobs[index].started_ms = named.jobs[index].started_ms or moment.now
-        self._move(moment, named, after)
+        self._moves.move(moment, named, after)
         if event.why:
             self._count_killed(named, 1)
 

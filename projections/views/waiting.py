@@ -52,15 +52,20 @@ class Waiting:
         named = [(jobs[key // SPAN], key % SPAN + Standing.BORROWED) for key in keys.tolist()]
         places = [(each.job_id, value) for each, value in named]
         rows.load(places)
-        for (each, value), place, tasks in zip(named, places, counts.tolist(), strict=True):
-            if each.ended_ms:
-                continue
-            row = rows.change(place) or rows.put(WaitingRow(each.job_id, value))
-            row.tasks += sign * tasks
-            if not row.tasks:
-                rows.remove(place)
-            if value > 0:
-                self._count_hold(value, sign * tasks)
+        for (each, value), tasks in zip(named, counts.tolist(), strict=True):
+            self.count_one(each, value, sign * tasks)
+
+    def count_one(self, job: JobRow, standing: int, tasks: int) -> None:
+        """So many tasks more of a job wait with a standing."""
+        if job.ended_ms:
+            return
+        rows, place = self._cache.waiting, (job.job_id, standing)
+        row = rows.change(place) or rows.put(WaitingRow(job.job_id, standing))
+        row.tasks += tasks
+        if not row.tasks:
+            rows.remove(place)
+        if standing > 0:
+            self._count_hold(standing, tasks)
 
     def leave(self, job: JobRow) -> None:
         """A job is over: nothing of it waits any more."""

@@ -1,0 +1,106 @@
+"""Tasks get other states: their columns, the counts of their jobs, the series and the standings follow.
+
+Most records of a quiet cell name one task, and for one task each call of numpy costs more than the work does.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.codes import TaskState
+from events.columns import I32, I64
+from projections.views.cache import Cache
+from projections.views.named_tasks import COUNTS, STATES, NamedTasks
+from projections.views.record_context import RecordContext
+from projections.views.rows import JobRow
+from projections.views.state_times import StateTimes
+from projections.views.task_series import TaskSeries
+from projections.views.waiting import Standing, Waiting
+
+ALONE = 1
+_COUNTS = {int(state): name for state, name in COUNTS.items()}
+
+
+class TaskMoves:
+    """Moves tasks from state to state."""
+
+    def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
+        self._cache = cache
+        self._times = times
+        self._series = series
+        self._waiting = Waiting(cache)
+
+    def move(
+        self, moment: RecordContext, named: NamedTasks, after: NDArray[Any] | int, kept: I64 | None = None
+    ) -> None:
+        """Gives tasks new states and counts them in their jobs; `kept`: 1 where one that is queued stays admitted."""
+        if len(named.places) == ALONE:
+            one = after if isinstance(after, int) else int(after[0])
+            self._move_one(moment, named, one, None if kept is None else kept[0] == 1)
+            return
+        tasks, places = self._cache.tasks, named.places
+        state = tasks["state"]
+        before = state[places]
+        first = named.job * STATES
+        size = len(named.jobs) * STATES
+        counted = np.bincount(first + after, minlength=size) - np.bincount(first + before, minlength=size)
+        state[places] = after
+        since = tasks["state_s"][places]
+        self._series.moved(moment, named, counted.reshape(-1, STATES), before, state[places], since)
+        news = places if kept is not None else places[before != after]
+        tasks["since_s"][news] = moment.now // 1000
+        self._times.left(tasks, places[before != after], before[before != after], moment.now // 1000)
+        tasks.touch(places)
+        self._stand(named, before, kept)
+        for at in np.flatnonzero(counted).tolist():
+            _count(moment, named.jobs[at // STATES], at % STATES, int(counted[at]))
+
+    def _move_one(self, moment: RecordContext, task: NamedTasks, after: int, stays: bool | None) -> None:
+        tasks, place, now_s = self._cache.tasks, int(task.places[0]), moment.now // 1000
+        job, state = task.jobs[task.job[0]], tasks["state"]
+        before, since = int(state[place]), int(tasks["state_s"][place])
+        state[place] = after
+        self._series.moved_one(moment, job, int(task.instance[0]), before, after, since)
+        if before != after or stays is not None:
+            tasks["since_s"][place] = now_s
+        if before != after:
+            self._times.left_one(before, now_s - since)
+            tasks["state_s"][place] = now_s
+            _count(moment, job, before, -1)
+            _count(moment, job, after, 1)
+        tasks.touch(task.places)
+        leaves, comes = before == TaskState.QUEUED, after == TaskState.QUEUED
+        standing = tasks["standing"]
+        if leaves:
+            self._waiting.count_one(job, int(standing[place]), -1)
+        if comes and stays is not None:
+            standing[place] = min(int(standing[place]), 0) if stays else Standing.UNKNOWN
+        elif leaves and not comes and after != TaskState.ORDERED:
+            standing[place] = Standing.UNKNOWN
+        if comes:
+            self._waiting.count_one(job, int(standing[place]), 1)
+
+    def _stand(self, named: NamedTasks, before: I32, kept: I64 | None) -> None:
+        """What entitlement has said stays with a task that gets a place, and with one that keeps its admission."""
+        tasks, places = self._cache.tasks, named.places
+        after, standing = tasks["state"][places], tasks["standing"][places]
+        left, came = before == TaskState.QUEUED, after == TaskState.QUEUED
+        if not left.any() and not came.any():
+            return
+        self._waiting.count(named.jobs, named.job[left], standing[left], -1)
+        fresh = np.where(kept == 1, np.minimum(standing, 0), Standing.UNKNOWN) if kept is not None else standing
+        over = left & ~came & (after != TaskState.ORDERED)
+        standing = np.where(came, fresh, np.where(over, Standing.UNKNOWN, standing)).astype(np.int32)
+        tasks["standing"][places] = standing
+        self._waiting.count(named.jobs, named.job[came], standing[came], 1)
+
+
+def _count(moment: RecordContext, job: JobRow, state: int, more: int) -> None:
+    """A job has so many more tasks of a state."""
+    name = _COUNTS.get(state)
+    if name is None:
+        return
+    setattr(job, name, getattr(job, name) + more)
+    if name == "queued":
+        job.waits_ms = (job.waits_ms or moment.now) if job.queued and not job.ended_ms else 0
