@@ -333,7 +333,7 @@ class JobSpec(Spec):
 
     @cached_property
     def _placed(self) -> Placed:
-        return resolve(self.overrides, self.instances)
+        return resolve(self.overrides, self.instances) if self.overrides else Placed({}, ())
 
     @cached_property
     def _hash(self) -> bytes:

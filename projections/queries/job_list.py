@@ -29,10 +29,8 @@ besides: when it was submitted, since when it waits, and how many bytes of it ha
 """
 NUMBER, STATE, SUBMITTED, WAITS, WEIGHT = 1, 4, 5, 6, 7
 _KEY = 'job_id, number, "offset", position, state, submitted_ms, waits_ms, length(labels) + length(message)'
-_STATE = (
-    """group_concat(printf('%Q%d %d %d %s %d %d', job_id, number, "offset", position, state, submitted_ms, waits_ms))"""
-)
-"""The same of all jobs of a page in one text, which SQLite makes in one step: each row would wait for Python's lock."""
+_STATE = """group_concat(printf('%Q%d %d %d %s', job_id, number, "offset", position, state))"""
+"""The states of all jobs of a page as one text, made in one step of SQLite: each row would wait for Python's lock."""
 Place = tuple[int, int]
 """Where a list goes on: since when the last job waits, 0 in a list of the newest, and its number."""
 
