@@ -25,7 +25,7 @@ from events.topics import MACHINES
 from paceline.services.settings import ServicePart
 from tests.helpers.broker import Broker
 from tests.helpers.drawn import ALL
-from tests.helpers.site import Site
+from tests.helpers.site import SESSION_MS, Site
 from tests.helpers.small_disk import SmallDisk, can_mount, small_disk
 from tests.helpers.stormed import Stormed, stormed
 from tests.storms.damage import FOREIGN, FULL, put_aside
@@ -237,11 +237,11 @@ class Storm:
 
 
 def storm(folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed: int, live: int = 0) -> Stormed:
-    """Faults, each a way and the name of a part, one after the other; what was counted. The group waits as long for a
-    member as it does by default.
+    """Faults, each a way and the name of a part, one after the other; what was counted. In `make storm` the group waits
+    as long for a member as it does by default.
     """
-    session_ms = str(ServicePart().session_timeout_ms)
-    site = Site(folder, broker.address, len(POOLS), PACELINE_SERVICE__SESSION_TIMEOUT_MS=session_ms)
+    session_ms = ServicePart().session_timeout_ms if ALL else SESSION_MS
+    site = Site(folder, broker.address, len(POOLS), PACELINE_SERVICE__SESSION_TIMEOUT_MS=str(session_ms))
     site.sim_hosts |= {"gateway.0": 0, HOSTS: live // PER_HOST}  # what is gone with the first has an agent
     with ExitStack() as ends:
         disk = ends.enter_context(small_disk(folder / DISK, DISK_MIB)) if can_mount() else None

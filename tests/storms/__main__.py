@@ -17,6 +17,7 @@ from pathlib import Path
 
 from events.log.kafka.topics import create
 from tests.helpers.broker import Broker
+from tests.helpers.site import empty
 from tests.helpers.stormed import KILLING, Stormed, percentile
 from tests.processes import storm as processes
 from tests.storms import storm as cells
@@ -53,12 +54,11 @@ def main(kills: int = 100, live: int = 100_000) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         add(cells.storm(folder / "embedded", until_killed(cells.all_faults(SEED, True), of_one), 1))
-        with Broker(folder / "kafka") as broker:
+        with Broker(folder / "kafka", ONLY_BROKER) as broker:
             create(broker.address, 1)
             faults = until_killed(cells.all_faults(SEED, False), of_one)
             add(cells.storm(folder / "on-kafka", faults, 2, broker.address))
-        with Broker(folder / "kafka-of-processes", ONLY_BROKER) as broker:
-            create(broker.address, len(processes.POOLS))
+            empty(broker, len(processes.POOLS))
             faults = until_killed(processes.all_faults(SEED), of_processes)
             add(processes.storm(folder / "site", broker, faults, SEED, live))
     back_s = {name: times for part in parts for name, times in part.back_s.items()}

@@ -46,6 +46,7 @@ SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "broker.session.timeout.ms": "4000",  # so long a killed broker's name stays taken; a busy machine needs time too
     "broker.heartbeat.interval.ms": "200",
+    "metadata.max.idle.interval.ms": "0",  # half of what an idle broker does is to write that nothing has happened
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "log.cleaner.dedupe.buffer.size": "4194304",  # its own is half the heap of a node of a cluster
