@@ -16,6 +16,7 @@ from processors.state.budget import Budget
 from processors.state.causes import FACT, CurrentInput
 from processors.state.conversion import Conversions
 from processors.state.handlers import Handlers, Row, handler_table
+from processors.state.steps import Pass
 from processors.state.table import Table
 
 
@@ -93,13 +94,13 @@ class MachineBase(ABC):
         """See `Machine.decide`."""
         if self._rests and ((at := self.next_wakeup()) is None or at > now):
             return []
-        units = Budget(budget)
-        out = self._decide(now, caught_up, units)
-        self._rests, self._next = caught_up and not out and not units.cut, None
+        this = Pass(now, caught_up, now if caught_up else 0, Budget(budget))
+        out = self._decide(this)
+        self._rests, self._next = caught_up and not out and not this.budget.cut, None
         return out
 
     @abstractmethod
-    def _decide(self, now: int, caught_up: bool, budget: Budget) -> list[Event]:
+    def _decide(self, this: Pass) -> list[Event]:
         """Decides. No decision, and the budget not cut, means: none before a record is handled or a deadline comes."""
 
     def next_wakeup(self) -> int | None:

@@ -67,11 +67,11 @@ from processors.entitlement.shares import Shares
 from processors.entitlement.steady import SteadyClaims
 from processors.entitlement.turns import Turns
 from processors.state.arena import locate_ranges
-from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
 from processors.state.displacements import Displacements
 from processors.state.handlers import Handlers
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 
@@ -169,16 +169,16 @@ class Entitlement(MachineBase):
         for part in (self.shares, self.idle, self.passes, self.turns, self.rights, self.limits):
             part.restored()
 
-    def _decide(self, now: int, caught_up: bool, units: Budget) -> list[Event]:
+    def _decide(self, this: Pass) -> list[Event]:
         """A unit of work is a fact answered, a task, a part of a job that is told why it waits, or a pool. What one
         step decides is applied before the next one looks.
         """
-        budget = units.left
+        now, budget = this.now, this.budget.left
         if self.commands.asks:
             return self.commands.answers(budget)
         self._follow()
         out = self.passes.entitled(budget)
-        if out or not caught_up:
+        if out or not this.caught_up:
             return out
         return (
             self.turns.decide(now)

@@ -23,6 +23,7 @@ from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.updates.versions import task_shape
 from processors.state.causes import CauseRow, recorded
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 DAEMON = "daemon"
@@ -113,9 +114,9 @@ class Daemons:
 
     # What is decided.
 
-    def decide(self, limit: int) -> list[Event]:
-        """Instances that are added, at most `limit`."""
-        out: list[Event] = []
+    def decide(self, this: Pass) -> list[Event]:
+        """Instances that are added, as many as the budget has units. They end the pass, so none is spent."""
+        out, limit = list[Event](), this.budget.left
         for job_id in sorted(self._lacking, key=lambda job_id: self._jobs.table[job_id].number):
             host_ids = sorted(self._lacking[job_id])[: max(0, limit)]
             limit -= len(host_ids)

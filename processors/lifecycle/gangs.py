@@ -1,7 +1,6 @@
 """Gangs: a member that ends before its time ends the runs of its whole gang, which is queued again as one."""
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from processors.lifecycle.rows import JobRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import GANG_WAIT, PLACED, TaskEvent
 from processors.lifecycle.tasks import Tasks
+from processors.state.steps import Pass
 from processors.state.table import Table
 
 IN_USE = (GANG_WAIT, TaskState.QUEUED, PLACED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
@@ -109,10 +109,13 @@ class Gangs:
         bases = distinct(arena["owner"][slots[arena["traits"][slots] & Trait.GANG != 0]] - 1).tolist()
         return distinct(np.concatenate([slots, *(self._members(self._at[base]) for base in bases)]))
 
-    def decisions(self, limit: int, now: int) -> list[Event]:
-        """At most `limit` gangs all of whose members are over, and whose wait is, are queued again."""
-        over = (job_id for job_id, due in sorted(self._due()) if due <= now)
-        return [self._queue(job_id) for job_id in islice(over, limit)]
+    def decide(self, this: Pass) -> list[Event]:
+        """Queues gangs again all of whose members are over, and whose wait is; a unit is a gang."""
+        if not self._restarting:
+            return []
+        over = [job_id for job_id, due in sorted(self._due()) if due <= this.until_ms][: this.budget.left]
+        this.budget.spend(len(over))
+        return [self._queue(job_id) for job_id in over]
 
     def next_due_ms(self) -> int | None:
         """When the next gang all of whose members are over may be queued again."""

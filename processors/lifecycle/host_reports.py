@@ -21,6 +21,7 @@ from processors.lifecycle.task_table import LOST, Note, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
 from processors.state.arena import HasStretch, locate
 from processors.state.causes import recorded
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 
@@ -198,18 +199,17 @@ class Hosts:
         ]
         self._inventories[event.host_id] = None
 
-    def decide(self, limit: int) -> tuple[list[Event], int]:
-        """Answers inventories, once all runs that nobody wants were told to stop: at most `limit` runs and answers;
-        returns also how many more it might have been.
-        """
+    def decide(self, this: Pass) -> list[Event]:
+        """Answers inventories, once all runs that nobody wants were told to stop; a unit is a run or an answer."""
         out: list[Event] = []
+        budget = this.budget
         for host_id in sorted(self._inventories, key=lambda host_id: self.table[host_id].number):
             row = self.table[host_id]
-            now = row.orphans[:limit]
+            now = row.orphans[: budget.left]
             if now:
                 out.append(orphans(now, host_id))
-                limit -= len(now)
-            if limit <= 0:
+                budget.spend(len(now))
+            if not budget.left:
                 break
             stopped = row.stopped + len(now)
             out.append(
@@ -222,8 +222,8 @@ class Hosts:
                     cause=recorded(row.inventory_by),
                 )
             )
-            limit -= 1
-        return out, limit
+            budget.spend(1)
+        return out
 
     def stopping(self, event: RunsStopping) -> None:
         """Runs were told to stop, among them such that nobody wants."""

@@ -6,13 +6,11 @@ decides about many at once stands in `run_decisions.py`, answers to users in `co
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
-
-import numpy as np
 
 from events.cell_settings import Settings
 from events.codes import Code
-from events.columns import ints, longs
 from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
@@ -34,7 +32,7 @@ from events.records.lifecycle import (
     OverridesDropped,
     PreemptionAnswered,
 )
-from events.records.placement import HostHearingChanged, HostLost, HostRemoved, MatchingHostsChanged, TasksPlaced
+from events.records.placement import HostHearingChanged, HostLost, HostRemoved, MatchingHostsChanged
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
@@ -54,13 +52,12 @@ from processors.lifecycle.override_chunks import OverrideChunks
 from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.rows import ActionRow, AskRow, ReopenRow, SubmittedRow
-from processors.lifecycle.run_decisions import RunLookup, overdue, queued, run_decisions
+from processors.lifecycle.run_decisions import RunLookup, queued
 from processors.lifecycle.run_effects import RunEffects
+from processors.lifecycle.run_step import RunStep
 from processors.lifecycle.stateful import STATEFUL, Stateful
 from processors.lifecycle.suspects import Suspects
 from processors.lifecycle.task_ports import TaskPorts
-from processors.lifecycle.task_rules import noted
-from processors.lifecycle.task_table import PLACED, Note, TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.canary import Canaries
 from processors.lifecycle.updates.commands import UpdateCommands
@@ -68,11 +65,11 @@ from processors.lifecycle.updates.decisions import UpdateDecisions
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.verdicts import PresentRuns, Verdicts
 from processors.lifecycle.volumes import Volumes
-from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
 from processors.state.handlers import Handlers, Row
+from processors.state.steps import Pass, Step, decide_in_steps
 from processors.state.table import Table, struct_table
 
 
@@ -142,6 +139,7 @@ class Lifecycle(MachineBase):
             self.suspects,
             self.ports,
         )
+        self._steps = self._steps_in_order()
         updates = self.updates
         self._set_handlers(
             *(*self._of_inputs(), *self._of_jobs()),
@@ -160,7 +158,6 @@ class Lifecycle(MachineBase):
             (HostInventory, self.hosts.inventory),
             (PoolAnswered, self._settings.answered, self._pool_answered),
             (PreemptionsOrdered, self.orders.ordered),
-            (TasksPlaced, self._placed),
             (HostLost, self.hosts.lost),
             (HostRemoved, self._host_removed),
             (HostHearingChanged, self._hearing.said),
@@ -246,54 +243,69 @@ class Lifecycle(MachineBase):
         self._handle(event, now, handlers)
         self.tasks.settle()
 
-    def _decide(self, now: int, caught_up: bool, units: Budget) -> list[Event]:
+    def _decide(self, this: Pass) -> list[Event]:
         """A unit of work is a fact answered, a run, a job, or a host that was reconciled."""
-        budget = units.left
-        answers = CommandAnswers(self, now, caught_up)
-        out = list(answers.all(max(1, budget // 2)))  # the rest is for runs: many commands don't delay reports
-        commanded = {each.job_id for each in out if isinstance(each, CommandAnswered) and each.code == Code.DONE}
-        slots = self.tasks.attention()
-        due, late = self.tasks.due(now) if caught_up else (slots[:0], slots[:0])
-        late = late[~np.isin(late, slots)]  # what else is decided of a run in this round comes first
-        if commanded:  # they come first: whether a run that is over keeps its admission depends on a stop
-            slots, due = self._jobs.of_others(slots, commanded), self._jobs.of_others(due, commanded)
-        if len(due):
-            slots = np.union1d(slots, due)
-        remaining = budget - answers.answered
-        if len(slots) and remaining > 0:
-            lookup = self._lookup._replace(now=now)
-            out += run_decisions(self.tasks.arena, slots[:remaining], due, lookup)
-        if commanded:
-            return out
-        remaining -= len(slots)
-        if len(late) and remaining > 0:
-            out.append(overdue(self.tasks.arena, late[:remaining], self._lookup))
-            remaining -= len(late)
-        if remaining > 0:  # what an inventory ended is said no later than its answer
-            decisions, remaining = self.hosts.decide(remaining)
-            out += decisions
-            decisions, remaining = self.orders.decide(remaining, self._lookup)
-            out += decisions
-            out += (suspected := self.suspects.decide(max(0, remaining)))
-            remaining -= len(suspected)
-        waiting = self._gates.open(now if caught_up else 0, max(0, remaining))
-        if len(waiting):
-            out += queued(self.tasks.arena, waiting, self._lookup)
-            remaining -= len(waiting)
-        if remaining > 0 and (added := self.daemons.decide(remaining)):
-            return out + added  # what becomes of a job depends on the instances that it has
-        out += (gangs := self._jobs.gangs.decisions(max(0, remaining), now if caught_up else 0))
-        remaining -= len(gangs)
-        updates = [] if out else self._update_decisions.all(now, caught_up, budget)
-        if not updates:
-            changes = self._jobs.changes(max(0, remaining))
-            updates = [*self._update_decisions.with_jobs(changes), *self._jobs.deleted(changes)]
-            remaining -= len(changes)
-        out += updates
-        if caught_up and remaining > 0:
-            out += self._jobs.forgettable(now, self.settings, remaining)
-            out += self.chunks.due(now, remaining)
+        return decide_in_steps(self._steps, this)
+
+    def _steps_in_order(self) -> tuple[Step, ...]:
+        runs = RunStep(self.tasks, self._jobs, self._lookup)
+        return (
+            Step(
+                "answers to facts",
+                self._answer,
+                "a stop decides whether a run that is over keeps its admission; at most half of the budget, so that "
+                "many commands don't delay what hosts report",
+            ),
+            Step("runs", runs.decide, "of the jobs of which no command was answered; after an answer nothing else"),
+            Step(
+                "inventories of hosts",
+                self.hosts.decide,
+                "runs that an inventory ended are said no later than its answer",
+            ),
+            Step("preemption orders", partial(self.orders.decide, self._lookup), "the last run of an order is over"),
+            Step("suspected hosts", self.suspects.decide, "the ends that speak against a host are said"),
+            Step("gated tasks", self._queue_gated, "runs that are over make room under `max_running`"),
+            Step(
+                "instances of daemons",
+                self.daemons.decide,
+                "the state of a job, which follows, depends on the instances that it has",
+                ends=True,
+            ),
+            Step("gangs", self._jobs.gangs.decide, "all members are over and said to be"),
+            Step(
+                "updates and jobs",
+                self._decide_jobs,
+                "an update looks when nothing else happens to its instances; a job changes when its update has not",
+            ),
+            Step("forgotten jobs", self._forget, "a job is over before it is forgotten"),
+            Step("forgotten overrides", self.chunks.decide, "they may go at any time"),
+        )
+
+    def _answer(self, this: Pass) -> list[Event]:
+        answers = CommandAnswers(self, this.now, this.caught_up)
+        out = list(answers.all(max(1, this.budget.left // 2)))
+        this.budget.spend(answers.answered)
         return out
+
+    def _queue_gated(self, this: Pass) -> list[Event]:
+        slots = self._gates.open(this.until_ms, this.budget.left)
+        if not len(slots):
+            return []
+        this.budget.spend(len(slots))
+        return queued(self.tasks.arena, slots, self._lookup)
+
+    def _decide_jobs(self, this: Pass) -> list[Event]:
+        updates = [] if this.out else self._update_decisions.all(this.now, this.caught_up, this.budget.whole)
+        if updates:
+            return updates
+        changes = self._jobs.changes(this.budget.left)
+        if not changes:
+            return []
+        this.budget.spend(len(changes))
+        return [*self._update_decisions.with_jobs(changes), *self._jobs.deleted(changes)]
+
+    def _forget(self, this: Pass) -> list[Event]:
+        return self._jobs.forgettable(this.now, self.settings, this.budget.left) if this.caught_up else []
 
     def _next_wakeup(self) -> int | None:
         times = [self.tasks.next_due_ms(), self._jobs.gangs.next_due_ms(), self._gates.next_due_ms()]
@@ -310,17 +322,6 @@ class Lifecycle(MachineBase):
 
     def _pool_answered(self, answer: PoolAnswered, now: int) -> None:
         self._pools.answered(answer, self._jobs)
-
-    def _placed(self, event: TasksPlaced, now: int) -> None:
-        slots, known = self._runs.named(event)
-        arena = self.tasks.arena
-        known[known] = noted(TaskEvent.PLACED, Note.HOST, arena["state"][slots[known]])
-        hosts = zip(event.host_ids, longs(event.host_session).tolist(), strict=True)
-        numbers = np.array([self.hosts.number(*each) for each in hosts], dtype=np.int64)
-        taken = slots[known]
-        self.tasks.place(taken, numbers[ints(event.host)[known]])
-        self._jobs.move(taken, PLACED)
-        self.ports.placed(event, known)
 
     # What decisions do.
 

@@ -14,6 +14,7 @@ from events.records.lifecycle import OverridesDropped
 from events.records.parts import Cause
 from processors.lifecycle.rows import OverrideChunkRow, OverrideRow, SubmittedRow
 from processors.state.record_rows import row_of
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 KEPT_MS = 3_600_000
@@ -91,9 +92,9 @@ class OverrideChunks:
         for name in map(bytes.hex, event.digests):
             self._leave(name)
 
-    def due(self, now: int, limit: int) -> list[Event]:
-        """At most `limit` chunks that are kept no longer."""
-        due = list(takewhile(lambda item: item[0] + KEPT_MS <= now, self._by_time[: max(0, limit)]))
+    def decide(self, this: Pass) -> list[Event]:
+        """Drops chunks that are kept no longer, at most as many as the budget has units."""
+        due = list(takewhile(lambda item: item[0] + KEPT_MS <= this.until_ms, self._by_time[: this.budget.left]))
         if not due:
             return []
         digests = tuple(bytes.fromhex(name) for _, name in due)

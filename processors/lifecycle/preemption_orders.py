@@ -25,6 +25,7 @@ from processors.lifecycle.run_decisions import RunLookup, packed, run_columns
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import TaskEvent
 from processors.lifecycle.tasks import Tasks
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 _NOBODY: I64 = np.zeros(0, dtype=np.int64)
@@ -102,19 +103,19 @@ class PreemptionOrders:
             mine = slots[self._tasks.arena["order"][slots] == number]
             self._slots[number] = np.union1d(self._runs_of(number), mine)
 
-    def decide(self, budget: int, lookup: RunLookup) -> tuple[list[Event], int]:
-        """The answers that are due, and what is left of a budget: an answer costs one, and one for each run named."""
+    def decide(self, lookup: RunLookup, this: Pass) -> list[Event]:
+        """The answers that are due: an answer costs a unit, and one for each run named."""
         out: list[Event] = []
         for number in sorted(self._over.keys() | self._deferred.keys()):
-            if budget <= 0:
+            if not this.budget.left:
                 break
             row = self.table[number]
             refused = self._refused(number) if row.open and not row.goes else _NOBODY
             if row.open and not len(refused):
                 continue
             out.append(self._answer(number, refused, lookup))
-            budget -= 1 + len(refused)
-        return out, budget
+            this.budget.spend(1 + len(refused))
+        return out
 
     def answered(self, event: PreemptionAnswered, now: int) -> None:
         """An order has its answer: runs that aren't over stay, and belong to it no more."""

@@ -3,9 +3,10 @@
 import numpy as np
 
 from events.codes import Outcome, Overdue, RunReport, TaskState
-from events.columns import I64, ints, some
+from events.columns import I64, ints, longs, some
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, RunsOrdered, RunsOverdue, RunsStopping
+from events.records.placement import TasksPlaced
 from processors.lifecycle.failures import Failures
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
@@ -15,8 +16,8 @@ from processors.lifecycle.run_decisions import deadline_of
 from processors.lifecycle.stateful import Stateful
 from processors.lifecycle.suspects import Suspects
 from processors.lifecycle.task_ports import TaskPorts
-from processors.lifecycle.task_rules import Trait, moves
-from processors.lifecycle.task_table import TaskEvent
+from processors.lifecycle.task_rules import Trait, moves, noted
+from processors.lifecycle.task_table import PLACED, Note, TaskEvent
 from processors.lifecycle.tasks import Ends, Tasks
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.verdicts import PresentRuns
@@ -53,6 +54,7 @@ class RunEffects:
         self._ports = ports
         self.rows: tuple[Row, ...] = (
             (GangsQueued, self._queued),
+            (TasksPlaced, self._placed),
             (RunsOrdered, self._ordered),
             (RunsAvailable, self._available),
             (RunsOverdue, self._overdue),
@@ -73,6 +75,17 @@ class RunEffects:
         for gang in np.flatnonzero(ints(event.gang)).tolist():
             self._jobs.gangs.queued(event.job_ids[ints(event.job)[gang]])
         self._jobs.move(slots, moves(GangsQueued)[1])
+
+    def _placed(self, event: TasksPlaced, now: int) -> None:
+        slots, present = self._runs.named(event)
+        arena = self._tasks.arena
+        present[present] = noted(TaskEvent.PLACED, Note.HOST, arena["state"][slots[present]])
+        hosts = zip(event.host_ids, longs(event.host_session).tolist(), strict=True)
+        numbers = np.array([self._hosts.number(*each) for each in hosts], dtype=np.int64)
+        slots = slots[present]
+        self._tasks.place(slots, numbers[ints(event.host)[present]])
+        self._jobs.move(slots, PLACED)
+        self._ports.placed(event, present)
 
     def _ordered(self, event: RunsOrdered, now: int) -> None:
         slots = self._move(event)

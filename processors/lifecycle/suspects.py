@@ -23,6 +23,7 @@ from processors.lifecycle.task_rules import OWN_ENDS
 from processors.lifecycle.tasks import Tasks
 from processors.state.causes import recorded
 from processors.state.seconds import elapsed, milliseconds, second
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 AT_ONCE_MS = 10_000
@@ -94,9 +95,13 @@ class Suspects:
             jobs = len(distinct(arena["owner"][runs]))
             self._suspect(self._hosts.named(number)[0], Code.STOP_NOT_OBEYED, int(runs[-1]), len(runs), jobs)
 
-    def decide(self, limit: int) -> list[Event]:
-        """The hosts to report, at most `limit`."""
-        return [self._suspected(host_id, self.table[host_id]) for host_id in sorted(self._unsaid)[:limit]]
+    def decide(self, this: Pass) -> list[Event]:
+        """The hosts to report; a unit is a host."""
+        if not self._unsaid:
+            return []
+        host_ids = sorted(self._unsaid)[: this.budget.left]
+        this.budget.spend(len(host_ids))
+        return [self._suspected(host_id, self.table[host_id]) for host_id in host_ids]
 
     def _suspected(self, host_id: str, row: SuspectRow) -> HostSuspected:
         return HostSuspected(

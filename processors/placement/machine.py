@@ -76,6 +76,7 @@ from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions, with_defaults
 from processors.state.handlers import Handlers, Row
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 CHANGES: frozenset[type[Event]] = frozenset(
@@ -218,10 +219,11 @@ class Placement(MachineBase):
         if type(event) in CHANGES:
             self.cell.change("cell").last_by = self._input.cause
 
-    def _decide(self, now: int, caught_up: bool, budget: Budget) -> list[Event]:
+    def _decide(self, this: Pass) -> list[Event]:
         """A unit of work is a host given up or removed, an operator answered, a task placed or returned, or a job
         explained.
         """
+        now, caught_up, budget = this.now, this.caught_up, this.budget
         out = self._operate(now, budget) if caught_up else []
         if not budget or any(isinstance(event, HostAvoided) for event in out):
             return out  # nothing is placed on a host before it is known to be avoided
@@ -236,7 +238,7 @@ class Placement(MachineBase):
         due = caught_up and wakeup is not None and wakeup <= now
         if due and (expired_ms := self.sharing.expired_ms(now)) is not None:
             return [*out, TimerPassed(machine=self.name, due_ms=expired_ms)]
-        if ends := [*self.sharing.ends(now if caught_up else 0, budget, self.cell["cell"].last_by)]:
+        if ends := [*self.sharing.ends(this.until_ms, budget, self.cell["cell"].last_by)]:
             return [*out, *ends]
         if self.runs.waits.parking and (parks := parked(self.runs)):
             return [*out, parks]

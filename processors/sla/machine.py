@@ -35,9 +35,9 @@ from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.base import MachineBase
 from processors.sla.rows import JobRow
 from processors.state.arena import REMOVED, Arena, change_instances, locate, locate_ranges
-from processors.state.budget import Budget
 from processors.state.causes import CurrentInput, recorded
 from processors.state.conversion import Conversions
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 NO_SLOTS = np.zeros(0, dtype=np.int64)
@@ -96,8 +96,9 @@ class Sla(MachineBase):
         self._changed_jobs = dict(self._waiting)
         self._job_at = {row.base: job_id for job_id, row in self.jobs.items()}
 
-    def _decide(self, now: int, caught_up: bool, budget: Budget) -> list[Event]:
+    def _decide(self, this: Pass) -> list[Event]:
         """A unit of work is a verdict."""
+        budget = this.budget
         unguarded = nsmallest(budget.left, self.unguarded.items())
         budget.spend(len(unguarded))
         allowed, deferred = [NO_SLOTS], [NO_SLOTS]

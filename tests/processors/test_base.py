@@ -11,9 +11,9 @@ from events.records.lifecycle import JobChanged
 from events.records.rounds import TimerPassed
 from processors.base import MachineBase
 from processors.machine import Decided, Fact, PeerRound
-from processors.state.budget import Budget
 from processors.state.causes import CauseRow, CurrentInput
 from processors.state.handlers import handler_table
+from processors.state.steps import Pass
 from processors.state.table import Table
 
 CHANGED = JobChanged(job_id="a", state="RUNNING", succeeded=0, failed=0, killed=0)
@@ -47,9 +47,9 @@ class Listener(MachineBase):
     def _restored(self) -> None:
         pass
 
-    def _decide(self, now: int, caught_up: bool, budget: Budget) -> list[Event]:
+    def _decide(self, this: Pass) -> list[Event]:
         self.looks += 1
-        if not self.unsaid or not budget.holds(1):
+        if not self.unsaid or not this.budget.holds(1):
             return []
         self.unsaid -= 1
         return [CHANGED]
