@@ -22,6 +22,8 @@ RUN_MAX = INT_MAX - 1
 """Runs of a task: it isn't run again after this one."""
 MS_MAX = 1 << 40
 """Of a time in a job or a setting."""
+PREEMPTION_DELAY_LEAST_MS = 1000
+"""No claim has others leave sooner, whatever is set: placement looks for room first, and most claims find it."""
 PORTS_MAX = 64
 GANG_MAX = 16_000
 """Tasks of a gang: it is placed by one round, in which each takes 24 bytes and the id of its host."""

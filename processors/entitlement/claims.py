@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from events.bounds import PREEMPTION_DELAY_LEAST_MS
 from events.columns import I32, I64, distinct
 from events.ranks import Rank, are_entitled
 from events.resources import Vector, add, scale, subtract
@@ -91,7 +92,8 @@ class Claims:
     def delay_ms(self, pool: str) -> int:
         """How long claims of a pool wait until others leave for them; -1: these never do."""
         delay = self._pools[pool].preemption_delay_ms
-        return self._cell["cell"].settings.preemption_delay_ms if delay is None else delay
+        delay = self._cell["cell"].settings.preemption_delay_ms if delay is None else delay
+        return delay if delay < 0 else max(PREEMPTION_DELAY_LEAST_MS, delay)
 
     def stays(self, pool: str) -> Vector:
         """What a pool has placed and isn't leaving; who should have left by now is counted in."""

@@ -33,6 +33,17 @@ def test_a_claim_has_a_right_when_it_has_waited_as_long_as_the_cell_says() -> No
     assert said.givers == ("/a",)
 
 
+def test_a_claim_of_a_pool_without_delay_has_no_right_while_placement_looks_for_room() -> None:
+    world = full()
+    world.pool("/b", preemption_delay_ms=0)
+    for job in ("placed", "late"):
+        world.submit(job, "/b", 1, (1,))
+        assert not of(world.admit(job, 0, 1), RightsSet)
+    world.place(("placed", 0, 1))
+    world.pass_time(1000)
+    assert list(world.rights) == [("late", 0)]
+
+
 def test_a_pool_has_its_own_delay_or_never_preempts() -> None:
     world = full()
     world.pool("/b", preemption_delay_ms=10 * MINUTE)
