@@ -218,7 +218,7 @@ def test_lifecycle_makes_the_same_of_overrides_in_chunks(overrides: list[dict[st
         spec = JobSpec.model_validate({**BASE, "overrides": overrides})
     chunks = OverrideChunks()
     for chunk in spec.chunks:
-        chunks.uploaded(0, chunk)
+        chunks.uploaded(chunk, 0)
     whole = chunks.whole(row_of(SubmittedRow, spec.to_event()))
     assert isinstance(whole, SubmittedRow)
     assert (contents(version_row(whole, b""), SIZE) == digests_of(event)).all()
