@@ -25,10 +25,15 @@ class CauseRecord(TypedDict):
     causes: list[CauseLink]
 
 
-class Causes(TypedDict):
-    """What led to the records at `starts`; `whole`: nothing was left out."""
+class CauseChain(TypedDict):
+    """The records that led to those at `starts`; `whole`: nothing was left out."""
 
-    of: str
     starts: list[str]
     records: list[CauseRecord]
     whole: bool
+
+
+class Causes(CauseChain):
+    """The chain of causes of a position or a job."""
+
+    of: str

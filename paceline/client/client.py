@@ -9,18 +9,12 @@ import httpx2
 
 from paceline.client.api_requests import PAGE, error_of, json_body, new_id, path_of
 from paceline.client.cause_models import Causes
+from paceline.client.cell_models import CellInfo, SkippedRecord
+from paceline.client.host_models import Host, Volume
 from paceline.client.jobs import JobRequests
 from paceline.client.lines import Lines
-from paceline.client.models import (
-    Answer,
-    Entitlement,
-    Host,
-    Pool,
-    PoolTree,
-    Queue,
-    StreamEvent,
-    Volume,
-)
+from paceline.client.models import Answer, StreamEvent, Task
+from paceline.client.pool_models import Entitlement, Pool, PoolTree, Queue
 
 STREAM_SILENCE_S = 60.0
 
@@ -81,7 +75,7 @@ class Client(JobRequests):
         """One host."""
         return cast(Host, self._get(path_of("hosts", host_id)))
 
-    def host_tasks(self, host_id: str) -> Iterator[dict[str, Any]]:
+    def host_tasks(self, host_id: str) -> Iterator[Task]:
         """The tasks on a host."""
         return self._all(path_of("hosts", host_id, "tasks"), "tasks", {"page_size": PAGE})
 
@@ -133,9 +127,9 @@ class Client(JobRequests):
         except httpx2.TransportError as error:
             raise self._unreachable(error) from error
 
-    def cell(self) -> dict[str, Any]:
+    def cell(self) -> CellInfo:
         """The cell: its number, log and address, and where each machine stands."""
-        return self._get("/v1/cell")
+        return cast(CellInfo, self._get("/v1/cell"))
 
     def cell_settings(self) -> dict[str, Any]:
         """The settings of the cell, times with their units; `resources`: the kinds that were added to it."""
@@ -145,7 +139,7 @@ class Client(JobRequests):
         """Changes settings of the cell, those that are named; `resources`: kinds to add, or licences to change."""
         return cast(Answer, self._write("PATCH", "/v1/cell/settings", dict(settings), wait))
 
-    def quarantine(self) -> Iterator[dict[str, Any]]:
+    def quarantine(self) -> Iterator[SkippedRecord]:
         """The records that were skipped."""
         return self._all("/v1/log/quarantine", "records", {"page_size": PAGE})
 

@@ -1,57 +1,49 @@
 """Why a job is where it is, as it stands on the wire. See `models.py`."""
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
-from paceline.client.models import Amounts
+from paceline.client.models import Amounts, Reason
 
 
 class ReasonNumbers(TypedDict):
     """The numbers of a reason; those that its machine didn't give are null."""
 
-    tasks: NotRequired[int | None]
-    round: NotRequired[int | None]
-    pool: NotRequired[str | None]
+    tasks: int | None
+    round: int | None
+    pool: str | None
     """The pool that says no."""
-    asked: NotRequired[Amounts | None]
-    allocated: NotRequired[Amounts | None]
-    entitlement: NotRequired[Amounts | None]
-    limit: NotRequired[Amounts | None]
-    reserved: NotRequired[Amounts | None]
-    ahead: NotRequired[int | None]
-    jobs_ahead: NotRequired[int | None]
-    hosts_considered: NotRequired[int | None]
-    hosts_by_reason: NotRequired[dict[str, int] | None]
-    nearest: NotRequired[list[dict[str, Any]] | None]
-    fit: NotRequired[int | None]
-    missing: NotRequired[str | None]
-    order: NotRequired[int | None]
+    asked: Amounts | None
+    allocated: Amounts | None
+    entitlement: Amounts | None
+    limit: Amounts | None
+    reserved: Amounts | None
+    ahead: int | None
+    jobs_ahead: int | None
+    hosts_considered: int | None
+    hosts_by_reason: dict[str, int] | None
+    nearest: list[dict[str, Any]] | None
+    fit: int | None
+    missing: str | None
+    order: int | None
     """The number of an order to preempt."""
-    for_job: NotRequired[str | None]
-    from_jobs: NotRequired[dict[str, int] | None]
-    hosts: NotRequired[list[str] | None]
-    until: NotRequired[str | None]
-    not_before: NotRequired[str | None]
+    for_job: str | None
+    from_jobs: dict[str, int] | None
+    hosts: list[str] | None
+    until: str | None
+    not_before: str | None
 
 
 class WaitReason(ReasonNumbers):
     """One reason why tasks wait."""
 
     code: str
-    tier: NotRequired[str]
-    message: str
-    actor: NotRequired[str]
-    change: NotRequired[str]
-    """The remedy; empty: the message says it, or there is none."""
-    since: NotRequired[str | None]
-    machine: NotRequired[str]
-
-
-class Headline(TypedDict):
-    """The reason that counts, and who can change it."""
-
-    code: str
+    tier: str
     message: str
     actor: str
+    change: str
+    """The remedy; empty: the message says it, or there is none."""
+    since: str | None
+    machine: str
 
 
 class Explanation(TypedDict):
@@ -59,7 +51,7 @@ class Explanation(TypedDict):
 
     job_id: str
     state: str
-    headline: Headline | None
+    headline: Reason | None
     reasons: list[WaitReason]
-    preempted_for_it: NotRequired[dict[str, int]]
+    preempted_for_it: dict[str, int]
     """Runs that have left for it, by job."""

@@ -20,6 +20,7 @@ from paceline.client.models import (
     Said,
     Task,
     Update,
+    UpdateSteps,
     Version,
 )
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
@@ -131,7 +132,7 @@ class JobRequests(Requests):
         """An update of a job."""
         return cast(Update, self._get(path_of("jobs", job_id, "updates", str(number))))
 
-    def update_steps(self, job_id: str, number: int) -> Iterator[dict[str, Any]]:
+    def update_steps(self, job_id: str, number: int) -> Iterator[UpdateSteps]:
         """What happened to the instances of an update, the oldest first."""
         return self._all(path_of("jobs", job_id, "updates", str(number), "steps"), "steps", {"page_size": PAGE})
 

@@ -12,6 +12,11 @@ ENDED = frozenset((SUCCEEDED, FAILED, KILLED, REJECTED))
 GOALS = ("ended", "running", "healthy", "succeeded")
 """What a job may be waited for."""
 
+Amounts = dict[str, float | str]
+"""By name of the resource: numbers of CPUs and devices, sizes as text: {"cpu": 1.5, "memory": "4GiB"}. What is left out
+is 0.
+"""
+
 
 class Reason(TypedDict):
     """Why a job ended or waits, and who can act."""
@@ -21,118 +26,140 @@ class Reason(TypedDict):
     actor: str
 
 
+class WakeUp(TypedDict):
+    """The next event that comes by time alone, and its sentence."""
+
+    at: str | None
+    why: str
+
+
 class Job(TypedDict):
     """A job. Times are RFC 3339; `tasks` counts them by state; `position` is where the log stood for this answer.
-    A job that is not yet decided has `job_id`, `state` and `position` only. `spec` stands in the job itself, not in
-    lists; `cell` in lists over several cells.
+    An answer to a submission that isn't decided yet has `job_id`, `state` and `position` only. `spec` and
+    `next_wake_up` stand in the job itself, not in lists; `cell` in lists over several cells.
     """
 
     job_id: str
+    pool: str
+    kind: str
     state: str
-    position: str
-    pool: NotRequired[str]
-    kind: NotRequired[str]
-    instances: NotRequired[int]
-    priority: NotRequired[int]
-    controller: NotRequired[bool]
-    on_preempt: NotRequired[str]
-    owner: NotRequired[str]
-    labels: NotRequired[dict[str, str]]
-    submitted_at: NotRequired[str | None]
-    started_at: NotRequired[str | None]
-    ended_at: NotRequired[str | None]
-    held: NotRequired[bool]
-    held_since: NotRequired[str | None]
-    waiting_since: NotRequired[str | None]
-    tasks: NotRequired[dict[str, int]]
-    killed_by: NotRequired[dict[str, int]]
-    """How many of the killed tasks ran for as long as they may, RUN_LIMIT, and how many a user stopped, STOP."""
-    reason: NotRequired[Reason | None]
-    version: NotRequired[int | None]
-    update: NotRequired["Update | None"]
+    instances: int
+    priority: int
+    controller: bool
+    on_preempt: str
+    owner: str
+    labels: dict[str, str]
+    submitted_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    held: bool
+    held_since: str | None
+    waiting_since: str | None
+    first_run: int
+    version: int | None
+    update: "Update | None"
     """The newest."""
-    next_wake_up: NotRequired[dict[str, str] | None]
-    """When something happens to it by itself next, `at`, and `why`; null: nothing waits for a time."""
+    tasks: dict[str, int]
+    killed_by: dict[str, int]
+    """The killed tasks that ran for as long as they may, RUN_LIMIT, and those that a user stopped, STOP."""
+    reason: Reason | None
+    position: str
+    next_wake_up: NotRequired[WakeUp | None]
+    """Null: nothing waits for a time."""
     spec: NotRequired[dict[str, Any]]
     repeated: NotRequired[bool]
     warnings: NotRequired[list[str]]
-    """Of an answer to a submission: what the job needs that no host offers now."""
+    """Of an answer to a submission: needs of the job that no host meets now."""
     cell: NotRequired[int]
 
 
-class Task(TypedDict):
-    """A task and its last run."""
+class ProcessDetails(TypedDict):
+    """The process of a run, as its host tells of it."""
+
+    health: str | None
+    """Of a run with a health check: UNKNOWN, HEALTHY or UNHEALTHY."""
+    signal: str | None
+    """The signal that ended the process: KILL, TERM or another."""
+    out_of_memory: bool
+    """Whether the kernel killed it for want of memory, as far as the host can tell."""
+    cpu_ms: int | None
+    memory_kib: int | None
+    """CPU time and the most memory at a time, known once the process has ended."""
+
+
+class RunDetails(ProcessDetails):
+    """The end of a run, and its process."""
+
+    host_id: str | None
+    exit_code: int | None
+    outcome: str | None
+    cause: str | None
+    """The cause of an end that didn't come by itself: RUN_LIMIT, STOP, HEALTH or another `RunCause`."""
+    reason: str | None
+
+
+class Task(RunDetails):
+    """A task and its last run. `job_id` stands in lists of several jobs, `pool` and `number`, that of the job, in that
+    of throttled tasks.
+    """
 
     instance: int
     state: str
     run: int
-    host_id: str | None
     ports: list[int]
-    exit_code: int | None
-    outcome: str | None
-    reason: str | None
-    cause: NotRequired[str | None]
-    """What ended its last run, where that didn't end by itself: RUN_LIMIT, STOP, HEALTH or another `RunCause`."""
-    health: NotRequired[str | None]
-    """Of a run with a health check: UNKNOWN, HEALTHY or UNHEALTHY."""
-    signal: NotRequired[str | None]
-    """What ended the process: KILL, TERM or another."""
-    out_of_memory: NotRequired[bool]
-    """Whether the kernel killed it for want of memory, as far as the host can tell."""
-    cpu_ms: NotRequired[int | None]
-    memory_kib: NotRequired[int | None]
-    """What the process has used, known once it has ended: CPU time, and the most memory at a time."""
-    admission: NotRequired[str | None]
+    admission: str | None
     """ENTITLED or BORROWED; null: it isn't admitted."""
-    since: NotRequired[str | None]
-    """Since when it has its state or, while it is queued, waits for what it waits for."""
-    spec: NotRequired[dict[str, Any] | None]
-    """With its overrides merged into what the job says; null: it has none, all is as the job says."""
-    version: NotRequired[int | None]
+    since: str | None
+    """The time from which on it has its state or, while it is queued, waits for the same."""
+    failures: int
+    next_run_at: str | None
+    """The earliest time of its next run, where it waits for a time."""
+    spec: dict[str, Any] | None
+    """With its overrides merged into the spec of the job; null: it has none."""
+    version: int | None
     """That of its last run."""
-    update: NotRequired[str | None]
-    """How far the newest update is with it: PENDING, IN_FLIGHT, DONE, FAILED, NO_PROGRESS or LEFT_OUT."""
-    failures: NotRequired[int]
-    next_run_at: NotRequired[str | None]
-    """When it is run again at the earliest, where it waits for a time."""
+    update: str | None
+    """Its step in the newest update: PENDING, IN_FLIGHT, DONE, FAILED, NO_PROGRESS or LEFT_OUT."""
     job_id: NotRequired[str]
     pool: NotRequired[str]
+    number: NotRequired[int]
+    cell: NotRequired[int]
 
 
-class Run(TypedDict):
-    """A run of a task that a host was told of. The fields that `Task` has too mean the same here."""
+class Run(RunDetails):
+    """A run of a task that a host was told of."""
 
     run: int
     state: str
     """ORDERED, RUNNING, STOPPING or ENDED."""
     version: int
-    host_id: str | None
-    outcome: str | None
-    exit_code: int | None
-    reason: str | None
-    cause: NotRequired[str | None]
-    health: str | None
-    signal: str | None
-    out_of_memory: bool
-    cpu_ms: int | None
-    memory_kib: int | None
     ordered_at: str | None
     started_at: str | None
-    """When it became available; null: it never did."""
+    """The time at which it became available; null: it never did."""
     ended_at: str | None
 
 
-Amounts = dict[str, float | str]
-"""By name of the resource: numbers of CPUs and devices, sizes as text: {"cpu": 1.5, "memory": "4GiB"}. What is left out
-is 0.
-"""
+class UpdateStep(TypedDict):
+    """Instances that took a step of an update together."""
+
+    first: int
+    count: int
+    step: str
+
+
+class UpdateSteps(TypedDict):
+    """The steps that instances took by one decision."""
+
+    position: str
+    at: str | None
+    steps: list[UpdateStep]
 
 
 class HistoryEntry(TypedDict):
     """One fact or decision about a job."""
 
     position: str
-    at: str
+    at: str | None
     machine: str | None
     round: int | None
     index: int | None
@@ -178,7 +205,7 @@ class Update(TypedDict):
     instances: dict[str, int]
     steps: dict[str, int]
     policy: dict[str, Any]
-    started_at: str
+    started_at: str | None
     ended_at: str | None
     code: str | None
     message: str
@@ -202,7 +229,7 @@ class Version(TypedDict):
     kind: str
     like: int | None
     update: int | None
-    made_at: str
+    made_at: str | None
     command: str | None
     reason: str
     data: str
@@ -216,120 +243,17 @@ class Change(TypedDict("Change", {"from": Any})):
     to: Any
 
 
-class Diff(TypedDict("Diff", {"from": int})):
-    """How two versions differ."""
+class Changes(TypedDict):
+    """The first changes between two versions, and the number of further ones."""
 
-    to: int
     changes: list[Change]
     more: int
-    """So many changes more there are."""
 
 
-class QueueLine(TypedDict):
-    """What waits in a pool of one class of work; `head`: the first job, its code, and the pool that says no."""
+class Diff(Changes, TypedDict("Diff", {"from": int})):
+    """The changes from one version to another."""
 
-    jobs: int
-    tasks: int
-    head: dict[str, str]
-
-
-class Pool(TypedDict):
-    """A pool: what was defined, and what it may use, demands and holds. What `limit` leaves out has no limit; `share`
-    has weights, `others` that of resources to come. `cell`: see `Job`.
-    """
-
-    path: str
-    cell: NotRequired[int]
-    parent: str
-    reservation: Amounts
-    limit: Amounts
-    share: dict[str, int]
-    static: NotRequired[list[str]]
-    preemption_delay: NotRequired[str | None]
-    controllers_percent: NotRequired[int]
-    closed: NotRequired[bool]
-    owners: NotRequired[list[str]]
-    description: NotRequired[str]
-    open_jobs_max: int
-    open_tasks_max: int
-    open_jobs: int
-    open_tasks: int
-    entitlement: Amounts
-    demand: Amounts
-    allocation: Amounts
-    """What is admitted: `held` has hosts, `without_hosts` waits for some."""
-    held: Amounts
-    without_hosts: Amounts
-    queue: NotRequired[dict[str, QueueLine]]
-    """By class of work."""
-    waiting_for_place: NotRequired[dict[str, int]]
-    turn: NotRequired[dict[str, Any] | None]
-    credit: NotRequired[dict[str, Any] | None]
-    admitted: NotRequired[int]
-    preempted: NotRequired[int]
-    over_since: NotRequired[str | None]
-    under_since: NotRequired[str | None]
-    defined_at: str | None
-    position: str
-
-
-class PoolTree(TypedDict):
-    """All pools by path, and of each cell what it has, holds and demands, with warnings."""
-
-    pools: list[Pool]
-    cells: list[dict[str, Any]]
-
-
-class Queue(TypedDict):
-    """Who waits in a pool: by class of work, how many jobs and tasks, and the first `gangs`."""
-
-    path: str
-    classes: dict[str, dict[str, Any]]
-    waiting_for_place: dict[str, int]
-
-
-class Entitlement(TypedDict):
-    """What a pool may use, and how that came about: lines by resource."""
-
-    path: str
-    cell: int
-    capacity: Amounts
-    entitlement: Amounts
-    demand: Amounts
-    allocation: Amounts
-    held: Amounts
-    without_hosts: Amounts
-    lines: dict[str, list[str]]
-    note: str | None
-
-
-class Host(TypedDict):
-    """A host; `state` is CONNECTING, RETURNING, UP, SUSPECTED, SILENT or LOST. `suspected`: why it takes no new tasks,
-    with `code`, `message` and `until`. `ignored_resources`: what it offers in vain, each with `name`, `code` and
-    `message`.
-    """
-
-    host_id: str
-    state: str
-    session: int
-    suspected: dict[str, str] | None
-    capacity: Amounts
-    ignored_resources: list[dict[str, str]]
-    allocated: Amounts
-    runs: int
-    attributes: dict[str, str]
-    cell: NotRequired[int]
-
-
-class Volume(TypedDict):
-    """A folder that a host keeps for a task between its runs."""
-
-    host_id: str
-    job_id: str
-    instance: int
-    name: str
-    created_at: str
-    cell: NotRequired[int]
+    to: int
 
 
 class Output(NamedTuple):

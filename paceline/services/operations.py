@@ -16,6 +16,7 @@ from events.topics import ALL, MACHINES
 from paceline.services.settings import Origin, Settings, UpSettings
 from projections.queries.alarms import alarms
 from projections.queries.machine_lag import machine_lags
+from projections.queries.pages import Json
 from projections.record_json import at
 from projections.views.reader import Views, folded
 from projections.views.tables import FORMAT
@@ -26,8 +27,6 @@ FIRST_S = 1.0
 """So long the first answer is waited for."""
 READERS = "paceline."
 """How the consumer groups of a cell's processes begin."""
-
-Json = dict[str, Any]
 
 
 class OperationsOf:

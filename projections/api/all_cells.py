@@ -13,6 +13,8 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX
+from paceline.client.cell_models import SkippedRecord
+from paceline.client.models import Task
 from projections.api.context import Context, Pages, Paging, Place, as_json, client_of, next_token, of_cell, spread
 from projections.api.jobs import JobsQuery, JobsRequest
 from projections.api.pool_views import PoolPlan, plan_json
@@ -194,7 +196,7 @@ def _volumes(found: Cells, page: Paging, wanted: VolumesRequest, at: dict[int, A
 def _throttled(found: Cells, page: Paging, at: dict[int, tuple[int, int]]) -> dict[str, Any]:
     rows = {cell: throttled(each.connection, page.size, at.get(cell, FIRST)) for cell, each in found.items()}
 
-    def place(task: dict[str, Any]) -> tuple[int, int]:
+    def place(task: Task) -> tuple[int, int]:
         return task["number"], task["instance"]
 
     taken = spliced(rows, page.size, place)
@@ -212,7 +214,7 @@ def _pools(found: Cells) -> dict[str, Any]:
 def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> dict[str, Any]:
     rows = {cell: entities.quarantine_rows(each.connection, page.size, at.get(cell)) for cell, each in found.items()}
 
-    def place(record: dict[str, Any]) -> tuple[str, int]:
+    def place(record: SkippedRecord) -> tuple[str, int]:
         return record["topic"], record["offset"]
 
     taken = spliced(rows, page.size, place)

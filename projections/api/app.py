@@ -13,6 +13,7 @@ from events.settings_spec import CellSpec
 from events.spec import JobSpec
 from paceline.client.proof import Proving
 from projections.api import (
+    answers,
     causes,
     hosts,
     jobs,
@@ -121,8 +122,8 @@ def add_past(
 
 
 def _describe(app: FastAPI) -> None:
-    """Puts into the description what handlers don't show: specs, which they take as they come, to tell all problems by
-    pointer, and the moment, which is found before them.
+    """Puts into the description what handlers don't show: the types of answers, specs, which they take as they come, to
+    tell all problems by pointer, and the moment, which is found before them.
     """
     plain = app.openapi
 
@@ -132,6 +133,7 @@ def _describe(app: FastAPI) -> None:
         if fresh:
             describe(schema["paths"])
             parts = schema.setdefault("components", {}).setdefault("schemas", {})
+            answers.describe(schema["paths"], parts)
             for path, method, model in _BODIES:
                 spec = model.model_json_schema(ref_template=_REF)
                 parts.update(spec.pop("$defs", {}))

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from events.codes import Code, no_job
+from paceline.client.models import Job
 from projections.api.context import Context
 from projections.api.problems import Problem
 from projections.queries import entities
@@ -26,6 +27,6 @@ def find_job(connection: Connection, job_id: str) -> JobRow:
     return row
 
 
-def job_shown(connection: Connection, job_id: str, overrides: bool = False) -> dict[str, Any]:
+def job_shown(connection: Connection, job_id: str, overrides: bool = False) -> Job:
     """A job as the API shows it, if asked for with all its overrides. Raises a problem where there is none."""
     return entities.job_json(connection, find_job(connection, job_id), overrides)

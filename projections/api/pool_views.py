@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
 from events.codes import Code
+from paceline.client.pool_models import Entitlement
 from projections.api.context import Context, Reading
 from projections.api.pools import PATH, checked
 from projections.api.problems import Problem, not_found, wrong_cell
@@ -40,7 +41,7 @@ def routes(context: Context) -> APIRouter:
     async def entitlement(path: str, read: Reading) -> Response:
         """What a pool may use, and how that came about: for each resource a line for each pool down to it."""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> Entitlement:
             of = known(context, connection, path) if path else pool_tree.ROOT
             return entitlements.entitlement_json(connection, context.cell, of)
 

@@ -17,6 +17,7 @@ from events.resources import Kinds, UnknownResource
 from events.spec import POOL_PATTERN
 from events.spec_problems import problems
 from events.topics import POOLS
+from paceline.client.pool_models import Pool
 from projections.api.context import Context, Reading, Wait
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.queries import pool_tree
@@ -45,7 +46,7 @@ def routes(context: Context) -> APIRouter:
     async def pool(path: str, read: Reading) -> Response:
         """One pool."""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> Pool:
             found = pool_tree.pools_in_full(connection, f"/{path}")
             if not found:
                 raise not_found("pool", f"/{path}")

@@ -15,6 +15,7 @@ from events.abilities import NEEDED, needed
 from events.codes import Code, no_pool, not_a_leaf, other_specification
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.topics import JOBS
+from paceline.client.models import Job
 from projections.api.context import Context
 from projections.api.job_lookup import job_shown, read_views
 from projections.api.job_specs import checked_spec, must_know_resources, once_settled
@@ -44,7 +45,7 @@ class Taken(NamedTuple):
     """
 
     event: JobSubmitted
-    known: dict[str, Any] | None
+    known: Job | None
     warned: dict[str, list[str]]
     offset: int | None
 
@@ -86,7 +87,7 @@ def _take(context: Context, body: Any, dry_run: bool) -> Taken:
     return Taken(event, None, warned, None if dry_run else context.append(event, event.job_id, spec.chunks))
 
 
-def _known(connection: Connection, event: JobSubmitted) -> dict[str, Any] | None:
+def _known(connection: Connection, event: JobSubmitted) -> Job | None:
     """The job that was submitted like this before. Raises a problem where another one has its id."""
     if not any(rows_as_text(connection, _IS_KNOWN, (event.job_id,))):
         return None

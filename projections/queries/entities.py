@@ -10,7 +10,11 @@ from events.codes import Code, RunCause
 from events.quantities import write_amounts
 from events.resources import Kinds, Unit, in_order
 from events.topics import ALL
-from paceline.client.explanation_models import Headline
+from paceline.client.cell_models import SkippedRecord
+from paceline.client.explanation_models import Explanation
+from paceline.client.host_models import Host, Suspicion, Volume
+from paceline.client.models import HistoryEntry, Job
+from paceline.client.models import Reason as Headline
 from projections.queries import explain, situations, versions
 from projections.queries.job_entries import newest_first, oldest_first
 from projections.queries.pages import Json, Page, RowsPage, first_of, rows_of, some
@@ -48,7 +52,7 @@ def job_rows(connection: Connection, numbers: Sequence[int]) -> list[JobRow]:
     return [rows[number] for number in numbers if number in rows]
 
 
-def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
+def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Job]:
     """Jobs as lists show them: all but their specs."""
     found = situations.of_jobs(connection, rows)
     kinds = kinds_of(connection)
@@ -57,7 +61,7 @@ def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
     return [_job_json(row, headline, updates.get(row.job_id)) for row, headline in zip(rows, headlines, strict=True)]
 
 
-def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Json:
+def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Job:
     """A job as the API shows it, with its spec, and in it all `overrides` even where they came in chunks."""
     headline = explanation(connection, row)["headline"]
     update = versions.newest_updates(connection, [row]).get(row.job_id)
@@ -68,7 +72,7 @@ def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Js
     }
 
 
-def _job_json(row: JobRow, headline: Headline | None, update: UpdateRow | None) -> Json:
+def _job_json(row: JobRow, headline: Headline | None, update: UpdateRow | None) -> Job:
     position = f"paceline.lifecycle:{row.position - 1}" if row.position else f"paceline.jobs:{row.offset}"
     return {
         "job_id": row.job_id,
@@ -110,7 +114,7 @@ def _job_json(row: JobRow, headline: Headline | None, update: UpdateRow | None) 
     }
 
 
-def explanation(connection: Connection, row: JobRow) -> Json:
+def explanation(connection: Connection, row: JobRow) -> Explanation:
     """Why a job stands where it stands."""
     situation = situations.of_jobs(connection, [row]).get(row.job_id)
     more = situations.detail(connection, row, situation) if situation else None
@@ -126,12 +130,13 @@ def explanation(connection: Connection, row: JobRow) -> Json:
 
 def history_page(
     connection: Connection, job_id: str, size: int, after: Sequence[int] | None, newest: bool = False
-) -> Page:
+) -> Page[HistoryEntry]:
     """What happened to a job, the oldest or the newest first."""
     entries = (newest_first if newest else oldest_first)(connection, job_id, after)
     told = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
     found = first_of(told, size, lambda each: len(to_json(each[1])))
-    items, units = [], kinds_of(connection).units
+    items: list[HistoryEntry] = []
+    units = kinds_of(connection).units
     for entry, detail in found.rows:
         topic = ALL[entry.topic]
         items.append(
@@ -177,8 +182,9 @@ def offered_by_any(connection: Connection, attribute: str) -> bool:
     return connection.execute(select(tables.hosts.c.host_id).where(named).limit(1)).first() is not None
 
 
-def host_json(row: HostRow, kinds: Kinds) -> Json:
+def host_json(row: HostRow, kinds: Kinds) -> Host:
     """A host as the API shows it. Licences are the cell's, no host holds them."""
+    offer = offered_json(amounts_in(row.capacity), msgspec.json.decode(row.sizes), kinds)
     on_host = {name: held for name, held in amounts_in(row.allocated).items() if name not in kinds.licences}
     return {
         "host_id": row.host_id,
@@ -190,7 +196,8 @@ def host_json(row: HostRow, kinds: Kinds) -> Json:
         "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
         "suspected": _suspected(row),
-        **offered_json(amounts_in(row.capacity), msgspec.json.decode(row.sizes), kinds),
+        "capacity": offer["capacity"],
+        "ignored_resources": offer["ignored_resources"],
         "allocated": write_amounts(on_host, kinds.units),
         "runs": row.runs,
         "ports": {"first": row.port_first, "last": row.port_last},
@@ -216,7 +223,7 @@ _SUSPECTED_FOR: dict[str, str] = {
 """The run for which a host was suspected."""
 
 
-def _suspected(row: HostRow) -> Json | None:
+def _suspected(row: HostRow) -> Suspicion | None:
     """Why a host takes no new tasks, and until when."""
     if not row.avoided_ms:
         return None
@@ -266,7 +273,7 @@ def volume_row(connection: Connection, host_id: str, job_id: str, instance: int,
     return next(iter(rows_of(connection, VolumeRow, query)), None)
 
 
-def volume_json(row: VolumeRow) -> Json:
+def volume_json(row: VolumeRow) -> Volume:
     """A volume as the API shows it."""
     return {
         "host_id": row.host_id,
@@ -277,7 +284,7 @@ def volume_json(row: VolumeRow) -> Json:
     }
 
 
-def quarantine_rows(connection: Connection, size: int, after: Sequence[Any] | None) -> RowsPage[Json]:
+def quarantine_rows(connection: Connection, size: int, after: Sequence[Any] | None) -> RowsPage[SkippedRecord]:
     """Records that were skipped, by topic and offset."""
     records = tables.quarantine.c
     key = (records.topic, records.offset)
@@ -285,8 +292,14 @@ def quarantine_rows(connection: Connection, size: int, after: Sequence[Any] | No
     if after is not None:
         query = query.where(tuple_(*key) > tuple_(*after))
 
-    def shown(topic: str, offset: int, at_ms: int, reason: str, digest: bytes, length: int) -> Json:
-        record = {"topic": topic, "offset": offset, "at": at(at_ms), "reason": reason}
-        return {**record, "digest": digest.hex(), "size": length}
+    def record_json(topic: str, offset: int, at_ms: int, reason: str, digest: bytes, size: int) -> SkippedRecord:
+        return {
+            "topic": topic,
+            "offset": offset,
+            "at": at(at_ms),
+            "reason": reason,
+            "digest": digest.hex(),
+            "size": size,
+        }
 
-    return some(connection, shown, query, size, lambda record: len(record["reason"]))
+    return some(connection, record_json, query, size, lambda record: len(record["reason"]))

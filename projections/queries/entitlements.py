@@ -9,11 +9,12 @@ from events.fairness.levels import Unfair
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, Vector, in_order
 from events.words import plural
+from paceline.client.pool_models import CellCapacity, Entitlement, SharedAmounts
 from processors.entitlement.pool_tree import pool_row
 from processors.entitlement.rows import DefinedRow, root_row
 from processors.entitlement.share_tree import ShareTree
 from processors.state.record_rows import row_of
-from projections.queries.pages import Json, rows_of
+from projections.queries.pages import rows_of
 from projections.queries.pool_levels import pools_named, standings
 from projections.queries.pool_tree import ROOT, capacity_of, cell_json, levels, pool_rows, pools_json, spec_of, to_share
 from projections.queries.resources import kinds_of
@@ -25,7 +26,7 @@ from projections.views.sharing_rows import TurnRow
 STALE = "what pools may use is being counted anew after a change; ask again in a moment"
 
 
-def entitlement_json(connection: Connection, cell: int, path: str) -> Json:
+def entitlement_json(connection: Connection, cell: int, path: str) -> Entitlement:
     """What a pool may use of each resource, and why: a line for each pool from the first level down to it; of the root
     what the cell has.
     """
@@ -33,26 +34,31 @@ def entitlement_json(connection: Connection, cell: int, path: str) -> Json:
     if path == ROOT:
         shared = to_share(connection)
         lines, note = _of_cell(whole, shared, kinds), ""
-        of = {**whole, "entitlement": write_amounts(in_order(shared), kinds.units)}
+        entitlement = write_amounts(in_order(shared), kinds.units)
+        use: SharedAmounts = whole
     else:
         lines, note = _lines(connection, cell, path, kinds)
-        of = pools_json(connection, path)[0]
-    shown = ("entitlement", "demand", "allocation", "held", "without_hosts")
+        use = pool = pools_json(connection, path)[0]
+        entitlement = pool["entitlement"]
     return {
         "path": path,
         "cell": cell,
         "capacity": whole["capacity"],
-        **{name: of[name] for name in shown},
+        "entitlement": entitlement,
+        "demand": use["demand"],
+        "allocation": use["allocation"],
+        "held": use["held"],
+        "without_hosts": use["without_hosts"],
         "lines": lines,
         "note": ". ".join(filter(None, (note, *whole["warnings"]))) or None,
     }
 
 
-def _of_cell(whole: Json, shared: Amounts, kinds: Kinds) -> dict[str, list[str]]:
+def _of_cell(whole: CellCapacity, shared: Amounts, kinds: Kinds) -> dict[str, list[str]]:
     """What pools share of what the cell has; the rest is held by daemons."""
     written, hosts = write_amounts(shared, kinds.units), plural(whole["hosts"], "host")
 
-    def line(name: str, has: Json) -> str:
+    def line(name: str, has: float | str) -> str:
         mine = written.get(name, has)
         text = f"{ROOT} may use {mine} {name}: all that the cell has, which has {hosts}"
         return text if mine == has else f"{text} and {has} {name}, without what daemons hold"

@@ -13,7 +13,8 @@ import msgspec
 from events.codes import ENDED_JOBS, Code
 from events.reasons import YOU, Precedence, kind_of, order_of
 from events.resources import Kinds
-from paceline.client.explanation_models import Headline, ReasonNumbers, WaitReason
+from paceline.client.explanation_models import ReasonNumbers, WaitReason
+from paceline.client.models import Reason as Headline
 from projections.queries import (
     backoff_reasons,
     end_reasons,

@@ -1,19 +1,18 @@
 """How a cell is, as far as its views can tell: machines and who has them, gateways, what was skipped."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 from sqlalchemy import Connection, case, func, select
 
 from events.topics import BY_NAME, MACHINES, rounds_of
-from projections.queries.pages import rows_of
+from paceline.client.cell_models import CellOperations, GatewayHosts, MachineOwner
+from projections.queries.pages import Json, rows_of
 from projections.record_json import at
 from projections.views import tables
 from projections.views.reader import folded
 from projections.views.rows import ChainRow, OwnerRow
-
-Json = dict[str, Any]
 
 
 class MachineStanding(NamedTuple):
@@ -90,17 +89,18 @@ def positions(connection: Connection) -> dict[str, int]:
     return {topic: found.get(topic, 0) for topic in BY_NAME}
 
 
-def standing_json(connection: Connection, ask: Callable[[], Json | None] | None) -> Json:
+def standing_json(connection: Connection, ask: Callable[[], Json | None] | None) -> CellOperations:
     """All of it as JSON; `ask`: what the process knows beside the views."""
     return {
         "machines": [_machine_json(each) for each in machines(connection)],
-        "gateways": [each._asdict() for each in gateways(connection)],
+        "gateways": [cast(GatewayHosts, each._asdict()) for each in gateways(connection)],
         "quarantined": quarantined(connection),
         "positions": positions(connection),
         "process": ask() if ask else None,
     }
 
 
-def _machine_json(standing: MachineStanding) -> Json:
+def _machine_json(standing: MachineStanding) -> MachineOwner:
     times = {"claimed_at": at(standing.claimed_ms), "round_at": at(standing.round_ms)}
-    return {name: value for name, value in standing._asdict().items() if not name.endswith("_ms")} | times
+    fields = {name: value for name, value in standing._asdict().items() if not name.endswith("_ms")} | times
+    return cast(MachineOwner, fields)

@@ -12,10 +12,10 @@ PAGE_BYTES_MAX = 1024 * 1024
 FETCHED = 50
 
 
-class Page(NamedTuple):
+class Page(NamedTuple, Generic[R]):
     """Some of a list, and where to go on; None: that was all."""
 
-    items: list[Json]
+    items: list[R]
     next: Any
 
 

@@ -1,7 +1,7 @@
 """Pools as the API shows them: the tree with what each may use, demands and holds, and who waits in its queues."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from sqlalchemy import Connection, func, or_, select
@@ -13,7 +13,21 @@ from events.reasons import LASTING
 from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, in_order
 from events.words import over_reserved
-from projections.queries.pages import Json, rows_of
+from paceline.client.models import Amounts as Written
+from paceline.client.pool_models import (
+    CellCapacity,
+    Credit,
+    PlainPool,
+    Pool,
+    PoolSpecification,
+    Queue,
+    QueueClass,
+    QueuedGang,
+    QueueLine,
+    SharedAmounts,
+    Turn,
+)
+from projections.queries.pages import rows_of
 from projections.queries.resources import kinds_of, shares_json
 from projections.queries.sentences import amount
 from projections.queries.tasks import waiting_ranges
@@ -114,7 +128,7 @@ def hostless(connection: Connection) -> set[str]:
     return {level for pool in found for level in (ROOT, *levels(pool))}
 
 
-def pools_json(connection: Connection, path: str = "") -> list[Json]:
+def pools_json(connection: Connection, path: str = "") -> list[PlainPool]:
     """The same as the API shows them, without what waits in them."""
     use = select(tables.pool_use)
     use = use.where(tables.pool_use.c.path == path) if path else use
@@ -126,7 +140,7 @@ def pools_json(connection: Connection, path: str = "") -> list[Json]:
     ]
 
 
-def pools_in_full(connection: Connection, path: str = "") -> list[Json]:
+def pools_in_full(connection: Connection, path: str = "") -> list[Pool]:
     """The same with their queues, turns and credits."""
     kinds, queues, placing = kinds_of(connection), _queues(connection, path), _placing(connection, path)
     turns = {row.pool: row for row in rows_of(connection, TurnRow, select(tables.turns))}
@@ -143,15 +157,15 @@ def pools_in_full(connection: Connection, path: str = "") -> list[Json]:
     ]
 
 
-def cell_json(connection: Connection, cell: int) -> Json:
+def cell_json(connection: Connection, cell: int) -> CellCapacity:
     """What a cell has and how much of it is used, and what is wrong with its reservations."""
     kinds, capacity = kinds_of(connection), capacity_of(connection)
-    used = {name: amounts for name, amounts in _shared(_root(connection), kinds).items() if name != "entitlement"}
+    _, use = _shared(_root(connection), kinds)
     return {
         "cell": cell,
         "hosts": capacity.hosts,
         "capacity": write_amounts(in_order(capacity.amounts), kinds.units),
-        **used,
+        **use,
         "warnings": [*_warnings(connection, cell, capacity, kinds)],
     }
 
@@ -172,17 +186,19 @@ def _warnings(connection: Connection, cell: int, capacity: Capacity, kinds: Kind
         yield over_reserved([(amount(name, most, kinds), amount(name, have[name], kinds)) for name, most in over])
 
 
-def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int, hostless: bool) -> Json:
+def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int, hostless: bool) -> PlainPool:
     spec = spec_of(row)
+    entitlement, use = _shared(row, kinds)
     return {
         "path": row.path,
         "cell": spec.cell,
         "parent": _above(row.path),
-        **from_event(spec, kinds.units),
+        **cast(PoolSpecification, from_event(spec, kinds.units)),
         "share": shares_json(spec.share, spec.share_default, kinds),
         "open_jobs": open_jobs,
         "open_tasks": open_tasks,
-        **_shared(row, kinds),
+        "entitlement": entitlement,
+        **use,
         "admitted": row.admitted,
         "preempted": row.preempted,
         "over_since": at(row.over_since_ms),
@@ -192,24 +208,30 @@ def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int, host
     }
 
 
-def _shared(row: PoolRow, kinds: Kinds) -> dict[str, Json]:
-    """What a pool may use, demands and is admitted; of the last, what has hosts and what hasn't."""
+def _shared(row: PoolRow, kinds: Kinds) -> tuple[Written, SharedAmounts]:
+    """The entitlement of a pool, and its demand and use."""
     found = {name: amounts_in(getattr(row, name)) for name in SHARED}
     placed = amounts_in(row.placed)
     without = {name: most - placed.get(name, 0) for name, most in found["allocation"].items()}
     found |= {"held": placed, "without_hosts": {name: rest for name, rest in without.items() if rest}}
-    return {name: write_amounts(amounts, kinds.units) for name, amounts in found.items()}
+    written = {name: write_amounts(amounts, kinds.units) for name, amounts in found.items()}
+    return written.pop("entitlement"), cast(SharedAmounts, written)
 
 
-def _turn_json(row: TurnRow | None, kinds: Kinds) -> Json | None:
+def _turn_json(row: TurnRow | None, kinds: Kinds) -> Turn | None:
     if row is None:
         return None
     floor = write_amounts(in_order(amounts_in(row.floor)), kinds.units)
-    unit = {"job_id": row.job_id, "first": row.first, "count": row.count}
-    return {**unit, "floor": floor, "since": at(row.since_ms)}
+    return {
+        "job_id": row.job_id,
+        "first": row.first,
+        "count": row.count,
+        "floor": floor,
+        "since": at(row.since_ms),
+    }
 
 
-def _credit_json(row: CreditRow | None, kinds: Kinds) -> Json | None:
+def _credit_json(row: CreditRow | None, kinds: Kinds) -> Credit | None:
     """What a pool has saved of what a turn costs, in percent of the resource of which it has least, and since when."""
     if row is None:
         return None
@@ -225,7 +247,7 @@ _IN_LINE = _IN_LINE.join(tables.jobs, _waiting.job_id == _jobs.job_id)
 _ORDER = (_jobs.priority.desc(), _jobs.accepted, _jobs.offset)
 
 
-def _queues(connection: Connection, path: str) -> dict[str, Json]:
+def _queues(connection: Connection, path: str) -> dict[str, dict[str, QueueLine]]:
     """By pool and class what waits for admission: jobs, tasks, and the head that isn't let in, with its code. What
     stands aside until hosts change is no head as long as others wait.
     """
@@ -240,33 +262,36 @@ def _queues(connection: Connection, path: str) -> dict[str, Json]:
     jobs = {
         tuple(key): number for *key, number in connection.execute(count.where(_holds.pool == path) if path else count)
     }
-    out: dict[str, Json] = {}
+    out: dict[str, dict[str, QueueLine]] = {}
     ranked = query.subquery()
     for pool, firm, controllers, _, job_id, code, says, number in connection.execute(
         ranked.select().where(ranked.c.first == 1)
     ):
-        head = {"job_id": job_id, "code": code, "pool": says}
-        line = {"jobs": jobs[pool, firm, controllers], "tasks": number, "head": head}
+        line: QueueLine = {
+            "jobs": jobs[pool, firm, controllers],
+            "tasks": number,
+            "head": {"job_id": job_id, "code": code, "pool": says},
+        }
         out.setdefault(pool, {})[class_of(firm, controllers)] = line
     return out
 
 
-def _placing(connection: Connection, path: str) -> dict[str, Json]:
+def _placing(connection: Connection, path: str) -> dict[str, dict[str, int]]:
     """By pool the tasks that are admitted and have no place."""
     query = select(_jobs.pool, _waiting.standing, func.sum(_waiting.tasks)).where(_waiting.standing < 0)
     query = query.select_from(tables.waiting.join(tables.jobs, _waiting.job_id == _jobs.job_id))
     query = query.group_by(_jobs.pool, _waiting.standing)
-    out: dict[str, Json] = {}
+    out: dict[str, dict[str, int]] = {}
     for pool, standing, tasks in connection.execute(query.where(_jobs.pool == path) if path else query):
         out.setdefault(pool, dict(NOBODY))[Standing(standing).name.lower()] = tasks
     return out
 
 
-def queue_json(connection: Connection, path: str, size: int) -> Json:
+def queue_json(connection: Connection, path: str, size: int) -> Queue:
     """The first gangs of each class that wait in a pool, with their codes; those that stand aside at their places."""
     lines = _queues(connection, path).get(path, {})
     kinds = kinds_of(connection)
-    classes = {}
+    classes: dict[str, QueueClass] = {}
     for firm in (0, 1):
         for controllers in (0, 1):
             name = class_of(firm, controllers)
@@ -277,11 +302,11 @@ def queue_json(connection: Connection, path: str, size: int) -> Json:
     return {"path": path, "classes": classes, "waiting_for_place": placing}
 
 
-def _gangs(connection: Connection, kinds: Kinds, path: str, of: tuple[int, int], size: int) -> list[Json]:
+def _gangs(connection: Connection, kinds: Kinds, path: str, of: tuple[int, int], size: int) -> list[QueuedGang]:
     firm, controllers = of
     query = select(tables.jobs, tables.holds).select_from(_IN_LINE).order_by(*_ORDER, _waiting.standing)
     query = query.where(_holds.pool == path, _holds.firm == firm, _holds.controllers == controllers)
-    out: list[Json] = []
+    out: list[QueuedGang] = []
     width = len(tables.jobs.c)
     for values in connection.execute(query.limit(size)):
         job, hold = JobRow(*values[:width]), HoldRow(*values[width:])
@@ -292,7 +317,7 @@ def _gangs(connection: Connection, kinds: Kinds, path: str, of: tuple[int, int],
     return out
 
 
-def _gang_json(job: JobRow, hold: HoldRow, kinds: Kinds, first: int, count: int, since_s: int) -> Json:
+def _gang_json(job: JobRow, hold: HoldRow, kinds: Kinds, first: int, count: int, since_s: int) -> QueuedGang:
     numbers: Mapping[str, Any] = msgspec.json.decode(hold.numbers)
     return {
         "job_id": job.job_id,

@@ -11,6 +11,7 @@ from events.cell_settings import DEFAULTS, Settings
 from events.codes import Code
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, Unit
+from paceline.client.host_models import HostOffer, IgnoredResource
 from projections.views.reader import rows_as_text
 from projections.views.rows import SETTINGS_META
 
@@ -43,13 +44,13 @@ def kinds_json(kinds: Kinds) -> list[dict[str, Any]]:
     return [row | ({"amount": licences[row["name"]]} if row["name"] in licences else {}) for row in rows]
 
 
-def offered_json(offered: Amounts, sizes: Sequence[str], kinds: Kinds) -> dict[str, Any]:
+def offered_json(offered: Amounts, sizes: Sequence[str], kinds: Kinds) -> HostOffer:
     """What a host lends to tasks, and what it offers in vain, each with the reason; `sizes`: of what it offers that is
     in MiB, beside memory and disk.
     """
     ignored = kinds.ignored(offered, sizes)
     used = {name: amount for name, amount in offered.items() if name not in ignored}
-    why = [
+    why: list[IgnoredResource] = [
         {"name": name, "code": str(code), "message": _ignored_text(code, kinds.units.get(name))}
         for name, code in ignored.items()
     ]

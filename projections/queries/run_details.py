@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from events.codes import RunReport, TaskState
+from paceline.client.models import ProcessDetails
 from projections.queries.pages import Json
 from projections.views import tables
 from projections.views.rows import JobRow
@@ -33,7 +34,7 @@ def run_details(connection: Connection, job: JobRow, runs: Sequence[tuple[int, i
     return found
 
 
-def task_details(job: JobRow, state: int, said: Mapping[str, Any]) -> Json:
+def task_details(job: JobRow, state: int, said: Mapping[str, Any]) -> ProcessDetails:
     """The fields of a task that tell of its last run; `said`: what its host has said of it."""
     number = said.get("signal")
     return {

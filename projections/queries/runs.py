@@ -5,8 +5,9 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from events.codes import LIVE_TASKS, Outcome, RunCause, TaskState
+from paceline.client.models import Run
 from projections.queries.end_reasons import ended_by, stops_of
-from projections.queries.pages import Json, rows_of
+from projections.queries.pages import rows_of
 from projections.queries.run_details import run_details, task_details
 from projections.queries.tasks import EXITED, TASK_PLACES, columns_of, host_names, winners
 from projections.record_json import at
@@ -18,7 +19,7 @@ ENDED = "ENDED"
 """The state of a run that is over."""
 
 
-def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Json]:
+def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Run]:
     """The runs of a task that are kept, the newest first: those that a host was told of."""
     held = tables.past_runs
     query = select(held).where(held.c.job_id == job.job_id, held.c.instance == instance).order_by(held.c.run.desc())
@@ -30,7 +31,7 @@ def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Json]:
     preempted = any(row.outcome == Outcome.PREEMPTED for row in found)
     won = winners(connection, job) if preempted else {}
     stops = stops_of(connection, [job]).get(job.job_id, ()) if any(row.why == RunCause.STOP for row in found) else ()
-    out = []
+    out: list[Run] = []
     for row in found:
         winner = won.get((instance, row.run)) if row.outcome == Outcome.PREEMPTED else None
         said, live = details.get((instance, row.run), {}), bool(present) and row is present[0] and state in LIVE_TASKS

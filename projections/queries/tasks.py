@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Table, select
 
 from events.codes import LIVE_TASKS, Code, Outcome, RunCause, TaskState, UpdateStep
 from events.columns import I32, I64, ints
+from paceline.client.models import Task
 from projections.queries.end_reasons import ended_by, stops_of
 from projections.queries.host_slots import blocks_of_host
 from projections.queries.pages import Json, Page, rows_of
@@ -29,7 +30,7 @@ EXITED = (Outcome.SUCCEEDED, Outcome.FAILED)
 """Outcomes of runs whose processes ended by themselves."""
 
 
-def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size: int, first: int) -> Page:
+def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size: int, first: int) -> Page[Task]:
     """Tasks of a job by instance."""
     items: list[Json] = []
     while job.base >= 0 and first < job.instances and len(items) <= size:
@@ -46,7 +47,7 @@ def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size:
     return Page(_tasks_json(connection, job, items[:size]), more)
 
 
-def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> Page:
+def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> Page[Task]:
     """Tasks that hold something of a host; `first` is a slot."""
     slots: list[int] = []
     columns: list[list[int]] = []
@@ -59,7 +60,7 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
                 columns.append(held[:, place].tolist())
         if len(slots) > size:
             break
-    items: list[Json] = []
+    items: list[Task] = []
     place = 0
     while place < min(size, len(slots)):
         job = _job_of_slot(connection, slots[place])
@@ -70,7 +71,7 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
     return Page(items, slots[size] if len(slots) > size else None)
 
 
-def task(connection: Connection, job: JobRow, instance: int) -> Json | None:
+def task(connection: Connection, job: JobRow, instance: int) -> Task | None:
     """One task."""
     if not 0 <= instance < job.instances:
         return None
@@ -134,7 +135,7 @@ def _block(connection: Connection, table: Table, number: int, columns: int) -> A
     return unpack(data, columns) if data is not None else np.zeros((columns, BLOCK), dtype=np.int32)
 
 
-def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> list[Json]:
+def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> list[Task]:
     instances = [item["instance"] for item in items]
     details = run_details(connection, job, [(item["instance"], item["columns"][TASK_PLACES["run"]]) for item in items])
     numbers = {item["columns"][TASK_PLACES["host"]] for item in items}
@@ -145,12 +146,13 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     won = winners(connection, job) if preempted else {}
     stopped = any(item["columns"][TASK_PLACES["why"]] == RunCause.STOP for item in items)
     stops = stops_of(connection, [job]).get(job.job_id, ()) if stopped else ()
-    out = []
+    out: list[Task] = []
     for item in items:
         held = dict(zip(TASK_COLUMNS, item["columns"], strict=True))
         state, run, host, outcome, step, why = (held[name] for name in _SHOWN)
         last = item["instance"], run - (state == TaskState.QUEUED)
         said = details.get((item["instance"], run), {})
+        process = task_details(job, state, said)
         on_host = host > 0 and state != TaskState.QUEUED
         out.append(
             {
@@ -159,7 +161,11 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "run": run,
                 "host_id": names.get(host) if on_host else None,
                 "ports": [port for port in ports.get(item["instance"], ()) if port] if on_host else [],
-                **task_details(job, state, said),
+                "health": process["health"],
+                "signal": process["signal"],
+                "out_of_memory": process["out_of_memory"],
+                "cpu_ms": process["cpu_ms"],
+                "memory_kib": process["memory_kib"],
                 "exit_code": held["exit_code"] if outcome in EXITED and held["exit_code"] >= 0 else None,
                 "outcome": Outcome(outcome).name if outcome else None,
                 "cause": RunCause(why).name if why else None,

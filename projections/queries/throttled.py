@@ -6,7 +6,8 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from events.codes import TaskState
-from projections.queries.pages import Json, RowsPage, first_of, rows_of
+from paceline.client.models import Task
+from projections.queries.pages import RowsPage, first_of, rows_of
 from projections.queries.tasks import TASK_PLACES, columns_of, tasks_page
 from projections.views import tables
 from projections.views.rows import JobRow
@@ -14,14 +15,14 @@ from projections.views.rows import JobRow
 JOBS_READ = 200
 
 
-def throttled(connection: Connection, size: int, after: tuple[int, int]) -> RowsPage[Json]:
+def throttled(connection: Connection, size: int, after: tuple[int, int]) -> RowsPage[Task]:
     """Tasks that wait for a time, by the number of their job and their instance, from after these on. `number` is that
     of the job, to go on after.
     """
     return first_of(_waiting(connection, *after, size + 1), size, lambda task: len(task["reason"] or ""))
 
 
-def _waiting(connection: Connection, number: int, instance: int, most: int) -> Iterator[Json]:
+def _waiting(connection: Connection, number: int, instance: int, most: int) -> Iterator[Task]:
     first = instance + 1
     for job in _jobs_in_backoff(connection, number):
         page = tasks_page(connection, job, (TaskState.BACKOFF,), most, first if job.number == number else 0)

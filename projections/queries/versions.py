@@ -15,6 +15,7 @@ from events.quantities import write_ms
 from events.records.jobs import JobSubmitted
 from events.spec import from_event
 from events.task_overrides import whole
+from paceline.client.models import Change, Changes, Update, UpdateSteps, Version
 from projections.queries.pages import Json, Page, rows_of, some
 from projections.queries.resources import kinds_of
 from projections.queries.stored_chunks import stored_chunks
@@ -38,7 +39,7 @@ def versions(connection: Connection, job: JobRow) -> list[VersionRow]:
     return found
 
 
-def version_json(row: VersionRow) -> Json:
+def version_json(row: VersionRow) -> Version:
     """A version without its specification."""
     return {
         "version": row.version,
@@ -80,7 +81,7 @@ def present_spec(connection: Connection, job: JobRow, overrides: bool) -> Json:
     return {**read(connection, job.offset), "priority": job.priority}
 
 
-def changes_json(before: Json, after: Json) -> Json:
+def changes_json(before: Json, after: Json) -> Changes:
     """The first changes between two whole specifications, and how many more there are."""
     found = differences(_by_instances(before), _by_instances(after))
     return {"changes": list(islice(found, CHANGES_MAX)), "more": sum(1 for _ in found)}
@@ -94,7 +95,7 @@ def _by_instances(spec: Json) -> Json:
     return {**spec, "overrides": {part.pop("instances"): part for part in parts}}
 
 
-def differences(before: Any, after: Any, pointer: str = "") -> Iterator[Json]:
+def differences(before: Any, after: Any, pointer: str = "") -> Iterator[Change]:
     """What differs between two specifications, by JSON pointer; lists are compared as a whole."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in [*before, *(each for each in after if each not in before)]:
@@ -140,7 +141,7 @@ def has_way_back(connection: Connection, job: JobRow) -> bool:
     return any(content(number) != content(job.version) for number in completed & kept.keys())
 
 
-def update_json(row: UpdateRow) -> Json:
+def update_json(row: UpdateRow) -> Update:
     """An update, without what happened to each instance."""
     policy = msgspec.json.decode(row.policy)
     times = {name.removesuffix("_ms"): write_ms(policy.pop(name)) for name in POLICY_TIMES if name in policy}
@@ -168,7 +169,9 @@ def update_json(row: UpdateRow) -> Json:
     }
 
 
-def update_steps(connection: Connection, job_id: str, number: int, size: int, after: Sequence[int] | None) -> Page:
+def update_steps(
+    connection: Connection, job_id: str, number: int, size: int, after: Sequence[int] | None
+) -> Page[UpdateSteps]:
     """What happened to the instances of an update, the oldest first: ranges of instances that took a step."""
     held = tables.update_steps
     key = (held.c.offset, held.c.place)
@@ -176,7 +179,7 @@ def update_steps(connection: Connection, job_id: str, number: int, size: int, af
     if after is not None:
         query = query.where((key[0] > after[0]) | (key[0] == after[0]) & (key[1] > after[1]))
     found = some(connection, UpdateStepRow, query, size, lambda row: 8 * len(row.ranges))
-    items = [
+    items: list[UpdateSteps] = [
         {
             "position": f"paceline.lifecycle:{row.offset}",
             "at": at(row.at_ms),

@@ -3,7 +3,7 @@
 import msgspec
 from sqlalchemy import Connection
 
-from projections.queries.pages import Json
+from paceline.client.models import WakeUp
 from projections.queries.throttled import next_due
 from projections.record_json import at
 from projections.views.rows import JobRow
@@ -11,7 +11,7 @@ from projections.views.update_rows import UpdateRow
 from projections.views.updates import CANARY
 
 
-def next_wake_up(connection: Connection, job: JobRow, update: UpdateRow | None) -> Json | None:
+def next_wake_up(connection: Connection, job: JobRow, update: UpdateRow | None) -> WakeUp | None:
     """The time of it and a sentence; None: nothing waits for a time."""
     found: list[tuple[int, str]] = []
     if not job.held_ms and (due := next_due(connection, job)) is not None:

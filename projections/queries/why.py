@@ -5,7 +5,7 @@ each record with its sentence.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -16,6 +16,7 @@ from events.records.parts import Cause
 from events.records.rounds import RoundCommitted
 from events.resources import Kinds
 from events.topics import ALL
+from paceline.client.cause_models import CauseChain, CauseRecord
 from projections.queries import entities, story
 from projections.queries.cause_index import ViewIndex
 from projections.queries.causes import NOTHING, Causes, Link
@@ -29,7 +30,6 @@ from projections.views.job_history import detail_of
 from projections.views.jobs import REJECTED
 from projections.views.rows import JobRow
 
-Json = dict[str, Any]
 RECORDS_MAX = 200
 """Records of a chain; what leads to more of them isn't followed."""
 RUNS_MAX = 20
@@ -124,7 +124,8 @@ def starts_of(connection: Connection, row: JobRow) -> list[Start]:
         order = (_WAITS, _QUEUED)
     else:
         order = (_RUNS, ("JobChanged", "JobAccepted", "JobSubmitted"))
-    code = (entities.explanation(connection, row)["headline"] or {}).get("code")
+    headline = entities.explanation(connection, row)["headline"]
+    code = headline["code"] if headline else None
     for events in order:
         found = list(_told(connection, row.job_id, events))
         best = next((start for start, said in found if said == code), found[0][0] if found else None)
@@ -145,7 +146,7 @@ def _told(connection: Connection, job_id: str, events: Sequence[str]) -> Iterato
         yield Start(position, run), detail.get("code", "")
 
 
-def chain_json(found: Chain) -> Json:
+def chain_json(found: Chain) -> CauseChain:
     """A chain as JSON has it."""
     return {
         "starts": [write_place(each.place) for each in found.starts],
@@ -154,7 +155,7 @@ def chain_json(found: Chain) -> Json:
     }
 
 
-def _json(record: Record) -> Json:
+def _json(record: Record) -> CauseRecord:
     """A record as JSON has it. A link is `recorded` where the decision carries the position, or both name the run."""
     job_id, instance, run = record.run or ("", 0, 0)
     return {

@@ -1,6 +1,6 @@
 """What pages say of the state of a host: its shape, since when, why, and what helps."""
 
-from projections.queries.pages import Json
+from paceline.client.host_models import Host
 from projections.ui.words import lasts, moment
 from projections.views.rows import HostRow
 
@@ -22,19 +22,19 @@ def since(row: HostRow, state: str, now_ms: int) -> str:
     return lasts(now_ms - began) if began else ""
 
 
-def why(body: Json) -> str:
+def why(body: Host) -> str:
     """Why a host isn't up; empty: it is. `body`: the host as the API shows it."""
     match body["state"]:
         case "LOST":
-            return f"given up: {body['lost']['code']}"
+            return f"given up: {body['lost']['code'] if body['lost'] else ''}"
         case "SILENT":
             return "its gateway hears nothing of it"
         case "SUSPECTED":
-            return str(body["suspected"]["message"])
+            return body["suspected"]["message"] if body["suspected"] else ""
         case "RETURNING":
             return "it is back, its runs are compared with those that the cell knows"
         case "CONNECTING":
-            return str(body["offer_refused"] or "it hasn't said yet what it offers")
+            return body["offer_refused"] or "it hasn't said yet what it offers"
     return ""
 
 

@@ -16,6 +16,7 @@ from events.records.pools import PoolDefined
 from projections.api.app import create_app
 from projections.views.cache import Rows
 from projections.views.projector import Projector
+from tests.helpers.answer_types import must_conform
 from tests.helpers.written_cell import Cell
 
 TOKEN = "secret"
@@ -84,7 +85,10 @@ class Api:
     def get(self, path: str, status: int = 200, **more: Any) -> Any:
         answer = self.client.get(path, **more)
         assert answer.status_code == status, answer.text
-        return answer.json()
+        body = answer.json()
+        if status == 200:
+            must_conform(path, body)
+        return body
 
     def problem(self, answer: Any, status: int, code: str) -> Any:
         assert answer.status_code == status, answer.text

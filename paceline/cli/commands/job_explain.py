@@ -23,6 +23,7 @@ from paceline.cli.commands.job_views import print_explanation
 from paceline.output import count_ages_to, note, show
 
 if TYPE_CHECKING:
+    from paceline.client.explanation_models import Explanation
     from paceline.services.settings import Settings
 
 
@@ -69,7 +70,7 @@ def explain(
     settings = load(config, server=server, token=token, data=data, cell=cell, **kafka)
     if at is None or settings.server or (not any(kafka.values()) and cell_file.read(settings.data)):
         with client_of(settings, cell, at=at) as client:
-            body: Any = client.explanation(job_id)
+            body = client.explanation(job_id)
             note_moment(client)
     else:
         body = _as_it_was(settings, job_id, at)
@@ -77,7 +78,7 @@ def explain(
     show(form, body, [headline["code"]] if headline else [], lambda: print_explanation(body, zone))
 
 
-def _as_it_was(settings: "Settings", job_id: str, at: str) -> dict[str, Any]:
+def _as_it_was(settings: "Settings", job_id: str, at: str) -> "Explanation":
     """The explanation as of a moment, from the log. Raises `PacelineError`."""
     from paceline.client.errors import PacelineError
     from paceline.history.importer import history_in

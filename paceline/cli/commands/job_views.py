@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from paceline.client.explanation_models import Explanation, WaitReason
-    from paceline.client.models import Amounts, HistoryEntry, Job, Run, Task, Update, Version
+    from paceline.client.models import Amounts, HistoryEntry, Job, Run, Task, Update, UpdateSteps, Version
 
 VICTIMS_SHOWN = 5
 """Jobs that an explanation names of those preempted for another."""
@@ -245,7 +245,7 @@ def print_updates(rows: "list[Update]", zone: str, shape: TableOptions) -> None:
     )
 
 
-def print_update(body: "Update", steps: "list[dict[str, Any]]", zone: str, shape: TableOptions) -> None:
+def print_update(body: "Update", steps: "list[UpdateSteps]", zone: str, shape: TableOptions) -> None:
     """An update: a line for each field, then what happened to which instances."""
     facts(
         (

@@ -35,7 +35,7 @@ from paceline.output import (
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
-    from paceline.client.models import Pool, Queue
+    from paceline.client.pool_models import Pool, Queue
     from paceline.job_files import PoolFile
 
 

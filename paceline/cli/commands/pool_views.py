@@ -8,7 +8,7 @@ import click
 from paceline.output import Column, TableOptions, note, say, table, when, words
 
 if TYPE_CHECKING:
-    from paceline.client.models import Entitlement, Pool, PoolTree, Queue
+    from paceline.client.pool_models import CellCapacity, Entitlement, Pool, PoolTree, Queue
 
 SHOWN = ("reservation", "limit", "entitlement", "held", "without_hosts", "demand")
 FACTORS = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
@@ -51,7 +51,7 @@ def _names(each: Mapping[str, Any]) -> Iterator[str]:
         yield from (name for name, amount in each.get(field, {}).items() if number(amount))
 
 
-def _rows(cell: "dict[str, Any]", pools: "list[Pool]", several: bool) -> "Iterator[dict[str, Any]]":
+def _rows(cell: "CellCapacity", pools: "list[Pool]", several: bool) -> "Iterator[dict[str, Any]]":
     """The lines of a cell: its capacity, then its pools, each below the one above it."""
     mine = [each for each in pools if each.get("cell", cell["cell"]) == cell["cell"]]
     title = f"/  (cell {cell['cell']})" if several else "/"
@@ -130,8 +130,7 @@ def print_queue(body: "Queue", leaves: "Sequence[Pool]", zone: str, shape: Table
 
 def _waiting(pool: "Pool") -> int:
     """How many tasks wait in a pool, for admission or for a place."""
-    queued = sum(line["tasks"] for line in pool.get("queue", {}).values())
-    return int(queued) + sum(pool.get("waiting_for_place", {}).values())
+    return sum(line["tasks"] for line in pool["queue"].values()) + sum(pool["waiting_for_place"].values())
 
 
 def print_entitlement(body: "Entitlement") -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import orjson
 
 from events.codes import ENDED_JOBS, JobState
+from paceline.client.explanation_models import WaitReason
 from projections.asked_values import whole_number
 from projections.queries import entities, versions
 from projections.queries.explanation_bars import measures
@@ -62,7 +63,11 @@ def load(scene: Scene) -> dict[str, Any]:
         "gantt": drawn(runs_by_host(connection, row, HOSTS_SHOWN), row.version, scene.now_ms),
         "update": update_shown(connection, row, scene.now_ms),
         "diff": _diff(connection, row),
-        "age": {name: lasts(scene.now_ms - ms_of(job[f"{name}_at"])) for name in ("submitted", "started", "ended")},
+        "age": {
+            "submitted": lasts(scene.now_ms - ms_of(job["submitted_at"])),
+            "started": lasts(scene.now_ms - ms_of(job["started_at"])),
+            "ended": lasts(scene.now_ms - ms_of(job["ended_at"])),
+        },
         "output_of": output_of,
         "output_stream": _stream_of(row, output_of),
         "commands": _commands(row.job_id, output_of, scene.at),
@@ -158,7 +163,7 @@ def _commands(job_id: str, output_of: int | None, at: str) -> list[str]:
     return [*found, f"paceline log why {job_id}"]
 
 
-def _reason(reason: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def _reason(reason: WaitReason, now_ms: int) -> dict[str, Any]:
     change = reason["change"]
     since = ms_of(reason["since"])
     return {

@@ -3,6 +3,7 @@
 from typing import Any
 
 from events.codes import Outcome, TaskState
+from paceline.client.models import Run, Task
 from projections.api.problems import not_found
 from projections.asked_values import whole_number
 from projections.queries import tasks as task_queries
@@ -63,12 +64,12 @@ def load_one(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _since(task: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def _since(task: Task, now_ms: int) -> dict[str, Any]:
     since = ms_of(task["since"])
     return {**task, "lasts": lasts(now_ms - since) if since else ""}
 
 
-def _timed(run: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def _timed(run: Run, now_ms: int) -> dict[str, Any]:
     started = ms_of(run["started_at"])
     took = lasts((ms_of(run["ended_at"]) or now_ms) - started) if started else ""
     return {**run, "took": took}

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, select, union
 from events.codes import ENDED_JOBS, Code
 from events.log.port import LogError
 from events.reasons import REASONS, WAIT, kind_of
+from paceline.client.models import Job, Reason
 from projections.queries.entities import jobs_json
 from projections.queries.job_filter import JobFilter
 from projections.queries.log_time import oldest_ms
@@ -118,21 +119,20 @@ def _lags(scene: Scene) -> Lags:
 def _stuck(connection: Connection, now_ms: int) -> list[dict[str, Any]]:
     """The jobs that go on only when somebody acts, of all that wait, and services that fail again and again."""
     rows = {row.job_id: row for query in (_IN_NEED, _FAILING) for row in rows_of(connection, JobRow, query)}
-    found = (each for each in jobs_json(connection, list(rows.values())) if each["reason"])
     return [
-        _waiting(each, now_ms) if each["waiting_since"] else {**each, "waits": ""}
-        for each in found
-        if each["reason"]["code"] == Code.CRASH_LOOP or _needs_somebody(each["reason"])
+        _waiting(job, now_ms) if job["waiting_since"] else {**job, "waits": ""}
+        for job in jobs_json(connection, list(rows.values()))
+        if job["reason"] and (job["reason"]["code"] == Code.CRASH_LOOP or _needs_somebody(job["reason"]))
     ]
 
 
-def _waiting(job: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def _waiting(job: Job, now_ms: int) -> dict[str, Any]:
     since_ms = ms_of(job["waiting_since"])
     waits_ms = now_ms - since_ms
     return {**job, "since_ms": since_ms, "waits_ms": waits_ms, "waits": lasts(waits_ms)}
 
 
-def _needs_somebody(reason: dict[str, Any]) -> bool:
+def _needs_somebody(reason: Reason) -> bool:
     """Whether what waits for that goes on only when somebody acts."""
     kind = kind_of(reason["code"])
     return reason["actor"] != WAIT and not (kind.passes and reason["actor"] == kind.actor)

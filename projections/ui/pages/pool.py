@@ -122,13 +122,18 @@ def _size(scene: Scene) -> int:
 
 def _queue(connection: Connection, path: str, size: int, now_ms: int) -> list[Json]:
     """Each class of work with its first gangs."""
-    found = queue_json(connection, path, size)["classes"]
-    for line in found.values():
-        line["said"] = f"{plural(line['tasks'], 'task')} of {plural(line['jobs'], 'job')}"
-        for gang in line["gangs"]:
-            since = gang["since"]
-            gang["ago"] = lasts(now_ms - ms_of(since)) if since else "-"
-    return [{"title": CLASSES[name], **line} for name, line in found.items()]
+    return [
+        {
+            "title": CLASSES[name],
+            **line,
+            "said": f"{plural(line['tasks'], 'task')} of {plural(line['jobs'], 'job')}",
+            "gangs": [
+                {**gang, "ago": lasts(now_ms - ms_of(gang["since"])) if gang["since"] else "-"}
+                for gang in line["gangs"]
+            ],
+        }
+        for name, line in queue_json(connection, path, size)["classes"].items()
+    ]
 
 
 class _Level(NamedTuple):

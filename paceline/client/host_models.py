@@ -1,0 +1,75 @@
+"""Hosts and their volumes in the API's answers."""
+
+from typing import NotRequired, TypedDict
+
+from paceline.client.models import Amounts
+
+
+class HostLoss(TypedDict):
+    """The loss of a host in one of its sessions."""
+
+    code: str
+    session: int
+    at: str | None
+
+
+class Suspicion(TypedDict):
+    """The reason why a host takes no new tasks for a time."""
+
+    code: str
+    message: str
+    until: str | None
+
+
+class IgnoredResource(TypedDict):
+    """A resource that a host offers and the cell ignores."""
+
+    name: str
+    code: str
+    message: str
+
+
+class PortRange(TypedDict):
+    """The ports that a host offers, from `first` to `last`."""
+
+    first: int
+    last: int
+
+
+class HostOffer(TypedDict):
+    """The amounts that a host lends to tasks, and those that are ignored."""
+
+    capacity: Amounts
+    ignored_resources: list[IgnoredResource]
+
+
+class Host(HostOffer):
+    """A host; `state` is CONNECTING, RETURNING, UP, SUSPECTED, SILENT or LOST. `cell` stands in lists over several
+    cells.
+    """
+
+    host_id: str
+    state: str
+    session: int
+    gateway: str
+    connected_at: str | None
+    silent_since: str | None
+    offer_refused: str | None
+    lost: HostLoss | None
+    suspected: Suspicion | None
+    allocated: Amounts
+    runs: int
+    ports: PortRange
+    attributes: dict[str, str]
+    cell: NotRequired[int]
+
+
+class Volume(TypedDict):
+    """A folder that a host keeps for a task between its runs."""
+
+    host_id: str
+    job_id: str
+    instance: int
+    name: str
+    created_at: str | None
+    cell: NotRequired[int]

@@ -1,0 +1,151 @@
+"""Pools in the API's answers."""
+
+from typing import TypedDict
+
+from paceline.client.models import Amounts
+
+
+class SharedAmounts(TypedDict):
+    """The entitlement, demand and use of a pool or a cell. `allocation` is admitted: `held` of it has hosts,
+    `without_hosts` waits for some.
+    """
+
+    demand: Amounts
+    allocation: Amounts
+    held: Amounts
+    without_hosts: Amounts
+
+
+class QueueHead(TypedDict):
+    """The first job of a queue, its code, and the pool that says no."""
+
+    job_id: str
+    code: str
+    pool: str
+
+
+class QueueLine(TypedDict):
+    """The queue of a pool for one class of work."""
+
+    jobs: int
+    tasks: int
+    head: QueueHead
+
+
+class Turn(TypedDict):
+    """The turn of a gang that is larger than the share of its pool."""
+
+    job_id: str
+    first: int
+    count: int
+    floor: Amounts
+    since: str | None
+
+
+class Credit(TypedDict):
+    """The part of a turn's cost that a pool has saved, and whether it saves more now."""
+
+    percent: int
+    saves: bool
+    at: str | None
+
+
+class PoolSpecification(TypedDict):
+    """A pool as it is defined. A resource that `limit` doesn't name has no limit; `share` has weights, `others` that of
+    resources to come.
+    """
+
+    reservation: Amounts
+    limit: Amounts
+    share: dict[str, int]
+    static: list[str]
+    preemption_delay: str | None
+    controllers_percent: int
+    closed: bool
+    owners: list[str]
+    description: str
+    open_jobs_max: int
+    open_tasks_max: int
+
+
+class PlainPool(PoolSpecification, SharedAmounts):
+    """A pool without its queues: its definition, its entitlement and use."""
+
+    path: str
+    cell: int
+    parent: str
+    open_jobs: int
+    open_tasks: int
+    entitlement: Amounts
+    admitted: int
+    preempted: int
+    over_since: str | None
+    under_since: str | None
+    defined_at: str | None
+    position: str
+
+
+class Pool(PlainPool):
+    """A pool with its queues by class of work, and its admitted tasks without hosts."""
+
+    queue: dict[str, QueueLine]
+    waiting_for_place: dict[str, int]
+    turn: Turn | None
+    credit: Credit | None
+
+
+class CellCapacity(SharedAmounts):
+    """The capacity of a cell and the use of it; `warnings` tell that reservations exceed it."""
+
+    cell: int
+    hosts: int
+    capacity: Amounts
+    warnings: list[str]
+
+
+class PoolTree(TypedDict):
+    """All pools by path, and each cell."""
+
+    pools: list[Pool]
+    cells: list[CellCapacity]
+
+
+class QueuedGang(TypedDict):
+    """A gang, or tasks that are admitted alone, in a queue."""
+
+    job_id: str
+    priority: int
+    first: int
+    count: int
+    code: str
+    pool: str
+    since: str | None
+    asked: Amounts
+    not_before: str | None
+
+
+class QueueClass(TypedDict):
+    """The queue of one class of work, and its first gangs."""
+
+    jobs: int
+    tasks: int
+    gangs: list[QueuedGang]
+
+
+class Queue(TypedDict):
+    """The queues of a pool by class of work, and its admitted tasks without hosts."""
+
+    path: str
+    classes: dict[str, QueueClass]
+    waiting_for_place: dict[str, int]
+
+
+class Entitlement(SharedAmounts):
+    """The entitlement of a pool, and how it came about: lines by resource."""
+
+    path: str
+    cell: int
+    capacity: Amounts
+    entitlement: Amounts
+    lines: dict[str, list[str]]
+    note: str | None
