@@ -1,10 +1,9 @@
 """The route of causes: why something was decided."""
 
-from typing import Any
-
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
+from paceline.client.cause_models import Causes
 from projections.api.context import Context, Reading
 from projections.api.job_lookup import find_job
 from projections.api.problems import Problem, not_found, wrong_cell
@@ -27,7 +26,7 @@ def routes(context: Context) -> APIRouter:
         both name the same job, gang or instance.
         """
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> Causes:
             starts = starts_of(context, connection, subject)
             return {"of": subject, **why.chain_json(why.chain(connection, context.log, starts))}
 

@@ -1,12 +1,13 @@
 """The route of the log: facts and decisions in words, the newest first."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
 from events.records import BY_NAME as KINDS
 from events.topics import BY_NAME
+from paceline.client import cell_models
 from projections.api.context import Context, Pages, Place, Reading, next_token
 from projections.api.problems import Problem
 from projections.queries import log_records
@@ -38,7 +39,7 @@ def routes(context: Context) -> APIRouter:
         names = list(BY_NAME)
         ends = page.after(list[Place], "log", *asked)
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> cell_models.LogPage:
             where = dict(zip(names, ends, strict=False)) if ends else None
             found = log_records.page(connection, context.log, asked, page.size, where)
             last = [found.ends.get(name, 0) for name in names] if found.ends else None
@@ -63,7 +64,7 @@ def filter_of(topic: str, kind: str, job: str, pool: str, host: str) -> LogFilte
     return LogFilter((name,) if topic else log_records.TOPICS, kind, job, pool, host)
 
 
-def _json(entry: LogEntry) -> dict[str, Any]:
+def _json(entry: LogEntry) -> cell_models.LogEntry:
     return {
         "position": f"{entry.topic}:{entry.offset}",
         "at": at(entry.at_ms),

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from events.codec import decode
 from events.log.lookup import record_at
 from events.topics import ALL, MACHINES, rounds_of
+from paceline.client.cell_models import Readiness
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, next_token
 from projections.api.log_loss import must_be_whole
 from projections.api.problems import ANSWERED, Problem, not_found
@@ -96,7 +97,11 @@ def routes(context: Context) -> APIRouter:
     @router.get("/readyz")
     async def readyz(read: Reading) -> Response:
         """Whether the views are close behind the log."""
-        return await read(lambda connection: {"ready": True, "lag": lag_of(context, connection)})
+
+        def look(connection: Connection) -> Readiness:
+            return {"ready": True, "lag": lag_of(context, connection)}
+
+        return await read(look)
 
     return router
 
