@@ -1,4 +1,6 @@
-"""What has a colour of its own, the same on every page and plot."""
+"""The colours of reasons and states, the same on every page and plot."""
+
+from collections.abc import Mapping
 
 from events.codes import Code
 
@@ -24,3 +26,19 @@ TASKS = {"queued": "waiting", "backoff": "backoff", "held": "held", "stopping": 
 """States of tasks, from the top of a plot."""
 HOSTS = {"up": "running", "suspected": "backoff", "silent": "waiting", "returning": "ordered", "lost": "lost"}
 """States of hosts."""
+TASK_COLOURS = {
+    "succeeded": "succeeded",
+    "running": "running",
+    "ordered": "ordered",
+    "stopping": "stopping",
+    "backoff": "backoff",
+    "queued": "waiting",
+    "failed": "failed",
+    "killed": "killed",
+}
+"""The colours of the states of tasks, in the order in which bars have them."""
+
+
+def task_bar(tasks: Mapping[str, int], instances: int) -> list[tuple[str, float]]:
+    """The parts of a bar of tasks by state: colour, and percent of all instances."""
+    return [(colour, tasks[name] * 100 / instances) for name, colour in TASK_COLOURS.items() if tasks[name]]

@@ -1,7 +1,7 @@
 """What pages say of the state of a host: its shape, since when, why, and what helps."""
 
 from paceline.client.host_models import Host
-from projections.ui.words import lasts, moment
+from projections.ui.format import lasts, moment
 from projections.views.rows import HostRow
 
 SHAPES = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 from projections.queries.job_runs import TROUBLE, HostRuns, JobRun, RunsByHost
-from projections.ui.words import moment
+from projections.ui.format import moment
 
 LANES = 12
 TICKS = 4

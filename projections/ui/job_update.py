@@ -10,7 +10,7 @@ from events.columns import ints
 from events.instance_ranges import write_ranges
 from projections.queries import versions
 from projections.queries.tasks import TASK_PLACES, columns_of
-from projections.ui.words import lasts
+from projections.ui.format import lasts
 from projections.views import tables
 from projections.views.rows import JobRow
 from projections.views.update_rows import UpdateStepRow

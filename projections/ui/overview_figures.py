@@ -7,10 +7,10 @@ from projections.queries.pool_series import PoolsSeries
 from projections.queries.series import CellSeries
 from projections.queries.series_steps import Values
 from projections.ui.colours import HOSTS
+from projections.ui.format import grouped, lasts, short
 from projections.ui.lines import Drawn, drawn
 from projections.ui.overview_plots import total
 from projections.ui.pool_plots import without_hosts
-from projections.ui.words import grouped, lasts, short
 from projections.views.pool_series import ROOT
 
 HEIGHT = 20

@@ -8,8 +8,7 @@ from events.resources import Amounts, Kinds, Unit
 from events.words import plural
 from projections.queries.pool_levels import Waits
 from projections.queries.pool_tree import spec_of
-from projections.ui.amounts import percent, shown, with_unit
-from projections.ui.words import lasts
+from projections.ui.format import amount, lasts, percent, with_unit
 from projections.views.rows import PoolRow, amounts_in
 
 ROOM = 1.06
@@ -57,7 +56,7 @@ def bar(name: str, pool: Shared, whole: int, unit: Unit) -> dict[str, Any] | Non
         "lim": None if limit is None else percent(limit, top),
         "over": placed > entitled,
         "label": ", ".join(f"{title} {with_unit(value, unit)}" for title, value in texts.items()),
-        "texts": {title: shown(value, unit) for title, value in texts.items()},
+        "texts": {title: amount(value, unit) for title, value in texts.items()},
     }
 
 

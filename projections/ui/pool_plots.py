@@ -9,7 +9,7 @@ from events.resources import Unit
 from projections.queries.marks import Mark, marks
 from projections.queries.pool_series import PoolSeries, pool_series
 from projections.queries.series_steps import Values
-from projections.ui.amounts import GIB
+from projections.ui.format import GIB
 
 CHANGE = "policy"
 WITHOUT_HOSTS = "without hosts"

@@ -10,8 +10,8 @@ from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictU
 from starlette.requests import Request
 from starlette.responses import Response
 
-from projections.ui import assets, colours, words
-from projections.ui.plain_text import plain
+from projections.ui import assets, colours, format
+from projections.ui.format import plain
 
 LIVE = "live_"
 """Blocks of a template that are sent anew when they have changed; each is one element with that id."""
@@ -43,12 +43,12 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters |= {
-        "short": words.short,
-        "grouped": words.grouped,
-        "counted": words.counted,
-        "lasts": words.lasts,
-        "moment": words.moment,
-        "iso": words.iso,
+        "short": format.short,
+        "grouped": format.grouped,
+        "counted": format.counted,
+        "lasts": format.lasts,
+        "moment": format.moment,
+        "iso": format.iso,
         "segment": lambda name: quote(name, safe=""),
     }
     made.globals |= {"asset": assets.href, "reason_colours": colours.REASONS}

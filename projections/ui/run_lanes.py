@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from projections.queries.host_runs import HostRun
-from projections.ui.words import lasts, moment
+from projections.ui.format import lasts, moment
 
 LANES = 24
 LANE_PX = 7

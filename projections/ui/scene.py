@@ -31,6 +31,10 @@ class Scene(NamedTuple):
         wanted = whole_number(self.query.get("cell", ""))
         return (self.cells.get(wanted) if wanted is not None else None) or next(iter(self.cells.values()))
 
+    def parameters(self, *but: str) -> dict[str, list[str]]:
+        """The parameters of the query by name but for some, for links that change a part; `link` keeps the moment."""
+        return {name: self.query.getlist(name) for name in self.query if name not in ("at", *but)}
+
 
 class Elsewhere(Exception):
     """What `load` of a page raises where another page shows it: the path of that, below /ui."""

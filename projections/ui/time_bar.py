@@ -9,9 +9,9 @@ from sqlalchemy import Connection
 from projections.queries.log_time import begin_ms, round_of
 from projections.queries.marks import Mark, marks
 from projections.queries.series import cell_series
+from projections.ui.format import iso
 from projections.ui.lines import Drawn, drawn
 from projections.ui.scene import Page, Scene
-from projections.ui.words import iso
 
 DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
 SHORTEST_MS = 10 * MINUTE_MS

@@ -17,14 +17,12 @@ from projections.queries import tasks as task_queries
 from projections.queries.entities import host_json, host_row, volume_json, volume_rows
 from projections.queries.host_runs import host_runs
 from projections.queries.resources import kinds_of
-from projections.ui.amounts import titled
+from projections.ui.format import lasts, ms_of, titled
 from projections.ui.host_words import SHAPES, since, why
-from projections.ui.kept import kept
 from projections.ui.pages.hosts import uses
 from projections.ui.preemption_matrix import HOUR_MS, hours_of
 from projections.ui.run_lanes import drawn
 from projections.ui.scene import Action, Page, Scene, Sent, Shown
-from projections.ui.words import lasts, ms_of
 from projections.views.rows import HostRow
 
 TASKS = 50
@@ -104,7 +102,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "choices": HOURS,
         "volumes": [volume_json(each) for each in volumes.rows],
         "more_volumes": volumes.more,
-        "asked": kept(scene),
+        "asked": scene.parameters(),
     }
 
 

@@ -15,9 +15,8 @@ from projections.queries.entities import host_json
 from projections.queries.host_map import NONE, STATES, HostMap, step_of, used_of
 from projections.queries.pages import Json, rows_of
 from projections.queries.resources import kinds_of
-from projections.ui.amounts import GIB, percent, shown, titled
+from projections.ui.format import GIB, amount, percent, titled
 from projections.ui.host_words import COMMANDS, SHAPES, since, why
-from projections.ui.kept import kept
 from projections.ui.rendering import link
 from projections.ui.scene import Data, Page, Scene
 from projections.views import tables
@@ -50,7 +49,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "attributes": attributes,
         "by": by,
         "groups": len(found.groups(by)[0]) if by else 0,
-        "asked": kept(scene),
+        "asked": scene.parameters(),
         "filtered": [(name, asked[name]) for name in ("state", "step", "q") if asked.get(name)],
         "matching": int(mask.sum()),
         "map": _map(scene, found, by, resource, by_state),
@@ -99,7 +98,7 @@ def _map(scene: Scene, found: HostMap, by: str, resource: str, by_state: bool) -
         "show": BY_STATE if by_state else resource,
         "resource": resource,
         "by": by,
-        "data": link(scene.at, "/data/hosts", **kept(scene, "after", "by"), by=by or "none"),
+        "data": link(scene.at, "/data/hosts", **scene.parameters("after", "by"), by=by or "none"),
         "at": scene.at,
         "states": [{"word": word.capitalize(), "shape": SHAPES[word]} for word in STATES],
         "version": found.version,
@@ -129,8 +128,8 @@ def _room(found: HostMap, name: str, kinds: Kinds) -> dict[str, Any]:
             rows.append({"size": size, "bound": bound, "fit": fit, "lost": percent(bound - fit, bound)})
     return {
         "rows": rows,
-        "largest": shown(largest, unit),
-        "total": shown(total, unit),
+        "largest": amount(largest, unit),
+        "total": amount(total, unit),
         "unit": "GiB" if unit is Unit.MIB else name,
     }
 
@@ -167,8 +166,8 @@ def uses(row: HostRow, kinds: Kinds) -> dict[str, dict[str, Any]]:
     return {
         name: {
             "percent": percent(held.get(name, 0), most),
-            "held": shown(held.get(name, 0), kinds.units[name]),
-            "most": shown(most, kinds.units[name]),
+            "held": amount(held.get(name, 0), kinds.units[name]),
+            "most": amount(most, kinds.units[name]),
         }
         for name, most in have.items()
         if most

@@ -14,12 +14,12 @@ from projections.queries.explanation_bars import measures
 from projections.queries.job_runs import runs_by_host
 from projections.queries.story_jobs import line_of
 from projections.queries.task_columns import TaskColumns, task_columns
+from projections.ui.format import lasts, ms_of
 from projections.ui.found_job import FoundJob, find_job, named
 from projections.ui.job_actions import offered
 from projections.ui.job_gantt import drawn
 from projections.ui.job_update import update_shown
 from projections.ui.scene import Data, Page, Scene
-from projections.ui.words import lasts, ms_of
 from projections.views.rows import JobRow
 
 STORY_SHOWN, STORY_PAGE = 10, 100

@@ -12,7 +12,7 @@ from projections.api.jobs import LABELS_MAX, job_states, label_pair
 from projections.api.problems import Problem
 from projections.asked_values import time_ms
 from projections.queries.job_filter import JobFilter
-from projections.ui.words import iso
+from projections.ui.format import iso
 
 GROUPS = ("pool", "owner", "state", "reason")
 SORTS = {"newest": "newest first", "wait": "longest wait first"}

@@ -9,10 +9,10 @@ from projections.asked_values import whole_number
 from projections.queries import tasks as task_queries
 from projections.queries.runs import task_runs
 from projections.queries.task_columns import task_columns
+from projections.ui.format import lasts, ms_of
 from projections.ui.found_job import find_job, named
 from projections.ui.job_actions import offered
 from projections.ui.scene import Page, Scene
-from projections.ui.words import lasts, ms_of
 
 SHOWN = 100
 STREAMS = ("stdout", "stderr")

@@ -12,11 +12,11 @@ from projections.api.context import Paging, Place
 from projections.api.jobs import JOB_STATES, JobsRequest
 from projections.queries.job_counts import By, JobGroup, wait_reasons
 from projections.queries.job_filter import JobFilter
-from projections.ui.job_shape import task_bar
+from projections.ui.colours import task_bar
+from projections.ui.format import lasts, ms_of
 from projections.ui.pages import job_filters
 from projections.ui.pages.job_filters import Asked, asked
 from projections.ui.scene import Page, Scene
-from projections.ui.words import lasts, ms_of
 
 SHOWN = 50
 """Jobs of a page."""

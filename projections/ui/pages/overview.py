@@ -17,9 +17,8 @@ from projections.queries.marks import Mark, marks
 from projections.queries.pages import rows_of
 from projections.queries.series import cell_series
 from projections.ui import overview_figures, overview_plots
-from projections.ui.linked_text import linked
+from projections.ui.format import lasts, linked, ms_of
 from projections.ui.scene import Page, Scene
-from projections.ui.words import lasts, ms_of
 from projections.views import tables
 from projections.views.rows import JobRow
 

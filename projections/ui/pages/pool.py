@@ -20,15 +20,13 @@ from projections.queries.pool_tree import capacity_of, levels, pools_in_full, qu
 from projections.queries.preemption_flows import flows
 from projections.queries.reservations import reservations
 from projections.queries.resources import kinds_of, settings_of
-from projections.ui.amounts import titled
-from projections.ui.kept import kept
+from projections.ui.format import lasts, ms_of, titled
 from projections.ui.pages.pools import Shown, resources_shown, rows_of_level
 from projections.ui.pool_bars import bars, shared, verdict
 from projections.ui.pool_plots import changes, plots
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
 from projections.ui.rendering import link
 from projections.ui.scene import Page, Scene
-from projections.ui.words import lasts, ms_of
 from projections.views.rows import PoolRow
 
 QUEUE = 20
@@ -89,7 +87,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "choices": HOURS,
         "reserved": reservations(connection, path, RESERVATIONS),
         "spec": _document(path, pool.spec, kinds),
-        "asked": kept(scene),
+        "asked": scene.parameters(),
         "delay_ms": _delay_ms(connection, pool.spec),
         **_children(scene, connection, kinds, level),
     }

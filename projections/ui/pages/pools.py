@@ -12,12 +12,10 @@ from projections.queries.pool_levels import Standings, Waits, pools_named, stand
 from projections.queries.pool_tree import ROOT, capacity_of, cell_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.resources import kinds_of
-from projections.ui.amounts import titled, with_unit
-from projections.ui.kept import kept
+from projections.ui.format import lasts, titled, with_unit
 from projections.ui.pool_bars import bars, shared, verdict
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
 from projections.ui.scene import Page, Scene
-from projections.ui.words import lasts
 from projections.views.rows import PoolRow, amounts_in
 
 OPEN_AT_ONCE = 100
@@ -37,7 +35,7 @@ def load(scene: Scene) -> dict[str, Any]:
     for each in (cells or scene.cells).values():
         found.update(flows(each.connection, scene.now_ms - hours * HOUR_MS))
     shown = {"flows": matrix(found), "hours": hours, "choices": HOURS}
-    return {"trees": trees, "scale": scale, "asked": kept(scene), **shown}
+    return {"trees": trees, "scale": scale, "asked": scene.parameters(), **shown}
 
 
 class Shown(NamedTuple):

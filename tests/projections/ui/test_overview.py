@@ -20,7 +20,7 @@ from projections.queries.machine_lag import FACT_WITHIN_MS
 from projections.queries.series import cell_series
 from projections.ui import overview_plots
 from projections.ui.app import add_ui
-from projections.ui.linked_text import linked
+from projections.ui.format import linked
 from projections.ui.overview_plots import total
 from projections.ui.pages import overview
 from projections.ui.scene import Contexts, opened

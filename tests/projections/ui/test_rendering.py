@@ -4,8 +4,8 @@ from importlib.resources import files
 import pytest
 from markupsafe import Markup
 
-from projections.ui import assets, rendering, words
-from projections.ui.plain_text import plain
+from projections.ui import assets, format, rendering
+from projections.ui.format import plain
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_a_file_that_is_not_there_is_found_when_a_page_is_rendered() -> None:
     ("ms", "text"), [(0, "0 s"), (59_999, "59 s"), (3_600_000, "1 h 00 min"), (12_360_000, "3 h 26 min"), (3e8, "3 d")]
 )
 def test_how_long_something_takes(ms: float, text: str) -> None:
-    assert words.lasts(ms) == text
+    assert format.lasts(ms) == text

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 
 from projections.queries.log_time import begin_ms
+from projections.ui.format import iso
 from projections.ui.lines import drawn
 from projections.ui.time_bar import DAY_MS, GRIDS_MS, HOUR_MS, SHORTEST_MS, Shown, bar
-from projections.ui.words import iso
 from tests.projections.conftest import Api
 
 NOW = 1_795_600_800_000 + 7_000
