@@ -47,6 +47,13 @@ BY_POOL = ("asked", "allocated", "entitlement", "limit")
 """Numbers that entitlement gives with what it holds."""
 
 
+POOL: Final = "pool"
+"""Entitlement doesn't admit tasks."""
+HOST: Final = "host"
+"""Placement finds no host, and has the numbers; entitlement holds by it the tasks that placement gave back."""
+EITHER: Final = "either"
+
+
 class ReasonKind(NamedTuple):
     """The row of a code: all that its reasons have in common.
 
@@ -67,8 +74,8 @@ class ReasonKind(NamedTuple):
     precedence: Precedence = Precedence.WAIT
     numbers: tuple[str, ...] = BY_POOL
     """Those shown of what entitlement holds; `reserved` is the limit of work that isn't preemptible."""
-    by_host: bool = False
-    """Placement says it, and has the numbers of it: entitlement holds by it what placement gave back."""
+    waits: str = ""
+    """The machine that queued tasks wait for by it, one of the three above; empty: none."""
     lasting: bool = False
     """Tasks stand aside until hosts change: nobody waits behind them."""
     passes: bool = False
@@ -125,7 +132,7 @@ _JOB = (
 )
 _POOL = (
     ReasonKind(Code.NO_SUCH_POOL, YOU, "choose another pool, or define this one",
-               "{tasks} wait{s} because there is no pool {pool} any more"),
+               "{tasks} wait{s} because there is no pool {pool} any more", waits=POOL),
     ReasonKind(Code.POOL_NOT_A_LEAF, YOU, "choose a pool below it"),
     ReasonKind(Code.POOL_IN_USE, POOL_OWNER),
     ReasonKind(Code.INVALID_POOL, POOL_OWNER),
@@ -134,45 +141,45 @@ _POOL = (
     ReasonKind(Code.OPEN_TASKS_MAX, POOL_OWNER, "wait for jobs to end, or raise open_tasks_max", passes=True),
     ReasonKind(Code.LIMIT_REACHED, POOL_OWNER, "raise the limit, or wait until tasks of the pool end",
                "{tasks} would exceed the limit of pool {pool}",
-               "job {for_job} of pool {for_pool}, under the limit that both share", passes=True),
+               "job {for_job} of pool {for_pool}, under the limit that both share", passes=True, waits=POOL),
     ReasonKind(Code.RESERVATION_REACHED, POOL_OWNER, "raise the reservation, or make the job preemptible",
                "{tasks} that must not be preempted would exceed the reservation of pool {pool}",
-               numbers=("asked", "allocated", "entitlement", "reserved"), passes=True),
+               numbers=("asked", "allocated", "entitlement", "reserved"), passes=True, waits=POOL),
     ReasonKind(Code.POOL_CLOSED, POOL_OWNER, "open it: `paceline pool open {pool}`",
-               "{tasks} wait{s}: pool {pool} is closed and admits nothing"),
+               "{tasks} wait{s}: pool {pool} is closed and admits nothing", waits=POOL),
     ReasonKind(Code.CONTROLLER_LIMIT_REACHED, POOL_OWNER, "raise controllers_percent, or wait until controllers end",
-               "{tasks} wait{s}: controllers hold as much of pool {pool} as they may", passes=True),
+               "{tasks} wait{s}: controllers hold as much of pool {pool} as they may", passes=True, waits=POOL),
     ReasonKind(Code.ENTITLEMENT_REACHED, WAIT,
                "it goes on when others need less; a larger share or reservation helps",
-               "{tasks} wait{s}: pool {pool} uses all that it may"),
+               "{tasks} wait{s}: pool {pool} uses all that it may", waits=POOL),
     ReasonKind(Code.WAITING_FOR_PREEMPTION, WAIT, "it goes on when they have left",
-               "{tasks} wait{s} for others to leave, pool {pool} is below its reservation"),
+               "{tasks} wait{s} for others to leave, pool {pool} is below its reservation", waits=POOL),
     ReasonKind(Code.SAVING_FOR_TURN, WAIT, "it has its turn when that suffices; a larger share or reservation helps",
-               "{tasks} need{s} more than the share of pool {pool}, which saves for it"),
+               "{tasks} need{s} more than the share of pool {pool}, which saves for it", waits=POOL),
     ReasonKind(Code.SHARE_OF_NOTHING, POOL_OWNER, "give the pool a share or a reservation, or wait",
-               "{tasks} wait{s}: pool {pool} has a share of 0, so it is served after all others"),
+               "{tasks} wait{s}: pool {pool} has a share of 0, so it is served after all others", waits=POOL),
     ReasonKind(Code.BEHIND_IN_QUEUE, WAIT, "its turn comes; a higher priority helps",
-               "{tasks} wait{s} behind others in the queue of pool {pool}", precedence=Precedence.BEHIND),
+               "{tasks} wait{s} behind others in the queue of pool {pool}", precedence=Precedence.BEHIND, waits=POOL),
 )
 _SHAPE = (
     ReasonKind(Code.NEVER_FITS, YOU, "ask for less, or add larger hosts",
-               "{tasks} fit{s} no host, even when it is empty", numbers=("asked", "limit"), by_host=True,
+               "{tasks} fit{s} no host, even when it is empty", numbers=("asked", "limit"), waits=HOST,
                lasting=True),
     ReasonKind(Code.CONSTRAINT_MISMATCH, YOU, "change the constraints, or add hosts with these attributes",
-               "{tasks} ask{s} for attributes that no host has", by_host=True, lasting=True),
+               "{tasks} ask{s} for attributes that no host has", waits=HOST, lasting=True),
 )
 _NOW = (
-    ReasonKind(Code.NO_HOST_FITS, WAIT, _PLACE, "{tasks} find{s} no room on any host now", by_host=True),
+    ReasonKind(Code.NO_HOST_FITS, WAIT, _PLACE, "{tasks} find{s} no room on any host now", waits=HOST),
     ReasonKind(Code.GANG_INCOMPLETE, WAIT, "it goes on when there is room for the whole gang; a smaller gang helps",
-               "there is room for {fit} of the {size} tasks of the gang now, not for the whole", by_host=True),
+               "there is room for {fit} of the {size} tasks of the gang now, not for the whole", waits=HOST),
     ReasonKind(Code.NO_HOSTS, OPERATOR, "connect hosts",
-               "{tasks} wait{s} because the cell has no host that takes tasks", by_host=True, lasting=True),
+               "{tasks} wait{s} because the cell has no host that takes tasks", waits=HOST, lasting=True),
     ReasonKind(Code.BOUND_HOST_BUSY, WAIT, "it goes on when there is room on that host, and it is heard",
-               "{tasks} may run {where} ({hosts}){short_of}", by_host=True),
+               "{tasks} may run {where} ({hosts}){short_of}", waits=HOST),
     ReasonKind(Code.BOUND_HOST_LOST, OPERATOR,
                "it goes on when the host is back; `paceline host remove HOST` says that it never comes back",
-               "{tasks} may run {where} ({hosts}){short_of}", by_host=True, lasting=True),
-    ReasonKind(Code.BACKOFF, WAIT, sentence="{tasks} wait{s} before {it} {is} tried again", by_host=True),
+               "{tasks} may run {where} ({hosts}){short_of}", waits=HOST, lasting=True),
+    ReasonKind(Code.BACKOFF, WAIT, sentence="{tasks} wait{s} before {it} {is} tried again", waits=HOST),
     ReasonKind(Code.BELOW_RESERVATION, WAIT, "it runs again when its pool is entitled to more",
                winner="job {for_job} of pool {for_pool}, which is below its reservation"),
     ReasonKind(Code.BELOW_ENTITLEMENT, WAIT, "it runs again when its pool is entitled to more",
@@ -199,16 +206,16 @@ _NOW = (
     ReasonKind(Code.IN_VAIN, WAIT),
     ReasonKind(Code.WITHDRAWN),
     ReasonKind(Code.HOSTS_RESERVED, WAIT, "it goes on when enough tasks on these hosts have ended",
-               "{tasks} wait{s} for hosts that are drained for {it}"),
+               "{tasks} wait{s} for hosts that are drained for {it}", waits=EITHER),
     ReasonKind(Code.HELD_FOR_OTHERS, WAIT, _PLACE, "{tasks} wait{s}: what is free on hosts is kept for others",
-               by_host=True),
+               waits=HOST),
     ReasonKind(Code.HOSTS_SUSPECTED, OPERATOR,
                "it goes on when they are avoided no longer; `paceline host clear HOST` says that one is fine",
-               "{tasks} find{s} room only on suspected hosts, which are avoided for a time", by_host=True),
+               "{tasks} find{s} room only on suspected hosts, which are avoided for a time", waits=HOST),
     ReasonKind(Code.WAITING_FOR_HOST, WAIT, "it goes there when the host is heard again, afterwards to any other",
                "{tasks} wait{s} for the host where {it} ran, which is kept until {until}: "
                "task {instance} for {host_id}",
-               by_host=True),
+               waits=HOST),
     ReasonKind(Code.LEFT),
     ReasonKind(Code.DEFERRED, WAIT, "others are asked meanwhile"),
     ReasonKind(Code.VOID),
@@ -240,7 +247,7 @@ _CELL = (
     ReasonKind(Code.STOPPING, WAIT, "what isn't over within stop_grace is killed",
                "{tasks} {is} told to stop on {on}, and {has} time for it", precedence=Precedence.MOVING),
     ReasonKind(Code.NOT_YET_EVALUATED, WAIT, "it is looked at in the next rounds",
-               "nothing was decided about {tasks} yet", precedence=Precedence.BEHIND),
+               "nothing was decided about {tasks} yet", precedence=Precedence.BEHIND, waits=EITHER),
 )
 # fmt: on
 
@@ -252,6 +259,8 @@ def _rows() -> Iterator[ReasonKind]:
 
 REASONS: Final[Mapping[str, ReasonKind]] = {row.code: row for row in _rows()}
 """By code, in the order of precedence (`Code`)."""
+WAITS: Final = tuple(row.code for row in REASONS.values() if row.waits)
+"""Codes of queued tasks."""
 LASTING: Final = tuple(row.code for row in REASONS.values() if row.lasting)
 _AHEAD = (Code.HOSTS_RESERVED, Code.WAITING_FOR_PREEMPTION)
 """They come before what says that there are no hosts: hosts are on their way."""

@@ -7,7 +7,7 @@ import msgspec
 
 from events.codes import Code
 from events.quantities import write_amounts
-from events.reasons import OPERATOR, POOL_OWNER, WAIT, YOU, kind_of
+from events.reasons import HOST, OPERATOR, POOL_OWNER, WAIT, YOU, kind_of
 from events.resources import Amounts, Kinds, in_order
 from events.words import plural
 from projections.queries.backoff_reasons import again
@@ -96,7 +96,7 @@ def of_wait(
     """Why tasks aren't admitted. `unplaced`: what placement says of tasks, which counts for those it gave back."""
     numbers: dict[str, Any] = msgspec.json.decode(hold.numbers)
     beyond_the_cell = hold.code == Code.NEVER_FITS and _is_beyond(numbers["asked"], numbers["entitlement"])
-    placements = unplaced if kind_of(hold.code).by_host and not beyond_the_cell else ()
+    placements = unplaced if kind_of(hold.code).waits == HOST and not beyond_the_cell else ()
     for row in placements:
         yield of_row(row, wait.tasks, kinds)
     if placements and hold.code != Code.BACKOFF:

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from events.codes import Code, JobState, TaskState
+from events.codes import JobState, TaskState
 from events.quantities import write_amount
+from events.reasons import WAITS
 from events.records.placement import GangsUnplaced
 from paceline.simulate.scenario.assertions import (
     TASK_STATES,
@@ -22,32 +23,6 @@ from paceline.simulate.scenario.assertions import (
 )
 from paceline.simulate.world.log_summary import HostSnapshot
 
-WAITS = (
-    Code.NO_SUCH_POOL,
-    Code.LIMIT_REACHED,
-    Code.RESERVATION_REACHED,
-    Code.POOL_CLOSED,
-    Code.CONTROLLER_LIMIT_REACHED,
-    Code.ENTITLEMENT_REACHED,
-    Code.WAITING_FOR_PREEMPTION,
-    Code.SAVING_FOR_TURN,
-    Code.SHARE_OF_NOTHING,
-    Code.BEHIND_IN_QUEUE,
-    Code.NEVER_FITS,
-    Code.CONSTRAINT_MISMATCH,
-    Code.NO_HOST_FITS,
-    Code.GANG_INCOMPLETE,
-    Code.NO_HOSTS,
-    Code.BOUND_HOST_BUSY,
-    Code.BOUND_HOST_LOST,
-    Code.HOSTS_RESERVED,
-    Code.HELD_FOR_OTHERS,
-    Code.HOSTS_SUSPECTED,
-    Code.WAITING_FOR_HOST,
-    Code.BACKOFF,
-    Code.NOT_YET_EVALUATED,
-)
-"""Why tasks wait."""
 JOB_STATES = (*(state.value for state in JobState), "ABSENT")
 HELD = ("asked", "allocated", "entitlement", "limit", "largest")
 """The numbers of a reason of entitlement."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from events.codes import Code, TaskState
 from events.columns import I64, ints
+from events.reasons import LASTING
 from events.records.entitlement import GangsAdmitted, GangsHeld
 from events.records.lifecycle import GangsQueued
 from events.records.placement import GangsReturned
@@ -21,7 +22,7 @@ from processors.state.arena import locate_ranges
 from processors.state.handlers import Row
 from processors.state.seconds import second
 
-NOT_BY_POLICY = (Code.NO_HOSTS, Code.NEVER_FITS, Code.CONSTRAINT_MISMATCH, Code.BOUND_HOST_LOST, Code.BACKOFF)
+NOT_BY_POLICY = (*LASTING, Code.BACKOFF)
 """Reasons of entitlement that a pool could do nothing about."""
 
 NONE: I64 = np.zeros(0, dtype=np.int64)
