@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 
 from events.codes import Code
+from events.quantities import write_ms
 from events.reasons import WAIT, YOU, kind_of
 from events.resources import Kinds
 from events.words import plural
 from projections.queries.placement_reasons import remedy_of
 from projections.queries.reason import Reason, Remedy, count_tasks, counted
-from projections.queries.sentences import amounts, span
+from projections.queries.sentences import amounts
 from projections.queries.situations import Detail, Leaving, Situation, victims_of
 from projections.record_json import at
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
@@ -114,7 +115,7 @@ def what_becomes(job: JobRow, claims: int, detail: Detail | None, situation: Sit
         return ""
     settings = detail.settings
     if not claims:
-        wait = span(settings.placement_patience_ms)
+        wait = write_ms(settings.placement_patience_ms)
         return f"it is beyond the entitlement of pool {job.pool}, so it is given back after {wait} and tried later"
     since = min((second for standing, second in detail.since.items() if standing < 0), default=0) * 1000
     entitled = f"entitled since {at(since)}"

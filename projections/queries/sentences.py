@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from events.quantities import write_amount, write_ms
+from events.quantities import write_amount
 from events.resources import Amounts, Kinds, Unit, in_order
 from events.words import plural
 from projections.queries.reason import count_tasks
@@ -44,11 +44,6 @@ def bound_text(names: list[str], asked: Amounts, held: Amounts, bound: Mapping[s
         return f"{have} of {most} {name} held, {more} asked"
 
     return f" ({'; '.join(map(one, names))})" if names else ""
-
-
-def span(ms: int) -> str:
-    """A length of time: `2m`."""
-    return write_ms(ms)
 
 
 _VERBS: Mapping[str, tuple[str, str]] = {

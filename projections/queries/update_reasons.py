@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from events.codes import Code
+from events.quantities import write_ms
 from projections.queries.reason import Reason
-from projections.queries.sentences import span
 from projections.record_json import at
 from projections.views.rows import JobRow
 from projections.views.update_rows import UpdateRow
@@ -57,7 +57,7 @@ def _of_canary(update: UpdateRow) -> Reason:
     after: int = msgspec.json.decode(update.policy)["promote_after_ms"]
     if not after:
         return _told(Code.UPDATE_AWAITS_PROMOTION, text, update.pending)
-    text += f"; it goes on by itself {span(after)} after the canary was done"
+    text += f"; it goes on by itself {write_ms(after)} after the canary was done"
     return _told(Code.UPDATE_AWAITS_PROMOTION, text, update.pending, until=at(update.moved_ms + after))
 
 
