@@ -67,6 +67,16 @@ class CellOperations(TypedDict):
     process: dict[str, Any] | None
 
 
+class RoundReplay(TypedDict):
+    """A replay of a round: `done` of `of` rounds are replayed; `result` once it is over."""
+
+    machine: str
+    round: int
+    done: int
+    of: int
+    result: dict[str, Any] | None
+
+
 class Readiness(TypedDict):
     """The lag of the views by topic."""
 

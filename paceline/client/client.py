@@ -14,7 +14,7 @@ from paceline.client.host_models import Host, Volume
 from paceline.client.jobs import JobRequests
 from paceline.client.lines import Lines
 from paceline.client.models import Answer, StreamEvent, Task
-from paceline.client.pool_models import Entitlement, Pool, PoolTree, Queue
+from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
 
 STREAM_SILENCE_S = 60.0
 
@@ -51,9 +51,9 @@ class Client(JobRequests):
         """Changes what is named of a pool, such as `closed`; all else stays."""
         return cast(Answer, self._write("PATCH", _pool(path), dict(changes), wait))
 
-    def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> PoolPlans:
         """What defining these pools would do in each of their cells, without doing it. Each has its `path`."""
-        return cast(dict[str, Any], self._send("POST", "/v1/pool-plans", **json_body({"pools": list(pools)})).json())
+        return cast(PoolPlans, self._send("POST", "/v1/pool-plans", **json_body({"pools": list(pools)})).json())
 
     def queue(self, path: str, size: int = 10) -> Queue:
         """The first gangs of each class that wait in a pool."""

@@ -20,6 +20,7 @@ from paceline.client.models import (
     Said,
     Task,
     Update,
+    UpdateCheck,
     UpdateSteps,
     Version,
 )
@@ -140,12 +141,12 @@ class JobRequests(Requests):
         """Gives a job another specification, whole: an update takes its instances to it."""
         return self._command(job_id, "updates", wait, said, spec=dict(spec))
 
-    def check_update(self, job_id: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    def check_update(self, job_id: str, spec: Mapping[str, Any]) -> UpdateCheck:
         """How a specification differs from that of a job, and how many instances it would change; nothing is written.
         Raises what updating it would raise.
         """
         path, body = path_of("jobs", job_id, "updates"), {"spec": dict(spec)}
-        return cast(dict[str, Any], self._send("POST", path, params={"dry_run": "true"}, **json_body(body)).json())
+        return cast(UpdateCheck, self._send("POST", path, params={"dry_run": "true"}, **json_body(body)).json())
 
     def stop_job(self, job_id: str, wait: float = 0, instances: str | None = None, **said: Unpack[Said]) -> JobAnswer:
         """Asks for the end of a job, or of some instances: 0-9,12."""

@@ -73,6 +73,23 @@ class Job(TypedDict):
     cell: NotRequired[int]
 
 
+class SubmittedJob(TypedDict):
+    """A job that was written and isn't decided yet."""
+
+    job_id: str
+    position: str
+    state: str
+    warnings: NotRequired[list[str]]
+
+
+class JobCheck(TypedDict):
+    """The events that a submission would write."""
+
+    job_id: str
+    events: list[dict[str, Any]]
+    warnings: NotRequired[list[str]]
+
+
 class ProcessDetails(TypedDict):
     """The process of a run, as its host tells of it."""
 
@@ -248,6 +265,22 @@ class Changes(TypedDict):
 
     changes: list[Change]
     more: int
+
+
+class FitWarning(TypedDict):
+    """A reason why instances would find no place."""
+
+    code: str
+    message: str
+
+
+class UpdateCheck(Changes):
+    """The changes that an update would make; `instances` counts them by what becomes of them, null: it isn't known."""
+
+    job_id: str
+    version: int | None
+    instances: dict[str, int] | None
+    warnings: list[FitWarning]
 
 
 class Diff(Changes, TypedDict("Diff", {"from": int})):

@@ -1,8 +1,8 @@
 """Pools in the API's answers."""
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
-from paceline.client.models import Amounts
+from paceline.client.models import Amounts, Answer
 
 
 class SharedAmounts(TypedDict):
@@ -149,3 +149,66 @@ class Entitlement(SharedAmounts):
     entitlement: Amounts
     lines: dict[str, list[str]]
     note: str | None
+
+
+class PoolAnswer(Answer):
+    """The answer to a command about a pool."""
+
+    path: str
+
+
+class FieldChange(TypedDict):
+    """A field of a pool before and after a change."""
+
+    before: Any
+    after: Any
+
+
+class PoolChange(TypedDict):
+    """A planned pool; `change` is create, change, unchanged or refuse, `fields` those that differ."""
+
+    path: str
+    change: str
+    fields: dict[str, FieldChange]
+    code: str
+    message: str
+
+
+class AmountsChange(TypedDict):
+    """Amounts before and after a change; null: there is no such pool."""
+
+    before: Amounts | None
+    after: Amounts | None
+
+
+class PoolOutlook(TypedDict):
+    """A pool whose entitlement a change of pools changes, and what is admitted in it."""
+
+    path: str
+    entitlement: AmountsChange
+    allocation: Amounts
+
+
+class JobOutlook(TypedDict):
+    """Tasks of a job that a change of pools would admit or preempt."""
+
+    job_id: str
+    pool: str
+    priority: int
+    tasks: int
+
+
+class CellPlan(TypedDict):
+    """The result of a change of pools in one cell."""
+
+    cell: int
+    changes: list[PoolChange]
+    pools: list[PoolOutlook]
+    lets_in: list[JobOutlook]
+    preempts: list[JobOutlook]
+
+
+class PoolPlans(TypedDict):
+    """The result of a change of pools, by cell."""
+
+    cells: list[CellPlan]

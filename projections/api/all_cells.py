@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from events.bounds import INT_MAX
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.models import Task
+from paceline.client.pool_models import PoolPlans
 from projections.api.context import Context, Pages, Paging, Place, as_json, client_of, next_token, of_cell, spread
 from projections.api.jobs import JobsQuery, JobsRequest
 from projections.api.pool_views import PoolPlan, plan_json
@@ -143,7 +144,7 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     async def plan(body: PoolPlan, read: Annotated[Any, Depends(cells)]) -> Response:
         """What a change of pools would do in each cell, without doing it."""
 
-        def look(found: Cells) -> dict[str, Any]:
+        def look(found: Cells) -> PoolPlans:
             return plan_json(
                 body, [each.context for each in found.values()], [each.connection for each in found.values()]
             )

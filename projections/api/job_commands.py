@@ -29,6 +29,7 @@ from events.records.jobs import (
 )
 from events.spec import JobSpec, from_event
 from events.task_overrides import whole
+from paceline.client.models import UpdateCheck
 from projections.api.commands import CHANGED, FINE, Command, carry_out
 from projections.api.context import Context, Wait
 from projections.api.job_lookup import find_job, read_views
@@ -168,7 +169,7 @@ def _update(router: APIRouter, context: Context) -> None:
                 context, job_id, command, partial(JobUpdateRequested, job_id=job_id, spec=encode(event)), wait
             )
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> UpdateCheck:
             job = find_job(connection, job_id)
             chunk = with_uploads(connection, spec.chunks)
             accepted, units = job.base >= 0, kinds_of(connection).units
@@ -182,8 +183,7 @@ def _update(router: APIRouter, context: Context) -> None:
                 **versions.changes_json(before, after),
             }
 
-        found: dict[str, Any] = await run_in_threadpool(read_views, context, look)
-        return JSONResponse(found, 200)
+        return JSONResponse(await run_in_threadpool(read_views, context, look), 200)
 
 
 def _checked(context: Context, body: dict[str, Any]) -> JobSpec:

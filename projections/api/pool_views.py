@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
 from events.codes import Code
-from paceline.client.pool_models import Entitlement
+from paceline.client.pool_models import Entitlement, PoolPlans
 from projections.api.context import Context, Reading
 from projections.api.pools import PATH, checked
 from projections.api.problems import Problem, not_found, wrong_cell
@@ -51,7 +51,7 @@ def routes(context: Context) -> APIRouter:
     async def plan(body: PoolPlan, read: Reading) -> Response:
         """What a change of pools would do, without doing it."""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> PoolPlans:
             return plan_json(body, [context], [connection])
 
         return await read(look)
@@ -70,7 +70,7 @@ def known(context: Context, connection: Connection, path: str) -> str:
     return f"/{path}"
 
 
-def plan_json(body: PoolPlan, contexts: Sequence[Context], connections: Sequence[Connection]) -> dict[str, Any]:
+def plan_json(body: PoolPlan, contexts: Sequence[Context], connections: Sequence[Connection]) -> PoolPlans:
     """The plans of some cells. Raises a problem, also for a pool of another cell."""
     wishes = [_wish(number, pool, connections) for number, pool in enumerate(body.pools)]
     cells = [context.cell for context in contexts]

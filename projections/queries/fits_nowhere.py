@@ -16,9 +16,9 @@ from events.records.jobs import JobSubmitted
 from events.resources import Kinds
 from events.task_overrides import instance_of, override_keys
 from events.words import plural
+from paceline.client.models import FitWarning
 from processors.placement.constraints import MEETS, first_unmet
 from processors.state.record_rows import ConstraintRow
-from projections.queries.pages import Json
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amounts
 from projections.views.reader import rows_as_text
@@ -38,7 +38,7 @@ class _Offer(NamedTuple):
     ports: int
 
 
-def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> list[Json]:
+def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> list[FitWarning]:
     """A code and a sentence for each way in which instances would find no place whoever leaves; `chunk` reads the
     overrides.
     """

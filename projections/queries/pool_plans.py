@@ -20,11 +20,12 @@ from events.reasons import LASTING
 from events.records.jobs import JobSubmitted
 from events.records.pools import PoolDefined
 from events.resources import Kinds
+from paceline.client.pool_models import CellPlan, FieldChange, JobOutlook, PoolChange, PoolOutlook
 from processors.entitlement.pool_commands import answer
 from processors.entitlement.pool_tree import Entry, Tree, pool_row
 from processors.entitlement.rows import DefinedRow, root_row
 from processors.state.record_rows import row_of
-from projections.queries.pages import Json, rows_of
+from projections.queries.pages import rows_of
 from projections.queries.pool_outlook import Known, Outlook, Work
 from projections.queries.pool_tree import ROOT, capacity_of, pool_rows, spec_of, to_share
 from projections.queries.resources import kinds_of, settings_of
@@ -40,7 +41,7 @@ class PoolWish(NamedTuple):
     spec: PoolSpec
 
 
-def plan(connection: Connection, cell: int, wishes: Sequence[PoolWish]) -> Json:
+def plan(connection: Connection, cell: int, wishes: Sequence[PoolWish]) -> CellPlan:
     """What would come of these pools in their cell, taken one after another."""
     kinds, capacity = kinds_of(connection), capacity_of(connection)
     rows = {row.path: row for row in pool_rows(connection)}
@@ -85,10 +86,12 @@ def _tree(cell: int, kinds: Kinds, specs: Iterable[PoolDefined]) -> Tree:
     return Tree(cell, kinds, entries)
 
 
-def _change_json(event: PoolDefined, old: PoolDefined | None, code: str, message: str, kinds: Kinds) -> Json:
+def _change_json(event: PoolDefined, old: PoolDefined | None, code: str, message: str, kinds: Kinds) -> PoolChange:
     new = from_event(event, kinds.units)
     was = from_event(old, kinds.units) if old else {}
-    fields = {name: {"before": was.get(name), "after": value} for name, value in new.items() if was.get(name) != value}
+    fields: dict[str, FieldChange] = {
+        name: {"before": was.get(name), "after": value} for name, value in new.items() if was.get(name) != value
+    }
     fine = code in (Code.DONE, Code.REPEATED)
     kind = ("create" if old is None else "change" if fields else "unchanged") if fine else "refuse"
     return {"path": event.path, "change": kind, "fields": fields, "code": code, "message": message}
@@ -134,7 +137,7 @@ def _firmness(connection: Connection) -> Callable[[Work], bool]:
     return is_firm
 
 
-def _pools_json(before: Outlook, after: Outlook, kinds: Kinds) -> Iterator[Json]:
+def _pools_json(before: Outlook, after: Outlook, kinds: Kinds) -> Iterator[PoolOutlook]:
     """The pools whose entitlement the change changes."""
 
     def write(outlook: Outlook, path: str) -> dict[str, Any] | None:
@@ -151,7 +154,7 @@ def _pools_json(before: Outlook, after: Outlook, kinds: Kinds) -> Iterator[Json]
             }
 
 
-def _more(work: Iterable[Work], before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[Json]:
+def _more(work: Iterable[Work], before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[JobOutlook]:
     """The tasks of jobs that the change adds to what is so already."""
     for each in work:
         job_id = each.row.job_id

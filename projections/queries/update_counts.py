@@ -12,14 +12,13 @@ from events.override_chunks import Chunks
 from events.records.jobs import JobSubmitted
 from events.task_overrides import JOB_FIELDS, instance_of, override_keys
 from projections.queries import versions
-from projections.queries.pages import Json
 from projections.queries.tasks import TASK_PLACES, columns_of
 from projections.views.rows import JobRow
 
 _CONTENT = [field.name for field in msgspec.structs.fields(JobSubmitted) if field.name not in JOB_FIELDS]
 
 
-def instance_counts(connection: Connection, job: JobRow, wanted: JobSubmitted, chunk: Chunks) -> Json:
+def instance_counts(connection: Connection, job: JobRow, wanted: JobSubmitted, chunk: Chunks) -> dict[str, int]:
     """Instances by what becomes of them if a job gets a specification; `chunk` reads the overrides of both."""
     columns = columns_of(connection, job, np.arange(job.instances))
     there = columns[0] != TaskState.NONE

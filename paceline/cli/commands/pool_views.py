@@ -8,7 +8,16 @@ import click
 from paceline.output import Column, TableOptions, note, say, table, when, words
 
 if TYPE_CHECKING:
-    from paceline.client.pool_models import CellCapacity, Entitlement, Pool, PoolTree, Queue
+    from paceline.client.pool_models import (
+        CellCapacity,
+        Entitlement,
+        JobOutlook,
+        Pool,
+        PoolChange,
+        PoolPlans,
+        PoolTree,
+        Queue,
+    )
 
 SHOWN = ("reservation", "limit", "entitlement", "held", "without_hosts", "demand")
 FACTORS = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
@@ -146,7 +155,7 @@ def print_entitlement(body: "Entitlement") -> None:
         note(body["note"])
 
 
-def print_plan(body: "dict[str, Any]") -> None:
+def print_plan(body: "PoolPlans") -> None:
     """What a change of pools would do."""
     for plan in body["cells"]:
         for change in plan["changes"]:
@@ -154,14 +163,14 @@ def print_plan(body: "dict[str, Any]") -> None:
             for name, field in change["fields"].items() if change["change"] == "change" else ():
                 say(f"  {name}: {_value(field['before'])} -> {_value(field['after'])}")
         for each in plan["pools"]:
-            before, after = (words(each["entitlement"][when_]) for when_ in ("before", "after"))
+            before, after = words(each["entitlement"]["before"]), words(each["entitlement"]["after"])
             say(f"{each['path']} may use {after} instead of {before}, holds {words(each['allocation'])}")
         _print_work(plan["lets_in"], "could be let in")
         _print_work(plan["preempts"], "may have to leave")
     note("nothing was changed")
 
 
-def _change(change: "dict[str, Any]") -> str:
+def _change(change: "PoolChange") -> str:
     done = {"create": "would be created", "change": "would be changed", "unchanged": "unchanged"}
     if change["change"] == "refuse":
         return f"pool {change['path']} would be refused: {change['message']} ({change['code']})"
@@ -175,7 +184,7 @@ def _value(value: object) -> str:
     return ", ".join(map(str, value)) or "-" if isinstance(value, list) else str(value)
 
 
-def _print_work(work: "Iterable[dict[str, Any]]", what: str) -> None:
+def _print_work(work: "Iterable[JobOutlook]", what: str) -> None:
     listed = list(work)
     for each in listed[:JOBS_SHOWN]:
         say(f"{_count(each['tasks'], 'task')} of job {each['job_id']} in {each['pool']} {what}")

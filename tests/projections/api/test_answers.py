@@ -5,7 +5,7 @@ import re
 import pytest
 
 from projections.api.answers import ANSWERS
-from tests.helpers.answer_types import answer_of, must_conform
+from tests.helpers.answer_types import body_of, must_conform
 
 OTHERWISE = {"/v1/jobs/{job_id}/tasks/{instance}/log", "/v1/events"}
 """Paths that answer with bytes, or with a stream."""
@@ -25,6 +25,15 @@ def test_the_answer_of_each_get_is_described(api):
     assert named <= schema["components"]["schemas"].keys()
 
 
+def test_the_answers_of_writes_are_described(api):
+    schema = api.client.get("/openapi.json").json()
+    for path, methods in schema["paths"].items():
+        for method in methods.keys() & {"post", "put", "patch", "delete"}:
+            for status in methods[method]["responses"].keys() & {"200", "202"}:
+                body = methods[method]["responses"][status]["content"]["application/json"]["schema"]
+                assert body.keys() & {"$ref", "anyOf"}, (method, path, status)
+
+
 def test_the_type_of_a_list_is_that_of_one(api):
     schema, paths = gets(api)
     listed = paths["/v1/jobs"]["responses"]["200"]["content"]["application/json"]["schema"]
@@ -39,5 +48,5 @@ def test_the_hosts_of_a_cell_are_as_they_are_described(api):
     host = api.get("/v1/hosts/h1")
     for wrong in ({**host, "colour": "red"}, {**host, "runs": "7"}, {k: v for k, v in host.items() if k != "runs"}):
         with pytest.raises((AssertionError, ValueError)):
-            must_conform("/v1/hosts/h1", wrong)
-    assert answer_of("/v1/hosts?page_size=1").field == "hosts"
+            must_conform("GET", "/v1/hosts/h1", "200", wrong)
+    assert body_of("/v1/hosts?page_size=1").field == "hosts"
