@@ -186,7 +186,7 @@ class Passes:
         level = holding.level(min(holding.entitled, default=0))
         columns = zip(level, entitlement, holding.claims, strict=True)  # those of higher priority may be within it yet
         least = tuple([min(have, most) if claimed else 0 for have, most, claimed in columns])
-        last = self._kinds_served_last(pool)
+        last = self._kinds_served_last(pool) if heads else []
         for head in heads:
             kind = head.kind
             if kind == DAEMONS:

@@ -10,6 +10,9 @@ from processors.entitlement.share_tree import ShareTree
 from processors.entitlement.watches import Watch
 from processors.state.table import Table
 
+FEW_POOLS = 16
+"""The entitlements of so many pools are read one by one; those of more are computed by columns."""
+
 
 class Shares:
     """Entitlements, kept up when they are asked for."""
@@ -22,6 +25,8 @@ class Shares:
         self._all: tuple[int, dict[str, Vector]] = (-1, {})
         self._anew = True
         """The tree is built anew before it is asked."""
+        self._to_share: tuple[Vector, Vector] | None = None
+        """The capacity and what daemons hold of it, as the tree knows it."""
 
     def restored(self) -> None:
         """The tables were loaded, or the cell knows more kinds."""
@@ -52,7 +57,10 @@ class Shares:
             if path in self._pools:
                 self._tree.set_want(path, self.wanted(path))
         lines.changed.clear()
-        self._tree.set_capacity(self._queues.holdings.shared(self._cell["cell"].capacity))
+        to_share = self._cell["cell"].capacity, self._queues.holdings["/"].daemons
+        if to_share != self._to_share:
+            self._to_share = to_share
+            self._tree.set_capacity(self._queues.holdings.shared(to_share[0]))
         return self._tree.found()
 
     def watch(self, path: str, needs: tuple[Vector, ...], least: Vector) -> None:
@@ -61,11 +69,11 @@ class Shares:
 
     def all(self) -> dict[str, Vector]:
         """What each pool may use now."""
-        version, found = self._all
-        if version != self._tree.version:
-            found = self._tree.all()
-            self._all = self._tree.version, found
-        return found
+        if self._all[0] != self._tree.version:
+            few = len(self._pools) <= FEW_POOLS
+            whole = {path: self._tree.entitlement(path) for path in self._pools} if few else self._tree.all()
+            self._all = self._tree.version, whole
+        return self._all[1]
 
     def entitlement(self, path: str) -> Vector:
         """What a pool may use now."""
@@ -116,7 +124,7 @@ class Shares:
         self._tree.set_floor(path, None if turn is None else turn.floor)
 
     def _build(self) -> None:
-        self._anew, self._all = False, (-1, {})
+        self._anew, self._all, self._to_share = False, (-1, {}), None
         self._tree = ShareTree(self._queues.kinds)
         for path in sorted(self._pools, key=lambda path: (path.count("/") if path != "/" else 0, path)):
             self._tree.define(path, self._pools[path])

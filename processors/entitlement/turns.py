@@ -154,7 +154,7 @@ class Turns:
 
     def _beyond(self) -> Iterator[str]:
         """Pools with a head that needs more than they are entitled to, whatever they hold."""
-        entitlements = self._shares.all()
+        entitlements = self._shares.all() if self._heads else {}
         for pool, heads in self._heads.items():
             for head in heads:
                 job_id, key = head.part

@@ -282,6 +282,8 @@ class Lifecycle(MachineBase):
         )
 
     def _answer(self, this: Pass) -> list[Event]:
+        if not self.asks:
+            return []
         answers = CommandAnswers(self, this.now, this.caught_up)
         out = list(answers.all(max(1, this.budget.left // 2)))
         this.budget.spend(answers.answered)

@@ -28,7 +28,8 @@ class RunStep:
         out: list[Event] = []
         budget, arena, slots = this.budget, self._tasks.arena, self._tasks.attention()
         due, late = self._tasks.due(this.now) if this.caught_up else (NO_SLOTS, NO_SLOTS)
-        late = late[~np.isin(late, slots)]  # what else is decided of a run in this round comes first
+        if len(late):
+            late = late[~np.isin(late, slots)]  # what else is decided of a run in this round comes first
         commands = (each for each in this.out if isinstance(each, CommandAnswered) and each.code == Code.DONE)
         if job_ids := {each.job_id: None for each in commands}:
             slots, due, late = self._jobs.of_others(slots, job_ids), self._jobs.of_others(due, job_ids), NO_SLOTS

@@ -180,11 +180,11 @@ class Tasks:
 
     def attention(self) -> I64:
         """The slots with something to decide, ascending, but for deadlines."""
-        if self._touched or self._stale:
+        if self._touched or (self._stale and len(self._attention)):
             slots = distinct(np.concatenate([self._attention, *self._touched]))
             self._attention = slots[self._needs(slots)]
             self._touched = []
-            self._stale = False
+        self._stale = False
         return self._attention
 
     def settle(self) -> None:

@@ -66,8 +66,10 @@ class HostRemovals:
 
     def _departed(self) -> I64:
         """The hosts that have left and hold no runs, the longest gone first."""
-        hosts = np.flatnonzero(self._hosts.departed_ms)
-        hosts = hosts[self._hosts.runs[hosts] == 0] if len(hosts) else hosts
+        hosts: I64 = np.flatnonzero(self._hosts.departed_ms)
+        if not len(hosts):
+            return hosts
+        hosts = hosts[self._hosts.runs[hosts] == 0]
         return hosts[np.argsort(self._hosts.departed_ms[hosts], kind="stable")]
 
     def _answer(self, row: HostRow | None, now: int) -> tuple[Code, str]:
