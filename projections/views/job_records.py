@@ -19,6 +19,8 @@ from projections.views.rows import HistoryRow
 
 ENTRIES_MAX = 64
 """Entries in a row: a job of many records is searched by what stands beside them."""
+UNWRITTEN_MAX = 32_768
+"""Entries take several times the memory that their bytes take: no more of them wait for the end of a transaction."""
 KEYS_MAX = 512
 """Jobs asked for in one statement."""
 
@@ -62,6 +64,7 @@ class JobRecords:
 
     def __init__(self) -> None:
         self._new: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        self._unwritten = 0
         self._stamp = (0, 0)
         self.position: Callable[[], int] = lambda: 0
         self.connection: Connection | None = None
@@ -69,12 +72,13 @@ class JobRecords:
     def add(
         self,
         place: tuple[Any, ...],
-        job_ids: Iterable[str],
+        job_ids: Sequence[str],
         told: Mapping[str, Said],
         runs: Mapping[str, tuple[int, ...]],
     ) -> None:
         """Adds a `JobEntry` to the history of each job: `place` are its fields up to the event."""
         new = self._new
+        self._unwritten += len(job_ids)
         if runs:
             for job_id in job_ids:
                 new[job_id].append((*place, told.get(job_id), *runs.get(job_id, ())))
@@ -84,7 +88,13 @@ class JobRecords:
 
     def add_one(self, job_id: str, entry: tuple[Any, ...]) -> None:
         """Adds a `JobEntry` to the history of one job."""
+        self._unwritten += 1
         self._new[job_id].append(entry)
+
+    def flush_many(self) -> None:
+        """Writes what was added if it is much."""
+        if self._unwritten >= UNWRITTEN_MAX:
+            self.flush()
 
     def flush(self) -> None:
         """Writes what was added."""
@@ -101,7 +111,7 @@ class JobRecords:
                 piece += 1
         self._stamp = position, piece
         self.connection.executemany(_INSERT, rows)
-        self._new = defaultdict(list)
+        self._new, self._unwritten = defaultdict(list), 0
 
     def keep(self, job_ids: Iterable[str], kept: Callable[[str, JobEntry], bool]) -> int:
         """Removes the entries of these jobs that are not to be kept; returns how many rows that took."""

@@ -255,6 +255,7 @@ class Projector:
                     size += len(delivered.record.value)
                 if size + ROW_BYTES * self._removed() > DECISIONS_BYTES:
                     break
+            self._cache.history.flush_many()
         self._records, self._bytes = self._records + folded, self._bytes + read
         return folded
 
