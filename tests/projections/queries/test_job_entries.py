@@ -17,6 +17,7 @@ def test_pages_of_a_history_are_the_same_from_many_small_rows_as_from_few(tmp_pa
     monkeypatch.setattr(module, "RECORDS", 1)
     monkeypatch.setattr(module, "TOGETHER", 1)
     monkeypatch.setattr(job_records, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(job_records, "UNWRITTEN_MAX", 1)
     live = Projector(log, tmp_path)
     while live.step():
         pass
