@@ -18,19 +18,25 @@ from events.ranks import Rank, pack_ranks
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
-from processors.entitlement.limit_holds import LimitHolds
+from processors.entitlement.bounds import LIMITS, Ask, Refusal, check, closed_at
 from processors.entitlement.lines import ALL, bits, merged
-from processors.entitlement.parts import CONTROLLERS, DAEMONS, FIRM, GANG, ROLES, Part, stretches
+from processors.entitlement.parts import GANG, ROLES, PartKey, stretches
+from processors.entitlement.pass_usage import PassUsage, PoolRoom
 from processors.entitlement.queues import Queues
-from processors.entitlement.refusals import Refusal, exceeds
-from processors.entitlement.rows import CellRow, JobRow, PoolRow
-from processors.entitlement.shares import Shares
-from processors.state.table import Table
+from processors.entitlement.rows import JobRow
+from processors.entitlement.state import State
 
-BOUNDLESS = 1 << 62
 ONE = np.ones(1, dtype=np.bool_)
-Taken = tuple[str, JobRow, I64, int, Rank]
-"""Job, row, slots, whether they are one gang, their rank."""
+
+
+class Admission(NamedTuple):
+    """Units of a job that get a rank; `is_gang`: they are one unit."""
+
+    job_id: str
+    row: JobRow
+    slots: I64
+    is_gang: bool
+    rank: Rank
 
 
 class Head(NamedTuple):
@@ -38,196 +44,103 @@ class Head(NamedTuple):
     for the heads of its class before it.
     """
 
-    part: Part
+    part: PartKey
     why: Refusal
     kind: int
     aside: Vector
 
 
-class Rooms:
-    """What may be admitted within limits, counted beside the state: pools and those above them."""
-
-    def __init__(self, queues: Queues, pools: Table[str, PoolRow], holds: LimitHolds) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._holds = holds
-        self._more: dict[str, Vector] = {}
-        self._more_firm: dict[str, Vector] = {}
-
-    def limit(self, pool: str, lent: bool = False) -> Vector:
-        """What a pool and those above it may still admit by their limits; `lent`: beyond its entitlement."""
-        room = (BOUNDLESS,) * len(self._queues.nothing)
-        for level in self._queues.holdings.levels(pool):
-            if self.bounds(level):
-                room = tuple(map(min, room, self.left(level, "" if lent else pool)))
-        return room
-
-    def bounds(self, level: str) -> bool:
-        """Whether a level has any limit, or licences."""
-        return max(self._pools[level].limit) >= 0 or (level == "/" and bool(self._queues.kinds.licences))
-
-    def left(self, level: str, pool: str) -> Vector:
-        """What the limit of a level, and licences, leave for a pool below it, without what is kept for other pools."""
-        limit, licences = self._pools[level].limit, self._queues.kinds.licences if level == "/" else {}
-        if max(limit) < 0 and not licences:
-            return (BOUNDLESS,) * len(limit)
-        if licences:
-            names = self._queues.kinds.names
-            limit = tuple([licences.get(name, most) for name, most in zip(names, limit, strict=True)])
-        held, kept = self.allocation(level), self._holds.others(pool, level)
-        held = held if kept is None else add(held, kept)
-        return tuple([most - have if most >= 0 else BOUNDLESS for most, have in zip(limit, held, strict=True)])
-
-    def reservation(self, pool: str) -> Vector:
-        """What they may still admit of work that isn't preemptible."""
-        room = (BOUNDLESS,) * len(self._queues.nothing)
-        for level in self._queues.holdings.levels(pool)[:-1]:
-            room = tuple(map(min, room, subtract(self._pools[level].reservation, self.firm(level))))
-        return room
-
-    def allocation(self, level: str) -> Vector:
-        """What a pool holds with what was admitted just now."""
-        more = self._more.get(level)
-        have = self._queues.holdings[level].allocation
-        return have if more is None else add(have, more)
-
-    def firm(self, level: str) -> Vector:
-        """What isn't preemptible of that."""
-        more, have = self._more_firm.get(level), self._queues.holdings[level].firm
-        return have if more is None else add(have, more)
-
-    def take(self, pool: str, amount: Vector, firm: bool) -> None:
-        """So much was admitted."""
-        for level in self._queues.holdings.levels(pool):
-            for more in (self._more, self._more_firm) if firm else (self._more,):
-                have = more.get(level)
-                more[level] = amount if have is None else add(have, amount)
-
-
-class Admission:
+class AdmissionPass:
     """The units that become entitled in one pass."""
 
-    def __init__(
-        self,
-        queues: Queues,
-        pools: Table[str, PoolRow],
-        cell: CellRow,
-        shares: Shares,
-        holds: LimitHolds,
-        budget: int,
-    ) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._cell = cell
-        self._shares = shares
-        self._rooms = Rooms(queues, pools, holds)
+    def __init__(self, state: State, budget: int) -> None:
+        self.state = state
+        self.usage = PassUsage(state)
         self.budget = budget
-        self.admitted: list[Taken] = []
-        self.ranked: list[Taken] = []
+        self.admitted: list[Admission] = []
+        self.ranked: list[Admission] = []
 
-    def pool(self, pool: str) -> list[Head]:
-        """Serves the queues of a pool; returns the heads, in the order of the queue. What is left of the
-        budget must be above 0 then, else there may be others that are.
+    def serve(self, pool: str) -> list[Head]:
+        """Serves the queues of a pool; returns the heads, in the order of the queue. The rest of the budget must be
+        above 0 then, else there may be others.
         """
-        return Walk(self, self._queues, self._pools, self._cell, self._shares, self._rooms).serve(pool)
+        return Walk(self, pool).serve()
 
 
 class Walk:
     """One pool in one pass."""
 
-    def __init__(
-        self,
-        into: Admission,
-        queues: Queues,
-        pools: Table[str, PoolRow],
-        cell: CellRow,
-        shares: Shares,
-        rooms: Rooms,
-    ) -> None:
+    def __init__(self, into: AdmissionPass, pool: str) -> None:
         self._into = into
-        self._queues = queues
-        self._pools = pools
-        self._cell = cell
-        self._shares = shares
-        self._rooms = rooms
-
-    def serve(self, pool: str) -> list[Head]:
-        """See `Admission.pool`."""
-        self._pool, self._lines = pool, self._queues.lines[pool]
-        self._holding, self._entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
-        self._taken, self._boundless = self._queues.nothing, (BOUNDLESS,) * len(self._queues.nothing)
-        self._limit, self._reservation = self._rooms.limit(pool), self._rooms.reservation(pool)
-        self._controllers = self._holding.controllers
-        self._priority: int | None = None
-        self._free = self._queues.nothing
+        self._pool = pool
+        self._state = into.state
+        self._queues = into.state.queues
+        self._room = PoolRoom(into.usage, pool, self._queues.nothing)
         self._aside: dict[int, Vector] = {}
-        closed = closed_at(self._pools, self._queues.holdings.levels(pool))
+
+    def serve(self) -> list[Head]:
+        """Return the heads of the pool; see `AdmissionPass.serve`."""
+        closed = closed_at(self._state.pools, self._queues.holdings.levels(self._pool)) != ""
         heads: list[Head] = []
         blocked: dict[int, int] = {}
-        for kind, place in merged(self._lines, blocked):
+        for kind, place in merged(self._queues.lines[self._pool], blocked):
             part = place[-1]
-            row = self._queues.jobs[part[0]]
-            why = self._part(part, row, kind, closed)
+            row = self._queues.jobs[part.job_id]
+            ask = Ask(self._pool, kind, row.priority, need_of(self._queues, part, row))
+            why = self._part(part, row, ask, closed)
             if why is not None:
                 aside = self._aside.get(kind, self._queues.nothing)
                 heads.append(Head(part, why, kind, aside))
-                blocked[kind] = blocked.get(kind, 0) | self._block(part, row, kind, why, aside)
+                blocked[kind] = blocked.get(kind, 0) | self._block(part, row, ask, why, aside)
             if self._into.budget <= 0:
                 break
         return heads
 
-    def _block(self, part: Part, row: JobRow, kind: int, why: Refusal, aside: Vector) -> int:
+    def _block(self, part: PartKey, row: JobRow, ask: Ask, why: Refusal, aside: Vector) -> int:
         """The kinds that a head lacks, as `bits`; what it needs of others is kept for it."""
         if why.code in (Code.POOL_CLOSED, Code.NO_HOSTS):
             return ALL
-        need = need_of(self._queues, part, row)
-        room = tuple(map(min, self._room(kind, row.parts[part[1]].borrowed), subtract(self._limit, aside)))
-        lacked = [max(0, want - have) if want else 0 for want, have in zip(need, room, strict=True)]
-        more = [0 if short else want for want, short in zip(need, lacked, strict=True)]
-        self._aside[kind] = add(aside, tuple(more))
+        room = tuple(map(min, self._entitled(ask, row.parts[part.key].borrowed > 0), self._limited(ask)))
+        lacked = [max(0, want - have) if want else 0 for want, have in zip(ask.need, room, strict=True)]
+        more = [0 if short else want for want, short in zip(ask.need, lacked, strict=True)]
+        self._aside[ask.kind] = add(aside, tuple(more))
         return bits(lacked) - 1 or ALL
 
-    def _part(self, part: Part, row: JobRow, kind: int, closed: str) -> Refusal | None:
+    def _part(self, part: PartKey, row: JobRow, ask: Ask, closed: bool) -> Refusal | None:
         """Takes what it can of a part; returns why not more."""
-        queues, key = self._queues, part[1]
-        if row.priority != self._priority:
-            self._priority = row.priority
-            self._free = subtract(subtract(self._entitlement, self._holding.level(row.priority)), self._taken)
-        need, borrowed = need_of(queues, part, row), row.parts[key].borrowed
-        most = fits(need, self._room(kind, borrowed))
-        waiting = queues.lines.waits(part) and not closed
+        borrowed, waiting = row.parts[part.key].borrowed > 0, self._queues.lines.waits(part) and not closed
+        most = fits(ask.need, self._entitled(ask, borrowed))
         if not most or (not borrowed and not waiting):
-            return self._why(need, kind, closed)
-        if key % ROLES == GANG:
-            return self._gang(part, row, need, waiting, kind)
-        limited = fits(need, self._limited(kind)) if waiting else 0
-        slots, waits, more = self._first(row, key, min(most, self._into.budget), limited, bool(borrowed), waiting)
+            return self._why(ask)
+        limited = fits(ask.need, self._limited(ask)) if waiting else 0
+        if part.key % ROLES == GANG:
+            if waiting and not limited:
+                return self._why(ask)
+            slots = self._queues.gang(row) if waiting else self._queues.slots(row, part.key, "rank", Rank.BORROWED)
+            self._take(part, row, ask, slots, np.full(len(slots), waiting))
+            return None
+        slots, waits, more = self._first(row, part.key, min(most, self._into.budget), limited, borrowed, waiting)
         if len(slots):
-            self._take(part, row, slots, waits, need, 0)
-        return self._why(need, kind, closed) if more and self._into.budget > 0 else None
+            self._take(part, row, ask, slots, waits)
+        return self._why(ask) if more and self._into.budget > 0 else None
 
-    def _room(self, kind: int, borrowed: int) -> Vector:
-        """What units of a class may still get of entitlement, reservation and the share of controllers, without what is
-        kept for heads before them.
-        """
-        room = self._boundless if kind == DAEMONS else self._free
-        if kind & FIRM:
-            room = tuple(map(min, room, self._reservation))
-        if kind & CONTROLLERS and not borrowed:
-            room = tuple(map(min, room, self._controllers_room()))
+    def _entitled(self, ask: Ask, borrowed: bool) -> Vector:
+        """The amount that units of a class may still get, without what is kept for heads before them."""
+        return self._beside(ask.kind, self._room.entitled(ask, borrowed))
+
+    def _limited(self, ask: Ask) -> Vector:
+        return self._beside(ask.kind, self._room.limited(ask))
+
+    def _beside(self, kind: int, room: Vector) -> Vector:
         aside = self._aside.get(kind)
         return room if aside is None else subtract(room, aside)
 
-    def _limited(self, kind: int) -> Vector:
-        aside = self._aside.get(kind)
-        return self._limit if aside is None else subtract(self._limit, aside)
-
-    def _gang(self, part: Part, row: JobRow, need: Vector, waiting: bool, kind: int) -> Refusal | None:
-        if waiting and not fits(need, self._limited(kind)):
-            return self._why(need, kind, "")
-        slots = self._queues.gang(row) if waiting else self._queues.slots(row, part[1], "rank", Rank.BORROWED)
-        self._take(part, row, slots, np.full(len(slots), waiting), need, 1)
-        return None
+    def _why(self, ask: Ask) -> Refusal:
+        """Why no further unit is taken."""
+        refusal = check(self._into.usage, ask)
+        if refusal is not None:
+            return refusal
+        return Refusal(Code.BEHIND_IN_QUEUE, self._pool) if ask.kind in self._aside else Refusal(LIMITS.code, "/")
 
     def _first(
         self, row: JobRow, key: int, most: int, limited: int, borrowed: bool, waiting: bool
@@ -248,116 +161,46 @@ class Walk:
         count = min(most, int(np.searchsorted(np.cumsum(waits), limited, side="right")))
         return slots[:count], waits[:count], count < len(slots)
 
-    def _take(self, part: Part, row: JobRow, slots: I64, waits: np.ndarray, need: Vector, gang: int) -> None:
-        into, new = self._into, slots[waits]
-        units = 1 if gang else len(slots)
-        amount = scale(need, units)
-        if not row.daemon:
-            self._taken = add(self._taken, amount)
-            self._free = subtract(self._free, amount)
+    def _take(self, part: PartKey, row: JobRow, ask: Ask, slots: I64, waits: np.ndarray) -> None:
+        into, new, is_gang = self._into, slots[waits], part.key % ROLES == GANG
+        amount = ask.need if is_gang else scale(ask.need, len(slots))
+        fresh = self._queues.nothing
         if len(new):
-            into.admitted.append((part[0], row, new, gang, Rank.ENTITLED))
-            fresh = amount if gang else scale(need, len(new))
-            self._limit = subtract(self._limit, fresh)
-            firm = not row.preemptible and not row.daemon
-            if firm:
-                self._reservation = subtract(self._reservation, fresh)
-            if self._queues.kind(row, part[1]) & CONTROLLERS:
-                self._controllers = add(self._controllers, fresh)
-            self._rooms.take(row.pool, fresh, firm)
+            into.admitted.append(Admission(part.job_id, row, new, is_gang, Rank.ENTITLED))
+            fresh = amount if is_gang else scale(ask.need, len(new))
         if len(new) < len(slots):
-            into.ranked.append((part[0], row, slots[~waits], gang, Rank.ENTITLED))
+            into.ranked.append(Admission(part.job_id, row, slots[~waits], is_gang, Rank.ENTITLED))
+        self._room.take(ask.kind, amount, fresh)
         into.budget -= len(slots)
 
-    def _why(self, need: Vector, kind: int, closed: str) -> Refusal:
-        """Why no further unit is taken."""
-        if closed:
-            return Refusal(Code.POOL_CLOSED, closed)
-        if not self._cell.hosts:
-            return Refusal(Code.NO_HOSTS, "/")
-        pool = self._pool
-        if kind & FIRM and exceeds(need, self._reservation):
-            levels = self._queues.holdings.levels(pool)[:-1]
-            return Refusal(Code.RESERVATION_REACHED, next(filter(lambda at: self._is_reserved(at, need), levels), pool))
-        if self._is_full(pool, need):
-            return Refusal(Code.LIMIT_REACHED, pool)
-        if kind & CONTROLLERS and exceeds(need, self._controllers_room()):
-            return Refusal(Code.CONTROLLER_LIMIT_REACHED, pool)
-        if kind != DAEMONS and exceeds(need, self._free):
-            return self._beyond(need)
-        above = self._queues.holdings.levels(pool)[1:]
-        full = next((level for level in above if self._is_full(level, need)), "")
-        if not full and kind in self._aside:
-            return Refusal(Code.BEHIND_IN_QUEUE, pool)
-        return Refusal(Code.LIMIT_REACHED, full or "/")
 
-    def _controllers_room(self) -> Vector:
-        return controllers_room(self._pools[self._pool], self._controllers, self._entitlement)
-
-    def _is_reserved(self, level: str, need: Vector) -> bool:
-        return exceeds(need, subtract(self._pools[level].reservation, self._rooms.firm(level)))
-
-    def _is_full(self, level: str, need: Vector) -> bool:
-        return exceeds(need, self._rooms.left(level, self._pool))
-
-    def _beyond(self, need: Vector) -> Refusal:
-        """Why a unit waits that is beyond the entitlement of its pool."""
-        row = self._pools[self._pool]
-        saves = row.credit is not None and any(row.credit.full) and exceeds(need, self._shares.share(self._pool))
-        held = subtract(self._entitlement, self._free)
-        if saves and not exceeds(need, subtract(self._shares.most(self._pool), held)):
-            return Refusal(Code.SAVING_FOR_TURN, self._pool)
-        short = [kind for kind, want in enumerate(need) if want > self._free[kind]]
-        for level in self._queues.holdings.levels(self._pool)[:-1]:
-            above = self._pools[level]
-            if any(not above.share[kind] and not above.reservation[kind] for kind in short):
-                return Refusal(Code.SHARE_OF_NOTHING, level)
-        return Refusal(Code.ENTITLEMENT_REACHED, self._pool)
-
-
-def need_of(queues: Queues, part: Part, row: JobRow) -> Vector:
+def need_of(queues: Queues, part: PartKey, row: JobRow) -> Vector:
     """What the next unit of a part needs to be entitled; of a borrowed gang what those members need that still hold."""
-    key = part[1]
+    key = part.key
     if key % ROLES == GANG and row.parts[key].borrowed:
         return queues.asked(row, queues.slots(row, key, "rank", Rank.BORROWED))
     return queues.unit_need(row, key)
 
 
-def controllers_room(row: PoolRow, held: Vector, entitlement: Vector) -> Vector:
-    """What controllers of a pool may still hold, that hold so much. The first one may go on whatever it needs: else a
-    pool that wants little never ran one.
-    """
-    percent = row.controllers_percent
-    if percent >= 100 or (percent and not any(held)):
-        return (BOUNDLESS,) * len(entitlement)
-    return subtract(tuple([percent * amount // 100 for amount in entitlement]), held)
-
-
-def closed_at(pools: Table[str, PoolRow], levels: tuple[str, ...]) -> str:
-    """The pool on a path that is closed; empty: none is."""
-    return next((level for level in levels if pools[level].closed), "")
-
-
-def _alike(taken: list[Taken]) -> list[int]:
+def _alike(admissions: list[Admission]) -> list[int]:
     """A number for each that those have in common whose tasks may stand in one range: never two gangs."""
     numbers: dict[tuple[str, int, int], int] = {}
-    keys = [(job_id, rank, at if gang else -1) for at, (job_id, _, _, gang, rank) in enumerate(taken)]
+    keys = [(each.job_id, each.rank, at if each.is_gang else -1) for at, each in enumerate(admissions)]
     return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
-def columns_of(queues: Queues, taken: list[Taken], column: str) -> dict[str, object]:
+def columns_of(queues: Queues, admissions: list[Admission], column: str) -> dict[str, object]:
     """The columns of a record about ranges of tasks; `column`: that of their runs. Ranges that meet are one, in however
     many steps they were taken: a process that was restored takes in others.
     """
     names = Names()
-    jobs = [names[job_id] for job_id, *_ in taken]
-    alike = _alike(taken)
-    bases = [row.base for _, row, *_ in taken]
-    sizes = [len(slots) for _, _, slots, _, _ in taken]
-    slots = np.concatenate([slots for _, _, slots, _, _ in taken])
+    jobs = [names[each.job_id] for each in admissions]
+    bases = [each.row.base for each in admissions]
+    sizes = [len(each.slots) for each in admissions]
+    slots = np.concatenate([each.slots for each in admissions])
     part = np.repeat(np.arange(len(sizes)), sizes)
     run = queues.arena[column][slots]
-    first, count = stretches(slots, run, np.repeat(alike, sizes))
+    first, count = stretches(slots, run, np.repeat(_alike(admissions), sizes))
     part = part[first]
     return {
         "job_ids": names.all(),
@@ -365,16 +208,16 @@ def columns_of(queues: Queues, taken: list[Taken], column: str) -> dict[str, obj
         "first": pack_ints(slots[first] - np.array(bases)[part]),
         "count": pack_ints(count),
         "run": pack_ints(run[first]),
-        "gang": pack_ints(np.array([gang for *_, gang, _ in taken])[part]),
-        "entitled": pack_ranks(np.array([rank for *_, rank in taken])[part]),
+        "gang": pack_ints(np.array([each.is_gang for each in admissions])[part]),
+        "entitled": pack_ranks(np.array([each.rank for each in admissions])[part]),
     }
 
 
-def admitted(queues: Queues, taken: list[Taken], cause: Cause | None) -> GangsAdmitted:
+def admitted(queues: Queues, admissions: list[Admission], cause: Cause | None) -> GangsAdmitted:
     """The record of units that are admitted."""
-    return GangsAdmitted(**columns_of(queues, taken, "queued"), cause=cause)  # type: ignore[arg-type]
+    return GangsAdmitted(**columns_of(queues, admissions, "queued"), cause=cause)  # type: ignore[arg-type]
 
 
-def ranked(queues: Queues, taken: list[Taken], cause: Cause | None) -> AdmissionsRanked:
+def ranked(queues: Queues, admissions: list[Admission], cause: Cause | None) -> AdmissionsRanked:
     """The record of units that are entitled from now on, or borrowed."""
-    return AdmissionsRanked(**columns_of(queues, taken, "held"), cause=cause)  # type: ignore[arg-type]
+    return AdmissionsRanked(**columns_of(queues, admissions, "held"), cause=cause)  # type: ignore[arg-type]

@@ -5,38 +5,24 @@ from events.ranks import Rank, ranks_of
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
 from events.records.placement import PreemptionAsked
-from processors.entitlement.admission import Rooms
 from processors.entitlement.claims import Claims
 from processors.entitlement.judge import AskedRow, Judge
-from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.limit_victims import LimitVictims
+from processors.entitlement.parts import Unit
+from processors.entitlement.pass_usage import PassUsage
 from processors.entitlement.placed_runs import PlacedRuns
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import CellRow, PoolRow
+from processors.entitlement.state import State
 from processors.state.causes import CauseRow
-from processors.state.displacements import Displacements
 from processors.state.table import Table, struct_table
 
 
 class Asks:
     """The table `preemptions_asked`: asks by number, in the order in which they came."""
 
-    def __init__(
-        self,
-        claims: Claims,
-        queues: Queues,
-        pools: Table[str, PoolRow],
-        cell: Table[str, CellRow],
-        displacements: Displacements,
-        holds: LimitHolds,
-        runs: PlacedRuns,
-    ) -> None:
+    def __init__(self, state: State, claims: Claims, runs: PlacedRuns) -> None:
+        self._state = state
+        self._queues = state.queues
         self._claims = claims
-        self._queues = queues
-        self._pools = pools
-        self._cell = cell
-        self._displacements = displacements
-        self._holds = holds
         self._runs = runs
         self.table: Table[int, AskedRow] = struct_table("preemptions_asked", AskedRow, int)
 
@@ -77,10 +63,8 @@ class Asks:
         out: list[Event] = []
         if not len(self.table):
             return out
-        cell = self._cell["cell"]
-        victims = LimitVictims(self._queues, cell, self._claims, self._displacements, self._runs, now)
-        rooms = Rooms(self._queues, self._pools, self._holds)
-        judge = Judge(self._claims, self._queues, cell, self._displacements, victims, rooms, now)
+        victims = LimitVictims(self._state, self._claims, self._runs, now)
+        judge = Judge(self._state, self._claims, victims, PassUsage(self._state), now)
         for number in sorted(self.table):
             row = self.table[number]
             budget -= 1 + len(row.job) // 4
@@ -90,8 +74,9 @@ class Asks:
         return out
 
 
-def claims_of(event: AdmissionsRanked) -> set[tuple[str, int, int, int]]:
-    """The units that are claims from now on: job, first instance, count, run."""
+def claims_of(event: AdmissionsRanked) -> set[Unit]:
+    """The units that are claims from now on."""
     columns = [ints(column).tolist() for column in (event.job, event.first, event.count, event.run)]
     rows = zip(*columns, ranks_of(event.entitled, len(columns[0])).tolist(), strict=True)
-    return {(event.job_ids[job], first, count, run) for job, first, count, run, rank in rows if rank == Rank.ENTITLED}
+    units = ((Unit(event.job_ids[job], first, size, run), rank) for job, first, size, run, rank in rows)
+    return {unit for unit, rank in units if rank == Rank.ENTITLED}

@@ -7,7 +7,6 @@ Claims of a pool share what it lacks in the order of its queue: what may be take
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -17,13 +16,12 @@ from events.bounds import PREEMPTION_DELAY_LEAST_MS
 from events.columns import I32, I64, distinct
 from events.ranks import Rank, are_entitled
 from events.resources import Vector, add, scale, subtract
-from processors.entitlement.parts import GANG, ROLES, Form, Part
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import CellRow, JobRow, PoolRow, ReportedRow
-from processors.state.displacements import Displacements, Task
+from processors.entitlement.parts import GANG, ROLES, Form, PartKey, Unit
+from processors.entitlement.rows import JobRow
+from processors.entitlement.state import State
+from processors.state.displacements import Task
 from processors.state.preemption_rules import Flag, Giver, Right
 from processors.state.seconds import EPOCH_S, milliseconds
-from processors.state.table import Table
 
 Bools = NDArray[np.bool_]
 DAEMON_FLAGS = int(Flag.BELOW_RESERVATION | Flag.MOVE | Flag.DAEMON)
@@ -34,12 +32,6 @@ RANGES_PER_FORM = 64
 """So many ranges of a pool that are alike for hosts have a right at once: where the first can't be helped, those behind
 them can't either.
 """
-
-
-class Entitlements(Protocol):
-    """What pools may use now."""
-
-    def entitlement(self, path: str) -> Vector: ...  # noqa: D102 - the class says it
 
 
 class RightRow(msgspec.Struct, frozen=True, array_like=True):
@@ -70,29 +62,20 @@ class GiverRow(msgspec.Struct, frozen=True, array_like=True):
 class Claims:
     """Looks at the claims of pools."""
 
-    def __init__(
-        self,
-        queues: Queues,
-        pools: Table[str, PoolRow],
-        cell: Table[str, CellRow],
-        shares: Entitlements,
-        reported: Table[str, ReportedRow],
-        displacements: Displacements,
-    ) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._cell = cell
-        self._shares = shares
-        self._reported = reported
-        self._displacements = displacements
-        self._before: dict[str, tuple[int, dict[Part, Vector]]] = {}
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._queues = state.queues
+        self._pools = state.pools
+        self._reported = state.reported
+        self._displacements = state.displacements
+        self._before: dict[str, tuple[int, dict[PartKey, Vector]]] = {}
 
     # Pools.
 
     def delay_ms(self, pool: str) -> int:
         """How long claims of a pool wait until others leave for them; -1: these never do."""
         delay = self._pools[pool].preemption_delay_ms
-        delay = self._cell["cell"].settings.preemption_delay_ms if delay is None else delay
+        delay = self._state.cell.settings.preemption_delay_ms if delay is None else delay
         return delay if delay < 0 else max(PREEMPTION_DELAY_LEAST_MS, delay)
 
     def stays(self, pool: str) -> Vector:
@@ -102,11 +85,11 @@ class Claims:
 
     def entitlement(self, pool: str) -> Vector:
         """What a pool may use now."""
-        return self._shares.entitlement(pool)
+        return self._state.shares.entitlement(pool)
 
     def giver(self, pool: str) -> Giver:
         """What a pool may be asked to give."""
-        return self._giver(pool, self._shares.entitlement(pool))
+        return self._giver(pool, self._state.shares.entitlement(pool))
 
     def giver_row(self, pool: str, clears: bool) -> GiverRow | None:
         """The same by the entitlement that was reported last; None: it gives nothing. `clears`: hosts may be cleared
@@ -135,16 +118,16 @@ class Claims:
             return found
         alike: Counter[Form] = Counter()
         for part, before in self._befores(pool).items():
-            row = self._queues.jobs[part[0]]
-            form = self._queues.form(row, part[1])
+            row = self._queues.jobs[part.job_id]
+            form = self._queues.form(row, part.key)
             if alike[form] < RANGES_PER_FORM:
                 ranges = self._ranges(part, row, before, reported.entitlement, now)
                 found |= ranges
                 alike[form] += len(ranges)
         return found
 
-    def right(self, unit: tuple[str, int, int, int], now: int) -> Right | None:
-        """The right of a unit: job, first instance, count, run; None: it has none."""
+    def right(self, unit: Unit, now: int) -> Right | None:
+        """The right of a unit; None: it has none."""
         job_id, first, count, run = unit
         row = self._queues.jobs[job_id]
         if row.pool not in self._pools or self.delay_ms(row.pool) < 0:
@@ -154,11 +137,11 @@ class Claims:
         if not self._due(row.pool, now):
             return None
         key = self._queues.part_of(row, first)
-        before = self._befores(row.pool).get((job_id, key))
+        before = self._befores(row.pool).get(PartKey(job_id, key))
         if before is None:
             return None
-        entitlement = self._shares.entitlement(row.pool)
-        for (_, start), right in self._ranges((job_id, key), row, before, entitlement, now).items():
+        entitlement = self._state.shares.entitlement(row.pool)
+        for (_, start), right in self._ranges(PartKey(job_id, key), row, before, entitlement, now).items():
             ahead = first - start
             if 0 <= ahead < right.count and right.run == run and (count == right.count if right.gang else count == 1):
                 need = self._queues.unit_need(row, key)
@@ -167,24 +150,24 @@ class Claims:
 
     def own_right(self, pool: str, need: Vector, ahead: Vector | None = None) -> Right:
         """The right of a unit however long it waits. `ahead`: what claims before it need; by default, all others."""
-        entitlement = self._shares.entitlement(pool)
+        entitlement = self._state.shares.entitlement(pool)
         held = add(self.stays(pool), self._queues.holdings[pool].claims if ahead is None else ahead)
         promised = subtract(self._reserved(pool, entitlement), held)
         below = any(want > 0 and more > 0 for want, more in zip(need, promised, strict=True))
         return Right(subtract(entitlement, held), entitlement, Flag.BELOW_RESERVATION if below else 0)
 
-    def ahead(self, unit: tuple[str, int, int, int]) -> Vector:
+    def ahead(self, unit: Unit) -> Vector:
         """What the claims before a claim need."""
         job_id, first, *_ = unit
         row = self._queues.jobs[job_id]
         key = self._queues.part_of(row, first)
-        before = self._befores(row.pool)[job_id, key]
+        before = self._befores(row.pool)[PartKey(job_id, key)]
         if key % ROLES == GANG:
             return before
         units = int(np.searchsorted(self._queues.claim_slots(row, key), row.base + first))
         return add(before, self._queues.need(key), units)
 
-    def behind(self, unit: tuple[str, int, int, int]) -> Vector:
+    def behind(self, unit: Unit) -> Vector:
         """What the claims behind a claim need that are entitled with it and would be borrowed before it."""
         job_id, first, *_ = unit
         queues, row = self._queues, self._queues.jobs[job_id]
@@ -201,8 +184,8 @@ class Claims:
             behind = add(behind, queues.asked(other, slots))
         return behind
 
-    def is_claim(self, unit: tuple[str, int, int, int]) -> bool:
-        """Whether a unit is there, entitled, and has no place: job, first instance, count, run."""
+    def is_claim(self, unit: Unit) -> bool:
+        """Whether a unit is there, entitled, and has no place."""
         job_id, first, count, run = unit
         row = self._queues.jobs.get(job_id)
         if row is None or first < 0 or count < 1 or first + count > row.instances:
@@ -213,10 +196,10 @@ class Claims:
         entitled, placed = are_entitled(arena["rank"][stretch]), arena["placed"][stretch]
         return bool((arena["held"][stretch] == run).all() and entitled.all() and not placed.any())
 
-    def is_parked(self, unit: tuple[str, int, int, int]) -> bool:
+    def is_parked(self, unit: Unit) -> bool:
         """Whether a claim holds nothing under limits."""
-        start = self._queues.jobs[unit[0]].base + unit[1]
-        return bool((self._queues.arena["rank"][start : start + unit[2]] == Rank.PARKED).all())
+        start = self._queues.jobs[unit.job_id].base + unit.first
+        return bool((self._queues.arena["rank"][start : start + unit.size] == Rank.PARKED).all())
 
     def due_s(self, task: Task, count: int) -> int:
         """The earliest second since when one of these has no place."""
@@ -228,7 +211,7 @@ class Claims:
         since, delay = self._queues.holdings[pool].claims_since, self.delay_ms(pool) if pool in self._pools else -1
         if delay < 0 or not (since or self._queues.lines[pool].daemons):
             return None
-        settings = self._cell["cell"].settings
+        settings = self._state.cell.settings
         times = [milliseconds(at) + delay for at in since.irange(latest(after - delay) + 1)][:1]
         for *_, (job_id, key) in self._queues.lines[pool].daemons:
             slots = self._queues.claim_slots(self._queues.jobs[job_id], key)
@@ -284,7 +267,7 @@ class Claims:
         since, delay = self._queues.holdings[pool].claims_since, self.delay_ms(pool)
         return delay >= 0 and bool(since) and since.peekitem(0)[0] <= latest(now - delay)
 
-    def _befores(self, pool: str) -> dict[Part, Vector]:
+    def _befores(self, pool: str) -> dict[PartKey, Vector]:
         """The parts of a pool with claims, in the order of its queue, and what claims before each need."""
         queues = self._queues
         version, found = self._before.get(pool, (-1, {}))
@@ -293,16 +276,18 @@ class Claims:
         before, found = queues.nothing, {}
         for *_, part in queues.lines[pool].claims:
             found[part] = before
-            row = queues.jobs[part[0]]
-            claims = row.parts[part[1]].claims
-            if part[1] % ROLES == GANG:
-                before = add(before, queues.asked(row, queues.claim_slots(row, part[1])))
+            row = queues.jobs[part.job_id]
+            claims = row.parts[part.key].claims
+            if part.key % ROLES == GANG:
+                before = add(before, queues.asked(row, queues.claim_slots(row, part.key)))
             else:
-                before = add(before, scale(queues.need(part[1]), claims))
+                before = add(before, scale(queues.need(part.key), claims))
         self._before[pool] = queues.changes, found
         return found
 
-    def _ranges(self, part: Part, row: JobRow, before: Vector, entitlement: Vector, now: int) -> dict[Task, RightRow]:
+    def _ranges(
+        self, part: PartKey, row: JobRow, before: Vector, entitlement: Vector, now: int
+    ) -> dict[Task, RightRow]:
         """The rights of a part; `before`: what claims before it need."""
         queues, (job_id, key), pool = self._queues, part, row.pool
         slots = queues.claim_slots(row, key)
@@ -331,7 +316,7 @@ class Claims:
 
     def _by_time(self, job_id: str, row: JobRow, slots: I64, now: int) -> tuple[Bools, I64]:
         """Which units have waited long enough for a right, by their first tasks, and what else they may for that."""
-        settings, turn = self._cell["cell"].settings, self._pools[row.pool].turn
+        settings, turn = self._state.cell.settings, self._pools[row.pool].turn
         since = self._queues.arena["due_s"][slots]
         move = since <= latest(now - settings.move_after_ms)
         clear = since <= latest(now - settings.clear_after_ms)

@@ -13,9 +13,10 @@ from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import GangsParked, GangsReturned, HostsReserved, TasksPlaced
 from events.resources import Kinds, Vector, add
 from events.task_shapes import queued_shapes
-from processors.entitlement.parts import by
-from processors.entitlement.queues import OF_ADMISSION, Queues
-from processors.entitlement.rows import BackoffRow, CellRow, KeptRow, OrderRow, PoolRow
+from processors.entitlement.parts import PartKey, by
+from processors.entitlement.queues import OF_ADMISSION
+from processors.entitlement.rows import BackoffRow, KeptRow, OrderRow
+from processors.entitlement.state import State
 from processors.state.arena import locate, locate_ranges
 from processors.state.seconds import second
 from processors.state.shapes import shapes_of
@@ -32,10 +33,10 @@ class Folds:
     job and first instance of the gang; `backoffs`: by pool and `Queues.backoff_key`.
     """
 
-    def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow]) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._cell = cell
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._queues = state.queues
+        self._pools = state.pools
         self.orders: Table[int, OrderRow] = struct_table("orders", OrderRow, int)
         self.kept: Table[tuple[str, int], KeptRow] = struct_table("kept", KeptRow, tuple[str, int])
         self.backoffs: Table[tuple[str, int], BackoffRow] = struct_table("backoffs", BackoffRow, tuple[str, int])
@@ -63,7 +64,7 @@ class Folds:
 
     def late_ms(self, after: int) -> int | None:
         """The first time after one at which an order is overdue."""
-        hold_for_ms = self._cell["cell"].settings.hold_for_ms
+        hold_for_ms = self._state.cell.settings.hold_for_ms
         times = [row.since_ms + hold_for_ms for row in self.orders.values()]
         return min((at for at in times if at > after), default=None)
 
@@ -101,7 +102,7 @@ class Folds:
     def admitted(self, event: GangsAdmitted, now: int) -> I64:
         """Units were admitted; returns their tasks."""
         slots, index = self._ranges(event)
-        cell = self._cell.change("cell")
+        cell = self._state.change_cell()
         cell.served += 1
         rank = ranks_of(event.entitled, len(event.job) // 4)[index]
         self._queues.update(
@@ -163,7 +164,7 @@ class Folds:
             return
         for job_id, row, key, _ in self._queues.split(slots):
             if event.code in LASTING:
-                self._queues.put_aside((job_id, key), event.code)
+                self._queues.put_aside(PartKey(job_id, key), event.code)
             else:
                 self._back_off(row.pool, self._queues.backoff_key(row, key), now)
 
@@ -198,7 +199,7 @@ class Folds:
             not event.host_ids,
         )
         self.orders.put(event.order, row)
-        cell = self._cell.change("cell")
+        cell = self._state.change_cell()
         cell.orders = max(cell.orders, event.order)
 
     def answered(self, event: PreemptionAnswered, now: int) -> None:
@@ -228,12 +229,12 @@ class Folds:
         time isn't counted on any more.
         """
         self._overdue(now)
-        latest = now - self._cell["cell"].settings.return_backoff_max_ms
+        latest = now - self._state.cell.settings.return_backoff_max_ms
         for _, pool, key in list(self._backoff_ends.irange(maximum=(latest, "", 0))):
             self._forget_backoff(pool, key)
 
     def _overdue(self, now: int) -> None:
-        arena, hold_for_ms = self._queues.arena, self._cell["cell"].settings.hold_for_ms
+        arena, hold_for_ms = self._queues.arena, self._state.cell.settings.hold_for_ms
         for number, row in self.orders.items():
             for job_id in row.job_ids if row.since_ms + hold_for_ms <= now else ():
                 base, size = self._queues.stretch(job_id)
@@ -252,7 +253,7 @@ class Folds:
             self._queues.reshape(self._queues.at[base], slots[at], shape[at], shapes)
 
     def _back_off(self, pool: str, key: int, now: int) -> None:
-        settings, old = self._cell["cell"].settings, self.backoffs.get((pool, key))
+        settings, old = self._state.cell.settings, self.backoffs.get((pool, key))
         if old is not None and now < old.until_ms:
             return  # one of those that were lent before the first came back
         first, most = settings.return_backoff_ms, settings.return_backoff_max_ms

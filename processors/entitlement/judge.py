@@ -18,13 +18,15 @@ from events.ranks import Rank
 from events.records.base import Event
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.resources import Vector, add, fits, scale, subtract
-from processors.entitlement.admission import Rooms, ranked
+from processors.entitlement.admission import Admission, ranked
+from processors.entitlement.bounds import LIMITS, Ask, room
 from processors.entitlement.claims import Claims
 from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker, columns
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import CellRow, JobRow
+from processors.entitlement.parts import Unit
+from processors.entitlement.pass_usage import PassUsage
+from processors.entitlement.rows import JobRow
+from processors.entitlement.state import State
 from processors.state.causes import CauseRow
-from processors.state.displacements import Displacements
 from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_go, slice_ms, times
 from processors.state.seconds import elapsed
 
@@ -49,9 +51,9 @@ class AskedRow(msgspec.Struct, frozen=True, array_like=True):
     cause: CauseRow
 
     @property
-    def unit(self) -> tuple[str, int, int, int]:
-        """For whom: job, first instance, count, run."""
-        return self.job_id, self.first, self.count, self.run
+    def unit(self) -> Unit:
+        """The unit for which it asks."""
+        return Unit(self.job_id, self.first, self.count, self.run)
 
 
 class Named(NamedTuple):
@@ -63,7 +65,7 @@ class Named(NamedTuple):
     way: int
 
 
-class Refusal(NamedTuple):
+class Denial(NamedTuple):
     """Why an ask is refused; `victim` is None where it isn't about one."""
 
     code: str
@@ -75,73 +77,63 @@ class Refusal(NamedTuple):
 class Judge:
     """Judges asks one after another."""
 
-    def __init__(
-        self,
-        claims: Claims,
-        queues: Queues,
-        cell: CellRow,
-        displacements: Displacements,
-        victims: LimitVictims,
-        rooms: Rooms,
-        now: int,
-    ) -> None:
+    def __init__(self, state: State, claims: Claims, victims: LimitVictims, usage: PassUsage, now: int) -> None:
+        self._queues = state.queues
+        self._cell = state.cell
+        self._displacements = state.displacements
         self._claims = claims
-        self._queues = queues
-        self._cell = cell
-        self._displacements = displacements
         self._victims = victims
-        self._rooms = rooms
+        self._usage = usage
         self._now = now
-        self._orders = cell.orders
+        self._orders = state.cell.orders
 
     def answer(self, ask: AskedRow, budget: int) -> Event:
         """The order for an ask, or why there is none. `budget`: so many tasks may leave so that limits have room."""
         before = self._victims.mark()
         answer = self._answer(ask, budget)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Denial):
             self._victims.back_to(before)
             return self._refused(ask, answer)
         return answer
 
-    def _answer(self, ask: AskedRow, budget: int) -> Event | Refusal:
+    def _answer(self, ask: AskedRow, budget: int) -> Event | Denial:
         if not self._claims.is_claim(ask.unit):
-            return Refusal(Code.VOID)
+            return Denial(Code.VOID)
         taker, parked = self._queues.jobs[ask.job_id], self._claims.is_parked(ask.unit)
         slots = np.arange(ask.first, ask.first + ask.count) + taker.base
         need = self._queues.asked(taker, slots)
         right = self._claims.right(ask.unit, self._now)
         if not len(ask.job) and not parked:
-            return Refusal(Code.VOID)  # it has a place, and needs nobody to leave
+            return Denial(Code.VOID)  # it has a place, and needs nobody to leave
         if len(ask.job) and right is None:
-            return Refusal(Code.NO_RIGHT)
+            return Denial(Code.NO_RIGHT)
         by_slice = self._leave(ask, taker, need, right) if right is not None else NONE
-        if isinstance(by_slice, Refusal):
+        if isinstance(by_slice, Denial):
             return by_slice
         under_limits: list[Chosen] = []
         if parked:
-            found, room = self._under_limits(ask.unit, taker, need, budget), self._rooms.limit(taker.pool, lent=True)
-            if found is None or not (len(ask.job) or found or fits(need, room)):
-                return Refusal(Code.LIMIT_REACHED, None, need, room)
+            found, free = self._under_limits(ask.unit, taker, need, budget), self._limit(taker, need)
+            if found is None or not (len(ask.job) or found or fits(need, free)):
+                return Denial(Code.LIMIT_REACHED, None, need, free)
             under_limits = found
-            self._rooms.take(taker.pool, need, False)
+            self._usage.take(taker.pool, 0, need)
             if not len(ask.job) and not found:
-                return ranked(
-                    self._queues, [(ask.job_id, taker, slots, int(ask.count > 1), Rank.ENTITLED)], ask.cause.record
-                )
+                admission = Admission(ask.job_id, taker, slots, ask.count > 1, Rank.ENTITLED)
+                return ranked(self._queues, [admission], ask.cause.record)
         self._orders += 1
         flags = right.flags if right is not None else 0
         return self._ordered(ask, taker, flags, by_slice, under_limits)
 
-    def _leave(self, ask: AskedRow, taker: JobRow, need: Vector, right: Right) -> I64 | Refusal:
+    def _leave(self, ask: AskedRow, taker: JobRow, need: Vector, right: Right) -> I64 | Denial:
         """For each run that is asked for whether it goes by its slice; or why one of them stays."""
         right = right._replace(others=add(right.others, self._victims.given(taker.pool)))
         taken, slices = self._queues.nothing, [NONE]
         for named in self._named(ask):
             for victim, mine in self._alike(named):
                 if mine is None:
-                    return Refusal(Code.VICTIM_GONE, victim)
+                    return Denial(Code.VICTIM_GONE, victim)
                 found = self._go(victim, mine, taker, need, right, taken)
-                if isinstance(found, Refusal):
+                if isinstance(found, Denial):
                     return found
                 taken, by_slice = found
                 slices.append(by_slice)
@@ -149,7 +141,7 @@ class Judge:
 
     def _go(
         self, victim: Named, slots: I64, taker: JobRow, need: Vector, right: Right, taken: Vector
-    ) -> tuple[Vector, I64] | Refusal:
+    ) -> tuple[Vector, I64] | Denial:
         """Lets a gang go, or single tasks that are alike: what is taken by then, and which go by their slices."""
         row, way = self._queues.jobs[victim.job_id], victim.way
         size = len(slots) if victim.instances[0] < row.gang_min else 1
@@ -163,7 +155,7 @@ class Judge:
                 code = Code.DEFERRED
             if code:
                 first = victim._replace(instances=victim.instances[at:], run=victim.run[at:])
-                return Refusal(code, first, facts.amount, _takeable(way, giver, right, taken, need))
+                return Denial(code, first, facts.amount, _takeable(way, giver, right, taken, need))
             units = min(times(way, facts.amount, need, giver, right, taken), (len(slots) - at) // size)
             amount = scale(facts.amount, units)
             self._victims.leave(row.pool, slots[at : at + units * size], amount)
@@ -173,17 +165,19 @@ class Judge:
             at += units * size
         return taken, np.concatenate(slices)
 
-    def _under_limits(
-        self, unit: tuple[str, int, int, int], taker: JobRow, need: Vector, budget: int
-    ) -> list[Chosen] | None:
+    def _under_limits(self, unit: Unit, taker: JobRow, need: Vector, budget: int) -> list[Chosen] | None:
         """Who else has to leave so that limits have room for a parked claim; None: not enough can."""
         level = subtract(self._queues.holdings[taker.pool].level(taker.priority), self._claims.behind(unit))
         entitlement = self._claims.entitlement(taker.pool)
         if any(want > 0 and have > most for want, have, most in zip(need, level, entitlement, strict=True)):
             return None  # its pool isn't entitled to it any more
         right = self._claims.own_right(taker.pool, need, self._claims.ahead(unit))
-        units, chosen = self._victims.room_for(Taker(taker.pool, taker.priority, need, right), 1, self._rooms, budget)
+        units, chosen = self._victims.room_for(Taker(taker.pool, taker.priority, need, right), 1, self._usage, budget)
         return chosen if units else None
+
+    def _limit(self, taker: JobRow, need: Vector) -> Vector:
+        """The amount that limits leave beside what is kept for all others."""
+        return room(self._usage, Ask(taker.pool, 0, taker.priority, need, lent=True), (LIMITS,))
 
     def _named(self, ask: AskedRow) -> Iterator[Named]:
         """The victims of an ask in their order."""
@@ -277,19 +271,19 @@ class Judge:
         extra = [np.full(len(each.slots), each.by_slice, dtype=np.int64) for each in under_limits]
         return columns(self._queues, slots, ways, np.concatenate([by_slice, *extra]))
 
-    def _refused(self, ask: AskedRow, refusal: Refusal) -> PreemptionRefused:
-        kinds, victim = self._queues.kinds, refusal.victim
+    def _refused(self, ask: AskedRow, denial: Denial) -> PreemptionRefused:
+        kinds, victim = self._queues.kinds, denial.victim
         return PreemptionRefused(
             job_id=ask.job_id,
             first=ask.first,
             count=ask.count,
             run=ask.run,
-            code=refusal.code,
+            code=denial.code,
             victim_job_id=victim.job_id if victim else "",
             victim_instance=int(victim.instances[0]) if victim else 0,
             victim_run=int(victim.run[0]) if victim else 0,
-            wanted=kinds.amounts(refusal.wanted) if refusal.wanted else {},
-            free=kinds.amounts(refusal.free) if refusal.free else {},
+            wanted=kinds.amounts(denial.wanted) if denial.wanted else {},
+            free=kinds.amounts(denial.free) if denial.free else {},
             cause=ask.cause.record,
         )
 

@@ -13,11 +13,9 @@ from typing import NamedTuple
 from sortedcontainers import SortedSet
 
 from events.resources import Vector, fits
-from processors.entitlement.admission import closed_at
+from processors.entitlement.bounds import closed_at
 from processors.entitlement.parts import CONTROLLERS
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import PoolRow, ReportedRow
-from processors.state.table import Table
+from processors.entitlement.state import State
 
 LENT_TO = (0, CONTROLLERS)
 """The classes that may be lent to."""
@@ -41,10 +39,10 @@ Group = tuple[bool, Vector]
 class LendOrder:
     """Where pools stand with work that may be lent to."""
 
-    def __init__(self, queues: Queues, pools: Table[str, PoolRow], reported: Table[str, ReportedRow]) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._reported = reported
+    def __init__(self, state: State) -> None:
+        self._queues = state.queues
+        self._pools = state.pools
+        self._reported = state.reported
         self._groups: dict[Group, SortedSet[Key]] = {}
         self._of: dict[str, dict[Group, Key]] = {}
 
@@ -111,7 +109,7 @@ class LendOrder:
         keys: dict[Group, Key] = {}
         for first in firsts:
             place, form = first
-            group = (first is not head, queues.form_need(form, queues.jobs[place[-1][0]]))
+            group = (first is not head, queues.form_need(form, queues.jobs[place[-1].job_id]))
             kinds = (group[0], *(want > 0 for want in group[1]))
             if kinds not in alike:
                 alike[kinds] = self.key(pool, group, held)

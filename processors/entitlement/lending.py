@@ -10,15 +10,15 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
 from events.ranks import Rank
-from events.resources import Vector, add, fits, scale, subtract
-from processors.entitlement.admission import BOUNDLESS, Rooms, Taken, controllers_room
+from events.resources import Vector, fits, scale, subtract
+from processors.entitlement.admission import Admission
+from processors.entitlement.bounds import BOUNDLESS, CONTROLLERS_SHARE, LIMITS, Ask, room
 from processors.entitlement.lend_order import LENT_TO, Group, Key, LendOrder
-from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import Place
-from processors.entitlement.parts import CONTROLLERS, GANG, ROLES, Form, Part
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import BackoffRow, PoolRow
-from processors.entitlement.shares import Shares
+from processors.entitlement.parts import GANG, ROLES, Form, PartKey
+from processors.entitlement.pass_usage import PassUsage
+from processors.entitlement.rows import BackoffRow
+from processors.entitlement.state import State
 from processors.state.table import Table
 
 MINE = -1
@@ -40,25 +40,20 @@ class Lending:
 
     def __init__(
         self,
-        queues: Queues,
-        pools: Table[str, PoolRow],
-        shares: Shares,
+        state: State,
         backoffs: Table[tuple[str, int], BackoffRow],
-        holds: LimitHolds,
         order: LendOrder,
         room: Vector,
         now: int,
     ) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._shares = shares
+        self._queues = state.queues
+        self._pools = state.pools
         self._backoffs = backoffs
         self._order = order
         self._room = room
         self._now = now
-        self._rooms = Rooms(queues, pools, holds)
-        self._controllers: dict[str, Vector] = {}
-        self._count: dict[Part, int] = {}
+        self._usage = PassUsage(state)
+        self._count: dict[PartKey, int] = {}
         """How many units of a part are lent in this pass."""
         self._ahead: dict[tuple[str, int, Form | int], int] = {}
         """How many places of a queue have nothing more to lend to."""
@@ -66,7 +61,7 @@ class Lending:
         """By pool a heap of where shapes come first that may fit; what fits no more in this pass has left it."""
         self._limits: dict[str, Vector] = {}
         """What limits leave, since something was lent last."""
-        self.lent: list[Taken] = []
+        self.lent: list[Admission] = []
         self.limited: dict[str, None] = {}
         """Pools that get nothing because of limits."""
         self.refused: list[tuple[Group, str]] = []
@@ -106,7 +101,7 @@ class Lending:
         self._own[pool] = None
         found = self._behind(pool) if behind else self._head(pool)
         if found is not None:
-            key = self._order.key(pool, (behind, found.need), self._rooms.allocation(pool))
+            key = self._order.key(pool, (behind, found.need), self._usage.allocation(pool))
             heappush(heap, (key, found.need, MINE))
 
     def _found(self, key: Key) -> Candidate | None:
@@ -168,10 +163,10 @@ class Lending:
         self._ahead[queue] = at
         return place
 
-    def _left(self, part: Part) -> int:
+    def _left(self, part: PartKey) -> int:
         """How many units of a part still wait."""
-        row = self._queues.jobs[part[0]]
-        return self._queues.waiting_units(row, part[1]) - self._count.get(part, 0)
+        row = self._queues.jobs[part.job_id]
+        return self._queues.waiting_units(row, part.key) - self._count.get(part, 0)
 
     def _candidate(self, place: Place, kind: int) -> Candidate:
         job_id, key = place[-1]
@@ -187,9 +182,8 @@ class Lending:
         backoff = self._backoffs.get((pool, self._queues.backoff_key(row, key)))
         if backoff is not None and self._now < backoff.until_ms:
             return 0
-        limited = fits(candidate.need, self._limit(pool))
-        if candidate.kind & CONTROLLERS:
-            limited = min(limited, fits(candidate.need, self._controllers_left(pool)))
+        ask = Ask(pool, candidate.kind, row.priority, candidate.need, lent=True)
+        limited = min(fits(ask.need, self._limit(ask)), fits(ask.need, room(self._usage, ask, (CONTROLLERS_SHARE,))))
         if not limited:
             self.limited[pool] = None
         return min(units, limited)
@@ -197,35 +191,28 @@ class Lending:
     def _fits(self, pool: str, candidate: Candidate) -> bool:
         return self._units(pool, candidate) > 0
 
-    def _limit(self, pool: str) -> Vector:
-        limit = self._limits.get(pool)
+    def _limit(self, ask: Ask) -> Vector:
+        limit = self._limits.get(ask.pool)
         if limit is None:
-            limit = self._limits[pool] = self._rooms.limit(pool, lent=True)
+            limit = self._limits[ask.pool] = room(self._usage, ask, (LIMITS,))
         return limit
-
-    def _controllers_left(self, pool: str) -> Vector:
-        held, lent = self._queues.holdings[pool].controllers, self._controllers.get(pool)
-        held = held if lent is None else add(held, lent)
-        return controllers_room(self._pools[pool], held, self._shares.entitlement(pool))
 
     def _take(self, key: Key, candidate: Candidate, rival: Key | None, budget: int) -> int:
         """Lends to a pool until another comes first; returns how many tasks got something."""
         pool, part = key.pool, candidate.place[-1]
-        row = self._queues.jobs[part[0]]
-        if part[1] % ROLES == GANG:
+        row = self._queues.jobs[part.job_id]
+        if part.key % ROLES == GANG:
             units, slots = 1, self._queues.gang(row)
         else:
             units = min(self._units(pool, candidate), self._left(part), budget, self._turns(key, candidate, rival))
             start = self._count.get(part, 0)
-            slots = self._queues.slots(row, part[1], "queued")[start : start + units]
+            slots = self._queues.slots(row, part.key, "queued")[start : start + units]
         amount = scale(candidate.need, units)
         self._count[part] = self._count.get(part, 0) + units
         self._room = subtract(self._room, amount)
-        self._rooms.take(pool, amount, False)
+        self._usage.take(pool, candidate.kind, amount)
         self._limits.clear()
-        if candidate.kind & CONTROLLERS:
-            self._controllers[pool] = add(self._controllers.get(pool, self._queues.nothing), amount)
-        self.lent.append((part[0], row, slots, int(part[1] % ROLES == GANG), Rank.BORROWED))
+        self.lent.append(Admission(part.job_id, row, slots, part.key % ROLES == GANG, Rank.BORROWED))
         return len(slots)
 
     def _turns(self, key: Key, candidate: Candidate, rival: Key | None) -> int:
@@ -233,7 +220,7 @@ class Lending:
         if rival is None or rival[:2] != key[:2]:
             return BOUNDLESS
         row, entitlement = self._pools[key.pool], self._order.entitlement(key.pool)
-        held = self._rooms.allocation(key.pool)
+        held = self._usage.allocation(key.pool)
         most = BOUNDLESS
         for kind, want in enumerate(candidate.need):
             if want > 0:

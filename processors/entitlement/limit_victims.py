@@ -16,13 +16,14 @@ from events.codes import Way
 from events.columns import I64, Names, pack_ints
 from events.ranks import Rank
 from events.resources import Vector, add, scale, subtract
-from processors.entitlement.admission import BOUNDLESS, Rooms
+from processors.entitlement.bounds import BOUNDLESS, LIMITS, Ask
 from processors.entitlement.claims import Claims
 from processors.entitlement.parts import GANG, ROLES
+from processors.entitlement.pass_usage import PassUsage
 from processors.entitlement.placed_runs import LaneKey, PlacedRuns
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import CellRow, JobRow
-from processors.state.displacements import Displacements
+from processors.entitlement.rows import JobRow
+from processors.entitlement.state import State
 from processors.state.preemption_rules import Right, Victim, may_go, slice_ms, times
 from processors.state.seconds import milliseconds
 
@@ -65,17 +66,15 @@ class Chosen(NamedTuple):
 class LimitVictims:
     """The victims of one pass, in which nothing is applied: who was chosen for one isn't chosen for the next."""
 
-    def __init__(
-        self, queues: Queues, cell: CellRow, claims: Claims, displacements: Displacements, runs: PlacedRuns, now: int
-    ) -> None:
-        self._queues = queues
-        self._settings = cell.settings
+    def __init__(self, state: State, claims: Claims, runs: PlacedRuns, now: int) -> None:
+        self._queues = state.queues
+        self._settings = state.cell.settings
         self._claims = claims
-        self._displacements = displacements
+        self._displacements = state.displacements
         self._runs = runs
         self._now = now
         self._given: dict[str, Vector] = {}
-        self._gone = np.zeros(len(queues.arena["leaving"]), dtype=np.bool_)
+        self._gone = np.zeros(len(state.queues.arena["leaving"]), dtype=np.bool_)
         self._ordered: list[tuple[str, I64, Vector]] = []
 
     def find(self, taker: Taker, pools: Iterable[str], lacks: Lacks, budget: int) -> list[Chosen]:
@@ -95,11 +94,11 @@ class LimitVictims:
             self._push(heap, lane, pool, later)
         return search.chosen
 
-    def room_for(self, taker: Taker, units: int, rooms: Rooms, budget: int) -> tuple[int, list[Chosen]]:
+    def room_for(self, taker: Taker, units: int, usage: PassUsage, budget: int) -> tuple[int, list[Chosen]]:
         """For how many units, at most so many, others can leave so that limits have room, and who has to; 0: not
         enough can be freed for one. What is leaving already, for nobody else, is counted in.
         """
-        need, room = taker.need, self._room(taker, rooms)
+        need, room = taker.need, self._room(taker, usage)
         lacks = {name: need[name[1]] * units - have for name, have in room.items() if need[name[1]] * units > have}
         if not lacks:
             return units, []
@@ -144,13 +143,17 @@ class LimitVictims:
         self._gone[slots] = True
         self._ordered.append((pool, slots, amount))
 
-    def _room(self, taker: Taker, rooms: Rooms) -> dict[tuple[str, int], int]:
+    def _room(self, taker: Taker, usage: PassUsage) -> dict[tuple[str, int], int]:
         """What is left at each level that has a limit, of the kinds that are needed, when all has left that is leaving
         for nobody else, of the same pool or not.
         """
         room: dict[tuple[str, int], int] = {}
+        ask = Ask(taker.pool, 0, taker.priority, taker.need, lent=True)
         for level in self._queues.holdings.levels(taker.pool):
-            left = add(rooms.left(level, ""), self._queues.holdings[level].leaving)
+            left = LIMITS.room(usage, level, ask)
+            if left is None:
+                continue
+            left = add(left, self._queues.holdings[level].leaving)
             for pool, given in self._given.items():
                 left = add(left, given) if level in self._queues.holdings.levels(pool) else left
             room |= {

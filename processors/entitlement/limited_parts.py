@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from sortedcontainers import SortedSet
 
 from events.codes import Code
-from processors.entitlement.parts import Part
+from processors.entitlement.parts import PartKey
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import JobRow, RefusalRow
 
@@ -21,8 +21,8 @@ class LimitedParts:
         self._delay_ms = delay_ms
         self._jobs: dict[str, dict[int, tuple[str, int]]] = {}
         """By job and key of the part where it stands: level and start, or neither."""
-        self._starts: SortedSet[tuple[int, Part]] = SortedSet()
-        self._levels: dict[str, dict[Part, None]] = {}
+        self._starts: SortedSet[tuple[int, PartKey]] = SortedSet()
+        self._levels: dict[str, dict[PartKey, None]] = {}
 
     def restored(self) -> None:
         """The tables were loaded."""
@@ -31,22 +31,22 @@ class LimitedParts:
         self._levels.clear()
         for job_id, row in self._queues.jobs.items():
             for key in row.parts:
-                self.changed((job_id, key), row)
+                self.changed(PartKey(job_id, key), row)
 
     def pools_changed(self) -> None:
         """Pools may wait longer or less long until others leave."""
         for job_id, mine in list(self._jobs.items()):
             for key in list(mine):
-                self.changed((job_id, key), self._queues.jobs[job_id])
+                self.changed(PartKey(job_id, key), self._queues.jobs[job_id])
 
     def __len__(self) -> int:
         """How many jobs have any."""
         return len(self._jobs)
 
-    def changed(self, part: Part, row: JobRow) -> None:
+    def changed(self, part: PartKey, row: JobRow) -> None:
         """A part was told that a limit holds it up, or another reason, or waits since another time."""
         self._leave(part)
-        what, level, start = row.parts.get(part[1]), "", -1
+        what, level, start = row.parts.get(part.key), "", -1
         if what is None or not what.limited_ms:
             return
         if what.refusal is not None and is_limited(what.refusal):
@@ -55,14 +55,14 @@ class LimitedParts:
             if delay >= 0:
                 start = what.limited_ms + delay
                 self._starts.add((start, part))
-        self._jobs.setdefault(part[0], {})[part[1]] = level, start
+        self._jobs.setdefault(part.job_id, {})[part.key] = level, start
 
     def dropped(self, job_id: str) -> None:
         """A job has ended."""
         for key in list(self._jobs.get(job_id, ())):
-            self._leave((job_id, key))
+            self._leave(PartKey(job_id, key))
 
-    def starts(self, after: int, until: int) -> Iterator[Part]:
+    def starts(self, after: int, until: int) -> Iterator[PartKey]:
         """The parts for which others are to leave from a time after one until another on, in this order."""
         for _, part in self._starts.irange((after + 1,), (until + 1,)):
             if self._level(part):
@@ -78,18 +78,18 @@ class LimitedParts:
             level for level, parts in self._levels.items() if any(self._level(part) == level for part in parts)
         )
 
-    def _level(self, part: Part) -> str:
+    def _level(self, part: PartKey) -> str:
         """The pool whose limit holds a part up, as it was told last; empty: none does."""
-        row = self._queues.jobs.get(part[0])
-        what = row.parts.get(part[1]) if row is not None else None
+        row = self._queues.jobs.get(part.job_id)
+        what = row.parts.get(part.key) if row is not None else None
         refusal = what.refusal if what is not None else None
         return refusal.at if refusal is not None and is_limited(refusal) else ""
 
-    def _leave(self, part: Part) -> None:
-        mine = self._jobs.get(part[0], {})
-        level, start = mine.pop(part[1], ("", -1))
+    def _leave(self, part: PartKey) -> None:
+        mine = self._jobs.get(part.job_id, {})
+        level, start = mine.pop(part.key, ("", -1))
         if not mine:
-            self._jobs.pop(part[0], None)
+            self._jobs.pop(part.job_id, None)
         if level:
             del self._levels[level][part]
             if not self._levels[level]:

@@ -13,20 +13,17 @@ from events.codes import Code, Way
 from events.columns import I64
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
-from events.resources import Vector, fits, scale, subtract
-from processors.entitlement.admission import Rooms, closed_at, controllers_room
+from events.resources import Vector, fits, scale
+from processors.entitlement.bounds import LIMITS, RIGHTS, Ask, closed_at, room
 from processors.entitlement.claims import Claims
-from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker, columns
 from processors.entitlement.limited_parts import LimitedParts, is_limited
-from processors.entitlement.parts import CONTROLLERS, FIRM, GANG, ROLES, Part
+from processors.entitlement.parts import FIRM, GANG, ROLES, PartKey
+from processors.entitlement.pass_usage import PassUsage
 from processors.entitlement.placed_runs import PlacedRuns
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import CellRow, JobRow, PoolRow
-from processors.entitlement.shares import Shares
+from processors.entitlement.rows import JobRow
+from processors.entitlement.state import State
 from processors.state.causes import recorded
-from processors.state.displacements import Displacements
-from processors.state.table import Table
 
 AGAIN_MS = 60_000
 """So often it is looked whether enough can be freed for those that wait longer than they should."""
@@ -36,7 +33,7 @@ class Waiter(NamedTuple):
     """A part whose first units are entitled but for a limit."""
 
     pool: str
-    part: Part
+    part: PartKey
     row: JobRow
     units: int
     need: Vector
@@ -46,25 +43,13 @@ class Waiter(NamedTuple):
 class Limits:
     """Decides PreemptionsOrdered under limits. A part is due from `PartRow.limited_ms` on."""
 
-    def __init__(
-        self,
-        queues: Queues,
-        pools: Table[str, PoolRow],
-        cell: Table[str, CellRow],
-        shares: Shares,
-        claims: Claims,
-        displacements: Displacements,
-        holds: LimitHolds,
-    ) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._cell = cell
-        self._shares = shares
+    def __init__(self, state: State, claims: Claims) -> None:
+        self._state = state
+        self._queues = state.queues
+        self._holds = state.holds
         self._claims = claims
-        self._displacements = displacements
-        self._holds = holds
-        self.runs = PlacedRuns(queues)
-        self._parts = LimitedParts(queues, self._delay_ms)
+        self.runs = PlacedRuns(state.queues)
+        self._parts = LimitedParts(state.queues, self._delay_ms)
 
     def restored(self) -> None:
         """Finds again what is derived."""
@@ -79,18 +64,18 @@ class Limits:
 
     def decide(self, now: int, budget: int) -> list[Event]:
         """Orders for all that are due now, at most so many runs; a gang goes whole."""
-        after, out = self._cell["cell"].timer_ms, list[Event]()
+        after, out = self._state.cell.timer_ms, list[Event]()
         if not len(self._parts):
             return out
         due = list(self._parts.starts(-1 if _mark(after) <= now else after, now))
         if not due:
             return out
-        victims = LimitVictims(self._queues, self._cell["cell"], self._claims, self._displacements, self.runs, now)
-        rooms = Rooms(self._queues, self._pools, self._holds)
+        victims = LimitVictims(self._state, self._claims, self.runs, now)
+        usage = PassUsage(self._state)
         for part in due:
-            waiter = self._waiter(part, rooms)
+            waiter = self._waiter(part, usage)
             if waiter is not None and budget > 0:
-                order = self._order(waiter, rooms, victims, budget, self._cell["cell"].orders + len(out) + 1)
+                order = self._order(waiter, usage, victims, budget, self._state.cell.orders + len(out) + 1)
                 if order is not None:
                     budget -= len(order.run) // 4
                     out.append(order)
@@ -102,8 +87,8 @@ class Limits:
             return self._holds.next_ms(after)
         start, mark = self._parts.next_ms(after), _mark(after)
         if start is None or mark < start:
-            rooms = Rooms(self._queues, self._pools, self._holds)
-            if any(self._waiter(part, rooms) for part in self._parts.starts(-1, after)):
+            usage = PassUsage(self._state)
+            if any(self._waiter(part, usage) for part in self._parts.starts(-1, after)):
                 start = mark
         hold = self._holds.next_ms(after)
         return min((at for at in (start, hold) if at is not None), default=None)
@@ -114,9 +99,9 @@ class Limits:
 
     # What is folded.
 
-    def told(self, part: Part, row: JobRow, now: int) -> None:
+    def told(self, part: PartKey, row: JobRow, now: int) -> None:
         """A part was told why it waits."""
-        what = row.parts[part[1]]
+        what = row.parts[part.key]
         what.limited_ms = (what.limited_ms or now) if is_limited(what.refusal) else 0
         self._parts.changed(part, row)
 
@@ -125,52 +110,46 @@ class Limits:
         for job_id, row, key, _ in self._queues.split(slots) if len(self._parts) else ():
             if row.parts[key].limited_ms:
                 self._queues.jobs.change(job_id).parts[key].limited_ms = now
-                self._parts.changed((job_id, key), row)
+                self._parts.changed(PartKey(job_id, key), row)
 
     def dropped(self, job_id: str) -> None:
         """A job has ended."""
         self._parts.dropped(job_id)
 
     def _delay_ms(self, pool: str) -> int:
-        return self._claims.delay_ms(pool) if pool in self._pools else -1
+        return self._claims.delay_ms(pool) if pool in self._state.pools else -1
 
-    def _waiter(self, part: Part, rooms: Rooms) -> Waiter | None:
+    def _waiter(self, part: PartKey, usage: PassUsage) -> Waiter | None:
         """A part of which units would be entitled if limits had room, and nothing is kept for it yet."""
-        queues, row = self._queues, self._queues.jobs[part[0]]
-        pool, key = row.pool, part[1]
-        if not queues.lines.waits(part) or closed_at(self._pools, queues.holdings.levels(pool)):
+        queues, row = self._queues, self._queues.jobs[part.job_id]
+        pool, key = row.pool, part.key
+        if not queues.lines.waits(part) or closed_at(self._state.pools, queues.holdings.levels(pool)):
             return None
         if row.daemon:
             return None
-        need, kind, entitlement = queues.unit_need(row, key), queues.kind(row, key), self._shares.entitlement(pool)
-        room = subtract(entitlement, queues.holdings[pool].level(row.priority))
-        if kind & FIRM:
-            room = tuple(map(min, room, rooms.reservation(pool)))
-        if kind & CONTROLLERS:
-            held = queues.holdings[pool].controllers
-            room = tuple(map(min, room, controllers_room(self._pools[pool], held, entitlement)))
-        units = min(fits(need, room), queues.waiting_units(row, key))
-        if units <= 0 or fits(need, rooms.limit(pool)) or self._holds.has(part[0]):
+        ask = Ask(pool, queues.kind(row, key), row.priority, queues.unit_need(row, key))
+        units = min(fits(ask.need, room(usage, ask, RIGHTS)), queues.waiting_units(row, key))
+        if units <= 0 or fits(ask.need, room(usage, ask, (LIMITS,))) or self._holds.has(part.job_id):
             return None
-        return Waiter(pool, part, row, units, need)
+        return Waiter(pool, part, row, units, ask.need)
 
     def _order(
-        self, waiter: Waiter, rooms: Rooms, victims: LimitVictims, budget: int, number: int
+        self, waiter: Waiter, usage: PassUsage, victims: LimitVictims, budget: int, number: int
     ) -> PreemptionsOrdered | None:
         """The order for as many units as others can leave for; None: not enough can be freed."""
         slots = self._slots(waiter)
-        is_gang = waiter.part[1] % ROLES == GANG
+        is_gang = waiter.part.key % ROLES == GANG
         taker = Taker(waiter.pool, waiter.row.priority, waiter.need, self._claims.own_right(waiter.pool, waiter.need))
-        units, chosen = victims.room_for(taker, 1 if is_gang else len(slots), rooms, budget)
+        units, chosen = victims.room_for(taker, 1 if is_gang else len(slots), usage, budget)
         if not chosen:
             return None  # what is leaving already suffices, or nothing does
-        rooms.take(waiter.pool, scale(waiter.need, units), not waiter.row.preemptible)
+        usage.take(waiter.pool, FIRM * (not waiter.row.preemptible), scale(waiter.need, units))
         return self._record(waiter, slots if is_gang else slots[:units], chosen, number)
 
     def _slots(self, waiter: Waiter) -> I64:
         """The tasks of the gang; or the first neighbouring tasks that wait in one run, so many as are entitled."""
-        slots = self._queues.slots(waiter.row, waiter.part[1], "queued")
-        if waiter.part[1] % ROLES == GANG:
+        slots = self._queues.slots(waiter.row, waiter.part.key, "queued")
+        if waiter.part.key % ROLES == GANG:
             return slots
         slots = slots[: waiter.units]
         run = self._queues.arena["queued"][slots]
@@ -186,12 +165,12 @@ class Limits:
             order=number,
             **columns(queues, leave, np.full(len(leave), Way.LIMIT), slices),
             for_pool=waiter.pool,
-            for_job=waiter.part[0],
+            for_job=waiter.part.job_id,
             for_first=int(slots[0]) - waiter.row.base,
             for_count=len(slots),
             for_run=run,
             code=Code.LIMIT_REACHED,
-            cause=recorded(self._cell["cell"].last_by),
+            cause=recorded(self._state.cell.last_by),
         )
 
 

@@ -13,10 +13,10 @@ from sortedcontainers import SortedDict, SortedList, SortedSet
 from events.codes import Code
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.holdings import Holdings
-from processors.entitlement.parts import DAEMONS, FIRM, Form, Part, Parts
+from processors.entitlement.parts import DAEMONS, FIRM, Form, PartKey, Parts
 from processors.entitlement.rows import JobRow
 
-Place = tuple[int, int, int, Part]
+Place = tuple[int, int, int, PartKey]
 """Where a part stands in its pool: priority descending, then order of acceptance, then its first instance."""
 G = TypeVar("G")
 P = TypeVar("P")
@@ -75,9 +75,9 @@ class PoolLines:
         self.refused: dict[tuple[int, Form], SortedList[Place]] = {}
         """What waits and can't be admitted before hosts or pools change."""
         self.verdicts: dict[tuple[int, Form], bool] = {}
-        self.untold: SortedSet[tuple[int, Part]] = SortedSet()
+        self.untold: SortedSet[tuple[int, PartKey]] = SortedSet()
         """By order of acceptance, what waits and wasn't told why."""
-        self.told: SortedSet[tuple[int, Part]] = SortedSet()
+        self.told: SortedSet[tuple[int, PartKey]] = SortedSet()
         """What may be admitted some time and was told something else than that it is behind others."""
 
 
@@ -89,9 +89,9 @@ class Lines:
         self._holdings = holdings
         self._refused = refused
         self._pools: SortedDict[str, PoolLines] = SortedDict()
-        self._standing: dict[Part, Standing] = {}
+        self._standing: dict[PartKey, Standing] = {}
         self._empty = PoolLines()
-        self.aside: dict[Part, None] = {}
+        self.aside: dict[PartKey, None] = {}
         """Parts that placement gave back for good; they claim nothing until hosts change."""
         self.dirty: dict[str, None] = {}
         """Pools of which something has changed since admission found nothing to do there."""
@@ -162,9 +162,9 @@ class Lines:
                 for pool in self.watched.pop(level, ()):
                     self.touch(pool)
 
-    def review(self, part: Part, row: JobRow) -> None:
+    def review(self, part: PartKey, row: JobRow) -> None:
         """The counts of a part have changed: it stands where it belongs."""
-        key, what = part[1], row.parts[part[1]]
+        key, what = part.key, row.parts[part.key]
         waits = what.queued > 0 and self._parts.is_ready(row, key)
         standing = self._standing.get(part)
         if not (waits or what.borrowed or what.claims or (what.returned and what.queued)):
@@ -181,14 +181,14 @@ class Lines:
             waiting = scale(need, times)
         self._ask(row, standing, waiting)
 
-    def review_told(self, part: Part, row: JobRow) -> None:
+    def review_told(self, part: PartKey, row: JobRow) -> None:
         """A part was told why it waits, or is to be told anew."""
         standing = self._standing.get(part)
         if standing is not None:
             self._review_told(part, row, standing)
 
-    def _review_told(self, part: Part, row: JobRow, standing: Standing) -> None:
-        what = row.parts[part[1]]
+    def _review_told(self, part: PartKey, row: JobRow, standing: Standing) -> None:
+        what = row.parts[part.key]
         refusal = what.refusal
         waits = standing.waits or standing.refused or (what.returned != "" and what.queued > 0)
         untold = waits and refusal is None
@@ -196,7 +196,7 @@ class Lines:
         if told != standing.told or untold != standing.untold:
             self._tell(part, row, standing, told, untold)
 
-    def _tell(self, part: Part, row: JobRow, standing: Standing, told: bool, untold: bool) -> None:
+    def _tell(self, part: PartKey, row: JobRow, standing: Standing, told: bool, untold: bool) -> None:
         if told != standing.told:
             _set(self._pools[row.pool].told, (row.number, part), told)
             standing.told = told
@@ -204,17 +204,17 @@ class Lines:
             _set(self._pools[row.pool].untold, (row.number, part), untold)
             standing.untold = untold
 
-    def is_refused(self, part: Part) -> bool:
+    def is_refused(self, part: PartKey) -> bool:
         """Whether units of a part wait and can't be admitted before hosts or pools change."""
         standing = self._standing.get(part)
         return standing is not None and standing.refused
 
-    def waits(self, part: Part) -> bool:
+    def waits(self, part: PartKey) -> bool:
         """Whether units of a part wait and may be admitted some time."""
         standing = self._standing.get(part)
         return standing is not None and standing.waits
 
-    def leave(self, part: Part, row: JobRow) -> None:
+    def leave(self, part: PartKey, row: JobRow) -> None:
         """A part stands nowhere, for now."""
         standing = self._standing.pop(part, None)
         if standing is not None:
@@ -231,15 +231,15 @@ class Lines:
             lines.verdicts.clear()
             for places in lines.refused.values() if retell else ():
                 for *_, part in places:
-                    row = self._parts.jobs.change(part[0])
-                    row.parts[part[1]].refusal = None
+                    row = self._parts.jobs.change(part.job_id)
+                    row.parts[part.key].refusal = None
                     self.review_told(part, row)
             for forms in (lines.forms, lines.refused):
                 for places in list(forms.values()):
                     for place in list(places) if self._verdict_differs(pool, places[0][-1]) else ():
                         part = place[-1]
-                        row = self._parts.jobs.change(part[0])
-                        row.parts[part[1]].refusal = None
+                        row = self._parts.jobs.change(part.job_id)
+                        row.parts[part.key].refusal = None
                         self.leave(part, row)
                         self.review(part, row)
             self.touch(pool)
@@ -247,15 +247,15 @@ class Lines:
     def release(self) -> None:
         """Hosts have changed: what placement gave back for good is tried again."""
         for part in list(self.aside):
-            row = self._parts.jobs.change(part[0])
-            row.parts[part[1]].returned, row.parts[part[1]].refusal = "", None
+            row = self._parts.jobs.change(part.job_id)
+            row.parts[part.key].returned, row.parts[part.key].refusal = "", None
             self.review(part, row)
             self.touch(row.pool)
         self.aside.clear()
 
-    def _verdict_differs(self, pool: str, part: Part) -> bool:
+    def _verdict_differs(self, pool: str, part: PartKey) -> bool:
         standing = self._standing[part]
-        return self._verdict(pool, standing, self._parts.jobs[part[0]], part[1]) != standing.refused
+        return self._verdict(pool, standing, self._parts.jobs[part.job_id], part.key) != standing.refused
 
     def _verdict(self, pool: str, standing: Standing, row: JobRow, key: int) -> bool:
         lines: PoolLines = self._pools[pool]
@@ -267,13 +267,13 @@ class Lines:
             )
         return verdict
 
-    def _new(self, part: Part, row: JobRow) -> Standing:
+    def _new(self, part: PartKey, row: JobRow) -> Standing:
         parts = self._parts
-        place = (-row.rank, row.number, row.parts[part[1]].first, part)
-        line = parts.kind(row, part[1]), bits(parts.unit_need(row, part[1]))
-        return Standing(place, line, parts.form(row, part[1]), parts.nothing)
+        place = (-row.rank, row.number, row.parts[part.key].first, part)
+        line = parts.kind(row, part.key), bits(parts.unit_need(row, part.key))
+        return Standing(place, line, parts.form(row, part.key), parts.nothing)
 
-    def _place(self, part: Part, pool: str, standing: Standing, states: tuple[bool, bool, bool]) -> None:
+    def _place(self, part: PartKey, pool: str, standing: Standing, states: tuple[bool, bool, bool]) -> None:
         """Lets a part stand in the queues of its pool where it is said to, whether it waits, has borrowed or claims,
         and in no others.
         """
@@ -282,7 +282,7 @@ class Lines:
         if lines is None:
             lines = self._pools[pool] = PoolLines()
         group, place = (standing.kind, standing.form), standing.place
-        refused = waits and self._verdict(pool, standing, self._parts.jobs[part[0]], part[1])
+        refused = waits and self._verdict(pool, standing, self._parts.jobs[part.job_id], part.key)
         waits = waits and not refused
         if waits != standing.waits:
             self.waiting += (1 if waits else -1) * (not standing.kind & (FIRM | DAEMONS))

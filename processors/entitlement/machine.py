@@ -36,7 +36,7 @@ from events.records.placement import (
 )
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
-from events.resources import Kinds, Vector, subtract
+from events.resources import Kinds
 from processors.base import MachineBase
 from processors.entitlement.asks import Asks
 from processors.entitlement.claims import Claims
@@ -44,35 +44,30 @@ from processors.entitlement.conversion import from_0_3
 from processors.entitlement.explanations import Explanations
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
-from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.limits import Limits
 from processors.entitlement.parking import Parking
+from processors.entitlement.parts import PartKey
 from processors.entitlement.passes import Passes
 from processors.entitlement.pools import Pools
-from processors.entitlement.queues import Queues
-from processors.entitlement.refusals import refused_for_good
 from processors.entitlement.reports import Reports
 from processors.entitlement.rights import Rights
 from processors.entitlement.rows import (
     CellRow,
     ConfiguredRow,
     DefinedRow,
-    PoolRow,
     RefusalRow,
     RemovedRow,
     ask_row,
-    root_row,
 )
-from processors.entitlement.shares import Shares
+from processors.entitlement.state import State
 from processors.entitlement.steady import SteadyClaims
 from processors.entitlement.turns import Turns
 from processors.state.arena import locate_ranges
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
-from processors.state.displacements import Displacements
 from processors.state.handlers import Handlers
 from processors.state.steps import Pass
-from processors.state.table import Table, struct_table
+from processors.state.table import Table
 
 
 class Entitlement(MachineBase):
@@ -87,28 +82,22 @@ class Entitlement(MachineBase):
 
     def __init__(self, cell: int = 0) -> None:
         super().__init__(CurrentInput())
-        self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
-        self.pools.put("/", root_row())
-        self._cell: Table[str, CellRow] = struct_table("cell", CellRow)
-        self._cell.put("cell", CellRow())
-        queues = self.queues = Queues(self._refused)
-        own = (self.queues, self.pools, self._cell)
-        self.folds = Folds(*own)
-        self.displacements = Displacements()
-        self.commands = Pools(cell, self.pools, self._cell, queues)
-        self.shares = Shares(*own)
-        self.reports = Reports(self.pools, self._cell, queues, self.shares)
-        self.idle = Idle(self._cell, self._idle_now)
-        self.steady = SteadyClaims(self._cell)
-        self.holds = LimitHolds(queues)
-        self.passes = Passes(*own, self.shares, self.folds, self.idle, self.steady, self.holds, self.reports.reported)
-        self.turns = Turns(*own, self.shares, self.displacements, self.passes.heads)
-        self.explanations = Explanations(*own, self.shares, self.holds)
-        claims = Claims(*own, self.shares, self.reports.reported, self.displacements)
-        self.rights = Rights(claims, queues, self._cell)
-        self.limits = Limits(*own, self.shares, claims, self.displacements, self.holds)
-        self.asks = Asks(claims, *own, self.displacements, self.holds, self.limits.runs)
-        self.parking = Parking(*own, self.holds, self.limits, self.folds, self.asks)
+        state = self.shared = State()
+        self.pools, self.queues, self.shares = state.pools, state.queues, state.shares
+        self.holds, self.displacements = state.holds, state.displacements
+        self.folds = Folds(state)
+        self.commands = Pools(cell, state)
+        self.reports = Reports(state)
+        self.idle = Idle(state)
+        self.steady = SteadyClaims(state)
+        self.passes = Passes(state, self.folds, self.idle, self.steady)
+        self.turns = Turns(state, self.passes.heads)
+        self.explanations = Explanations(state)
+        claims = Claims(state)
+        self.rights = Rights(state, claims)
+        self.limits = Limits(state, claims)
+        self.asks = Asks(state, claims, self.limits.runs)
+        self.parking = Parking(state, self.limits, self.folds, self.asks)
         self._set_handlers(
             (PoolDefined, self._asked),
             (PoolRemoved, self._asked),
@@ -145,7 +134,7 @@ class Entitlement(MachineBase):
         """See `Machine.tables`."""
         queues, folds, commands = self.queues, self.folds, self.commands
         return (
-            *(self.pools, self._cell, self.reports.reported),
+            *(self.pools, self.shared.cells, self.shared.reported),
             *(commands.foreign, commands.asks, commands.done),
             *(queues.jobs, queues.shapes.table, queues.arena.table),
             *(folds.orders, folds.kept, folds.backoffs, self.displacements.table),
@@ -155,7 +144,7 @@ class Entitlement(MachineBase):
     @property
     def cell(self) -> CellRow:
         """Capacity and settings."""
-        return self._cell["cell"]
+        return self.shared.cell
 
     def _restored(self) -> None:
         self.queues.restored(Kinds(self.cell.settings.resources))
@@ -232,13 +221,6 @@ class Entitlement(MachineBase):
     def _pass_time(self, now: int) -> list[Event]:
         return [TimerPassed(machine=self.name, due_ms=now)] if is_due(self.next_wakeup(), now) else []
 
-    def _idle_now(self) -> Vector:
-        return subtract(self.queues.holdings.shared(self.cell.capacity), self.queues.holdings["/"].placed)
-
-    def _refused(self, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]) -> bool:
-        levels = self.queues.holdings.levels(pool)
-        return refused_for_good(self.pools, self.cell, levels, kind, need, tasks) is not None
-
     # What inputs and decisions do.
 
     def _handle(self, event: Event, now: int, handlers: Handlers) -> None:
@@ -247,7 +229,7 @@ class Entitlement(MachineBase):
         changes, numbers = self.queues.changes, self.queues.holdings.numbers
         super()._handle(event, now, handlers)
         if self.queues.changes != changes:
-            self._cell.change("cell").note(event, self._input.cause, self.queues.holdings.numbers != numbers)
+            self.shared.change_cell().note(event, self._input.cause, self.queues.holdings.numbers != numbers)
             self.idle.note(now)
 
     def _asked(self, event: PoolDefined | PoolRemoved | CellConfigured, now: int) -> None:
@@ -299,7 +281,7 @@ class Entitlement(MachineBase):
         self.holds.answered(event)
 
     def _capacity(self, event: CapacityChanged, now: int) -> None:
-        row, kinds = self._cell.change("cell"), self.queues.kinds
+        row, kinds = self.shared.change_cell(), self.queues.kinds
         changed = row.version != event.version
         row.capacity, row.hosts, row.version = kinds.vector(event.capacity), event.hosts, event.version
         row.largest = kinds.vector(event.largest) if event.largest else ()
@@ -346,12 +328,12 @@ class Entitlement(MachineBase):
         slots, _ = locate_ranges(event.job_ids, event.job, event.first, event.count, self.queues.jobs)
         for job_id, row, key, _ in self.queues.split(slots):
             jobs.change(job_id).parts[key].refusal = refusal
-            self.queues.lines.review_told((job_id, key), row)
-            self.limits.told((job_id, key), row, now)
+            self.queues.lines.review_told(PartKey(job_id, key), row)
+            self.limits.told(PartKey(job_id, key), row, now)
         self.passes.settled[event.pool] = None
 
     def _timer(self, event: TimerPassed, now: int) -> None:
-        self._cell.change("cell").timer_ms = now
+        self.shared.change_cell().timer_ms = now
         self.displacements.expire(now)
         self.idle.pass_time(now)
         self.steady.pass_time(now)

@@ -14,37 +14,26 @@ from events.ranks import Rank
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked
 from events.resources import fits
-from processors.entitlement.admission import Rooms, Taken, ranked
+from processors.entitlement.admission import Admission, ranked
 from processors.entitlement.asks import Asks
+from processors.entitlement.bounds import LIMITS, Ask, room
 from processors.entitlement.claims import latest
 from processors.entitlement.folds import Folds
-from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.limits import Limits
 from processors.entitlement.parts import GANG, ROLES
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import CellRow, PoolRow
+from processors.entitlement.pass_usage import PassUsage
+from processors.entitlement.state import State
 from processors.state.causes import recorded
 from processors.state.seconds import milliseconds
-from processors.state.table import Table
 
 
 class Parking:
     """Decides who is to be parked, and who is a claim again."""
 
-    def __init__(
-        self,
-        queues: Queues,
-        pools: Table[str, PoolRow],
-        cell: Table[str, CellRow],
-        holds: LimitHolds,
-        limits: Limits,
-        folds: Folds,
-        asks: Asks,
-    ) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._cell = cell
-        self._holds = holds
+    def __init__(self, state: State, limits: Limits, folds: Folds, asks: Asks) -> None:
+        self._state = state
+        self._queues = state.queues
+        self._pools = state.pools
         self._limits = limits
         self._folds = folds
         self._asks = asks
@@ -54,17 +43,17 @@ class Parking:
         back = self._back(budget)
         if back:
             return [self._ranked(back)]
-        taken: list[Taken] = []
+        taken: list[Admission] = []
         for pool, since in self._overdue():
-            if since <= latest(now - self._cell["cell"].settings.lend_after_ms) and budget > 0:
+            if since <= latest(now - self._state.cell.settings.lend_after_ms) and budget > 0:
                 found = self._of_pool(pool, now, budget)
                 taken += found
-                budget -= sum(len(slots) for _, _, slots, *_ in found)
+                budget -= sum(len(each.slots) for each in found)
         return [self._ranked(taken)] if taken else []
 
     def next_ms(self, after: int) -> int | None:
         """When a claim has waited long enough next, after a time; None: there is none."""
-        wait = self._cell["cell"].settings.lend_after_ms
+        wait = self._state.cell.settings.lend_after_ms
         times = [
             milliseconds(since) + wait
             for pool, _ in self._overdue()
@@ -93,13 +82,13 @@ class Parking:
         """Which kinds are limited at a level."""
         return [most >= 0 for most in self._pools[level].limit]
 
-    def _of_pool(self, pool: str, now: int, budget: int) -> list[Taken]:
+    def _of_pool(self, pool: str, now: int, budget: int) -> list[Admission]:
         """The claims of a pool that are to be parked; not those that have a plan."""
-        queues, found = self._queues, list[Taken]()
+        queues, found = self._queues, list[Admission]()
         busy = {row.for_job for row in self._folds.orders.values()} | {row.job_id for row in self._asks.table.values()}
         levels = [self._limited(level) for level in queues.holdings.levels(pool)]
         licences = [name in queues.kinds.licences for name in queues.kinds.names]
-        until = latest(now - self._cell["cell"].settings.lend_after_ms)
+        until = latest(now - self._state.cell.settings.lend_after_ms)
         for *_, (job_id, key) in queues.lines[pool].claims:
             row = queues.jobs[job_id]
             need = queues.unit_need(row, key)
@@ -113,15 +102,15 @@ class Parking:
             if not len(slots) or (gang and len(slots) < row.gang_min):
                 continue
             slots = slots if gang else slots[:budget]
-            found.append((job_id, row, slots, int(gang), Rank.PARKING))
+            found.append(Admission(job_id, row, slots, gang, Rank.PARKING))
             budget -= len(slots)
         return found
 
-    def _back(self, budget: int) -> list[Taken]:
+    def _back(self, budget: int) -> list[Admission]:
         """Parked units for which limits have room again, where others have left for them."""
-        queues, found = self._queues, list[Taken]()
-        rooms = Rooms(queues, self._pools, self._holds)
-        for _, hold in sorted(self._holds.table.items()):
+        queues, found = self._queues, list[Admission]()
+        usage = PassUsage(self._state)
+        for _, hold in sorted(self._state.holds.table.items()):
             row = queues.jobs.get(hold.job_id)
             if row is None or hold.first + hold.count > row.instances or budget <= 0:
                 continue
@@ -129,11 +118,11 @@ class Parking:
             if not (queues.arena["rank"][slots] == Rank.PARKED).all():
                 continue
             need = queues.asked(row, slots)
-            if fits(need, rooms.limit(hold.pool)):
-                rooms.take(hold.pool, need, False)
-                found.append((hold.job_id, row, slots, int(len(slots) > 1), Rank.ENTITLED))
+            if fits(need, room(usage, Ask(hold.pool, 0, row.priority, need), (LIMITS,))):
+                usage.take(hold.pool, 0, need)
+                found.append(Admission(hold.job_id, row, slots, len(slots) > 1, Rank.ENTITLED))
                 budget -= len(slots)
         return found
 
-    def _ranked(self, taken: list[Taken]) -> AdmissionsRanked:
-        return ranked(self._queues, taken, recorded(self._cell["cell"].last_by))
+    def _ranked(self, taken: list[Admission]) -> AdmissionsRanked:
+        return ranked(self._queues, taken, recorded(self._state.cell.last_by))

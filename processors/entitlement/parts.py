@@ -5,7 +5,7 @@ A unit is what is admitted at once: the gang, the controller, or one task of ano
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,26 @@ SINGLE, GANG, CONTROLLER = range(3)
 """What the tasks of a part are to each other; with the shape it makes the key of the part."""
 ROLES = 4
 
-Part = tuple[str, int]
-"""A job, and the key of a part of it."""
+
+class PartKey(NamedTuple):
+    """A part of a job."""
+
+    job_id: str
+    key: int
+    """Shape and role (`ROLES`)."""
+
+
+class Unit(NamedTuple):
+    """What is admitted at once, of one run: a gang whole, or a single task."""
+
+    job_id: str
+    first: int
+    """The first instance."""
+    size: int
+    """The number of its tasks, which are neighbours."""
+    run: int
+
+
 Form = tuple[int, int, int]
 """Units that are alike for hosts: shape, size, and, where that doesn't say it all, the job."""
 

@@ -3,22 +3,18 @@
 from events.codes import Code
 from events.records.base import Event
 from events.resources import Vector, add, subtract
-from processors.entitlement.admission import Admission, Head, Rooms, Taken, admitted, need_of, ranked
+from processors.entitlement.admission import Admission, AdmissionPass, Head, admitted, need_of, ranked
+from processors.entitlement.bounds import CONTROLLERS_SHARE, ENTITLEMENT, LIMITS, Ask, exceeds
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
 from processors.entitlement.lend_order import LendOrder
 from processors.entitlement.lending import Lending
-from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.parts import CONTROLLERS, DAEMONS
+from processors.entitlement.pass_usage import PassUsage
 from processors.entitlement.pool_tree import parent_of
-from processors.entitlement.queues import Queues
 from processors.entitlement.ranking import demoted
-from processors.entitlement.refusals import exceeds
-from processors.entitlement.rows import CellRow, PoolRow, ReportedRow
-from processors.entitlement.shares import Shares
+from processors.entitlement.state import State
 from processors.entitlement.steady import SteadyClaims
 from processors.state.causes import recorded
-from processors.state.table import Table
 
 
 class Passes:
@@ -26,33 +22,21 @@ class Passes:
     do aren't looked at again before something changes for them.
     """
 
-    def __init__(
-        self,
-        queues: Queues,
-        pools: Table[str, PoolRow],
-        cell: Table[str, CellRow],
-        shares: Shares,
-        folds: Folds,
-        idle: Idle,
-        steady: SteadyClaims,
-        holds: LimitHolds,
-        reported: Table[str, ReportedRow],
-    ) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._cell = cell
-        self._shares = shares
+    def __init__(self, state: State, folds: Folds, idle: Idle, steady: SteadyClaims) -> None:
+        self._state = state
+        self._queues = state.queues
+        self._pools = state.pools
+        self._shares = state.shares
         self._folds = folds
         self._idle = idle
         self._steady = steady
-        self._holds = holds
         self.heads: dict[str, list[Head]] = {}
         """Of each pool with work that waits those that aren't entitled and block others."""
         self.settled: dict[str, None] = {}
         """Pools that were looked at, for whoever says why the rest of their queues waits."""
         self._beyond_share: dict[str, tuple[tuple[bool, bool], ...]] = {}
         """Of pools that save for a turn whether each head needs more than their share, and than a turn could give."""
-        self._order = LendOrder(queues, pools, reported)
+        self._order = LendOrder(state)
         self._lent_ms = -1
         self._static_of: list[str] | None = None
 
@@ -70,24 +54,24 @@ class Passes:
 
     def entitled(self, budget: int) -> list[Event]:
         """Who is entitled from now on, or no more, in pools of which something has changed."""
-        self._holds.review()
+        self._state.holds.review()
         dirty = self._queues.lines.dirty
         for pool, beyond in self._beyond_share.items():
             if pool not in dirty and beyond != self._are_beyond_share(pool):
                 dirty[pool] = None
         over = self._over(budget)
         if over:
-            return [ranked(self._queues, over, recorded(self._cell["cell"].last_by))]
-        admission = Admission(self._queues, self._pools, self._cell["cell"], self._shares, self._holds, budget)
+            return [ranked(self._queues, over, recorded(self._state.cell.last_by))]
+        admission = AdmissionPass(self._state, budget)
         for pool in sorted(dirty, key=self._longest_ago):
             if admission.budget <= 0:
                 break
             before = admission.budget
-            heads = admission.pool(pool) if pool in self._pools else []
+            heads = admission.serve(pool) if pool in self._pools else []
             if admission.budget == before:
                 self._settle(pool, heads)
         out: list[Event] = []
-        cell = self._cell["cell"]
+        cell = self._state.cell
         if admission.ranked:
             out.append(ranked(self._queues, admission.ranked, recorded(cell.last_by)))
         if admission.admitted:
@@ -105,29 +89,27 @@ class Passes:
         lines.to_lend.clear()
         if max(room) <= 0:
             return []
-        lending = Lending(
-            self._queues, self._pools, self._shares, self._folds.backoffs, self._holds, self._order, room, now
-        )
+        lending = Lending(self._state, self._folds.backoffs, self._order, room, now)
         lending.decide(budget)
         for pool in lending.limited:
             lines.watch(pool, self._queues.holdings.levels(pool))
         if lending.lent:
-            return [admitted(self._queues, lending.lent, recorded(self._cell["cell"].room_by))]
+            return [admitted(self._queues, lending.lent, recorded(self._state.cell.room_by))]
         self._lent_ms = now
         for group, pool in lending.refused:
             self._order.drop(group, pool)
         return []
 
-    def _over(self, budget: int) -> list[Taken]:
+    def _over(self, budget: int) -> list[Admission]:
         """Who isn't entitled any more."""
-        over: list[Taken] = []
+        over: list[Admission] = []
         unranked = self._queues.lines.unranked
         for pool in sorted(unranked, key=self._longest_ago):
             if budget <= 0:
                 break
-            found = demoted(self._queues, self._shares, pool, budget) if pool in self._pools else []
+            found = demoted(self._state, pool, budget) if pool in self._pools else []
             over += found
-            budget -= sum(len(slots) for _, _, slots, *_ in found)
+            budget -= sum(len(each.slots) for each in found)
             if not found:
                 del unranked[pool]
         return over
@@ -155,7 +137,7 @@ class Passes:
 
     def _are_beyond_share(self, pool: str) -> tuple[tuple[bool, bool], ...]:
         share, most, holding = self._shares.share(pool), self._shares.most(pool), self._queues.holdings[pool]
-        rows = [(part, self._queues.jobs[part[0]]) for part, *_ in self.heads.get(pool, ())]
+        rows = [(part, self._queues.jobs[part.job_id]) for part, *_ in self.heads.get(pool, ())]
         needs = [(need_of(self._queues, part, row), holding.level(row.priority)) for part, row in rows]
         return tuple([(exceeds(need, share), exceeds(need, subtract(most, held))) for need, held in needs])
 
@@ -174,8 +156,8 @@ class Passes:
         if any(head.why.at != pool or head.why.code == Code.RESERVATION_REACHED for head in above):
             lines.watch(pool, levels)
         elif heads:
-            rooms = Rooms(self._queues, self._pools, self._holds)
-            lines.watch_reason(pool, filter(rooms.bounds, levels[1:]))
+            usage = PassUsage(self._state)
+            lines.watch_reason(pool, [level for level in levels[1:] if not LIMITS.is_lifted(usage, level)])
 
     def _watch(self, pool: str, heads: list[Head]) -> None:
         """Looks out for an entitlement at which one of those that wait first is entitled, or waits for another reason,
@@ -186,23 +168,20 @@ class Passes:
         level = holding.level(min(holding.entitled, default=0))
         columns = zip(level, entitlement, holding.claims, strict=True)  # those of higher priority may be within it yet
         least = tuple([min(have, most) if claimed else 0 for have, most, claimed in columns])
-        last = self._kinds_served_last(pool) if heads else []
+        last, usage = self._kinds_served_last(pool) if heads else [], PassUsage(self._state)
         for head in heads:
-            kind = head.kind
-            if kind == DAEMONS:
+            if not ENTITLEMENT.binds(head.kind):
                 continue
-            row = self._queues.jobs[head.part[0]]
-            need = need_of(self._queues, head.part, row)
-            wanted = _above(add(holding.level(row.priority), head.aside), need)
-            percent = self._pools[pool].controllers_percent
+            row = self._queues.jobs[head.part.job_id]
+            ask = Ask(pool, head.kind, row.priority, need_of(self._queues, head.part, row))
+            wanted = _above(add(ENTITLEMENT.held(usage, pool, ask), head.aside), ask.need)
             bounds = [tuple([want if at == each else 0 for at, want in enumerate(wanted)]) for each in last]
-            is_first = row.parts[head.part[1]].borrowed or not any(holding.controllers)
-            if kind & CONTROLLERS and 0 < percent < 100 and not is_first:
-                within = tuple(
-                    [-(100 * -each // percent) for each in _above(add(holding.controllers, head.aside), need)]
-                )
-                bounds.append(within)
-                wanted = tuple(map(max, wanted, within))
+            if CONTROLLERS_SHARE.binds(head.kind) and not row.parts[head.part.key].borrowed:
+                controllers = _above(add(CONTROLLERS_SHARE.held(usage, pool, ask), head.aside), ask.need)
+                within = CONTROLLERS_SHARE.entitlement_for(usage, pool, controllers)
+                if within is not None:
+                    bounds.append(within)
+                    wanted = tuple(map(max, wanted, within))
             for bound in (*bounds, wanted):
                 if exceeds(bound, entitlement):
                     needs.append(bound)
@@ -222,7 +201,7 @@ class Passes:
         all along, but for what is kept on hosts or is being freed; less what isn't lent at all, and what is lent
         already and has no place.
         """
-        root, capacity = self._queues.holdings["/"], self._queues.holdings.shared(self._cell["cell"].capacity)
+        root, capacity = self._queues.holdings["/"], self._queues.holdings.shared(self._state.cell.capacity)
         room = subtract(subtract(subtract(capacity, root.placed), root.claims), self._static("allocation"))
         least = self._idle.least(now)
         if any(idle > free for idle, free in zip(least, room, strict=True)):

@@ -6,8 +6,8 @@ from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from processors.entitlement.pool_commands import answer
 from processors.entitlement.pool_tree import Entry, Tree, pool_row
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import AskRow, CellRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
+from processors.entitlement.rows import AskRow, ConfiguredRow, DefinedRow, PoolFact, RemovedRow
+from processors.entitlement.state import State
 from processors.state.table import Table, struct_table
 
 COMMANDS_KEPT = 1000
@@ -17,11 +17,11 @@ COMMANDS_KEPT = 1000
 class Pools:
     """Answers facts about pools, and follows what was answered. `number`: that of the cell."""
 
-    def __init__(self, number: int, pools: Table[str, PoolRow], cell: Table[str, CellRow], queues: Queues) -> None:
+    def __init__(self, number: int, state: State) -> None:
         self._number = number
-        self._pools = pools
-        self._cell = cell
-        self._queues = queues
+        self._state = state
+        self._pools = state.pools
+        self._queues = state.queues
         self.foreign: Table[str, int] = struct_table("foreign", int)
         """The pools of other cells: the cell of each."""
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
@@ -35,7 +35,7 @@ class Pools:
 
     def answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
-        tree, done, cell = self._tree, dict(self.done.items()), self._cell["cell"]
+        tree, done, cell = self._tree, dict(self.done.items()), self._state.cell
         capacity = cell.capacity if cell.hosts else ()
         before: list[Entry] = []
         out: list[Event] = []
@@ -85,7 +85,7 @@ class Pools:
 
     def _configured(self, change: SettingsChange) -> None:
         """The cell has other settings, and may know more kinds."""
-        kinds = self._cell.change("cell").configure(change)
+        kinds = self._state.change_cell().configure(change)
         if len(kinds) > len(self._queues.kinds):
             for path, pool in list(self._pools.items()):
                 self._pools.put(path, pool.widened(kinds))

@@ -12,7 +12,7 @@ from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import Kinds, Vector, add, scale
 from processors.entitlement.holdings import Holdings
 from processors.entitlement.lines import Lines, Refused
-from processors.entitlement.parts import CONTROLLER, GANG, ROLES, Part, Parts, by
+from processors.entitlement.parts import CONTROLLER, GANG, ROLES, PartKey, Parts, by
 from processors.entitlement.passages import (
     BITS_OF_RANK,
     CLAIMS,
@@ -67,7 +67,7 @@ class Queues(Parts):
             for key, part in row.parts.items():
                 part.queued = part.entitled = part.borrowed = part.claims = part.loans = 0
                 if part.returned:
-                    self.lines.aside[job_id, key] = None
+                    self.lines.aside[PartKey(job_id, key)] = None
         arena = self.arena
         self.bound = {self.at[each - 1]: None for each in distinct(arena["owner"][arena["queued"] < 0]).tolist()}
         slots = np.flatnonzero((arena["queued"] > 0) | (arena["held"] > 0))
@@ -148,7 +148,7 @@ class Queues(Parts):
         if row is None or row.priority == priority:
             return
         row = self.jobs.change(job_id)
-        parts = [(job_id, key) for key in row.parts]
+        parts = [PartKey(job_id, key) for key in row.parts]
         for part in parts:
             self.lines.leave(part, row)
         if row.preemptible:
@@ -179,7 +179,7 @@ class Queues(Parts):
         self.jobs.remove(job_id)
         self._numbers.give_back(row.number)
         for key in row.parts:
-            self.lines.aside.pop((job_id, key), None)
+            self.lines.aside.pop(PartKey(job_id, key), None)
         del self.at[row.base]
 
     def _shapes(self, row: JobRow) -> list[tuple[int, int]]:
@@ -191,10 +191,10 @@ class Queues(Parts):
         shapes, counts = counted(self.arena["shape"][self.present(row)])
         return list(zip(shapes.tolist(), counts.tolist(), strict=True))
 
-    def put_aside(self, part: Part, code: str) -> None:
+    def put_aside(self, part: PartKey, code: str) -> None:
         """What waits of a part isn't tried again before hosts change."""
-        row = self.jobs.change(part[0])
-        row.parts[part[1]].returned, row.parts[part[1]].refusal = code, None
+        row = self.jobs.change(part.job_id)
+        row.parts[part.key].returned, row.parts[part.key].refusal = code, None
         self.lines.aside[part] = None
         self.lines.review(part, row)
         self.lines.touch(row.pool)
@@ -264,7 +264,7 @@ class Queues(Parts):
 
     def _drop_empty_parts(self, job_id: str, row: JobRow) -> None:
         for key in [key for key, part in row.parts.items() if not part.tasks]:
-            self.lines.aside.pop((job_id, key), None)
+            self.lines.aside.pop(PartKey(job_id, key), None)
             del row.parts[key]
 
     def _add_tasks(self, row: JobRow, slots: I64) -> None:
@@ -287,7 +287,7 @@ class Queues(Parts):
             for key, part in self._split(row, slots) if len(row.parts) > 1 else ((next(iter(row.parts)), slots),):
                 if not rows_as_they_are and is_ & WAITS:
                     row.parts[key].refusal = None
-                self._pass((job_id, key), row, len(part), (was, is_))
+                self._pass(PartKey(job_id, key), row, len(part), (was, is_))
                 kind = (row.pool, row.priority, row.preemptible, row.daemon, key, was, is_)
                 if key % ROLES == GANG:
                     self._add(kind, self.asked(row, np.asarray(part)), sums)
@@ -329,10 +329,10 @@ class Queues(Parts):
         seconds, counts = counted(np.asarray(since, dtype=np.int64))
         claimed.update(dict(zip(seconds.tolist(), counts.tolist(), strict=True)))
 
-    def _pass(self, part: Part, row: JobRow, count: int, states: tuple[int, int]) -> None:
+    def _pass(self, part: PartKey, row: JobRow, count: int, states: tuple[int, int]) -> None:
         """So many tasks of a part passed from a state to another."""
-        what = row.parts[part[1]]
-        passage = passage_of(*states, row.preemptible, part[1] % ROLES == CONTROLLER, row.daemon)
+        what = row.parts[part.key]
+        passage = passage_of(*states, row.preemptible, part.key % ROLES == CONTROLLER, row.daemon)
         what.queued += count * passage.queued
         what.entitled += count * passage.entitled
         what.borrowed += count * passage.borrowed

@@ -2,26 +2,27 @@
 
 from events.ranks import Rank
 from events.resources import Vector, add, subtract
-from processors.entitlement.admission import Taken
+from processors.entitlement.admission import Admission
 from processors.entitlement.parts import GANG, ROLES
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import JobRow
-from processors.entitlement.shares import Shares
+from processors.entitlement.state import State
 
 
-def demoted(queues: Queues, shares: Shares, pool: str, budget: int) -> list[Taken]:
+def demoted(state: State, pool: str, budget: int) -> list[Admission]:
     """The claims of a pool that its entitlement doesn't reach any more, the last ones first; they are borrowed from
     now on. Work that isn't preemptible can't be; what is parked would hold room under limits again: it stays, and takes
     nothing of what claims before it are entitled to.
     """
+    queues = state.queues
     claims = queues.lines[pool].claims
     if not claims:
         return []
-    holding, entitlement = queues.holdings[pool], shares.entitlement(pool)
+    holding, entitlement = queues.holdings[pool], state.shares.entitlement(pool)
     lowest = min(holding.entitled, default=0)
     if not _is_over(subtract(entitlement, holding.level(lowest))):
         return []
-    found: list[Taken] = []
+    found: list[Admission] = []
     priority, free = None, queues.nothing
     for *_, (job_id, key) in reversed(claims):
         row = queues.jobs[job_id]
@@ -35,7 +36,7 @@ def demoted(queues: Queues, shares: Shares, pool: str, budget: int) -> list[Take
         free = add(free, freed)
         if taken is not None:
             found.append(taken)
-            budget -= len(taken[2])
+            budget -= len(taken.slots)
     return found
 
 
@@ -45,7 +46,7 @@ def _is_over(free: Vector) -> bool:
 
 def _of_part(
     queues: Queues, job_id: str, row: JobRow, key: int, free: Vector, budget: int
-) -> tuple[Taken | None, Vector]:
+) -> tuple[Admission | None, Vector]:
     """The last claims of a part that are beyond what is free, but for parked ones, and what all of these need."""
     need = queues.unit_need(row, key)
     short = max([-(have // want) for have, want in zip(free, need, strict=True) if want > 0 and have < 0], default=0)
@@ -57,4 +58,4 @@ def _of_part(
     freed = need if is_gang else queues.asked(row, slots)
     slots = slots[queues.arena["rank"][slots] == Rank.ENTITLED]
     slots = slots if is_gang else slots[-budget:]
-    return ((job_id, row, slots, int(is_gang), Rank.BORROWED) if len(slots) else None), freed
+    return (Admission(job_id, row, slots, is_gang, Rank.BORROWED) if len(slots) else None), freed

@@ -10,41 +10,38 @@ from events.columns import longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet
 from events.resources import Kinds, Vector, add
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import MEANINGS, CellRow, PoolRow, ReportedRow
-from processors.entitlement.shares import Shares
-from processors.state.table import Table, struct_table
+from processors.entitlement.rows import MEANINGS, ReportedRow
+from processors.entitlement.state import State
 
 
 class Reports:
     """Says EntitlementsSet."""
 
-    def __init__(self, pools: Table[str, PoolRow], cell: Table[str, CellRow], queues: Queues, shares: Shares) -> None:
-        self._pools = pools
-        self._cell = cell
-        self._queues = queues
-        self._shares = shares
-        self.reported: Table[str, ReportedRow] = struct_table("said", ReportedRow)
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._pools = state.pools
+        self._queues = state.queues
+        self._shares = state.shares
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
-        for path, row in list(self.reported.items()):
-            self.reported.put(path, row.widened(kinds))
+        for path, row in list(self._state.reported.items()):
+            self._state.reported.put(path, row.widened(kinds))
 
     def due_ms(self) -> int:
         """When the next one may be said."""
-        cell = self._cell["cell"]
+        cell = self._state.cell
         return cell.reported_ms + cell.settings.report_every_ms
 
     def next_ms(self) -> int | None:
         """When one is to be said; None: nothing has changed."""
-        cell = self._cell["cell"]
+        cell = self._state.cell
         return self.due_ms() if cell.is_news or cell.changed_by else None
 
     def report(self, most: int) -> Event:
         """What is to be said, of so many pools at most."""
         found = {path: self._row(path, given) for path, given in self._shares.all().items()}
-        paths = sorted(path for path, row in found.items() if self.reported.get(path) != row)
+        paths = sorted(path for path, row in found.items() if self._state.reported.get(path) != row)
         return self._said({path: found[path] for path in paths[:most]}, len(paths) > most)
 
     def of_pools(self, paths: Iterable[str]) -> list[Event]:
@@ -63,18 +60,18 @@ class Reports:
         rows = [longs(getattr(event, meaning)).reshape(shape).tolist() for meaning in MEANINGS]
         for at, path in enumerate(event.pools):
             if path in self._pools:
-                self.reported.put(path, ReportedRow(*(tuple(row[at]) for row in rows)))
+                self._state.reported.put(path, ReportedRow(*(tuple(row[at]) for row in rows)))
         if not event.partial:
-            cell = self._cell.change("cell")
+            cell = self._state.change_cell()
             cell.reported_ms, cell.changed_by, cell.is_news = now, [], False
 
     def forget(self, path: str) -> None:
         """A pool was removed."""
-        if path in self.reported:
-            self.reported.remove(path)
+        if path in self._state.reported:
+            self._state.reported.remove(path)
 
     def _was(self, path: str) -> Vector | None:
-        row = self.reported.get(path)
+        row = self._state.reported.get(path)
         return None if row is None else row.entitlement
 
     def _said(self, rows: dict[str, ReportedRow], partial: bool) -> Event:
@@ -87,7 +84,7 @@ class Reports:
         daemons = [amount for path in rows for amount in self._queues.holdings[path].daemons_placed]
         columns["daemons"] = pack_longs(daemons) if any(daemons) else b""
         columns |= {"pools": tuple(rows), "resources": self._queues.kinds.names, "partial": partial}
-        return EntitlementsSet(causes=self._cell["cell"].causes, **columns)
+        return EntitlementsSet(causes=self._state.cell.causes, **columns)
 
     def _row(self, path: str, entitlement: Vector) -> ReportedRow:
         holding = self._queues.holdings[path]

@@ -17,8 +17,7 @@ from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, RightsSet
 from events.resources import Kinds, Vector
 from processors.entitlement.claims import Claims, GiverRow, RightRow
-from processors.entitlement.queues import Queues
-from processors.entitlement.rows import CellRow
+from processors.entitlement.state import State
 from processors.state.causes import recorded
 from processors.state.displacements import Task
 from processors.state.preemption_rules import Flag
@@ -39,10 +38,10 @@ class Change(NamedTuple):
 class Rights:
     """The tables `rights` and `givers`: what was said last."""
 
-    def __init__(self, claims: Claims, queues: Queues, cell: Table[str, CellRow]) -> None:
+    def __init__(self, state: State, claims: Claims) -> None:
+        self._state = state
+        self._queues = state.queues
         self._claims = claims
-        self._queues = queues
-        self._cell = cell
         self.rights: Table[Task, RightRow] = struct_table("rights", RightRow, tuple[str, int])
         self.givers: Table[str, GiverRow] = struct_table("givers", GiverRow)
         self._of_pool: dict[str, dict[Task, None]] = {}
@@ -109,7 +108,7 @@ class Rights:
     def next_ms(self) -> int | None:
         """When time alone changes rights next; None: it doesn't."""
         self._collect()
-        after = self._cell["cell"].timer_ms
+        after = self._state.cell.timer_ms
         for pool in self._untimed:
             self._set_time(pool, self._claims.next_ms(pool, self._said(pool), after))
         self._untimed = {}
@@ -226,7 +225,7 @@ class Rights:
             giver_entitlement=_columns([giver.entitlement for giver in givers]),
             reserved=_columns([giver.reserved for giver in givers]),
             spare=_columns([giver.spare for giver in givers]),
-            cause=recorded(self._cell["cell"].last_by),
+            cause=recorded(self._state.cell.last_by),
         )
 
 

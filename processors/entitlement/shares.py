@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from events.resources import Vector, add, subtract
+from processors.entitlement.bounds import exceeds
 from processors.entitlement.queues import Queues
-from processors.entitlement.refusals import exceeds
 from processors.entitlement.rows import CellRow, PoolRow
 from processors.entitlement.share_tree import ShareTree
 from processors.entitlement.watches import Watch

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from events.resources import Kinds, Vector
 from processors.entitlement.idle import STRETCHES
-from processors.entitlement.rows import CellRow, SteadyRow
+from processors.entitlement.rows import SteadyRow
+from processors.entitlement.state import State
 from processors.state.table import Table, struct_table
 
 KEY = "cell"
@@ -19,8 +20,8 @@ KEPT = STRETCHES + 1
 class SteadyClaims:
     """The sliding minimum, over the setting `lend_after_ms`, of what claims of all pools ask."""
 
-    def __init__(self, cell: Table[str, CellRow]) -> None:
-        self._cell = cell
+    def __init__(self, state: State) -> None:
+        self._state = state
         self.table: Table[str, SteadyRow] = struct_table("steady", SteadyRow)
         """One row, where anything was claimed lately."""
 
@@ -74,4 +75,4 @@ class SteadyClaims:
         return SteadyRow(number, [*row.most, *new][-KEPT:], row.last)
 
     def _stretch_ms(self) -> int:
-        return max(1, self._cell["cell"].settings.lend_after_ms // STRETCHES)
+        return max(1, self._state.cell.settings.lend_after_ms // STRETCHES)

@@ -17,17 +17,14 @@ from events.columns import longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import CreditsSet, TurnSet
 from events.resources import Vector, add, subtract
-from processors.entitlement.admission import Head, closed_at
-from processors.entitlement.parts import FIRM, GANG, ROLES
-from processors.entitlement.queues import Queues
-from processors.entitlement.refusals import exceeds
+from processors.entitlement.admission import Head
+from processors.entitlement.bounds import closed_at, exceeds
+from processors.entitlement.parts import FIRM, GANG, ROLES, PartKey
 from processors.entitlement.rows import CellRow, CreditRow, JobRow, PoolRow, TurnRow
-from processors.entitlement.shares import Shares
+from processors.entitlement.state import State
 from processors.state.causes import recorded
-from processors.state.displacements import Displacements
 from processors.state.preemption_rules import slice_ms
 from processors.state.seconds import milliseconds
-from processors.state.table import Table
 
 Heads = dict[str, list[Head]]
 MOST = 1 << 62
@@ -52,20 +49,12 @@ class Saver(NamedTuple):
 class Turns:
     """Decides credits and turns; the rows are those of the pools. `heads`: who is first in the queues of each pool."""
 
-    def __init__(
-        self,
-        queues: Queues,
-        pools: Table[str, PoolRow],
-        cell: Table[str, CellRow],
-        shares: Shares,
-        displacements: Displacements,
-        heads: Heads,
-    ) -> None:
-        self._queues = queues
-        self._pools = pools
-        self._cell = cell
-        self._shares = shares
-        self._displacements = displacements
+    def __init__(self, state: State, heads: Heads) -> None:
+        self._state = state
+        self._queues = state.queues
+        self._pools = state.pools
+        self._shares = state.shares
+        self._displacements = state.displacements
         self._heads = heads
         self._turns: dict[str, None] = {}
         """Pools that have a turn."""
@@ -118,12 +107,12 @@ class Turns:
     def _over(self, pool: str, now: int) -> list[Event]:
         turn = self._pools[pool].turn
         assert turn is not None
-        code, _ = self._state(turn)
+        code, _ = self._gang_state(turn)
         if not code and now >= self._ends(pool)[0]:
             code = Code.SLICE_USED if self._placed_ms(turn) else Code.GIVEN_UP
         return [self._turn_set(pool, turn, code)] if code else []
 
-    def _state(self, turn: TurnRow) -> tuple[Code | None, JobRow | None]:
+    def _gang_state(self, turn: TurnRow) -> tuple[Code | None, JobRow | None]:
         """ENDED: the gang of a turn is over or waits for good; None: it isn't; and the row of its job."""
         row = self._queues.jobs.get(turn.job_id)
         if row is None or turn.first >= row.instances:
@@ -132,7 +121,7 @@ class Turns:
         if arena["held"][slot] >= turn.run:
             return None, row
         waits = arena["queued"][slot] == turn.run
-        part = (turn.job_id, self._queues.part_of(row, turn.first))
+        part = PartKey(turn.job_id, self._queues.part_of(row, turn.first))
         return (None, row) if waits and self._queues.lines.waits(part) else (Code.ENDED, None)
 
     def _placed_ms(self, turn: TurnRow) -> int:
@@ -143,8 +132,8 @@ class Turns:
 
     def _ends(self, pool: str) -> list[int]:
         """When a turn is over by time; nothing where it is already."""
-        turn, settings = self._pools[pool].turn, self._cell["cell"].settings
-        if turn is None or self._state(turn)[0]:
+        turn, settings = self._pools[pool].turn, self._state.cell.settings
+        if turn is None or self._gang_state(turn)[0]:
             return []
         placed = self._placed_ms(turn)
         if not placed:
@@ -165,7 +154,7 @@ class Turns:
     def _credit(self, pool: str, row: PoolRow, now: int) -> CreditRow | None:
         """What a pool saves from now on; None: as before."""
         old, nothing = row.credit, self._queues.nothing
-        have = value(old, now, self._cell["cell"]) if old is not None else nothing
+        have = value(old, now, self._state.cell) if old is not None else nothing
         full = rate = nothing
         saver = None if row.turn is not None else self._saver(pool)
         share = self._shares.share(pool)
@@ -175,7 +164,7 @@ class Turns:
             rate = tuple([each if want else 0 for each, want in zip(rate, full, strict=True)])
         elif saver is not None:
             short = subtract(add(saver.level, saver.need), share)
-            time = max(1, self._cell["cell"].settings.credit_time_ms)
+            time = max(1, self._state.cell.settings.credit_time_ms)
             full = tuple(
                 [min(max(0, each) * time, MOST) if want else 0 for each, want in zip(short, saver.need, strict=True)]
             )
@@ -227,13 +216,11 @@ class Turns:
     def _used(self, pool: str, turn: TurnRow) -> Vector:
         """What a pool uses during its turn: what it has placed, and what stands idle for its gang."""
         placed = self._queues.holdings[pool].placed
-        row = self._state(turn)[1]
+        row = self._gang_state(turn)[1]
         if row is None or self._placed_ms(turn):
             return placed
         need = self._queues.unit_need(row, self._queues.part_of(row, turn.first))
-        holdings = self._queues.holdings
-        idle = subtract(holdings.shared(self._cell["cell"].capacity), holdings["/"].placed)
-        return add(placed, tuple(map(min, need, _positive(idle))))
+        return add(placed, tuple(map(min, need, _positive(self._state.idle()))))
 
     def _time(self, pool: str) -> None:
         """Notes when the credit of a pool is full."""
@@ -289,7 +276,7 @@ class Turns:
             run=turn.run,
             floor=self._queues.kinds.amounts(turn.floor),
             state=state,
-            cause=recorded(self._cell["cell"].last_by),
+            cause=recorded(self._state.cell.last_by),
         )
 
     # What is folded.
@@ -310,7 +297,7 @@ class Turns:
             if event.state == Code.GIVEN_UP:
                 row.credit = None
             elif event.state == Code.ENDED and row.credit is not None:
-                have = value(row.credit, now, self._cell["cell"])
+                have = value(row.credit, now, self._state.cell)
                 row.goes_on = all(left > 0 for left, full in zip(have, row.credit.full, strict=True) if full)
         self._time(event.pool)
         self._shares.turned(event.pool)

@@ -130,7 +130,7 @@ class Series:
         share = np.where(capacity > 0, 100 * used / np.maximum(capacity, 1), 0.0).max(axis=0, initial=0.0)
         by_host = np.full(len(up), ABSENT, dtype=np.uint8)
         by_host[up] = np.ceil(np.minimum(share, 100.0))
-        pools = {path: row for path, row in self._cell_state.entitlement.reports.reported.items() if path != "/"}
+        pools = {path: row for path, row in self._cell_state.entitlement.shared.reported.items() if path != "/"}
         return Sample(
             at_ms=now_ms,
             names=queues.kinds.names,

@@ -88,7 +88,7 @@ def _pool(text: str, words: list[str]) -> Assertion:
     test, expected = amount_of(resource, words[4:])
 
     def evaluate(cell_state: CellState) -> Observation:
-        row = cell_state.entitlement.reports.reported.get(path)
+        row = cell_state.entitlement.shared.reported.get(path)
         names = cell_state.lifecycle.kinds.names
         amounts = dict(zip(names, getattr(row, kind), strict=False)) if row is not None else {}
         have = amounts.get(resource, 0)  # one machine may know a resource before another

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
 import processors.entitlement.admission as admission
+import processors.entitlement.bounds as bounds
 import processors.lifecycle.host_reports as host_reports
 import processors.lifecycle.task_rules as task_rules
 from events.acceptance import CLAIM, Acceptance, Chain, RoundKey, parse
@@ -113,12 +114,13 @@ def limit_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 def asked_twice(patch: pytest.MonkeyPatch) -> None:
     """Room within a limit is looked for as if a unit asked for twice as much."""
-    limit = admission.Rooms.limit
+    room = bounds.Limit.room
 
-    def half(self: admission.Rooms, pool: str, lent: bool = False) -> Vector:
-        return tuple([room // 2 for room in limit(self, pool, lent)])
+    def half(self: bounds.Limit, *unit: Any) -> Vector | None:
+        left = room(self, *unit)
+        return None if left is None else tuple([have // 2 for have in left])
 
-    patch.setattr(admission.Rooms, "limit", half)
+    patch.setattr(bounds.Limit, "room", half)
 
 
 def old_reports_count(patch: pytest.MonkeyPatch) -> None:

@@ -17,21 +17,26 @@ from events.resources import STANDARD_KINDS, Vector
 from processors.entitlement.asks import Asks
 from processors.entitlement.claims import Claims, GiverRow, RightRow
 from processors.entitlement.folds import Folds
-from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.placed_runs import PlacedRuns
-from processors.entitlement.queues import Queues
 from processors.entitlement.reports import Reports
 from processors.entitlement.rights import Rights
-from processors.entitlement.rows import CellRow, PoolRow, ReportedRow, root_row
-from processors.entitlement.shares import Shares
+from processors.entitlement.rows import ReportedRow, root_row
+from processors.entitlement.state import State
 from processors.machine import Decided, Input, PeerRound
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
-from processors.state.displacements import Displacements, Task
-from processors.state.table import Table, struct_table
+from processors.state.displacements import Task
+from processors.state.table import Table
 from tests.helpers.machines import Alone, Run, columns, of, ranges, shaped
 
 KINDS = 4
+
+
+class Given(State):
+    """Everything may be admitted."""
+
+    def _is_refused(self, *unit: Any) -> bool:
+        return False
 
 
 class Preempting:
@@ -45,27 +50,22 @@ class Preempting:
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
-        self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
-        self.pools.put("/", root_row())
-        self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
-        self.cell.put("cell", CellRow())
-        self.queues = Queues(lambda pool, kind, need, tasks: False)
-        self.folds = Folds(self.queues, self.pools, self.cell)
-        shares = Shares(self.queues, self.pools, self.cell)
-        self.reports = Reports(self.pools, self.cell, self.queues, shares)
-        self.displacements = Displacements()
-        self.claims = Claims(self.queues, self.pools, self.cell, self, self.reports.reported, self.displacements)
-        self.rights = Rights(self.claims, self.queues, self.cell)
-        own = (self.queues, self.pools, self.cell)
-        holds, runs = LimitHolds(self.queues), PlacedRuns(self.queues)
-        self.asks = Asks(self.claims, *own, self.displacements, holds, runs)
+        state = self.shared = Given()
+        self.pools, self.cell, self.queues = state.pools, state.cells, state.queues
+        self.displacements = state.displacements
+        self.folds = Folds(state)
+        self.reports = Reports(state)
+        state.shares = self  # type: ignore[assignment]
+        self.claims = Claims(state)
+        self.rights = Rights(state, self.claims)
+        self.asks = Asks(state, self.claims, PlacedRuns(state.queues))
         self._input = CurrentInput()
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
         queues = self.queues
         return (
-            *(self.pools, self.cell, self.reports.reported, self.folds.orders, self.displacements.table),
+            *(self.pools, self.cell, self.shared.reported, self.folds.orders, self.displacements.table),
             *(queues.jobs, queues.shapes.table, queues.arena.table, *self.rights.tables, self.asks.table),
         )
 
@@ -75,7 +75,7 @@ class Preempting:
         self.rights.restored()
 
     def entitlement(self, path: str) -> Vector:
-        row: ReportedRow = self.reports.reported[path]
+        row: ReportedRow = self.shared.reported[path]
         return row.entitlement
 
     def apply(self, record: Input) -> None:
@@ -243,7 +243,7 @@ class World(Alone[Preempting]):
     def hear(self, said: list[Event]) -> list[Event]:
         """Follows the rights as placement does: by what was said, and by nothing else."""
         for event in of(said, RightsSet):
-            mirror = Rights(self.machine.claims, self.machine.queues, self.machine.cell)
+            mirror = Rights(self.machine.shared, self.machine.claims)
             for task, right in self.rights.items():
                 mirror.rights.put(task, right)
             for pool, giver in self.givers.items():

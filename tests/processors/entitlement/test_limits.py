@@ -224,7 +224,7 @@ def test_victims_suffice_and_none_of_them_can_be_left_out(seed: int) -> None:
     lack = random.randrange(1, 12)
     lacks = {("/p", 0): lack}
     claims = machine.limits._claims
-    found = LimitVictims(machine.queues, machine.cell, claims, machine.displacements, limits.runs, world.now)
+    found = LimitVictims(machine.shared, claims, limits.runs, world.now)
     chosen = found.find(taker, ["/p/a", "/p/b"], lacks, 1000)
     enough = lacks["/p", 0] <= 0
     if enough:
