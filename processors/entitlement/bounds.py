@@ -5,6 +5,7 @@ room, and a unit that needs more is refused. Whoever admits, lends, preempts, wa
 the bounds over a `Usage`, so a new bound is a class more and its place in `BOUNDS`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -82,7 +83,7 @@ class Usage(Protocol):
         """Why a unit waits that is beyond the entitlement of its pool."""
 
 
-class Bound:
+class Bound(ABC):
     """One bound of admission."""
 
     code: Code
@@ -96,13 +97,13 @@ class Bound:
         """Whether a pool may hold any amount for now."""
         return False
 
+    @abstractmethod
     def allows(self, usage: Usage, level: str) -> Vector:
         """The amount that a pool may hold; `UNLIMITED`: any."""
-        raise NotImplementedError
 
+    @abstractmethod
     def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
         """The amount that it holds of that."""
-        raise NotImplementedError
 
     def room(self, usage: Usage, level: str, ask: Ask) -> Vector | None:
         """The amount that a pool may hold more; None: any."""
@@ -139,9 +140,13 @@ class Gate(Bound):
         """Return nothing where it refuses; see `Bound.room`."""
         return (0,) * len(ask.need) if self.refuses(usage, level, ask) else None
 
-    def told(self, usage: Usage, level: str, ask: Ask) -> tuple[Vector, Vector]:
-        """Return no amount as allowed, and all that is admitted as held."""
-        return (), _admitted(usage, level)
+    def allows(self, usage: Usage, level: str) -> Vector:
+        """Return no amount."""
+        return ()
+
+    def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
+        """Return all that is admitted."""
+        return _admitted(usage, level)
 
 
 class Closed(Gate):
