@@ -99,7 +99,7 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
         first: Context = next(iter(contexts.values()))
         with first.views.read() as connection:
             resources = kinds_json(kinds_of(connection))
-        return {**first.cell_info(), "resources": resources, "cells": served}
+        return {"cell": first.cell, **first.cell_info(), "resources": resources, "cells": served}
 
     @router.get("/readyz")
     async def readyz(read: Annotated[Any, Depends(cells)]) -> Response:

@@ -47,7 +47,7 @@ def routes(context: Context) -> APIRouter:
         """The cell, its log and its machines."""
         with context.views.read() as connection:
             resources = kinds_json(kinds_of(connection))
-        return {**context.cell_info(), "resources": resources}
+        return {"cell": context.cell, **context.cell_info(), "resources": resources}
 
     @router.get("/v1/cell/operations")
     async def operations_(read: Reading) -> Response:
