@@ -57,7 +57,7 @@ class Counts:
         self._own: dict[CodeType, bool] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
-        """See `sys.setprofile`."""
+        """The profile function of `sys.setprofile`."""
         code = frame.f_code
         own = self._own.get(code)
         if own is None:

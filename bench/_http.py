@@ -82,12 +82,12 @@ class Kept(asyncio.Protocol):
         self._end = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See `asyncio.Protocol`."""
+        """Implements `asyncio.Protocol`."""
         self._transport = transport
         transport.write(next(self._requests))
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Implements `asyncio.Protocol`."""
         self._data += data
         if not self._end:
             head = self._data.find(b"\r\n\r\n")

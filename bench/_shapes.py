@@ -74,7 +74,7 @@ class Probe:
         self.at: dict[str, float] = {}
 
     def on_order(self, job_ids: tuple[str, ...], count: int, at_ms: int) -> None:
-        """See `hostagent.fleet.OnOrder`."""
+        """Implements `hostagent.fleet.OnOrder`."""
         self.last = time.perf_counter()
         self.ordered += count
         for job_id in job_ids:

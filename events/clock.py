@@ -16,5 +16,5 @@ class SystemClock:
     """The time of this machine."""
 
     def monotonic_ms(self) -> int:
-        """See `Clock`."""
+        """Implements `Clock`."""
         return time.monotonic_ns() // 1_000_000

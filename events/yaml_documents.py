@@ -74,12 +74,12 @@ class _BoundedComposer(Composer):
     _nodes = _depth = 0
 
     def get_node(self) -> Any:
-        """See `Composer`: the next document."""
+        """Implements `Composer`: the next document."""
         self._nodes = 0
         return super().get_node()
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """See `Composer`: a node with all below it."""
+        """Implements `Composer`: a node with all below it."""
         self._nodes += 1
         self._depth += 1
         wrong = "" if self._depth <= DEPTH_MAX else f"is nested more than {DEPTH_MAX} levels deep"

@@ -135,7 +135,7 @@ class Connection(HttpToolsProtocol):
     address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See `asyncio.Protocol`."""
+        """Implements `asyncio.Protocol`."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         if not self.limits.enter(self):
@@ -147,7 +147,7 @@ class Connection(HttpToolsProtocol):
         self._time()
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Implements `asyncio.Protocol`."""
         if self.transport.is_closing():
             return
         self._part = self._part or "head"
@@ -186,20 +186,20 @@ class Connection(HttpToolsProtocol):
             self.limits.idle(self)
 
     def pause_writing(self) -> None:
-        """See `asyncio.BaseProtocol`: the reader is behind."""
+        """Implements `asyncio.BaseProtocol`: the reader is behind."""
         super().pause_writing()
         self._stalled = self.loop.call_later(UNREAD_S, self.cut, "unread")
         self.limits.unread(self)
 
     def resume_writing(self) -> None:
-        """See `asyncio.BaseProtocol`."""
+        """Implements `asyncio.BaseProtocol`."""
         if self._stalled is not None:
             self._stalled.cancel()
         self.limits.read(self)
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """Implements `asyncio.Protocol`."""
         self._leave()
         super().connection_lost(exc)
 

@@ -49,10 +49,10 @@ def read_jobs(sources: Sequence[str], pools: Callable[[], Iterable[str]] | None 
     """The jobs of files, folders or standard input. A job without an id gets one from the name of its file. Raises
     `Faults`: all that is wrong, unknown pools too where `pools` can tell which there are.
     """
-    found, faults = _documents(sources)
+    documents, faults = _documents(sources)
     jobs: list[JobFile] = []
     used: dict[str, str] = {}
-    for document in found:
+    for document in documents:
         spec = _checked(document, document.value, JobSpec, faults)
         if spec is None:
             continue
@@ -62,24 +62,24 @@ def read_jobs(sources: Sequence[str], pools: Callable[[], Iterable[str]] | None 
         used[job_id] = f"{document.file}:{document.marks[''][0]}"
         jobs.append(JobFile(job_id, {**document.value, "job_id": job_id}, spec, document))
     if faults and pools is not None:
-        faults += _unknown_pools(found, set(pools()))
+        faults += _unknown_pools(documents, set(pools()))
     return _raise_faults(faults, jobs, "job", sources)
 
 
-def _unknown_pools(documents: list[Document], known: set[str]) -> Iterator[Fault]:
+def _unknown_pools(documents: list[Document], paths: set[str]) -> Iterator[Fault]:
     for document in documents:
         path = document.value.get("pool") if isinstance(document.value, dict) else None
-        if isinstance(path, str) and re.fullmatch(POOL_PATTERN, path) and path not in known:
-            nearest = difflib.get_close_matches(path, known, n=1)
+        if isinstance(path, str) and re.fullmatch(POOL_PATTERN, path) and path not in paths:
+            nearest = difflib.get_close_matches(path, paths, n=1)
             yield document.fault("/pool", no_pool(path) + "".join(f"; did you mean {name}?" for name in nearest))
 
 
 def read_pools(sources: Sequence[str]) -> list[PoolFile]:
     """The pools of files, each a document or an item of a list, parents before their children. Raises `Faults`."""
-    found, faults = _documents(sources)
+    documents, faults = _documents(sources)
     pools: list[PoolFile] = []
     used: dict[str, str] = {}
-    for document in (each for whole in found for each in _items(whole)):
+    for document in (each for whole in documents for each in _items(whole)):
         value = document.value
         path = value.get("path") if isinstance(value, dict) else None
         body = {name: part for name, part in value.items() if name != "path"} if isinstance(value, dict) else value
@@ -96,23 +96,23 @@ def read_pools(sources: Sequence[str]) -> list[PoolFile]:
 
 def read_one(source: str, model: type[M]) -> tuple[M, Document]:
     """The single document of a file, checked, and where its parts stand. Raises `Faults`."""
-    found, faults = _documents([source])
-    if len(found) > 1:
-        faults.append(found[1].fault("", "a second document; one belongs into a file"))
-    checked = _checked(found[0], found[0].value, model, faults) if found else None
-    _raise_faults(faults, found, "document", [source])
+    documents, faults = _documents([source])
+    if len(documents) > 1:
+        faults.append(documents[1].fault("", "a second document; one belongs into a file"))
+    checked = _checked(documents[0], documents[0].value, model, faults) if documents else None
+    _raise_faults(faults, documents, "document", [source])
     assert checked is not None
-    return checked, found[0]
+    return checked, documents[0]
 
 
-def _raise_faults(faults: list[Fault], found: list[Any], what: str, sources: Sequence[str]) -> list[Any]:
-    if not faults and not found:
+def _raise_faults(faults: list[Fault], documents: list[Any], what: str, sources: Sequence[str]) -> list[Any]:
+    if not faults and not documents:
         faults.append(Fault(", ".join(sources), 0, 0, f"there is no {what} in it"))
     if faults:
         files = list(dict.fromkeys(fault.file for fault in faults))
         faults.sort(key=lambda fault: (files.index(fault.file), fault.line, fault.column))
         raise Faults([str(fault) for fault in faults])
-    return found
+    return documents
 
 
 def _checked(document: Document, value: Any, model: type[M], faults: list[Fault]) -> M | None:
@@ -128,7 +128,7 @@ def _checked(document: Document, value: Any, model: type[M], faults: list[Fault]
 
 
 def _quotes(value: Any, pointer: str, message: str) -> str:
-    """What helps where text is asked for, and YAML reads a number or a truth."""
+    """A hint to quote a value where text is expected and YAML reads a number or a boolean."""
     if "valid string" not in message:
         return ""
     for part in pointer.split("/")[1:]:
@@ -181,5 +181,5 @@ def _texts(sources: Sequence[str], faults: list[Fault]) -> Iterator[tuple[str, s
 
 def stem(name: str) -> str:
     """The beginning of an id, from the name of a file."""
-    found = re.sub(r"[^a-z0-9._-]+", "-", Path(name).stem.lower()).strip("-._")
-    return "job" if name == "stdin" or not found else found[:64]
+    cleaned = re.sub(r"[^a-z0-9._-]+", "-", Path(name).stem.lower()).strip("-._")
+    return "job" if name == "stdin" or not cleaned else cleaned[:64]

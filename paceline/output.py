@@ -1,4 +1,4 @@
-"""How answers are shown: data on stdout, notes on stderr. JSON and YAML are the API's bodies; tables are for people."""
+"""Prints answers: data on stdout, notes on stderr. JSON and YAML are the API's bodies; tables are for people."""
 
 import json
 import os
@@ -49,8 +49,8 @@ class Column(NamedTuple):
 
 
 class TableOptions(NamedTuple):
-    """How a table is shown: the names of its columns (all: none), the one to sort by (from the largest on: with `-`)
-    and whether the titles stand above.
+    """Options of a table: the names of its columns (all: none), the one to sort by (from the largest on: with `-`) and
+    whether the titles stand above.
     """
 
     columns: tuple[str, ...] = ()
@@ -81,14 +81,14 @@ def _age_now() -> datetime:
 
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What makes a terminal do something, or show text otherwise than it stands: controls but tab and end of line, and
-marks of direction.
+"""Characters that make a terminal do something, or show text otherwise than it is: controls but tab and end of line,
+and marks of direction.
 """
 
 
 def plain(text: str) -> str:
     """A text as a terminal may have it: what is unsafe is written as its escape."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def say(text: str = "") -> None:
@@ -153,11 +153,11 @@ def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = 
 
 
 def _column(columns: Sequence[Column], name: str, option: str) -> Column:
-    found = next((each for each in columns if each.name == name.lower().replace(" ", "-")), None)
-    if found is None:
-        known = ", ".join(each.name for each in columns)
-        raise click.BadParameter(f"there is no column {name}; there are {known}", param_hint=option)
-    return found
+    column = next((each for each in columns if each.name == name.lower().replace(" ", "-")), None)
+    if column is None:
+        available = ", ".join(each.name for each in columns)
+        raise click.BadParameter(f"there is no column {name}; there are {available}", param_hint=option)
+    return column
 
 
 def _order(column: Column, row: Any) -> tuple[bool, float, str]:
@@ -192,9 +192,9 @@ def live(stream: IO[str]) -> bool:
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Prints names and values, one pair a line."""
-    shown = [(name, _text(value)) for name, value in pairs]
-    width = max(len(name) for name, _ in shown)
-    for name, value in shown:
+    texts = [(name, _text(value)) for name, value in pairs]
+    width = max(len(name) for name, _ in texts)
+    for name, value in texts:
         say(f"{name:<{width}}  {value}".rstrip())
 
 
@@ -214,8 +214,8 @@ def ahead(text: str | None, zone: str = "") -> str:
     """An RFC 3339 time that is still to come, as `when` has it."""
     if text is None or zone:
         return when(text, zone)
-    left = (datetime.fromisoformat(text) - _age_now()).total_seconds()
-    return f"in {span(left)}" if left > 0 else "now"
+    seconds = (datetime.fromisoformat(text) - _age_now()).total_seconds()
+    return f"in {span(seconds)}" if seconds > 0 else "now"
 
 
 def span(seconds: float) -> str:
@@ -230,7 +230,7 @@ def span(seconds: float) -> str:
 
 
 def cores(amounts: Mapping[str, float | str] | None, name: str = "cpu") -> str:
-    """How many CPUs or devices there are among amounts as the API has them."""
+    """The number of CPUs or devices among amounts as the API has them."""
     return f"{float((amounts or {}).get(name, 0)):g}"
 
 

@@ -33,7 +33,7 @@ class Workers(Generic[Result]):
         self._running: dict[Connection, tuple[Any, str]] = {}
 
     def __len__(self) -> int:
-        """How many are at work."""
+        """The number of tasks at work."""
         return len(self._running)
 
     def __enter__(self) -> "Workers[Result]":
@@ -57,17 +57,17 @@ class Workers(Generic[Result]):
         its.close()
 
     def results(self) -> Iterator[tuple[str, Result]]:
-        """What those found that end next, by their names; waits for one where some are at work. Raises what a task
-        raised, `WorkerError` where a process ended without a word.
+        """Yields the results of the tasks that end next, by their names; waits for one where some are at work. Raises
+        what a task raised, `WorkerError` where a process ended without a word.
         """
-        found: list[tuple[str, Result]] = []
-        while self._running and not found:
+        results: list[tuple[str, Result]] = []
+        while self._running and not results:
             for ready in wait(list(self._running)):
                 assert isinstance(ready, Connection)
                 message = self._message(ready)
                 if message is not None:
-                    found.append(message)
-        yield from found
+                    results.append(message)
+        yield from results
 
     def _message(self, connection: Connection) -> tuple[str, Result] | None:
         try:
@@ -108,13 +108,13 @@ def _starting() -> Iterator[None]:
     """A process that is started meanwhile never hears a Ctrl-C; here it is heard afterwards, as half of a process could
     not be ended.
     """
-    heard: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))  # other threads may be told
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))  # other threads may be told
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, before)
-        if heard:
+        if interrupts:
             signal.raise_signal(signal.SIGINT)

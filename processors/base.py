@@ -47,10 +47,10 @@ class MachineBase(ABC):
     @property
     @abstractmethod
     def tables(self) -> Sequence[Table[Any, Any]]:
-        """See `Machine.tables`."""
+        """Implements `Machine.tables`."""
 
     def restored(self) -> None:
-        """See `Machine.restored`."""
+        """Implements `Machine.restored`."""
         self.disturb()
         self._restored()
 
@@ -63,7 +63,7 @@ class MachineBase(ABC):
         self._rests, self._next = False, None
 
     def apply(self, record: Input) -> None:
-        """See `Machine.apply`."""
+        """Implements `Machine.apply`."""
         current = self._input
         match record:
             case Fact(topic, offset, at_ms, event, value):
@@ -91,7 +91,7 @@ class MachineBase(ABC):
         self._handle(event, now, handlers)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`."""
+        """Implements `Machine.decide`."""
         if self._rests and ((at := self.next_wakeup()) is None or at > now):
             return []
         this = Pass(now, caught_up, now if caught_up else 0, Budget(budget))
@@ -104,7 +104,7 @@ class MachineBase(ABC):
         """Decides. No decision, and the budget not cut, means: none before a record is handled or a deadline comes."""
 
     def next_wakeup(self) -> int | None:
-        """See `Machine.next_wakeup`."""
+        """Implements `Machine.next_wakeup`."""
         if self._next is None:
             self._next = (self._next_wakeup(),)
         return self._next[0]

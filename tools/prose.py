@@ -31,7 +31,7 @@ PACKAGES = (
     "tools",
 )
 GENERATED = "events/records/"
-FRAGMENT = re.compile(r"(What|Who|Whom|Whose|Which|How|Of)\b|See [^.]*\.\s*$")
+FRAGMENT = re.compile(r"(What|Who|Whom|Whose|Which|How|Of)\b|See (?:[^.]|\.(?=\w))*\.\s*$")
 """A docstring that begins with a subordinate clause, or only points elsewhere."""
 PARTICIPLES = {
     "asked", "chosen", "found", "given", "gone", "heard", "held", "kept", "known", "left", "made", "named", "said",
@@ -96,12 +96,21 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
 
 
 def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Variables that are assigned, and parameters."""
+    """Variables that are assigned, and parameters; not fields of a TypedDict, whose names are those on the wire."""
+    wire = {id(field.target) for field in _fields_of_typed_dicts(tree)}
     for node in ast.walk(tree):
+        if id(node) in wire:
+            continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg
+
+
+def _fields_of_typed_dicts(tree: ast.Module) -> Iterator[ast.AnnAssign]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and "TypedDict" in "".join(map(ast.dump, node.bases)):
+            yield from (field for field in node.body if isinstance(field, ast.AnnAssign))
 
 
 def folder(path: str) -> str:

@@ -27,15 +27,15 @@ class ArchivedLog:
         self._held: dict[str, list[Stretch]] = {}
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`."""
+        """Implements `Log.append`."""
         return self._log.append(records)
 
     def reader(self, positions: Mapping[str, int]) -> "ArchivedReader":
-        """See `Log.reader`."""
+        """Implements `Log.reader`."""
         return ArchivedReader(self, self._log, positions)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
-        """See `Log.scan`. Raises `ArchiveFault` where the archive is damaged."""
+        """Implements `Log.scan`. Raises `ArchiveFault` where the archive is damaged."""
         position, (first, end) = start, self._log.bounds(topic)
         if start > end:
             raise gap(topic, start, first, end)
@@ -55,21 +55,21 @@ class ArchivedLog:
                     raise  # else it was removed while it was read, and goes on in the archive
 
     def bounds(self, topic: str) -> tuple[int, int]:
-        """See `Log.bounds`; the archive is looked at only where the log doesn't begin at 0."""
+        """Implements `Log.bounds`; the archive is looked at only where the log doesn't begin at 0."""
         start, end = self._log.bounds(topic)
         held = self._stretches(topic, start) if start else []
         return (min(start, held[0].start) if held and held[-1].end >= start else start), end
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """See `Log.ends`."""
+        """Implements `Log.ends`."""
         return self._log.ends(topics)
 
     def wait(self, timeout: float) -> None:
-        """See `Log.wait`."""
+        """Implements `Log.wait`."""
         self._log.wait(timeout)
 
     def close(self) -> None:
-        """See `Log.close`."""
+        """Implements `Log.close`."""
         self._log.close()
 
     def archived(self, topic: str, position: int) -> Archived:
@@ -96,8 +96,8 @@ class ArchivedLog:
 
 
 class ArchivedReader:
-    """See `Reader`. Topics whose position is before the log are read from the archive, a share of each; the others from
-    the log.
+    """Implements `Reader`. Topics whose position is before the log are read from the archive, a share of each; the
+    others from the log.
     """
 
     def __init__(self, log: ArchivedLog, inner: Log, positions: Mapping[str, int]) -> None:
@@ -111,7 +111,7 @@ class ArchivedReader:
         self._live_topics: list[str] = []
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`. Raises `ArchiveFault` where the archive is damaged."""
+        """Implements `Reader.poll`. Raises `ArchiveFault` where the archive is damaged."""
         out = self._poll_archived(limit)
         while not out and self._arranged_anew():
             out = self._poll_archived(limit)
@@ -130,24 +130,24 @@ class ArchivedReader:
             raise
 
     def news(self) -> bool:
-        """See `Reader.news`."""
+        """Implements `Reader.news`."""
         return bool(self._archived) or self._live is None or self._live.news()
 
     def ends(self) -> dict[str, int]:
-        """See `Reader.ends`."""
+        """Implements `Reader.ends`."""
         reader = self._live  # who polls may arrange topics anew meanwhile, in another thread
         live = reader.ends() if reader is not None else {}
         rest = [topic for topic in self._topics if topic not in live]
         return {**live, **(self._inner.ends(rest) if rest else {})}
 
     def position(self, topic: str) -> int:
-        """See `Reader.position`."""
+        """Implements `Reader.position`."""
         if topic in self._positions or self._live is None:
             return self._positions[topic]
         return self._live.position(topic)
 
     def close(self) -> None:
-        """See `Reader.close`."""
+        """Implements `Reader.close`."""
         if self._live is not None:
             self._live.close()
 

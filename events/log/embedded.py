@@ -139,8 +139,8 @@ class EmbeddedLog:
                 self._version += 1
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`. `LogUnavailable`: the disk is full; `LogFault`: an earlier append failed, or the log is
-        closed or open for reading only.
+        """Implements `Log.append`. `LogUnavailable`: the disk is full; `LogFault`: an earlier append failed, or the log
+        is closed or open for reading only.
         """
         if not records:
             return []
@@ -211,11 +211,11 @@ class EmbeddedLog:
                 held.newest.drop_before(start)
 
     def reader(self, positions: Mapping[str, int]) -> "EmbeddedReader":
-        """See `Log.reader`."""
+        """Implements `Log.reader`."""
         return EmbeddedReader(self, positions)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
-        """See `Log.scan`."""
+        """Implements `Log.scan`."""
         self.refresh()
         end = self.known(topic).end
         position, limit = start, SCAN_FIRST
@@ -226,18 +226,18 @@ class EmbeddedLog:
             yield from taken
 
     def bounds(self, topic: str) -> tuple[int, int]:
-        """See `Log.bounds`."""
+        """Implements `Log.bounds`."""
         self.refresh()
         held = self.known(topic)
         return held.start, held.end
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """See `Log.ends`."""
+        """Implements `Log.ends`."""
         self.refresh()
         return {topic: self.known(topic).end for topic in topics}
 
     def wait(self, timeout: float) -> None:
-        """See `Log.wait`; what was appended is remembered for each thread that waits."""
+        """Implements `Log.wait`; what was appended is remembered for each thread that waits."""
         self.wait_until(lambda: self._version != getattr(self._seen, "version", 0), timeout)
         self._seen.version = self._version
 
@@ -344,7 +344,7 @@ class EmbeddedLog:
 
 
 class EmbeddedReader:
-    """See `Reader`."""
+    """Implements `Reader`."""
 
     def __init__(self, log: EmbeddedLog, positions: Mapping[str, int]) -> None:
         self._log = log
@@ -354,7 +354,7 @@ class EmbeddedReader:
         """That of the log in which all was read."""
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`."""
+        """Implements `Reader.poll`."""
         if self._log._secondary:
             self._log.refresh()
         if not self._come() and not (timeout > 0 and self._log.wait_until(self._come, timeout)):
@@ -364,15 +364,15 @@ class EmbeddedReader:
         return in_shares(positions, news, limit, self._log.take)
 
     def news(self) -> bool:
-        """See `Reader.news`."""
+        """Implements `Reader.news`."""
         return bool(self._log._secondary) or (self._version != self._log._version and self._come())
 
     def ends(self) -> dict[str, int]:
-        """See `Reader.ends`."""
+        """Implements `Reader.ends`."""
         return self._log.ends(self._positions)
 
     def position(self, topic: str) -> int:
-        """See `Reader.position`."""
+        """Implements `Reader.position`."""
         return self._positions[topic]
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class MemoryLog:
         return topic
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`; never fails."""
+        """Implements `Log.append`; never fails."""
         self._last_ms = max(self._last_ms, self._now_ms())
         offsets = []
         for record in records:
@@ -62,23 +62,23 @@ class MemoryLog:
         return offsets
 
     def reader(self, positions: Mapping[str, int]) -> "MemoryReader":
-        """See `Log.reader`."""
+        """Implements `Log.reader`."""
         return MemoryReader(self, positions)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
-        """See `Log.scan`."""
+        """Implements `Log.scan`."""
         held = self.topic(topic)
         if not held.start <= start <= held.end:
             raise gap(topic, start, held.start, held.end)
         yield from held.records[held.index_of(start) :]
 
     def bounds(self, topic: str) -> tuple[int, int]:
-        """See `Log.bounds`."""
+        """Implements `Log.bounds`."""
         held = self.topic(topic)
         return held.start, held.end
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """See `Log.ends`."""
+        """Implements `Log.ends`."""
         return {topic: self.topic(topic).end for topic in topics}
 
     def truncate(self, topic: str, start: int) -> None:
@@ -99,7 +99,7 @@ class MemoryLog:
 
 
 class MemoryReader:
-    """See `Reader`."""
+    """Implements `Reader`."""
 
     def __init__(self, log: MemoryLog, positions: Mapping[str, int]) -> None:
         self._topics = {name: log.topic(name) for name in positions}
@@ -107,7 +107,7 @@ class MemoryReader:
         self._draw = log.draw
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`; never waits."""
+        """Implements `Reader.poll`; never waits."""
         out: list[LogRecord] = []
         news = [(name, topic) for name, topic in self._topics.items() if self._positions[name] != topic.end]
         if self._draw is not None and news:
@@ -128,15 +128,15 @@ class MemoryReader:
         return out
 
     def news(self) -> bool:
-        """See `Reader.news`."""
+        """Implements `Reader.news`."""
         return any(self._positions[name] != topic.end for name, topic in self._topics.items())
 
     def ends(self) -> dict[str, int]:
-        """See `Reader.ends`."""
+        """Implements `Reader.ends`."""
         return {name: topic.end for name, topic in self._topics.items()}
 
     def position(self, topic: str) -> int:
-        """See `Reader.position`."""
+        """Implements `Reader.position`."""
         return self._positions[topic]
 
     def close(self) -> None:

@@ -22,31 +22,31 @@ class PumpedLog:
         self._on_records = on_records
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`."""
+        """Implements `Log.append`."""
         return self._log.append(records)
 
     def reader(self, positions: Mapping[str, int]) -> "PumpedReader":
-        """See `Log.reader`."""
+        """Implements `Log.reader`."""
         return PumpedReader(self._log.reader(positions), positions, self._on_records)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
-        """See `Log.scan`."""
+        """Implements `Log.scan`."""
         return self._log.scan(topic, start)
 
     def bounds(self, topic: str) -> tuple[int, int]:
-        """See `Log.bounds`."""
+        """Implements `Log.bounds`."""
         return self._log.bounds(topic)
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """See `Log.ends`."""
+        """Implements `Log.ends`."""
         return self._log.ends(topics)
 
     def wait(self, timeout: float) -> None:
-        """See `Log.wait`."""
+        """Implements `Log.wait`."""
         self._log.wait(timeout)
 
     def close(self) -> None:
-        """See `Log.close`: the log is its maker's."""
+        """Implements `Log.close`: the log is its maker's."""
 
 
 class PumpedReader:
@@ -64,7 +64,7 @@ class PumpedReader:
         self._thread.start()
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`; never waits."""
+        """Implements `Reader.poll`; never waits."""
         with self._room:
             if not self._read and self._fault is not None:
                 raise self._fault
@@ -75,19 +75,21 @@ class PumpedReader:
         return out
 
     def news(self) -> bool:
-        """See `Reader.news`."""
+        """Implements `Reader.news`."""
         return bool(self._read) or self._fault is not None
 
     def ends(self) -> dict[str, int]:
-        """See `Reader.ends`."""
+        """Implements `Reader.ends`."""
         return self._reader.ends()
 
     def position(self, topic: str) -> int:
-        """See `Reader.position`: as it was when there was last nothing more to read, so all before it was read."""
+        """Implements `Reader.position`: as it was when there was last nothing more to read, so all before it was
+        read.
+        """
         return self._passed[topic]
 
     def close(self) -> None:
-        """See `Reader.close`."""
+        """Implements `Reader.close`."""
         with self._room:
             self._closing = True
             self._room.notify()

@@ -30,7 +30,7 @@ EXAMPLES = INSTALLED if INSTALLED.exists() else Path(__file__).parents[2] / "exa
 BATCH = ("tiles", "routes")
 SERVICE = "web"
 START_S, BATCH_S, SERVICE_S, END_S = 60.0, 120.0, 60.0, 60.0
-"""How long each stage may take; all of it takes some seconds."""
+"""Seconds that each stage may take; all of it takes some seconds."""
 POLL_S = 0.05
 
 

@@ -129,7 +129,7 @@ def _print_error(text: str) -> None:
 
 
 def _error_text(error: Exception) -> tuple[str, int]:
-    """What to say of an error, and the exit code."""
+    """The text of an error, and the exit code."""
     from events.log.port import LogError, LogFault, LogUnavailable
 
     if isinstance(error, PacelineError):

@@ -20,10 +20,10 @@ SILENCE_NOTE_S = 3.0
 """A cell that is away for less is not worth a word."""
 BAR = 30
 STOPPED = "stopped"
-"""What is waited for of a job by who has just stopped it."""
+"""The goal of a command that waits for a job that it has stopped."""
 CODE_FAILED, CODE_STOPPED, CODE_RUN_LIMIT = 1, 7, 8
 CODES = (CODE_FAILED, CODE_RUN_LIMIT, CODE_STOPPED)
-"""Of several jobs the first of these that one has."""
+"""Exit codes in the order in which they count: of several jobs the first that one has."""
 
 
 class Progress(Protocol):
@@ -45,7 +45,7 @@ class Lines:
         self._last: dict[str, str] = {}
 
     def show(self, jobs: Mapping[str, Job]) -> None:
-        """See `Progress`."""
+        """Implements `Progress`."""
         for job_id, job in jobs.items():
             line = f"{job_id}  {job['state']}  {counts(job)}"
             if self._last.get(job_id) != line:
@@ -66,11 +66,11 @@ class Bars:
         self._live.start()
 
     def show(self, jobs: Mapping[str, Job]) -> None:
-        """See `Progress`."""
+        """Implements `Progress`."""
         self._live.update(_bars(jobs.values()), refresh=True)
 
     def close(self) -> None:
-        """See `Progress`."""
+        """Implements `Progress`."""
         self._live.stop()
 
 
@@ -116,7 +116,7 @@ def _healthy(job: Job) -> bool:
 
 
 def wait_for(
-    client: "Client", job_ids: Iterable[str], goal: str, timeout: float | None, shown: Progress | None = None
+    client: "Client", job_ids: Iterable[str], goal: str, timeout: float | None, display: Progress | None = None
 ) -> dict[str, Job]:
     """Waits until no job can get nearer to the goal, and returns them. Raises `TimedOut`.
 
@@ -124,11 +124,11 @@ def wait_for(
     """
     jobs = {job_id: client.job(job_id) for job_id in job_ids}
     deadline = None if timeout is None else time.monotonic() + timeout
-    shown = shown or progress()
+    display = display or progress()
     pause, silent_since = FIRST_ASK_S, 0.0
     try:
         while True:
-            shown.show(jobs)
+            display.show(jobs)
             waiting = [job_id for job_id, job in jobs.items() if reached(job, goal) is None]
             if not waiting:
                 return jobs
@@ -144,7 +144,7 @@ def wait_for(
             except (Unreachable, Unavailable):
                 silent_since = _silence(silent_since)
     finally:
-        shown.close()
+        display.close()
 
 
 def _why(client: "Client", job_ids: Iterable[str]) -> Iterator[str]:

@@ -13,28 +13,28 @@ if TYPE_CHECKING:
     from paceline.client.models import Update
 
 
-def wait_for_updates(client: "Client", wanted: dict[str, int], timeout: float | None) -> int:
+def wait_for_updates(client: "Client", numbers: dict[str, int], timeout: float | None) -> int:
     """Waits until updates have ended, given by job; the exit code: 1 where one did not succeed. Raises `TimedOut`."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    shown: dict[str, str] = {}
-    found: dict[str, Update] = {}
+    lines: dict[str, str] = {}
+    updates: dict[str, Update] = {}
     pause = FIRST_ASK_S
     try:
-        while open_ := [job_id for job_id in wanted if job_id not in found or not found[job_id]["ended_at"]]:
+        while open_ := [job_id for job_id in numbers if job_id not in updates or not updates[job_id]["ended_at"]]:
             with suppress(Unreachable, Unavailable):  # the update goes on without us
-                found |= {job_id: client.update(job_id, wanted[job_id]) for job_id in open_}
-            for job_id, update in found.items():
-                if shown.get(job_id) != (line := f"{job_id}  {progress_of(update)}"):
-                    shown[job_id] = line
+                updates |= {job_id: client.update(job_id, numbers[job_id]) for job_id in open_}
+            for job_id, update in updates.items():
+                if lines.get(job_id) != (line := f"{job_id}  {progress_of(update)}"):
+                    lines[job_id] = line
                     note(line)
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimedOut(f"{', '.join(open_)}: not updated after {timeout:g} s; the update goes on.")
             time.sleep(pause if deadline is None else min(pause, max(0.0, deadline - time.monotonic())))
             pause = min(SLOWEST_ASK_S, pause * 1.3)
     except KeyboardInterrupt:
-        note(f"interrupted; the update goes on. Follow it with: paceline job updates {next(iter(wanted))}")
+        note(f"interrupted; the update goes on. Follow it with: paceline job updates {next(iter(numbers))}")
         return 130
-    return 0 if all(update["state"] == "SUCCEEDED" for update in found.values()) else 1
+    return 0 if all(update["state"] == "SUCCEEDED" for update in updates.values()) else 1
 
 
 def progress_of(update: "Update") -> str:

@@ -24,7 +24,7 @@ from paceline.client.errors import (
 from paceline.client.proven_transport import OtherTokenServer, ProvenTransport, UnprovenServer
 
 TIMEOUT_S = 15.0
-"""How long an answer may take, beyond what it was asked to wait."""
+"""Seconds that an answer may take, beyond the time for which it was asked to wait."""
 STREAM_SILENCE_S = 60.0
 PAGE = 500
 IN_THE_MAKING = "MOMENT_IN_THE_MAKING"
@@ -167,7 +167,7 @@ def json_body(body: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def without_none(params: Mapping[str, Any]) -> dict[str, Any]:
-    """What of it was given."""
+    """The parameters without those that are None."""
     return {name: value for name, value in params.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Which cell runs on a data folder: `DATA/cell.json`, written by `paceline up`."""
+"""The cell that runs on a data folder: `DATA/cell.json`, written by `paceline up`."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def data_folder() -> Path:
 
 
 def read(data: Path) -> RunningCell | None:
-    """What was said last; None where there is nothing that can be read."""
+    """Reads the newest content; None where there is nothing that can be read."""
     try:
         content = json.loads((data / FILE).read_text())
         return RunningCell(int(content["pid"]), str(content["listen"]))

@@ -1,4 +1,4 @@
-"""What can go wrong for a user of the face, each with the exit code that the command ends with."""
+"""Errors for users of the CLI and the client, each with the exit code of the command."""
 
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ class Faults(PacelineError):
 
 
 class TimedOut(PacelineError):
-    """What was waited for did not come in time."""
+    """A condition was not met in time."""
 
     exit_code = 124
 
@@ -30,7 +30,7 @@ class Unreachable(PacelineError):
 
 
 class WrongToken(PacelineError):
-    """Who answers has another token."""
+    """The server has another token."""
 
     exit_code = 9
 

@@ -33,7 +33,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def proof(token: str, nonce: str, address: str) -> str:
-    """What a server at an address (see `place`) answers to a nonce."""
+    """The answer of a server at an address (see `place`) to a nonce."""
     return hmac.new(token.encode(), f"{_LABEL}\n{nonce}\n{address}".encode(), "sha256").hexdigest()
 
 
@@ -52,7 +52,7 @@ class Proving:
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Implements the ASGI application."""
         if scope["type"] != "http" or scope["path"] != PATH:
             await self._app(scope, receive, send)
             return

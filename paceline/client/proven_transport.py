@@ -15,15 +15,15 @@ from paceline.client.proof import Challenge, NotProven, OtherToken
 CONNECTED = "connection.connect_tcp.complete"
 READ_BYTES = 4096
 PROOF_S = 3.0
-"""How long a server has for all of it: one that drips bytes holds nobody longer."""
+"""Seconds that a server has for the whole proof: one that drips bytes delays no client longer."""
 
 
 class UnprovenServer(httpx2.ConnectError):
-    """Who answers at an address doesn't prove that it has the token, which was not shown to it."""
+    """The server at an address doesn't prove that it has the token, which was not sent to it."""
 
 
 class OtherTokenServer(UnprovenServer):
-    """Who answers at an address has another token."""
+    """The server at an address has another token."""
 
 
 class ProvenTransport(httpx2.HTTPTransport):
@@ -34,7 +34,7 @@ class ProvenTransport(httpx2.HTTPTransport):
         self._token = token
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """See httpx2."""
+        """Implements httpx2's transport."""
         if request.url.scheme == "http":
             request.extensions = {**request.extensions, "trace": self._trace(request)}
         return super().handle_request(request)
@@ -66,7 +66,7 @@ class AsyncProvenTransport(httpx2.AsyncHTTPTransport):
         self._token = token
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """See httpx2."""
+        """Implements httpx2's transport."""
         if request.url.scheme == "http":
             request.extensions = {**request.extensions, "trace": self._trace(request)}
         return await super().handle_async_request(request)

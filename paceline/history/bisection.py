@@ -57,9 +57,9 @@ class HistorySearch:
         for host_id, row in self.cell_state.placement.hosts.table.items():
             self._log_summary.hosts[host_id] = HostSnapshot(host_id, frozenset(row.attributes.items()))
 
-    def absent(self, named: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Of what an expectation names, each a kind and a name, that which isn't there now."""
-        return [(kind, name) for kind, name in named if not self._exists(kind, name)]
+    def absent(self, references: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The pairs of kind and name in an expectation that don't exist now."""
+        return [(kind, name) for kind, name in references if not self._exists(kind, name)]
 
     def _exists(self, kind: str, name: str) -> bool:
         cell_state = self.cell_state

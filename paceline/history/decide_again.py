@@ -79,11 +79,11 @@ def _snapshot(log: Log, order: RoundOrder, machine: Machine) -> MemoryStore | No
         store = Path(folder) / "store"
         if restore(order.snapshots, log, machine, store, before=order.round).manifest is None:
             return None
-        held = RocksStore(store)
+        stored = RocksStore(store)
         try:
-            progress, rows = held.progress(), list(held.rows())
+            progress, rows = stored.progress(), list(stored.rows())
         finally:
-            held.close()
+            stored.close()
     copy = MemoryStore()
     if progress is not None:
         copy.commit(rows, progress)

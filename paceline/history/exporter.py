@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 
 class Exported(NamedTuple):
-    """What a file holds: records of topics, and the round that each machine starts after."""
+    """The contents of a file: records of topics, and the round that each machine starts after."""
 
     records: int
     rounds: dict[str, int]

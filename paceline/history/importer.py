@@ -33,8 +33,8 @@ STRETCH_BYTES = 8 * 1024 * 1024
 
 
 class HistoryInfo(msgspec.Struct, frozen=True):
-    """What a stretch of history is: times in milliseconds since 1970, where each topic begins and ends, the build that
-    wrote it, and how many records it has.
+    """An imported log range: times in milliseconds since 1970, where each topic begins and ends, the build that wrote
+    it, and how many records it has.
     """
 
     cell: int
@@ -57,23 +57,23 @@ class EmptyTail:
         raise LogFault("This is history: it takes no records.")
 
     def reader(self, positions: Mapping[str, int]) -> "EmptyTailReader":
-        """See `Log.reader`."""
+        """Implements `Log.reader`."""
         return EmptyTailReader(positions)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
-        """See `Log.scan`."""
+        """Implements `Log.scan`."""
         end = self._ends.get(topic, 0)
         if start != end:
             raise gap(topic, start, end, end)
         return iter(())
 
     def bounds(self, topic: str) -> tuple[int, int]:
-        """See `Log.bounds`."""
+        """Implements `Log.bounds`."""
         end = self._ends.get(topic, 0)
         return end, end
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """See `Log.ends`."""
+        """Implements `Log.ends`."""
         return {topic: self._ends.get(topic, 0) for topic in topics}
 
     def wait(self, timeout: float) -> None:
@@ -85,7 +85,7 @@ class EmptyTail:
 
 
 class EmptyTailReader:
-    """See `Reader`."""
+    """Implements `Reader`."""
 
     def __init__(self, positions: Mapping[str, int]) -> None:
         self._positions = dict(positions)
@@ -96,7 +96,7 @@ class EmptyTailReader:
         return []
 
     def news(self) -> bool:
-        """See `Reader.news`."""
+        """Implements `Reader.news`."""
         return False
 
     def ends(self) -> dict[str, int]:
@@ -112,7 +112,7 @@ class EmptyTailReader:
 
 
 def info(data: Path) -> HistoryInfo:
-    """What stretch of history is in a folder. Raises `PacelineError`."""
+    """Reads which log range is in a folder. Raises `PacelineError`."""
     try:
         return msgspec.json.decode((data / INFO).read_bytes(), type=known(HistoryInfo))
     except FileNotFoundError as error:
@@ -203,9 +203,9 @@ class _Writer:
         if self._info is None:
             raise PacelineError("The file has no head.")
         self._flush(last=True)
-        made = msgspec.structs.replace(self._info, records=self._count)
-        (self._data / INFO).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
-        return made
+        result = msgspec.structs.replace(self._info, records=self._count)
+        (self._data / INFO).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+        return result
 
     def close(self) -> None:
         """Closes what is open."""

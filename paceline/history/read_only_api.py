@@ -39,7 +39,7 @@ class ReadOnly:
         self._what = what
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Implements the ASGI application."""
         if scope["type"] == "http" and scope["method"] not in READS:
             text = f"this is {self._what}: it can be looked at, and takes no commands"
             problem = Problem(405, "READ_ONLY", text, headers={"Allow": ", ".join(sorted(READS))})

@@ -20,7 +20,7 @@ def row_body(row: RowDifference, machine: Machine) -> dict[str, Any]:
 
 
 def _side(table: Table[Any, Any] | None, key: bytes, packed: bytes | None) -> dict[str, Any] | None:
-    """What stands in a row, by name; None: there is no row."""
+    """The fields of a row, by name; None: there is no row."""
     if packed is None:
         return None
     if table is None:

@@ -1,4 +1,4 @@
-"""What a stretch of history starts from, in the data folder that it was brought to: `DIR/start`.
+"""The state that an imported log range starts from, in its data folder: `DIR/start`.
 
 `start/MACHINE` is the store of a machine after its last round before the stretch, `start/views.sqlite` the views there.
 Nothing writes to them.
@@ -20,19 +20,19 @@ def is_history(data: Path) -> bool:
 
 
 def start_of(data: Path, machine: str) -> MemoryStore | None:
-    """What a machine starts from there; None: the first record of the log. Raises `PacelineError` where its rows are
-    not those of the round that it stands at.
+    """The store that a machine starts from there; None: the first record of the log. Raises `PacelineError` where its
+    rows are not those of the round that it stands at.
     """
     folder = data / FOLDER / machine
     if not folder.is_dir():
         return None
-    held = RocksStore(folder)
+    stored = RocksStore(folder)
     try:
-        progress, rows = held.progress(), list(held.rows())
+        progress, rows = stored.progress(), list(stored.rows())
         if progress is None or hash_rows(rows) != progress.hash:
             raise PacelineError(f"The rows of {machine} in {data} are not those that the history starts from.")
         store = MemoryStore()
         store.commit(rows, progress)
         return store
     finally:
-        held.close()
+        stored.close()

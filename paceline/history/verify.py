@@ -32,7 +32,7 @@ CONTEXT = 30
 
 @dataclass(frozen=True, slots=True)
 class VerifiedMachine:
-    """What was found of one machine, and how many seconds it took."""
+    """The result for one machine, and the seconds that it took."""
 
     result: Replayed
     seconds: float
@@ -59,13 +59,13 @@ class VerifiedMachine:
         }
 
 
-def _brief(found: Difference) -> dict[str, Any]:
-    places = [segment_text(each) for each in found.places]
-    return {"round": found.round, "index": found.index, "reason": found.reason, "places": places}
+def _brief(difference: Difference) -> dict[str, Any]:
+    places = [segment_text(each) for each in difference.places]
+    return {"round": difference.round, "index": difference.index, "reason": difference.reason, "places": places}
 
 
 class RoundRange(NamedTuple):
-    """The rounds that are decided again: from `first` to `last`, None: the end of the log."""
+    """The rounds to replay: from `first` to `last`, None: the end of the log."""
 
     first: int = 1
     last: int | None = None
@@ -75,7 +75,7 @@ ALL_ROUNDS = RoundRange()
 
 
 class Progress(NamedTuple):
-    """How far a machine is: offset in its topic, where that ends, rounds and inputs so far."""
+    """The progress of a machine: offset in its topic, the end of that, rounds and inputs so far."""
 
     machine: str
     position: int
@@ -107,15 +107,15 @@ def verify_in_processes(
     """Verifies machines in so many processes at once, all to their ends or first differences."""
     plain = Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
     context = get_context("spawn")  # RocksDB and librdkafka have threads, which a fork would lose
-    waiting, found = list(names), dict[str, VerifiedMachine]()
+    waiting, by_machine = list(names), dict[str, VerifiedMachine]()
     order = list(waiting)
     with Workers[VerifiedMachine](context, say) as workers:
         while waiting or len(workers):
             while waiting and len(workers) < jobs:
                 name = waiting.pop(0)
                 workers.start(name, _verify_in_worker, plain, name, round_range)
-            found |= dict(workers.results())
-    return [found[name] for name in order]
+            by_machine |= dict(workers.results())
+    return [by_machine[name] for name in order]
 
 
 def _verify_in_worker(say: Say, settings: Settings, name: str, round_range: RoundRange) -> VerifiedMachine:
@@ -153,11 +153,11 @@ def _verify_machine(
     return VerifiedMachine(result, time.perf_counter() - begun)
 
 
-def root_difference(log: Log, found: Iterable[VerifiedMachine]) -> Difference | None:
-    """Of the differences of all machines the one that the others may follow from: a round that is decided otherwise
-    before one whose inputs aren't those it names, and one that was an input of another before that.
+def root_difference(log: Log, results: Iterable[VerifiedMachine]) -> Difference | None:
+    """Finds, among the differences of all machines, the one that the others may follow from: a round that is decided
+    otherwise before one whose inputs aren't those it names, and one that was an input of another before that.
     """
-    all_ = [each.result.difference for each in found if each.result.difference is not None]
+    all_ = [each.result.difference for each in results if each.result.difference is not None]
     decided = [each for each in all_ if each.recorded is not None or each.decided is not None]
     causes = [each for each in decided if not any(_followed(log, each, cause) for cause in decided)]
     return next(iter(causes or decided or all_), None)
@@ -172,19 +172,19 @@ def _followed(log: Log, later: Difference, earlier: Difference) -> bool:
 
 
 def difference_body(
-    found: Difference, divergence: Divergence | None = None, machine: Machine | None = None
+    difference: Difference, divergence: Divergence | None = None, machine: Machine | None = None
 ) -> dict[str, Any]:
     """A difference as JSON has it, both sides decoded. `parting` and a machine of its kind: for the rows that the
     states differ in.
     """
     return {
-        "machine": found.machine or None,
-        "round": found.round,
-        "index": found.index,
-        "reason": found.reason,
-        "places": [segment_text(each) for each in found.places],
-        "recorded": readable(found.recorded) if found.recorded is not None else None,
-        "decided": readable(found.decided) if found.decided is not None else None,
+        "machine": difference.machine or None,
+        "round": difference.round,
+        "index": difference.index,
+        "reason": difference.reason,
+        "places": [segment_text(each) for each in difference.places],
+        "recorded": readable(difference.recorded) if difference.recorded is not None else None,
+        "decided": readable(difference.decided) if difference.decided is not None else None,
         "states_part_after_round": divergence.round if divergence else None,
         "states_fault": divergence.fault or None if divergence else None,
         "rows": [row_body(row, machine) for row in divergence.rows] if divergence and machine else [],
@@ -197,9 +197,9 @@ def segment_text(place: Segment) -> str:
     return f"{place.topic}:{place.start}{last}"
 
 
-def side_by_side(found: Difference) -> list[tuple[str, str, str, str]]:
-    """Per field: a mark where the sides differ, the name, what was recorded, what was decided again."""
-    body = difference_body(found)
+def side_by_side(difference: Difference) -> list[tuple[str, str, str, str]]:
+    """Per field: a mark where the sides differ, the name, the recorded value, the replayed one."""
+    body = difference_body(difference)
     recorded, decided = body["recorded"] or {}, body["decided"] or {}
     rows = []
     for name in {**recorded, **decided}:

@@ -2,9 +2,11 @@
 
 BUDGET_S = 60.0
 BUDGET_SHARE = 0.25
-"""What all have at once, and how fast it comes back; one address has half of both, so it can't use up that of all."""
+"""The part of the budget that all readers have at once, and how fast it comes back; one address has half of both, so it
+can't use up that of all.
+"""
 DEBT_S = 30.0
-"""What may be owed."""
+"""Seconds that a reader may owe."""
 ADDRESSES_MAX = 1000
 
 
@@ -16,7 +18,7 @@ class Budget:
         self._left, self._at = most, now
 
     def left(self, now: float) -> float:
-        """What is left of it; below zero: that is owed."""
+        """The rest of the budget in seconds; below zero: that is owed."""
         self._left = min(self._most, self._left + (now - self._at) * self._share)
         self._at = now
         return self._left
@@ -31,14 +33,14 @@ class Budget:
 
 
 class ReaderBudgets:
-    """See above."""
+    """The budgets of readers without the token: one of all, and one of each address."""
 
     def __init__(self, now: float) -> None:
         self._all = Budget(BUDGET_S, BUDGET_SHARE, now)
         self._of: dict[str, Budget] = {}
 
     def used_up_by(self, client: str, now: float) -> str:
-        """Who has used up the time that an address may have; empty: there is some left."""
+        """Says who has used up the time that an address may have; empty: there is some left."""
         own = self._of.get(client)
         if own is not None and own.left(now) <= 0:
             return client or "this client"

@@ -20,12 +20,12 @@ REST = 3
 """After a copy there is none for so many times as long as it took."""
 RETRY_S = 60.0
 LOG_TIMES = 2
-"""How many times the size of the log all copies may have."""
+"""The most that all copies may take, as a multiple of the size of the log."""
 
 
 class CopyOrder(msgspec.Struct, frozen=True):
-    """What the process that copies gets: the views, the folder of copies, what was folded since the last copy in units
-    of work and in bytes, and how many times the size of the log all copies may have.
+    """The order to the process that copies: the views, the folder of copies, what was folded since the last copy in
+    units of work and in bytes, and how many times the size of the log all copies may have.
     """
 
     views: str
@@ -87,9 +87,9 @@ class Copier:
         self._process = None
         now = self._clock()
         self._not_before = now + REST * (now - self._started)
-        said = process.communicate()[1].decode(errors="replace").strip()
+        output = process.communicate()[1].decode(errors="replace").strip()
         if process.returncode:
             self._work, self._bytes = self._work + self._given[0], self._bytes + self._given[1]
             self._not_before = now + RETRY_S
-            why = said.splitlines()[-1] if said else f"exit code {process.returncode}"
+            why = output.splitlines()[-1] if output else f"exit code {process.returncode}"
             self._on_trouble(f"the views in {self._views} were not copied: {why}; it is tried again")

@@ -29,14 +29,14 @@ HASH_OF_ROUND = "SELECT hash FROM rounds WHERE machine = ? AND number = ?"
 HASHES, COPIED = "hashes", "copied.part"
 
 
-def nearest(found: Sequence[Head], ends: Mapping[str, int]) -> Head | None:
+def nearest(copies: Sequence[Head], ends: Mapping[str, int]) -> Head | None:
     """The last copy of views of this format that has nothing beyond those ends."""
     fit = [
         head
-        for head in found
+        for head in copies
         if head.format == FORMAT
         and all(position <= ends.get(topic, 0) for topic, position in head.positions.items())
-        and line_to(found, head.number)
+        and line_to(copies, head.number)
     ]
     return max(fit, key=lambda head: sum(head.positions.values()), default=None)
 
@@ -45,35 +45,35 @@ def begin_from(folder: Path, ends: Mapping[str, int], target: Path) -> bool:
     """Writes the views that a moment begins from to a file, if there is a copy. Raises what is
     `page_files.DAMAGED`.
     """
-    found = heads(folder)
-    head = nearest(found, ends)
+    copies = heads(folder)
+    head = nearest(copies, ends)
     if head is not None:
-        put_together(folder, line_to(found, head.number), target)
+        put_together(folder, line_to(copies, head.number), target)
     return head is not None
 
 
 def copy(views: Path, folder: Path, work: int, log_bytes: int) -> Head | None:
     """Copies the views as they stand. `work` and `log_bytes` were folded since the last copy. None: the copies that are
-    there reach further, since these views are being made anew.
+    there reach further, since these views are being rebuilt.
     """
     folder.mkdir(exist_ok=True)
-    found = heads(folder)
-    remove_strays(folder, found)
+    copies = heads(folder)
+    remove_strays(folder, copies)
     copied = folder / COPIED
     try:
         _back_up(views, copied)
         with closing(sqlite3.connect(f"{copied.absolute().as_uri()}?immutable=1", uri=True)) as connection:
-            if not all(_is_before(connection, head) for head in found):
-                for head in found:
+            if not all(_is_before(connection, head) for head in copies):
+                for head in copies:
                     remove(folder, head)
-                found = []
+                copies = []
             positions = dict(connection.execute("SELECT topic, position FROM positions"))
             chains = {
                 machine: (number, hash_)
                 for machine, number, hash_ in connection.execute("SELECT machine, round, hash FROM chains")
             }
             [page_bytes] = connection.execute("PRAGMA page_size").fetchone()
-        newest = found[-1] if found else None
+        newest = copies[-1] if copies else None
         if newest and sum(newest.positions.values()) >= sum(positions.values()):
             return None
         hashes = hashes_of(copied, page_bytes)
@@ -89,35 +89,35 @@ def copy(views: Path, folder: Path, work: int, log_bytes: int) -> Head | None:
             log_bytes=log_bytes + (newest.log_bytes if newest else 0),
             page_bytes=page_bytes,
             pages=copied.stat().st_size // page_bytes,
-            held=b"",
+            packed_numbers=b"",
             ends=b"",
             sums=b"",
         )
-        made = write_copy(folder, head, pages_of(copied, changed(before, hashes), page_bytes))
-        _keep_hashes(folder, made.number, hashes)
-        return made
+        new_head = write_copy(folder, head, pages_of(copied, changed(before, hashes), page_bytes))
+        _keep_hashes(folder, new_head.number, hashes)
+        return new_head
     finally:
         copied.unlink(missing_ok=True)
 
 
 def thin_out(folder: Path, bytes_max: int) -> None:
     """Leaves out copies until there are few enough, and they take little enough room."""
-    found = heads(folder)
-    while len(found) > 1:
-        if len(found) <= COUNT_MAX and sum(size_of(folder, head) for head in found) <= bytes_max:
+    copies = heads(folder)
+    while len(copies) > 1:
+        if len(copies) <= COUNT_MAX and sum(size_of(folder, head) for head in copies) <= bytes_max:
             return
-        at = found[needless([head.work for head in found])]
-        after = next((head for head in found if head.previous == at.number), None)
+        at = copies[needless([head.work for head in copies])]
+        after = next((head for head in copies if head.previous == at.number), None)
         if after is None:
             remove(folder, at)
         else:
             leave_out(folder, at, after)
-        found = heads(folder)
+        copies = heads(folder)
 
 
 def needless(work: Sequence[int]) -> int:
-    """Which copy is missed least, of those at `work`, ascending: the longest way that a moment is then from the copy
-    before it is compared with how long ago it is. Never the newest.
+    """Finds the copy that is missed least, of those at `work`, ascending: the longest way that a moment is then from
+    the copy before it is compared with how long ago it is. Never the newest.
     """
     newest = work[-1]
     gaps = [
@@ -132,7 +132,7 @@ def _back_up(views: Path, target: Path) -> None:
     target.unlink(missing_ok=True)
     with closing(sqlite3.connect(views, isolation_level=None)) as source, closing(sqlite3.connect(target)) as out:
         out.execute("PRAGMA synchronous=OFF")
-        source.execute("BEGIN")  # one state, however long it takes: the backup is not begun anew at each batch
+        source.execute("BEGIN")  # one state, however long it takes: the backup doesn't start again at each batch
         source.execute("SELECT value FROM meta").fetchone()
         source.backup(out, pages=STEP_PAGES)
         source.execute("ROLLBACK")

@@ -23,9 +23,9 @@ def main() -> int:
     folder = Path(order.folder)
     folder.mkdir(exist_ok=True)
     with hold(folder / "lock"):
-        made = copy(Path(order.views), folder, order.work, order.log_bytes)
-        if made is not None:
-            thin_out(folder, order.log_times * made.log_bytes)
+        new_head = copy(Path(order.views), folder, order.work, order.log_bytes)
+        if new_head is not None:
+            thin_out(folder, order.log_times * new_head.log_bytes)
     return 0
 
 

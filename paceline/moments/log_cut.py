@@ -28,35 +28,35 @@ class CutLog:
         raise LogFault("This is history: it takes no records.")
 
     def reader(self, positions: Mapping[str, int]) -> "CutReader":
-        """See `Log.reader`."""
+        """Implements `Log.reader`."""
         return CutReader(self._log.reader(positions), self)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
-        """See `Log.scan`."""
+        """Implements `Log.scan`."""
         first, end = self.bounds(topic)
         if start > end:
             raise gap(topic, start, first, end)
         return takewhile(lambda record: record.offset < end, self._log.scan(topic, start))
 
     def bounds(self, topic: str) -> tuple[int, int]:
-        """See `Log.bounds`."""
+        """Implements `Log.bounds`."""
         start, end = self._log.bounds(topic)
         return start, max(start, min(end, self._ends.get(topic, end)))
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """See `Log.ends`."""
+        """Implements `Log.ends`."""
         return {topic: self.bounds(topic)[1] for topic in topics}
 
     def wait(self, timeout: float) -> None:
         """Nothing comes."""
 
     def close(self) -> None:
-        """See `Log.close`."""
+        """Implements `Log.close`."""
         self._log.close()
 
 
 class CutReader:
-    """See `Reader`."""
+    """Implements `Reader`."""
 
     def __init__(self, reader: Reader, log: CutLog) -> None:
         self._reader = reader
@@ -64,25 +64,25 @@ class CutReader:
         self._ends = log.ends(reader.ends())
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`."""
+        """Implements `Reader.poll`."""
         if all(self._reader.position(topic) >= end for topic, end in self._ends.items()):
             return []
-        return [found for found in self._reader.poll(limit, timeout) if found.offset < self._ends[found.topic]]
+        return [record for record in self._reader.poll(limit, timeout) if record.offset < self._ends[record.topic]]
 
     def news(self) -> bool:
-        """See `Reader.news`."""
+        """Implements `Reader.news`."""
         return self._reader.news()
 
     def ends(self) -> dict[str, int]:
-        """See `Reader.ends`."""
+        """Implements `Reader.ends`."""
         return dict(self._ends)
 
     def position(self, topic: str) -> int:
-        """See `Reader.position`."""
+        """Implements `Reader.position`."""
         return min(self._reader.position(topic), self._ends[topic])
 
     def close(self) -> None:
-        """See `Reader.close`."""
+        """Implements `Reader.close`."""
         self._reader.close()
 
 
@@ -136,16 +136,16 @@ def _last_rounds(log: Log, topic: str, end: int) -> list[RoundCommitted]:
     """
     start = log.bounds(topic)[0]
     for back in ROUNDS_BACK:
-        found = []
+        rounds = []
         for record in takewhile(lambda each: each.offset < end, log.scan(topic, max(start, end - back))):
             try:
                 event = decode(record.value) if key_of(record) is not None else None
             except CodecError:
                 continue
             if isinstance(event, RoundCommitted):
-                found.append(event)
-        if found:
-            return found
+                rounds.append(event)
+        if rounds:
+            return rounds
     return []
 
 

@@ -1,4 +1,4 @@
-"""How a moment is written: a time, a round, or a position in the log."""
+"""Notations of a moment: a time, a round, or a position in the log."""
 
 import re
 from datetime import datetime
@@ -44,9 +44,9 @@ class AtPosition(NamedTuple):
 
 
 def read_moment(text: str) -> AtTime | AtRound | AtPosition:
-    """What a text names. Raises `BadMoment`."""
-    if found := _TIME.fullmatch(text):
-        day, clock, zone = found.groups()
+    """Parses a moment. Raises `BadMoment`."""
+    if match := _TIME.fullmatch(text):
+        day, clock, zone = match.groups()
         zone = zone.upper().replace(" ", "+")  # a plus that was not escaped in a query comes as a space
         try:
             ms = int(datetime.fromisoformat(f"{day}T{clock}{zone}").timestamp() * 1000)
@@ -55,13 +55,13 @@ def read_moment(text: str) -> AtTime | AtRound | AtPosition:
         if not 0 < ms < END_MS:
             raise BadMoment(f"{text!r} is no time of a log: those are of the years 1970 to 9998")
         return AtTime(ms)
-    if found := _ROUND.fullmatch(text):
-        cell, machine, number = found.groups()
+    if match := _ROUND.fullmatch(text):
+        cell, machine, number = match.groups()
         if machine not in MACHINES:
             raise BadMoment(f"{machine!r} is no machine; there are {', '.join(MACHINES)}")
         return AtRound(_cell(cell), machine, int(number))
-    if found := _POSITION.fullmatch(text):
-        cell, topic, offset = found.groups()
+    if match := _POSITION.fullmatch(text):
+        cell, topic, offset = match.groups()
         if rounds_of(topic) not in BY_NAME:
             raise BadMoment(f"{topic!r} is no topic; there are {', '.join(BY_NAME)}")
         return AtPosition(_cell(cell), rounds_of(topic), int(offset))

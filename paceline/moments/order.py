@@ -1,4 +1,4 @@
-"""What the process that makes views is told, and what it tells."""
+"""Messages to and from the process that makes views."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class LogAddress(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What the process that makes views gets: the log, where its topics shall end, the file to make, and the folder
+    """The order to the process that makes views: the log, where its topics shall end, the file to make, and the folder
     with what it may begin from.
     """
 
@@ -31,7 +31,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class RoundOrder(msgspec.Struct, frozen=True):
-    """What the process that decides a round again gets: the log, the round, and where snapshots are, empty: nowhere."""
+    """The order to the process that replays a round: the log, the round, and the URL of snapshots, empty: none."""
 
     log: LogAddress
     machine: str
@@ -40,8 +40,9 @@ class RoundOrder(msgspec.Struct, frozen=True):
 
 
 class RoundResult(msgspec.Struct, frozen=True):
-    """What came of it. `decided`: False where this build decides by another logic, so the round was only applied.
-    `begun`: the round that the machine began after; `difference`: as `paceline log verify -o json` has it.
+    """The result of replaying a round. `decided`: False where this build decides by another logic, so the round was
+    only applied. `begun`: the round that the machine began after; `difference`: as `paceline log verify -o json` has
+    it.
     """
 
     logic: int
@@ -54,7 +55,7 @@ class RoundResult(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How many records of how many are folded."""
+    """The number of records that are folded, and of all."""
 
     done: int
     of: int

@@ -26,7 +26,7 @@ BLOCK = 16
 LEVEL = 1
 HASH_BYTES = 8
 DAMAGED = (OSError, ValueError, DecompressionError)
-"""What reading copies raises where their files aren't whole."""
+"""Exceptions that reading copies raises where their files aren't whole."""
 
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -35,7 +35,7 @@ Marks = npt.NDArray[np.bool_]
 class Head(msgspec.Struct, frozen=True):
     """A copy. `previous`: the copy it goes on from, 0: none. `positions`: where the topics of the log ended; `chains`:
     the last round of each machine with its hash; `work`, `log_bytes`: how much was folded up to it, in units of work
-    and in bytes; `pages`: size of the file; `held`: which pages it has; `ends`: where each block of them
+    and in bytes; `pages`: size of the file; `packed_numbers`: the pages that it has; `ends`: where each block of them
     ends; `sums`: a hash of each.
     """
 
@@ -49,14 +49,14 @@ class Head(msgspec.Struct, frozen=True):
     log_bytes: int
     page_bytes: int
     pages: int
-    held: bytes
+    packed_numbers: bytes = msgspec.field(name="held")
     ends: bytes
     sums: bytes
 
     @property
     def numbers(self) -> Numbers:
         """The pages that it holds, counted from 0, ascending."""
-        return np.frombuffer(self.held, np.int64)
+        return np.frombuffer(self.packed_numbers, np.int64)
 
     @property
     def block_ends(self) -> Numbers:
@@ -66,23 +66,23 @@ class Head(msgspec.Struct, frozen=True):
 
 def heads(folder: Path) -> list[Head]:
     """All finished copies of a folder, the oldest first; those that can't be read are left out."""
-    found = []
+    copies = []
     for file in folder.glob(f"*{HEAD}"):
         try:
-            found.append(msgspec.msgpack.decode(file.read_bytes(), type=known(Head)))
+            copies.append(msgspec.msgpack.decode(file.read_bytes(), type=known(Head)))
         except (OSError, msgspec.DecodeError):
             continue
-    return sorted(found, key=lambda head: head.number)
+    return sorted(copies, key=lambda head: head.number)
 
 
 def size_of(folder: Path, head: Head) -> int:
-    """How many bytes a copy takes."""
+    """The bytes that a copy takes."""
     return _head_file(folder, head.number).stat().st_size + (folder / head.file).stat().st_size
 
 
-def line_to(found: Sequence[Head], number: int) -> list[Head]:
+def line_to(copies: Sequence[Head], number: int) -> list[Head]:
     """The copies that a copy is put together from, itself first; empty where one is missing."""
-    by_number = {head.number: head for head in found}
+    by_number = {head.number: head for head in copies}
     line = []
     while number:
         head = by_number.get(number)
@@ -101,27 +101,27 @@ def put_together(folder: Path, line: Sequence[Head], target: Path) -> None:
         file.truncate(newest.pages * newest.page_bytes)
     out = np.memmap(target, np.uint8, "r+", shape=(newest.pages, newest.page_bytes))
     for head in line:
-        wanted = _in(missing, head.numbers)
-        for numbers, pages in _read_blocks(folder, head, wanted):
+        needed = _in(missing, head.numbers)
+        for numbers, pages in _read_blocks(folder, head, needed):
             out[numbers] = pages
-        missing[head.numbers[wanted]] = False
+        missing[head.numbers[needed]] = False
     if missing.any():
         raise OSError(f"{folder} lacks pages of copy {newest.number}")
 
 
-def read_pages(folder: Path, head: Head, wanted: Marks) -> Iterator[tuple[int, bytes]]:
+def read_pages(folder: Path, head: Head, numbers_wanted: Marks) -> Iterator[tuple[int, bytes]]:
     """The pages of a copy that are marked, ascending, each with its number."""
-    for numbers, pages in _read_blocks(folder, head, wanted):
+    for numbers, pages in _read_blocks(folder, head, numbers_wanted):
         yield from zip(numbers.tolist(), map(bytes, pages), strict=True)
 
 
-def _read_blocks(folder: Path, head: Head, wanted: Marks) -> Iterator[tuple[Numbers, npt.NDArray[np.uint8]]]:
+def _read_blocks(folder: Path, head: Head, selected: Marks) -> Iterator[tuple[Numbers, npt.NDArray[np.uint8]]]:
     """The pages of a copy that are marked, with their numbers, those of a block at a time."""
     start = 0
     with (folder / head.file).open("rb") as file:
         for at, end in enumerate(head.block_ends.tolist()):
             part = slice(at * BLOCK, (at + 1) * BLOCK)
-            marks = wanted[part]
+            marks = selected[part]
             if marks.any():
                 file.seek(start)
                 packed = file.read(end - start)
@@ -157,7 +157,7 @@ def write_copy(folder: Path, head: Head, pages: Iterable[tuple[int, bytes]]) -> 
         flush(file)
         file.flush()
         os.fsync(file.fileno())
-    packed = {"held": np.array(numbers, np.int64).tobytes(), "ends": np.array(ends, np.int64).tobytes()}
+    packed = {"packed_numbers": np.array(numbers, np.int64).tobytes(), "ends": np.array(ends, np.int64).tobytes()}
     whole = msgspec.structs.replace(head, file=name, sums=b"".join(sums), **packed)
     part = folder / f"{head.number:08}{PART}"
     part.write_bytes(msgspec.msgpack.encode(whole))
@@ -170,10 +170,10 @@ def leave_out(folder: Path, head: Head, after: Head) -> Head:
     old = ~np.isin(head.numbers, after.numbers) & (head.numbers < after.pages)
     new = np.ones(len(after.numbers), np.bool_)
     merged = merge(read_pages(folder, head, old), read_pages(folder, after, new), key=lambda pair: pair[0])
-    made = write_copy(folder, msgspec.structs.replace(after, previous=head.previous), merged)
+    new_head = write_copy(folder, msgspec.structs.replace(after, previous=head.previous), merged)
     (folder / after.file).unlink(missing_ok=True)
     remove(folder, head)
-    return made
+    return new_head
 
 
 def remove(folder: Path, head: Head) -> None:
@@ -182,11 +182,11 @@ def remove(folder: Path, head: Head) -> None:
     (folder / head.file).unlink(missing_ok=True)
 
 
-def remove_strays(folder: Path, found: Sequence[Head]) -> None:
+def remove_strays(folder: Path, copies: Sequence[Head]) -> None:
     """Removes what a copy that was never finished has left."""
-    named = {head.file for head in found}
+    page_files = {head.file for head in copies}
     for file in folder.iterdir():
-        if file.suffix == PART or (file.suffix == PAGES and file.name not in named):
+        if file.suffix == PART or (file.suffix == PAGES and file.name not in page_files):
             file.unlink(missing_ok=True)
 
 
@@ -214,11 +214,11 @@ def pages_of(file: Path, numbers: Numbers, page_bytes: int) -> Iterator[tuple[in
 
 
 def _in(marks: Marks, numbers: Numbers) -> Marks:
-    """Which of the numbers are marked; those beyond the marks aren't."""
-    found = np.zeros(len(numbers), np.bool_)
+    """A mask of the numbers that are marked; those beyond the marks aren't."""
+    marked = np.zeros(len(numbers), np.bool_)
     inside = numbers < len(marks)
-    found[inside] = marks[numbers[inside]]
-    return found
+    marked[inside] = marks[numbers[inside]]
+    return marked
 
 
 def _sum(packed: bytes) -> bytes:

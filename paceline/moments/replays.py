@@ -19,7 +19,7 @@ KEPT_MAX = 64
 
 
 class CellReplays:
-    """See `projections.api.context.Replays`. `make_s`: how long one may take."""
+    """Implements `projections.api.context.Replays`. `make_s`: how long one may take."""
 
     def __init__(self, address: LogAddress, snapshots: str, make_s: float, command: list[str] = COMMAND) -> None:
         self._address, self._snapshots, self._make_s, self._command = address, snapshots, make_s, command
@@ -29,7 +29,7 @@ class CellReplays:
         self._running: tuple[str, int] | None = None
 
     def start(self, machine: str, number: int) -> RoundReplay:
-        """See `Replays.start`."""
+        """Implements `Replays.start`."""
         key = machine, number
         with self._lock:
             if self._running is not None and self._running != key:
@@ -42,11 +42,11 @@ class CellReplays:
             return self._found[key]
 
     def last(self, machine: str, number: int) -> RoundReplay | None:
-        """See `Replays.last`."""
+        """Implements `Replays.last`."""
         return self._found.get((machine, number))
 
     def at_work(self) -> tuple[str, int] | None:
-        """See `Replays.at_work`."""
+        """Implements `Replays.at_work`."""
         return self._running
 
     def close(self) -> None:
@@ -55,20 +55,20 @@ class CellReplays:
         if process is not None:
             process.kill()
 
-    def _keep(self, key: tuple[str, int], found: RoundReplay) -> None:
+    def _keep(self, key: tuple[str, int], result: RoundReplay) -> None:
         self._found.pop(key, None)
-        self._found[key] = found
+        self._found[key] = result
         while len(self._found) > KEPT_MAX:
             del self._found[next(iter(self._found))]
 
     def _run(self, machine: str, number: int) -> None:
         key = machine, number
         try:
-            found = self._replay(machine, number)
+            result = self._replay(machine, number)
         except Exception as error:  # whatever it is, whoever waits must hear of it
-            found = RoundReplay(error=f"the round could not be decided again: {error}")
+            result = RoundReplay(error=f"the round could not be decided again: {error}")
         with self._lock:
-            self._keep(key, found)
+            self._keep(key, result)
             self._running = None
 
     def _replay(self, machine: str, number: int) -> RoundReplay:

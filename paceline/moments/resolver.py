@@ -22,8 +22,8 @@ STRAYS_MAX = 100
 
 
 class Past(NamedTuple):
-    """What there is of a cell: its log behind its archive, and the time that it begins at where that isn't the log's,
-    in milliseconds since 1970.
+    """The past of a cell: its log behind its archive, and the time at which it begins where that isn't the log's, in
+    milliseconds since 1970.
     """
 
     log: Log
@@ -39,29 +39,29 @@ class Resolver:
 
     def resolve(self, text: str) -> Moment:
         """The moment that a text names. Raises a problem."""
-        known = self._known.get(text)
-        if known is None:
-            known = self._found(text)
-            if _age_ms(known.at_ms) >= SETTLE_MS:
+        moment = self._known.get(text)
+        if moment is None:
+            moment = self._found(text)
+            if _age_ms(moment.at_ms) >= SETTLE_MS:
                 if len(self._known) >= KEPT_MAX:
                     self._known.clear()
-                self._known[text] = known
-        return known
+                self._known[text] = moment
+        return moment
 
     def _found(self, text: str) -> Moment:
         try:
-            asked = read_moment(text)
+            place = read_moment(text)
         except BadMoment as error:
             raise Problem(400, "BAD_MOMENT", str(error), [("/query/at", "no moment")]) from error
-        if isinstance(asked, AtTime):
-            return self._at_time(asked.ms)
-        cell = self._cell_of(asked.cell, text)
-        if isinstance(asked, AtRound):
-            where, record = f"{asked.machine}/round/{asked.number}", self._round(cell, asked)
+        if isinstance(place, AtTime):
+            return self._at_time(place.ms)
+        cell = self._cell_of(place.cell, text)
+        if isinstance(place, AtRound):
+            where, record = f"{place.machine}/round/{place.number}", self._round(cell, place)
         else:
-            where, record = f"{asked.topic}:{asked.offset}", self._record(cell, asked)
+            where, record = f"{place.topic}:{place.offset}", self._record(cell, place)
         where = (
-            f"{asked.machine}/round/{asked.number}" if isinstance(asked, AtRound) else f"{asked.topic}:{asked.offset}"
+            f"{place.machine}/round/{place.number}" if isinstance(place, AtRound) else f"{place.topic}:{place.offset}"
         )
         return Moment(f"{cell}/{where}", record.at_ms, self._ends(record.at_ms, {cell: record}))
 
@@ -95,10 +95,10 @@ class Resolver:
 
     def _too_early(self, ms: int) -> Problem:
         cells = self._cells.values()
-        gone = any(past.since_ms or any(past.log.bounds(topic.name)[0] for topic in ALL) for past in cells)
+        removed = any(past.since_ms or any(past.log.bounds(topic.name)[0] for topic in ALL) for past in cells)
         begins = min(filter(None, map(_first_ms, cells)), default=0)
         what = f"the log begins at {write_time(begins)}" if begins else "there is no record yet"
-        if gone:
+        if removed:
             return Problem(410, "GONE", f"{what}; what was at {write_time(ms)} is no longer there")
         return Problem(404, "NO_SUCH_MOMENT", f"{what}: there was nothing at {write_time(ms)}")
 
@@ -111,39 +111,43 @@ class Resolver:
             raise wrong_cell(text, cell, list(self._cells))
         return next(iter(self._cells)) if cell is None else cell
 
-    def _record(self, cell: int, asked: AtPosition) -> LogRecord:
-        start, end = self._cells[cell].log.bounds(asked.topic)
-        if asked.offset < start:
-            detail = f"{asked.topic} of cell {cell} starts at {start}: {asked.offset} is no longer there"
+    def _record(self, cell: int, position: AtPosition) -> LogRecord:
+        start, end = self._cells[cell].log.bounds(position.topic)
+        if position.offset < start:
+            detail = f"{position.topic} of cell {cell} starts at {start}: {position.offset} is no longer there"
             raise Problem(410, "GONE", detail)
-        record = next(self._cells[cell].log.scan(asked.topic, asked.offset), None) if asked.offset < end else None
+        record = (
+            next(self._cells[cell].log.scan(position.topic, position.offset), None) if position.offset < end else None
+        )
         if record is None:
-            last = f"its last record is {asked.topic}:{end - 1}" if end > start else "it has no records yet"
-            raise Problem(404, "NO_SUCH_MOMENT", f"there is no {asked.topic}:{asked.offset} in cell {cell}; {last}")
+            last = f"its last record is {position.topic}:{end - 1}" if end > start else "it has no records yet"
+            raise Problem(
+                404, "NO_SUCH_MOMENT", f"there is no {position.topic}:{position.offset} in cell {cell}; {last}"
+            )
         return record
 
-    def _round(self, cell: int, asked: AtRound) -> LogRecord:
+    def _round(self, cell: int, wish: AtRound) -> LogRecord:
         """The record of a round: round numbers grow along the topic."""
-        log, topic = self._cells[cell].log, rounds_of(asked.machine)
+        log, topic = self._cells[cell].log, rounds_of(wish.machine)
         start, end = log.bounds(topic)
         low, high = start, end
         while low < high:
             middle = (low + high) // 2
             record = next(log.scan(topic, middle), None)
             key = parse(record.key) if record is not None else None
-            if record is not None and (key is None or _before(key, asked.number)):
+            if record is not None and (key is None or _before(key, wish.number)):
                 low = record.offset + 1
             else:
                 high = middle
         near = islice(log.scan(topic, low), STRAYS_MAX) if low < end else ()
-        found = [(key.epoch, each) for each in near if (key := parse(each.key)) and _is(key, asked.number)]
-        if found:
-            return max(found, key=lambda pair: pair[0])[1]
-        if start and asked.number < min(_numbers(log, topic, start), default=0):
-            raise Problem(410, "GONE", f"{topic} of cell {cell} begins after round {asked.number}")
+        candidates = [(key.epoch, each) for each in near if (key := parse(each.key)) and _is(key, wish.number)]
+        if candidates:
+            return max(candidates, key=lambda pair: pair[0])[1]
+        if start and wish.number < min(_numbers(log, topic, start), default=0):
+            raise Problem(410, "GONE", f"{topic} of cell {cell} begins after round {wish.number}")
         last = max(_numbers(log, topic, max(start, end - STRAYS_MAX)), default=0)
         what = f"its last round is {last}" if last else "it has decided nothing yet"
-        raise Problem(404, "NO_SUCH_MOMENT", f"{asked.machine} of cell {cell} has no round {asked.number}; {what}")
+        raise Problem(404, "NO_SUCH_MOMENT", f"{wish.machine} of cell {cell} has no round {wish.number}; {what}")
 
 
 def _age_ms(ms: int) -> int:

@@ -23,8 +23,8 @@ OPEN_MAX = 16
 
 
 class CellPast(NamedTuple):
-    """What the past of a cell is made of: its log behind its archive, where another process opens that, the folder that
-    the views of the cell are in, and when it begins where that isn't the log's start.
+    """The sources of a cell's past: its log behind its archive, where another process opens that, the folder of the
+    cell's views, and when it begins where that isn't the log's start.
     """
 
     log: Log
@@ -34,7 +34,7 @@ class CellPast(NamedTuple):
 
 
 class CellMoments:
-    """See `MomentSource`."""
+    """Implements `MomentSource`."""
 
     def __init__(self, cells: Mapping[int, CellPast], limits: MakerLimits, command: list[str] = COMMAND) -> None:
         self._cells = cells
@@ -44,20 +44,20 @@ class CellMoments:
         self._open: dict[Path, PastCell] = {}
 
     def resolve(self, text: str) -> Moment:
-        """See `MomentSource.resolve`."""
+        """Implements `MomentSource.resolve`."""
         return self._resolver.resolve(text)
 
     def look(self, moment: Moment, asker: Asker) -> Mapping[int, PastCell] | Making:
-        """See `MomentSource.look`."""
+        """Implements `MomentSource.look`."""
         self._close_removed()
         ready: dict[int, PastCell] = {}
         waits: list[Progress] = []
         for cell, ends in moment.ends.items():
-            found = self._makers[cell].ask(ends, asker)
-            if isinstance(found, Progress):
-                waits.append(found)
+            answer = self._makers[cell].ask(ends, asker)
+            if isinstance(answer, Progress):
+                waits.append(answer)
             else:
-                ready[cell] = self._opened(found, ends, cell)
+                ready[cell] = self._opened(answer, ends, cell)
         if waits:
             return Making(moment, sum(each.done for each in waits), sum(each.of for each in waits))
         return ready

@@ -66,15 +66,15 @@ class Wish:
     done: int = 0
     of: int = 0
     error: str = ""
-    gone: bool = False
+    failed: bool = False
     ended: bool = False
     last: str = ""
     """The last line that its process wrote, but for progress: when it fails, why."""
 
 
 class ViewMaker:
-    """See above. `command` starts the process that gets the order on its standard input, from `order(ends, target)`,
-    and tells on its output how far it is, see `paceline.history.make_views`. Thread-safe.
+    """Makes views of moments, one at a time. `command` starts the process that gets the order on its standard input,
+    from `order(ends, target)`, and tells on its output how far it is, see `paceline.history.make_views`. Thread-safe.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ViewMaker:
                 wish = self._wishes[target] = Wish(target, ends, asker, self._clock() + LEASE_S)
                 self._start()
             if wish.error:
-                if wish.gone:
+                if wish.failed:
                     raise Problem(410, "GONE", wish.error)
                 raise Problem(503, "MOMENT_FAILED", wish.error, headers={"Retry-After": "10"})
             wish.wanted_until = self._clock() + LEASE_S
@@ -198,7 +198,7 @@ class ViewMaker:
         if code == 0:
             part.replace(wish.target)
         elif code == GONE:
-            wish.gone, wish.error = True, wish.last[:ERROR_MAX]
+            wish.failed, wish.error = True, wish.last[:ERROR_MAX]
         elif not wish.error and not given_up:
             wish.error = f"the views could not be made: {wish.last[:ERROR_MAX] or f'exit code {code}'}"
 
@@ -271,11 +271,11 @@ class ViewMaker:
 
     def _files(self) -> list[Path]:
         """The views that are kept, the ones asked for last first."""
-        found = []
+        files = []
         for file in self._folder.glob("*.sqlite"):
             with suppress(OSError):
-                found.append((file.stat().st_mtime, file))
-        return [file for _, file in sorted(found, reverse=True)]
+                files.append((file.stat().st_mtime, file))
+        return [file for _, file in sorted(files, reverse=True)]
 
     def _remove_parts(self) -> None:
         for part in self._folder.glob("*.part*"):

@@ -66,7 +66,7 @@ def follow(resolved: AgentSettings, listen: str, say: Any) -> int:
 
 
 def agent_settings(settings: Settings) -> AgentSettings:
-    """What the agent needs, from all settings. Raises `CannotStart`, `Unreachable`."""
+    """The settings of the agent, from all settings. Raises `CannotStart`, `Unreachable`."""
     part = settings.agent
     cell = cell_file.read(settings.data)
     server = settings.server or (cell.listen if cell else "")

@@ -45,11 +45,11 @@ class Api:
         """Waits for the views of all cells, then serves them until `stop` is set."""
         for cell in self._cells:
             path = folder_of(self._settings, cell) / "views.sqlite"
-            said = False
+            announced = False
             while (views := _attached(path)) is None:
-                if not said:
+                if not announced:
                     self._start.say(cell, f"waits for the views in {path}: does `paceline projector` run here?")
-                said = True
+                announced = True
                 if stop.wait(LOOK_S):
                     return
             self._apps[cell] = self._app(cell, views)

@@ -1,6 +1,6 @@
 """The cells that a group of Kafka gives to this process: a thread for each, which steps the part that serves it.
 
-While the group is being made anew all cells are parked: they keep what they know, and one that stays goes on without a
+While the group rebalances all cells are parked: they keep what they know, and one that stays goes on without a
 new epoch. A cell that fails stops alone, says why, and is tried again (see `events.error_text.Cause`). Where another
 process would fare better, this one leaves the group for a while. The process ends when a cell hangs, and when none is
 left that may go on.
@@ -22,11 +22,11 @@ from paceline.services.startup import Say
 from projections.health import Health
 
 CHECK_SECONDS = 0.1
-"""How often the group is asked."""
+"""Seconds between two questions to the group."""
 COMMIT_S = 5.0
-"""How often the group is told how far each cell is."""
+"""Seconds between two commits of each cell's position to the group."""
 ASK_S = 5.0
-"""How often it is asked who else is there, while a cell had better be another's."""
+"""Seconds between two questions for the other members, while a cell had better be another's."""
 AWAY_S, AWAY_MAX_S = 60.0, 600.0
 """So long this process stays out of the group, the first time and at most: each time twice as long."""
 END_S = 3.0
@@ -36,8 +36,8 @@ END_MAX_S = 10.0
 
 
 class ProcessKind(NamedTuple):
-    """What a process is made of: the name of its kind, who makes its membership, who names the other members of its
-    group (raises `LogError`), who makes what serves a cell.
+    """The kind of a process: its name, a function that makes its membership, one that names the other members of its
+    group (raises `LogError`), one that makes what serves a cell.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Cells(Service):
             await self._leave()
 
     def health(self) -> Health:
-        """See `Health`. A process that waits for cells that others have is ready: it stands by."""
+        """Implements `Health`. A process that waits for cells that others have is ready: it stands by."""
         status = {number: cell.status() for number, cell in sorted(self._cells.items())}
         ready = self._joined and not self._left_reason and all(each["ready"] for each in status.values())
         return Health(
@@ -124,7 +124,7 @@ class Cells(Service):
         return False
 
     def _hanging(self, now: float) -> str:
-        """Which cell hangs, in a sentence; empty: none. All threads are told on stderr then."""
+        """The sentence about a cell that hangs; empty: none. The traces of all threads are printed on stderr then."""
         passed = min(now - self._checked_at, 10 * CHECK_SECONDS)  # a process that was frozen meanwhile hung nowhere
         self._checked_at = now
         self._leaving = [cell for cell in self._leaving if not cell.ended]
@@ -172,7 +172,7 @@ class Cells(Service):
             self._member = self._kind.join()
 
     async def _others(self) -> Collection[str]:
-        """Who else is in the group, as far as that is known."""
+        """The other members of the group, as far as they are known."""
         self._ask_at = time.monotonic() + ASK_S
         try:
             return await asyncio.to_thread(self._kind.others)

@@ -118,8 +118,10 @@ def check_machine(
         out.problems.append(loaded.fault)
     elif runner and not loaded.accepted:
         out.problems.append(f"{where} has decided nothing yet. Look at what {runner} says.")
-    known = set(ends) if loaded.first == 0 else set(loaded.chain.inputs)  # of a tail, what its rounds name
-    unread = unread_of(machine.name, loaded.chain.inputs, {topic: end for topic, end in ends.items() if topic in known})
+    topics = set(ends) if loaded.first == 0 else set(loaded.chain.inputs)  # of a tail, what its rounds name
+    unread = unread_of(
+        machine.name, loaded.chain.inputs, {topic: end for topic, end in ends.items() if topic in topics}
+    )
     now_ms = int(time.time() * 1000)
     if late := late_since_ms(log, unread, now_ms, alarm_unread_ms):
         out.problems.append(
@@ -133,7 +135,7 @@ def check_machine(
 
 
 def gateway_missing(log: Log) -> str:
-    """What is to be done where no gateway was heard of late; empty: one was, or more came since than is looked at.
+    """The advice where no gateway was heard lately; empty: one was, or more records came since than are looked at.
     Raises `LogError`.
     """
     _, whole, records = _tail(log, GatewayBeat.topic)
@@ -148,7 +150,7 @@ def gateway_missing(log: Log) -> str:
 
 
 def age_seconds(standing: MachineStatus) -> float | None:
-    """How long ago the newest record of a machine was appended, by the log's time and this machine's clock."""
+    """Seconds since the newest record of a machine was appended, by the log's time and this machine's clock."""
     last = standing.history.last
     return None if last is None else max(0.0, time.time() - last.at_ms / 1000)
 
@@ -168,7 +170,7 @@ def _event(record: LogRecord) -> Event | None:
 
 
 def _before(key: RoundKey) -> Chain:
-    """What a reader must have known for the record with this key to be accepted next."""
+    """The chain of a reader that accepts the record with this key next."""
     if key.kind == CLAIM:
         return Chain(epoch=key.epoch - 1, round=key.round, hash=key.prev)
     return Chain(epoch=key.epoch, round=key.round - 1, hash=key.prev)

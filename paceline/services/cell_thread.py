@@ -17,7 +17,7 @@ BEGIN_S = 1800.0
 
 
 class CellComponent(Protocol):
-    """What serves one cell; used by one thread."""
+    """A component that serves one cell; used by one thread."""
 
     def step(self) -> bool:
         """Does some work; True: there may be more at once."""
@@ -36,7 +36,7 @@ class CellComponent(Protocol):
         ...
 
     def positions(self) -> Mapping[str, int]:
-        """How far it has read each topic; empty while it doesn't know."""
+        """The position up to which it has read each topic; empty while it doesn't know."""
         ...
 
     def recovers(self) -> bool:
@@ -49,9 +49,9 @@ class CellComponent(Protocol):
 
 
 class Cell:
-    """One cell of this process with its thread. One that fails is made anew after a pause, unless every process would
-    fail alike. `kind`: of the process, for the metric; `before`: the same cell as this process had it before, whose
-    threads may still hold what this one needs.
+    """One cell of this process with its thread. A failed cell is created again after a pause, unless every process
+    would fail alike. `kind`: of the process, for the metric; `before`: the same cell as this process had it before,
+    whose threads may still hold what this one needs.
     """
 
     def __init__(

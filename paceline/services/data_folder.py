@@ -65,11 +65,11 @@ def check_cell(data: Path, cell: int) -> None:
         raise CannotStart(f"{data} is the data folder of cell {recorded}, not {cell}: choose another with --data")
 
 
-def agent_folder(data: Path, named: Path | None) -> Path:
+def agent_folder(data: Path, chosen_folder: Path | None) -> Path:
     """The folder of the agent of this machine: the one that was named, or one beside the data folder. Tasks work below
     it, so it isn't below the token. Raises `CannotStart`.
     """
-    folder = named or data.with_name(f"{data.name}-agent")
+    folder = chosen_folder or data.with_name(f"{data.name}-agent")
     above = next((each for each in folder.absolute().parents if _has_token(each)), None)
     if above is not None:
         raise CannotStart(

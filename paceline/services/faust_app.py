@@ -38,7 +38,7 @@ class Boot(BootStrategy):
     enable_kafka = False
 
     def server(self) -> Iterable[ServiceT]:
-        """See faust."""
+        """Implements faust's `Worker`."""
         services: Iterable[ServiceT] = self._chain(
             self.sensors(), self.web_server(), self.agents(), [cells_of(self.app)]
         )
@@ -110,7 +110,9 @@ class _Loop(asyncio.SelectorEventLoop):
     """A signal that comes when the loop is closed changes nothing: the process is about to end."""
 
     def remove_signal_handler(self, sig: int) -> bool:
-        """See asyncio, which would give the signal back to the system, and that would kill the process."""
+        """Overrides asyncio's method, which would give the signal back to the system, and that would kill the
+        process.
+        """
         signal.set_wakeup_fd(-1)
         return True
 

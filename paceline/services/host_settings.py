@@ -1,4 +1,4 @@
-"""What an agent runs with, from `[agent]` of the settings: the same for `paceline agent` and `paceline up`."""
+"""Settings of an agent, from `[agent]` of the settings: the same for `paceline agent` and `paceline up`."""
 
 import socket
 from collections.abc import Mapping
@@ -36,5 +36,5 @@ def _offered(resources: Mapping[str, float | str]) -> HostResources:
     try:
         return HostResources.model_validate(dict(resources))
     except ValidationError as error:
-        told = "; ".join(f"{pointer[1:]} {message}" for pointer, message in problems(error, HostResources))
-        raise CannotStart(f"The resources of the agent: {told}.") from error
+        messages = "; ".join(f"{pointer[1:]} {message}" for pointer, message in problems(error, HostResources))
+        raise CannotStart(f"The resources of the agent: {messages}.") from error

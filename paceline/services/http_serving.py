@@ -23,7 +23,7 @@ class LateApp:
         self.app = first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Implements the ASGI application."""
         await self.app(scope, receive, send)
 
 

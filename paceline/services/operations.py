@@ -1,4 +1,6 @@
-"""What the process that serves a cell knows of it beside its views; asked for in the background, kept for a while."""
+"""Facts about a cell beside its views, from the process that serves it; collected in the background, kept for a
+while.
+"""
 
 import os
 import platform
@@ -26,13 +28,13 @@ EVERY_S = 15.0
 FIRST_S = 1.0
 """So long the first answer is waited for."""
 READERS = "paceline."
-"""How the consumer groups of a cell's processes begin."""
+"""The prefix of the consumer groups of a cell's processes."""
 
 
 class OperationsOf:
-    """See `projections.api.context.Operations`. Who asks gets the last answer, and has the next one looked for when
-    that is old, so nobody waits for a broker or an object store; only the first waits a moment. What can't be asked is
-    told under `faults`.
+    """Implements `projections.api.context.Operations`. Who asks gets the last answer, and has the next one looked for
+    when that is old, so nobody waits for a broker or an object store; only the first waits a moment. What can't be
+    asked is told under `faults`.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class OperationsOf:
         self._answered = threading.Event()
 
     def __call__(self) -> Json | None:
-        """See `Operations`."""
+        """Implements `Operations`."""
         with self._lock:
             if time.monotonic() - self._asked_at >= EVERY_S:
                 self._asked_at = time.monotonic()
@@ -74,14 +76,14 @@ class OperationsOf:
             "settings": self._origins,
             "alarms": self._alarms,
         }
-        found: Json = {"at": at(int(time.time() * 1000))}
+        answer: Json = {"at": at(int(time.time() * 1000))}
         for name, part in parts.items():
             try:
-                found[name] = part()
+                answer[name] = part()
             except Exception as error:  # one source that is away must not hide the others
-                found[name] = None
+                answer[name] = None
                 faults.append(f"{name}: {error}")
-        return {**found, "faults": faults}
+        return {**answer, "faults": faults}
 
     def _process(self) -> Json:
         return {
@@ -109,10 +111,10 @@ class OperationsOf:
             return None
         from events.log.kafka.groups import groups
 
-        found = groups(settings.kafka, lambda name: name.startswith(READERS), settings.kafka_options)
+        members = groups(settings.kafka, lambda name: name.startswith(READERS), settings.kafka_options)
         ends = self._log.ends(topic.name for topic in ALL)
         out = []
-        for name, group in found.items():
+        for name, group in members.items():
             read = {
                 topic: offset for (topic, at_cell), offset in group.read.items() if at_cell == cell and topic in ends
             }
@@ -141,28 +143,28 @@ class OperationsOf:
             return None
         from events.log.archive import Archive
 
-        archive, held = Archive(self._settings.archive, self._log.cell), {}
+        archive, ranges = Archive(self._settings.archive, self._log.cell), {}
         for topic in ALL:
             stretches = archive.stretches(topic.name)
             if stretches:
-                held[topic.name] = [stretches[0].start, stretches[-1].end]
-        return {"url": _without_secrets(self._settings.archive), "topics": held}
+                ranges[topic.name] = [stretches[0].start, stretches[-1].end]
+        return {"url": _without_secrets(self._settings.archive), "topics": ranges}
 
     def _copies(self) -> Json:
         """The copies of views beside them."""
         from paceline.moments import copies, page_files
 
         folder = self._folder / copies.FOLDER
-        found = page_files.heads(folder)
-        newest = found[-1].positions if found else {}
-        size = sum(page_files.size_of(folder, head) for head in found)
-        return {"count": len(found), "bytes": size, "newest": sum(newest.values())}
+        view_copies = page_files.heads(folder)
+        newest = view_copies[-1].positions if view_copies else {}
+        size = sum(page_files.size_of(folder, head) for head in view_copies)
+        return {"count": len(view_copies), "bytes": size, "newest": sum(newest.values())}
 
     def _origins(self) -> list[Json]:
-        found: Iterable[Origin] = self._settings.origins
+        origins: Iterable[Origin] = self._settings.origins
         return [
             {"name": each.name, "value": "" if each.value is None else str(each.value), "origin": each.origin}
-            for each in found
+            for each in origins
         ]
 
     def _alarms(self) -> list[Json]:

@@ -120,7 +120,7 @@ class LocalAgent:
     def __init__(self, settings: AgentSettings) -> None:
         """Raises `AgentFault` where another agent has folder or ports."""
         self.remaining_runs = 0
-        """How many runs go on after its end."""
+        """The number of runs that go on after its end."""
         self._agent = Agent(settings, note)
         self._agent.take()
         self._begun = False

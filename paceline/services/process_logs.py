@@ -1,4 +1,4 @@
-"""What processes write to stderr about themselves: lines for people, or one JSON object each."""
+"""Logs of the processes on stderr: lines for people, or one JSON object each."""
 
 import asyncio
 import faulthandler

@@ -44,7 +44,7 @@ class MachinePart:
         self._waiting_for = ""
 
     def step(self) -> bool:
-        """See `Part.step`."""
+        """Implements `Part.step`."""
         if self._processor is None:
             self._processor = self._begin()
             return self._processor is not None
@@ -59,33 +59,33 @@ class MachinePart:
         return busy
 
     def wait(self, seconds: float) -> None:
-        """See `Part.wait`."""
+        """Implements `Part.wait`."""
         if self._processor is not None:
             self._processor.wait(seconds)
         else:
             time.sleep(seconds)
 
     def close(self) -> None:
-        """See `Part.close`."""
+        """Implements `Part.close`."""
         with closing(self._log):
             if self._processor is not None:
                 self._processor.close()
 
     def cut(self) -> None:
-        """See `Part.cut`."""
+        """Implements `Part.cut`."""
         self._log.close()
 
     def positions(self) -> dict[str, int]:
-        """See `Part.positions`."""
+        """Implements `Part.positions`."""
         driver = self._driver()
         return driver.positions() if driver is not None and driver.epoch else {}
 
     def recovers(self) -> bool:
-        """See `Part.recovers`."""
+        """Implements `Part.recovers`."""
         return self._processor is None or not self._processor.decides
 
     def status(self) -> dict[str, Any]:
-        """See `Part.standing`."""
+        """Implements `Part.standing`."""
         driver = self._driver()
         notice = self._log.link.trouble or self._waiting_for or (self._processor.trouble if self._processor else "")
         trouble = {"trouble": notice} if notice else {}
@@ -122,8 +122,8 @@ class MachinePart:
 
     def _say(self, text: str) -> None:
         driver = self._driver()
-        known = {"epoch": driver.epoch, "round": driver.fold.own.round} if driver is not None else {}
-        self._start.say(self._cell, text, **known)
+        fields = {"epoch": driver.epoch, "round": driver.fold.own.round} if driver is not None else {}
+        self._start.say(self._cell, text, **fields)
 
     def _driver(self) -> Driver | None:
         return self._processor.driver if self._processor is not None else None
@@ -132,9 +132,9 @@ class MachinePart:
 def run_processor(settings: Settings, machine: str) -> int:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
     start = startup.begin(settings, machine)
-    made = machines()[machine]()
+    contract = machines()[machine]()
     group = f"paceline.processor.{machine}"
-    topics = (*made.facts, *(rounds_of(peer) for peer in made.peers))
+    topics = (*contract.facts, *(rounds_of(peer) for peer in contract.peers))
 
     def join() -> Membership:
         return Membership(

@@ -36,7 +36,7 @@ class ViewsPart:
         with ExitStack() as opened:
             opened.callback(self._log.close)
             self._transactions = Transactions(self._log, [topic.name for topic in ALL])
-            # views that are made anew begin before the log where that was cut
+            # views that are rebuilt begin before the log where that was cut
             folder = folder_of(settings, cell)
             self._copier = Copier(folder, settings.views.copy_every, lambda text: start.say(cell, text))
             self._projector = Projector(with_archive(self._log, settings.archive), folder, self._copier.folded, PACE_MS)
@@ -44,35 +44,35 @@ class ViewsPart:
         self._unwatch = WATCHED.add(self._projector.views, self._log, settings.alarm_unread_ms)
 
     def step(self) -> bool:
-        """See `Part.step`."""
+        """Implements `Part.step`."""
         self._transactions.step()
         return self._projector.step()
 
     def wait(self, seconds: float) -> None:
-        """See `Part.wait`."""
+        """Implements `Part.wait`."""
         self._projector.wait(seconds)
 
     def close(self) -> None:
-        """See `Part.close`."""
+        """Implements `Part.close`."""
         self._unwatch()
         self._copier.close()
         with closing(self._log):
             self._projector.close()
 
     def cut(self) -> None:
-        """See `Part.cut`."""
+        """Implements `Part.cut`."""
         self._log.close()
 
     def positions(self) -> dict[str, int]:
-        """See `Part.positions`."""
+        """Implements `Part.positions`."""
         return self._projector.positions()
 
     def recovers(self) -> bool:
-        """See `Part.recovers`. The views are read where they are opened."""
+        """Implements `Part.recovers`. The views are read where they are opened."""
         return False
 
     def status(self) -> dict[str, Any]:
-        """See `Part.standing`."""
+        """Implements `Part.standing`."""
         trouble = {"trouble": self._log.link.trouble} if self._log.link.trouble else {}
         return {"ready": not trouble, **trouble, "positions": dict(self._projector.positions())}
 

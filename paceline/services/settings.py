@@ -192,7 +192,7 @@ TABLES: dict[str, type[BaseModel]] = {
 
 
 class UpSettings(SettingsTable):
-    """What `paceline.services.up.run_up` gets: everything decided. `host`: what the agent of this machine runs with."""
+    """Settings of `paceline.services.up.run_up`, all resolved. `host`: those of the agent of this machine."""
 
     data: Path
     listen: str
@@ -296,7 +296,7 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def for_up(settings: Settings) -> UpSettings:
-    """What `paceline up` runs with."""
+    """Resolves the settings of `paceline up`."""
     up = settings.up
     return UpSettings(
         data=settings.data,

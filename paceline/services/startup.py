@@ -1,4 +1,4 @@
-"""What all processes share at their start: a name, a data folder, a broker that answers, topics that are right."""
+"""Common steps at the start of all processes: a name, a data folder, a broker that answers, topics that are right."""
 
 import os
 import signal
@@ -25,12 +25,12 @@ T = TypeVar("T")
 class Say(Protocol):
     """Writes a line about the process, or about one of its cells, with what is known of it."""
 
-    def __call__(self, cell: int | None, text: str, **known: Any) -> None: ...  # noqa: D102 - the class says it
+    def __call__(self, cell: int | None, text: str, **fields: Any) -> None: ...  # noqa: D102 - the class says it
 
 
 class Start(NamedTuple):
-    """What a process knows once it may begin: its name, that of its data folder (`place`), the socket on which it
-    listens and the address of that as HOST:PORT, the token of its cells.
+    """The result of a process's start: its name, that of its data folder (`place`), the socket on which it listens and
+    the address of that as HOST:PORT, the token of its cells.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Start(NamedTuple):
     say: Say
 
 
-def begin(settings: Settings, kind: str, **known: Any) -> Start:
+def begin(settings: Settings, kind: str, **fields: Any) -> Start:
     """Prepares the data folder and the logs, whose every line carries what is `known`, waits for the broker, checks
     the topics, and registers the schemas where there is a registry. Raises `CannotStart`, `WrongSettings`.
     """
     process_labels = {"machine": kind} if kind in MACHINES else {"process": kind}
-    configure(settings.logs.form, settings.logs.level, **process_labels, **known)
+    configure(settings.logs.form, settings.logs.level, **process_labels, **fields)
     log = logger()
     if not settings.kafka:
         raise CannotStart(
@@ -59,8 +59,8 @@ def begin(settings: Settings, kind: str, **known: Any) -> Start:
         _await_topics(settings, pages.wait_for)
         _use_registry(settings.schema_registry_url, pages.wait_for)
 
-    def say(cell: int | None, text: str, **known: Any) -> None:
-        log.info(text, **({} if cell is None else {"cell": cell}), **known)
+    def say(cell: int | None, text: str, **fields: Any) -> None:
+        log.info(text, **({} if cell is None else {"cell": cell}), **fields)
 
     say(None, f"listens at http://{address}")
     instance = instance_of(settings.data)
@@ -88,7 +88,7 @@ def process_labels(socket_: socket.socket, listen: str) -> str:
 
 
 def retry_until_reachable(ask: Callable[[], T], warn: Callable[[str], None]) -> T:
-    """What the broker answers, once it is there; says once why it isn't."""
+    """Returns the answer of the broker, once it is there; warns once why it isn't."""
     last_error = ""
     while True:
         try:

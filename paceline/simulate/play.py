@@ -50,13 +50,13 @@ def _run_with_progress(session: Session) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status_text]}"))
     # without its thread for refreshing: the cell has one thread only
     with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
-        bar, shown = progress.add_task(session.name, total=None, status_text=""), 0.0
+        bar, drawn_at = progress.add_task(session.name, total=None, status_text=""), 0.0
 
         def on_moment(run: Run) -> None:
-            nonlocal shown
-            if time.monotonic() - shown < BAR_S:
+            nonlocal drawn_at
+            if time.monotonic() - drawn_at < BAR_S:
                 return
-            shown = time.monotonic()
+            drawn_at = time.monotonic()
             status_text = f"{span(run.now_ms / 1000)} of virtual time, {run.cell.log.appended:,} records"
             progress.update(bar, status_text=status_text, total=run.ahead_ms(), completed=run.now_ms, refresh=True)
 

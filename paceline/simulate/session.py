@@ -22,7 +22,7 @@ from paceline.simulate.world.scripted_actions import actions
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command was asked for: folders to keep log and results in, and when to stop."""
+    """Options of a run: folders for log and results, and when to stop."""
 
     data: Path | None = None
     out: Path | None = None
@@ -119,7 +119,7 @@ def with_end(scenario: Scenario) -> Scenario:
 
 
 class Observers:
-    """What looks at a cell: its story, its jobs, its series. `keeps`: what only expectations ask for, too."""
+    """Observers of a cell: its history, its jobs, its series. `keeps`: also what only expectations need."""
 
     def __init__(self, cell: Cell, options: RunOptions, for_expectations: bool) -> None:
         if options.out is not None:

@@ -133,7 +133,7 @@ class Fold:
         return self._due_ms
 
     def next_wakeup(self) -> int | None:
-        """See `Machine.next_wakeup`; the machine is asked once for each state, its loop asks all the time."""
+        """Implements `Machine.next_wakeup`; the machine is asked once for each state, its loop asks all the time."""
         if self._wakeup is None:
             self._wakeup = (self.machine.next_wakeup(),)
         return self._wakeup[0]

@@ -97,7 +97,7 @@ class Processor:
         return self.driver is not None and self._recovery is None
 
     def step(self) -> bool:
-        """See `Component.step`."""
+        """Implements `Component.step`."""
         if self.driver is None and not self._begin():
             return False
         if self._recovery is not None:
@@ -120,7 +120,7 @@ class Processor:
         return more
 
     def wait_ms(self) -> int | None:
-        """See `Component.wait_ms`."""
+        """Implements `Component.wait_ms`."""
         if self.driver is None or self._recovery is not None:
             return max(0 if self._ownership.is_owner() else LOOK_MS, self._retry_at - self._clock.monotonic_ms())
         return self.driver.wait_ms()
@@ -133,7 +133,7 @@ class Processor:
             time.sleep(min(seconds, max(0, self._retry_at - self._clock.monotonic_ms()) / 1000 or LOOK_MS / 1000))
 
     def close(self) -> None:
-        """See `Component.close`."""
+        """Implements `Component.close`."""
         recovery, self._recovery = self._recovery, None
         driver, self.driver = self.driver, None
         if recovery is not None:

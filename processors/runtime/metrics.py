@@ -44,7 +44,7 @@ class Metrics:
         """They list how many seconds each step of the loop took, until that is told."""
 
     def committed(self, record: RoundCommitted, decisions: list[Event], size: int) -> None:
-        """See `Observer.committed`."""
+        """Implements `Observer.committed`."""
         self._committed.append((size, sum([segment.end - segment.start for segment in record.inputs])))
         self._kinds.update(map(type, decisions))
         for decision in decisions:
@@ -52,7 +52,7 @@ class Metrics:
                 run_metrics.count(self._labels["cell"], decision)
 
     def ignored(self, topic: str, cause: str) -> None:
-        """See `Observer.ignored`."""
+        """Implements `Observer.ignored`."""
         IGNORED.labels(**self._labels, topic=topic, cause=cause).inc()
 
     def tell(self, epoch: int, lag: dict[str, int]) -> None:

@@ -78,16 +78,16 @@ class MemoryStore:
         self._progress: bytes | None = None
 
     def progress(self) -> Progress | None:
-        """See `Store.standing`."""
+        """Implements `Store.standing`."""
         return None if self._progress is None else msgspec.msgpack.decode(self._progress, type=known(Progress))
 
     def rows(self) -> Iterator[RowChange]:
-        """See `Store.rows`."""
+        """Implements `Store.rows`."""
         for (table, key), row in sorted(self._rows.items()):
             yield RowChange(table, key, row)
 
     def commit(self, changes: Sequence[RowChange], progress: Progress) -> None:
-        """See `Store.commit`."""
+        """Implements `Store.commit`."""
         for table, key, row in changes:
             if row is None:
                 self._rows.pop((table, key), None)
@@ -96,7 +96,7 @@ class MemoryStore:
         self._progress = msgspec.msgpack.encode(progress)
 
     def replace(self, rows: Sequence[RowChange], progress: Progress) -> None:
-        """See `Store.replace`."""
+        """Implements `Store.replace`."""
         self._rows = {}
         self.commit(rows, progress)
 
@@ -147,22 +147,22 @@ class RocksStore:
             )
 
     def progress(self) -> Progress | None:
-        """See `Store.standing`."""
+        """Implements `Store.standing`."""
         held = cast(bytes | None, self._db.get(_PROGRESS))
         return None if held is None else msgspec.msgpack.decode(held, type=known(Progress))
 
     def rows(self) -> Iterator[RowChange]:
-        """See `Store.rows`."""
+        """Implements `Store.rows`."""
         for key, row in cast(Iterator[tuple[bytes, bytes]], self._db.items(from_key=_FIRST)):
             table, packed = key.split(b"\0", 1)
             yield RowChange(table.decode(), packed, row)
 
     def commit(self, changes: Sequence[RowChange], progress: Progress) -> None:
-        """See `Store.commit`. Raises `StoreFault` where the disk says no."""
+        """Implements `Store.commit`. Raises `StoreFault` where the disk says no."""
         self._write(WriteBatch(raw_mode=True), changes, progress)
 
     def replace(self, rows: Sequence[RowChange], progress: Progress) -> None:
-        """See `Store.replace`. Raises `StoreFault` where the disk says no."""
+        """Implements `Store.replace`. Raises `StoreFault` where the disk says no."""
         batch = WriteBatch(raw_mode=True)
         batch.delete_range(_FIRST, _AFTER)
         self._write(batch, rows, progress)

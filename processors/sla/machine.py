@@ -44,7 +44,7 @@ NO_SLOTS = np.zeros(0, dtype=np.int64)
 
 
 class Sla(MachineBase):
-    """See `processors.machine.Machine`.
+    """Implements `processors.machine.Machine`.
 
     Columns: `available` the run that is running, `ended` the highest run that is over, `asked` the run whose disruption
     waits for a verdict, `deferred` 1 where sla has deferred it, `allowed` the run whose disruption holds budget,
@@ -87,7 +87,7 @@ class Sla(MachineBase):
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
-        """See `Machine.tables`."""
+        """Implements `Machine.tables`."""
         return (self.jobs, self.unguarded, self.arena.table)
 
     def _restored(self) -> None:

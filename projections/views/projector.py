@@ -209,7 +209,7 @@ class Projector:
         self._end_transaction()
 
     def wait_ms(self) -> int | None:
-        """See `Component.wait_ms`."""
+        """Implements `Component.wait_ms`."""
         waits = [each for each in (self._retry_ms, self._due_ms()) if each is not None]
         return min(waits, default=None)
 

@@ -85,7 +85,7 @@ class AttachedViews(Views):
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """See `Views.read`. What is being read of a file that is replaced goes on to its end."""
+        """Implements `Views.read`. What is being read of a file that is replaced goes on to its end."""
         self._follow()
         with super().read() as connection:
             yield connection

@@ -54,13 +54,13 @@ class StateTimesMetric(Collector):
         return self._cells.setdefault(cell, StateTimes())
 
     def describe(self) -> Iterator[Metric]:
-        """See `Collector.describe`."""
+        """Implements `Collector.describe`."""
         yield HistogramMetricFamily(
             "paceline_task_state_seconds", "How long tasks were in a state.", labels=self._labelnames
         )
 
     def collect(self) -> Iterator[Metric]:
-        """See `Collector.collect`."""
+        """Implements `Collector.collect`."""
         [family] = self.describe()
         assert isinstance(family, HistogramMetricFamily)
         for cell, times in list(self._cells.items()):

@@ -34,8 +34,8 @@ class Appender:
         self._appending = threading.Lock()
 
     def append(self, records: Sequence[NewRecord]) -> list[LogRecord]:
-        """See `Log.append`; returns the records as they stand in the log. Waits for a broker that is away or lacks
-        copies, then `LogUnavailable`. `LogFault`: no such topic, or security is in the way.
+        """Implements `Log.append`; returns the records as they stand in the log. Waits for a broker that is away or
+        lacks copies, then `LogUnavailable`. `LogFault`: no such topic, or security is in the way.
         """
         if not records:
             return []

@@ -50,8 +50,8 @@ class KafkaLog:
         self._seen = threading.local()
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`. Waits for a broker that is away or lacks copies, then `LogUnavailable`. `LogFault`: no such
-        topic, or security is in the way.
+        """Implements `Log.append`. Waits for a broker that is away or lacks copies, then `LogUnavailable`. `LogFault`:
+        no such topic, or security is in the way.
         """
         placed = self._appender.append(records)
         if self._shared is not None:
@@ -59,13 +59,13 @@ class KafkaLog:
         return [record.offset for record in placed]
 
     def reader(self, positions: Mapping[str, int]) -> Reader:
-        """See `Log.reader`."""
+        """Implements `Log.reader`."""
         if self._shared is None:
             return KafkaReader(self._offsets, positions)
         return SharedReader(self._offsets, self._shared, positions)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
-        """See `Log.scan`."""
+        """Implements `Log.scan`."""
         first, end = self.bounds(topic)
         if not first <= start <= end:
             raise gap(topic, start, first, end)
@@ -80,11 +80,13 @@ class KafkaLog:
             reader.close()
 
     def bounds(self, topic: str) -> tuple[int, int]:
-        """See `Log.bounds`. Raises `LogUnavailable`; `LogFault`: no such topic."""
+        """Implements `Log.bounds`. Raises `LogUnavailable`; `LogFault`: no such topic."""
         return self._offsets.bounds(topic)
 
     def ends(self, topics: Iterable[str], patience: float | None = None) -> dict[str, int]:
-        """See `Log.ends`. Raises `LogUnavailable`, after `patience` seconds if given; `LogFault`: no such topic."""
+        """Implements `Log.ends`. Raises `LogUnavailable`, after `patience` seconds if given; `LogFault`: no such
+        topic.
+        """
         return self._offsets.ends(topics, patience)
 
     def truncate(self, topic: str, start: int) -> None:
@@ -98,8 +100,8 @@ class KafkaLog:
             raise self.link.error(error.args[0], self.cell, [topic]) from error
 
     def wait(self, timeout: float) -> None:
-        """See `Log.wait`; what came is remembered for each thread that waits. Kafka can't tell without being read:
-        where no shared reader has caught up this is a short pause.
+        """Implements `Log.wait`; what came is remembered for each thread that waits. Kafka can't tell without being
+        read: where no shared reader has caught up this is a short pause.
         """
         if self._shared is None or self._shared.empty():
             time.sleep(min(timeout, IDLE_SECONDS))

@@ -28,12 +28,14 @@ class Offsets:
         self._client = link.client(Consumer, CONSUMER)
 
     def bounds(self, topic: str) -> tuple[int, int]:
-        """See `Log.bounds`. Raises `LogUnavailable`; `LogFault`: no such topic."""
+        """Implements `Log.bounds`. Raises `LogUnavailable`; `LogFault`: no such topic."""
         start = self._offsets([topic], OFFSET_BEGINNING, self._patience)[topic]
         return start, self._offsets([topic], OFFSET_END, self._patience)[topic]
 
     def ends(self, topics: Iterable[str], patience: float | None = None) -> dict[str, int]:
-        """See `Log.ends`. Raises `LogUnavailable`, after `patience` seconds if given; `LogFault`: no such topic."""
+        """Implements `Log.ends`. Raises `LogUnavailable`, after `patience` seconds if given; `LogFault`: no such
+        topic.
+        """
         return self._offsets(list(topics), OFFSET_END, self._patience if patience is None else patience)
 
     def is_transient(self, error: KafkaError, topics: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ _CUT = (KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION)
 
 
 class KafkaReader:
-    """See `Reader`. For one thread."""
+    """Implements `Reader`. For one thread."""
 
     def __init__(self, offsets: Offsets, positions: Mapping[str, int]) -> None:
         self._offsets = offsets
@@ -34,7 +34,7 @@ class KafkaReader:
         self._open(positions)
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
+        """Implements `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
         if self._gap:
             raise self._gap
         self._offsets.link.look()
@@ -53,15 +53,17 @@ class KafkaReader:
         return records
 
     def news(self) -> bool:
-        """See `Reader.news`: the broker would have to be asked."""
+        """Implements `Reader.news`: the broker would have to be asked."""
         return True
 
     def ends(self) -> dict[str, int]:
-        """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
+        """Implements `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is
+        caught up.
+        """
         return self._offsets.ends(self._starts, ASK_SECONDS)
 
     def position(self, topic: str) -> int:
-        """See `Reader.position`."""
+        """Implements `Reader.position`."""
         expected = self._next[topic]
         if topic in self._suspected_holes and self._suspected_holes[topic][0] == expected:
             return expected  # asked for again: for a while the client still tells a position past it

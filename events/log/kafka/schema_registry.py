@@ -47,7 +47,7 @@ def read(url: str) -> None:
 
 
 class Registry:
-    """See `codec.Ids`. `url` may hold a name and a password. Thread-safe."""
+    """Implements `codec.Ids`. `url` may hold a name and a password. Thread-safe."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -65,11 +65,11 @@ class Registry:
         self._asking = threading.Lock()
 
     def header(self, print_: bytes) -> bytes | None:
-        """See `codec.Ids.header`."""
+        """Implements `codec.Ids.header`."""
         return self._headers.get(print_)
 
     def schema(self, number: int) -> Any:
-        """See `codec.Ids.schema`. Waits a while for a registry that is away."""
+        """Implements `codec.Ids.schema`. Waits a while for a registry that is away."""
         with self._asking:
             if number not in self._schemas:
                 self._schemas[number] = self._fetch(number)

@@ -184,7 +184,7 @@ class SharedTail:
 
 
 class SharedReader:
-    """See `Reader`: by a client of its own until it has caught up with what is shared. For one thread."""
+    """Implements `Reader`: by a client of its own until it has caught up with what is shared. For one thread."""
 
     def __init__(self, offsets: Offsets, shared: SharedTail, positions: Mapping[str, int]) -> None:
         self.positions = dict(positions)
@@ -193,7 +193,7 @@ class SharedReader:
         self._own: KafkaReader | None = KafkaReader(offsets, positions)
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
+        """Implements `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
         if self._shared.has(self):
             self._shared.wait(lambda: self._shared.behind(self), timeout)
             records = self._shared.take(self, limit)
@@ -210,15 +210,17 @@ class SharedReader:
         return records
 
     def news(self) -> bool:
-        """See `Reader.news`: the broker would have to be asked."""
+        """Implements `Reader.news`: the broker would have to be asked."""
         return True
 
     def ends(self) -> dict[str, int]:
-        """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
+        """Implements `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is
+        caught up.
+        """
         return self._offsets.ends(self.positions, ASK_SECONDS)
 
     def position(self, topic: str) -> int:
-        """See `Reader.position`."""
+        """Implements `Reader.position`."""
         if self._own is not None:
             return self._own.position(topic)
         return self._shared.position(self, topic)

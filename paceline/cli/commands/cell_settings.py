@@ -64,9 +64,9 @@ def set_(
     if not changes:
         raise click.UsageError("name a setting to change, such as preemption_delay=5s, --resource or --licence")
     answer = client.change_cell(changes, wait=DECIDED_S)
-    named = [each.partition("=")[0] for each in (*settings, *resources, *licences)]
+    changed = [each.partition("=")[0] for each in (*settings, *resources, *licences)]
     done = {"DONE": "changed", "REPEATED": "unchanged"}.get(str(answer.get("code")), "not decided yet")
-    show(form, answer, named, lambda: say(f"cell: {', '.join(named)} {done}"))
+    show(form, answer, changed, lambda: say(f"cell: {', '.join(changed)} {done}"))
 
 
 def _pairs(texts: tuple[str, ...], what: str) -> list[tuple[str, str]]:

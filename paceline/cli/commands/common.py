@@ -1,4 +1,4 @@
-"""What several commands share: how a cell is named, forms of output, completion of live names."""
+"""Helpers of several commands: options that name a cell, output formats, completion of live names."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COMPLETION_S = 0.3
 DECIDED_S = 10.0
-"""How long a write waits for its decision, which usually takes some milliseconds."""
+"""Seconds for which a write waits for its decision, which usually takes some milliseconds."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -175,7 +175,7 @@ def kafka_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What names the log of a cell: `--cell` and those of `kafka_options`, passed together as `log`."""
+    """Adds the options that name the log of a cell: `--cell` and those of `kafka_options`, passed together as `log`."""
 
     @kafka_options
     @click.option(
@@ -191,9 +191,9 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
-    pairs = dict(each.partition("=")[::2] for each in given)
-    if any("=" not in each for each in given):
+def _pairs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, str] | None:
+    pairs = dict(each.partition("=")[::2] for each in texts)
+    if any("=" not in each for each in texts):
         raise click.BadParameter("write NAME=VALUE, such as security.protocol=SASL_SSL", ctx, param)
     return pairs or None
 
@@ -285,9 +285,11 @@ def client_of_context(ctx: click.Context) -> "Client":
     """The client that the words before the cursor name."""
     from paceline.services.settings import load
 
-    given = ctx.params
-    settings = load(given.get("config"), server=given.get("server"), token=given.get("token"), data=given.get("data"))
-    return client_of(settings, given.get("cell"), COMPLETION_S)
+    params = ctx.params
+    settings = load(
+        params.get("config"), server=params.get("server"), token=params.get("token"), data=params.get("data")
+    )
+    return client_of(settings, params.get("cell"), COMPLETION_S)
 
 
 def note_moment(client: "Client") -> None:

@@ -114,7 +114,9 @@ def submit(
 
 
 def _check_all(client: "Client", jobs: "list[JobFile]") -> list[dict[str, Any]]:
-    """What the cell says of jobs before any is submitted. Raises `Faults` with all that it refuses, by line."""
+    """Asks the cell to check jobs before any is submitted, and returns its answers. Raises `Faults` with all that it
+    refuses, by line.
+    """
     from paceline.client.errors import Faults, Refused
 
     checked: list[dict[str, Any]] = []
@@ -133,7 +135,7 @@ def _check_all(client: "Client", jobs: "list[JobFile]") -> list[dict[str, Any]]:
 
 
 def _there_before(job: "Mapping[str, Any]") -> str:
-    """What is said of a job that was submitted before; of one that hasn't succeeded also how it runs again."""
+    """The note about a job that was submitted before; for one that hasn't succeeded also how it runs again."""
     job_id, state = job["job_id"], job.get("state")
     if state not in (FAILED, KILLED):
         return "was there before"

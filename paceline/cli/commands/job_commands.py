@@ -58,8 +58,8 @@ class Instances(click.ParamType):
 INSTANCES = click.option("--instances", type=Instances(), metavar="0-9,12", help="Only these instances. [default: all]")
 
 
-def said_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--reason`, `--expected-version` and `--metadata`, passed together as `said`."""
+def extra_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--reason`, `--expected-version` and `--metadata`, passed together as `extras`."""
 
     @click.option("--reason", default="", help="Reason, recorded in the log.")
     @click.option(
@@ -71,20 +71,20 @@ def said_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--metadata", default="", metavar="TEXT", help="Data of your own, recorded with the command.")
     @wraps(function)
     def command(*args: Any, reason: str, expected_version: int | None, metadata: str, **options_left: Any) -> Any:
-        said: Said = {"reason": reason, "expected_version": expected_version or 0, "data": metadata}
-        return function(*args, said=said, **options_left)
+        extras: Said = {"reason": reason, "expected_version": expected_version or 0, "data": metadata}
+        return function(*args, extras=extras, **options_left)
 
     return command
 
 
 def told(job_id: str, answer: "JobAnswer", otherwise: str) -> str:
-    """What an answer says of a job."""
+    """The sentence for a job's answer."""
     message = answer.get("message")
     return f"job {job_id}: {message}" if message else f"job {job_id} {otherwise}"
 
 
 def refused(job_id: str, error: Exception) -> str:
-    """What an error says of a job, which it names."""
+    """The sentence for an error about a job, which it names."""
     return str(error) if f"job {job_id}" in str(error) else f"job {job_id}: {error}"
 
 
@@ -96,18 +96,18 @@ def act_on_each(
     """
     from paceline.client.errors import NotFound, Refused
 
-    taken: dict[str, JobAnswer] = {}
+    answer_by_id: dict[str, JobAnswer] = {}
     code = 0
     with answers(form, len(ids)) as report:
         for each in ids:
             try:
-                taken[each] = answer = call(each)
+                answer_by_id[each] = answer = call(each)
             except (NotFound, Refused) as error:
                 note(f"paceline: {refused(each, error)}")
                 code = code or error.exit_code
                 continue
             report(answer, each, told(each, answer, otherwise))
-    return taken, code
+    return answer_by_id, code
 
 
 @click.command(
@@ -115,7 +115,7 @@ def act_on_each(
 )
 @IDS
 @INSTANCES
-@said_options
+@extra_options
 @click.option("--wait", "waits", is_flag=True, help="Wait until the jobs have ended.")
 @TIMEOUT
 @output_option
@@ -125,7 +125,7 @@ def stop(
     client: "Client",
     ids: tuple[str, ...],
     instances: str | None,
-    said: "Said",
+    extras: "Said",
     waits: bool,
     timeout: float | None,
     form: str,
@@ -134,14 +134,14 @@ def stop(
     check_timeout(waits, timeout)
     if waits and instances is not None:
         raise click.UsageError("--wait waits for whole jobs to end: leave out --instances")
-    taken, code = act_on_each(
-        ids, form, "is being stopped", lambda each: client.stop_job(each, DECIDED_S, instances, **said)
+    answers, code = act_on_each(
+        ids, form, "is being stopped", lambda each: client.stop_job(each, DECIDED_S, instances, **extras)
     )
-    if waits and taken:
-        ended = wait_and_report(client, list(taken), STOPPED, timeout)
+    if waits and answers:
+        ended = wait_and_report(client, list(answers), STOPPED, timeout)
         return code or ended
-    if instances is None and taken and form == "table":
-        note(f"follow with: paceline job wait {' '.join(taken)}")
+    if instances is None and answers and form == "table":
+        note(f"follow with: paceline job wait {' '.join(answers)}")
     return code
 
 
@@ -149,11 +149,13 @@ def stop(
 @IDS
 @INSTANCES
 @click.option("--failed", is_flag=True, help="Only instances that failed or ran for as long as they may.")
-@said_options
+@extra_options
 @output_option
 @cell_option
 @with_client
-def start(client: "Client", ids: tuple[str, ...], instances: str | None, failed: bool, said: "Said", form: str) -> int:
+def start(
+    client: "Client", ids: tuple[str, ...], instances: str | None, failed: bool, extras: "Said", form: str
+) -> int:
     """Start instances again that were stopped or have failed, or those named.
 
     A batch job that has ended runs them as new runs, as long as the cell knows it. A member of a gang takes its gang
@@ -162,7 +164,7 @@ def start(client: "Client", ids: tuple[str, ...], instances: str | None, failed:
     if failed and instances is not None:
         raise click.UsageError("--failed and --instances exclude each other")
     return act_on_each(
-        ids, form, "is being started", lambda each: client.start_job(each, DECIDED_S, instances, failed, **said)
+        ids, form, "is being started", lambda each: client.start_job(each, DECIDED_S, instances, failed, **extras)
     )[1]
 
 
@@ -171,12 +173,12 @@ def action(name: str, noun: "JobAction", text: str, otherwise: str, example: str
 
     @click.command(name, help=text, epilog=examples(example))
     @IDS
-    @said_options
+    @extra_options
     @output_option
     @cell_option
     @with_client
-    def command(client: "Client", ids: tuple[str, ...], said: "Said", form: str) -> int:
-        return act_on_each(ids, form, otherwise, lambda each: client.act_on_job(each, noun, DECIDED_S, **said))[1]
+    def command(client: "Client", ids: tuple[str, ...], extras: "Said", form: str) -> int:
+        return act_on_each(ids, form, otherwise, lambda each: client.act_on_job(each, noun, DECIDED_S, **extras))[1]
 
     return command
 
@@ -194,17 +196,17 @@ release = action("release", "releases", "Release jobs that are held.", "is relea
 @click.command(epilog=examples("paceline job delete tiles-1f0c", 'paceline job delete web --force --reason "retired"'))
 @IDS
 @click.option("--force", is_flag=True, help="Stop a job that has not ended first.")
-@said_options
+@extra_options
 @output_option
 @cell_option
 @with_client
-def delete(client: "Client", ids: tuple[str, ...], force: bool, said: "Said", form: str) -> int:
+def delete(client: "Client", ids: tuple[str, ...], force: bool, extras: "Said", form: str) -> int:
     """Delete jobs: the cell forgets them at once, the log keeps their history.
 
     Volumes of their tasks stay on the hosts until they are removed by `paceline volume remove`.
     """
     otherwise = "is being deleted" if force else "is deleted"
-    return act_on_each(ids, form, otherwise, lambda each: client.delete_job(each, force, DECIDED_S, **said))[1]
+    return act_on_each(ids, form, otherwise, lambda each: client.delete_job(each, force, DECIDED_S, **extras))[1]
 
 
 @click.command(
@@ -213,12 +215,12 @@ def delete(client: "Client", ids: tuple[str, ...], force: bool, said: "Said", fo
 )
 @ID
 @click.argument("number", type=click.IntRange(-INT_MAX, INT_MAX))
-@said_options
+@extra_options
 @output_option
 @cell_option
 @with_client
-def priority(client: "Client", job_id: str, number: int, said: "Said", form: str) -> None:
+def priority(client: "Client", job_id: str, number: int, extras: "Said", form: str) -> None:
     """Give a job another priority: the higher goes first within its pool."""
-    answer = client.change_priority(job_id, number, DECIDED_S, **said)
+    answer = client.change_priority(job_id, number, DECIDED_S, **extras)
     text = answer.get("message") or f"the job has priority {number} now"
     show(form, answer, [job_id], lambda: say(f"job {job_id}: {text}"))

@@ -28,7 +28,7 @@ from paceline.cli.commands.job_commands import (
     act_on_each,
     action,
     check_timeout,
-    said_options,
+    extra_options,
     told,
 )
 from paceline.cli.commands.job_views import print_changes, print_update, print_updates, print_versions
@@ -62,7 +62,7 @@ WAIT = click.option("--wait", "waits", is_flag=True, help="Wait until the update
     help="Count an instance as failed when it finds no host for this long, such as 10m; 0: never.",
 )
 @click.option("--start-paused", is_flag=True, default=None, help="Wait for `job resume` before the first instance.")
-@said_options
+@extra_options
 @click.option("--dry-run", is_flag=True, help="Only validate, and show what would change.")
 @WAIT
 @TIMEOUT
@@ -79,7 +79,7 @@ def update(
     canary: int | None,
     progress_deadline: float | None,
     start_paused: bool | None,
-    said: "Said",
+    extras: "Said",
     dry_run: bool,
     waits: bool,
     timeout: float | None,
@@ -103,27 +103,27 @@ def update(
     for spec in specs.values():
         if instances is not None:
             spec["instances"] = instances
-        if given := {field: value for field, value in policy.items() if value is not None}:
-            spec["update"] = {**(spec.get("update") or {}), **given}
+        if changes := {field: value for field, value in policy.items() if value is not None}:
+            spec["update"] = {**(spec.get("update") or {}), **changes}
     if dry_run:
         with answers(form, len(specs)) as report:
             for job_id, spec in specs.items():
                 checked = client.check_update(job_id, spec)
                 count = len(checked["changes"]) + checked["more"]
                 text = f"{plural(count, 'field')} would change" if count else "nothing would change"
-                named = ", ".join(f"{many} {name}" for name, many in (checked["instances"] or {}).items() if many)
+                counts = ", ".join(f"{many} {name}" for name, many in (checked["instances"] or {}).items() if many)
                 report(
-                    checked, job_id, f"job {job_id}: {text}; instances: {named}" if named else f"job {job_id}: {text}"
+                    checked, job_id, f"job {job_id}: {text}; instances: {counts}" if counts else f"job {job_id}: {text}"
                 )
                 if form == "table":
                     for warning in checked.get("warnings", ()):
                         note(f"warning: {warning['message']} ({warning['code']})")
                     print_changes(checked["changes"], TableOptions())
         return 0
-    taken, code = act_on_each(
-        specs, form, "is being updated", lambda each: client.update_job(each, specs[each], DECIDED_S, **said)
+    answer_by_id, code = act_on_each(
+        specs, form, "is being updated", lambda each: client.update_job(each, specs[each], DECIDED_S, **extras)
     )
-    begun = {job_id: number for each, answer in taken.items() for job_id, number in _begun(each, answer).items()}
+    begun = {job_id: number for each, answer in answer_by_id.items() for job_id, number in _begun(each, answer).items()}
     followed = _followed(client, begun, waits, timeout, form)
     return code or followed
 
@@ -175,18 +175,18 @@ def _followed(client: "Client", begun: dict[str, int], waits: bool, timeout: flo
 @click.option(
     "--to", "version", type=click.IntRange(1, INT_MAX), help="Version. [default: the last that an update completed]"
 )
-@said_options
+@extra_options
 @WAIT
 @TIMEOUT
 @output_option
 @cell_option
 @with_client
 def rollback(
-    client: "Client", job_id: str, version: int | None, said: "Said", waits: bool, timeout: float | None, form: str
+    client: "Client", job_id: str, version: int | None, extras: "Said", waits: bool, timeout: float | None, form: str
 ) -> int:
     """Go back to an earlier version of a job: an update to a new version that is equal to it."""
     check_timeout(waits, timeout)
-    answer = client.roll_back_job(job_id, version or 0, DECIDED_S, **said)
+    answer = client.roll_back_job(job_id, version or 0, DECIDED_S, **extras)
     return _answered(client, job_id, answer, "is being rolled back", waits, timeout, form)
 
 
@@ -194,7 +194,7 @@ def rollback(
 @ID
 @INSTANCES
 @click.option("--batch", type=click.IntRange(1, INSTANCES_MAX), metavar="N", help="Instances at a time. [default: all]")
-@said_options
+@extra_options
 @WAIT
 @TIMEOUT
 @output_option
@@ -205,14 +205,14 @@ def restart(
     job_id: str,
     instances: str | None,
     batch: int | None,
-    said: "Said",
+    extras: "Said",
     waits: bool,
     timeout: float | None,
     form: str,
 ) -> int:
     """Restart instances of a service: an update to an equal version, within its SLA."""
     check_timeout(waits, timeout)
-    answer = client.restart_job(job_id, DECIDED_S, instances, batch or 0, **said)
+    answer = client.restart_job(job_id, DECIDED_S, instances, batch or 0, **extras)
     return _answered(client, job_id, answer, "is being restarted", waits, timeout, form)
 
 

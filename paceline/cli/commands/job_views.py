@@ -1,4 +1,4 @@
-"""How jobs are shown to people."""
+"""Prints jobs for people."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ SPEAKERS = {
     "paceline.hosts": "gateway",
     "paceline.tasks": "agent",
 }
-"""Who says what is in the topics of facts."""
+"""The authors of the facts, by topic."""
 _UNSET = (0, False, "0ms")
 _OF_ONE_ORDER = frozenset(("order", "instance", "run", "hosts", "spared"))
 _TIMES = frozenset(("until_ms", "not_before_ms"))
@@ -140,13 +140,13 @@ def print_explanation(body: "Explanation", zone: str) -> None:
 
 
 def _print_winner(body: "Explanation") -> None:
-    """What has left for a job."""
-    left = [
+    """Prints the runs that were preempted for a job."""
+    preempted = [
         f"{count} run{'s' * (count != 1)} of job {job_id}" for job_id, count in body.get("preempted_for_it", {}).items()
     ]
-    if left:
-        more = f" and of {len(left) - VICTIMS_SHOWN} more" if len(left) > VICTIMS_SHOWN else ""
-        say(f"  preempted for it: {', '.join(left[:VICTIMS_SHOWN])}{more}")
+    if preempted:
+        more = f" and of {len(preempted) - VICTIMS_SHOWN} more" if len(preempted) > VICTIMS_SHOWN else ""
+        say(f"  preempted for it: {', '.join(preempted[:VICTIMS_SHOWN])}{more}")
 
 
 def _lack(reason: str) -> str:
@@ -158,7 +158,7 @@ def _lack(reason: str) -> str:
 
 
 def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
-    """What is known beside the sentence, one line each."""
+    """The details of a reason beside its sentence, one line each."""
     ahead, considered = cause.get("ahead"), cause.get("hosts_considered")
     by_reason = cause.get("hosts_by_reason") or {}
     lacks = (f"{count} {_lack(reason)}" for reason, count in by_reason.items())
@@ -206,7 +206,7 @@ def print_versions(rows: "list[Version]", zone: str, shape: TableOptions) -> Non
 
 
 def print_changes(changes: "Sequence[Mapping[str, Any]]", shape: TableOptions) -> None:
-    """How specifications differ, a line for each part."""
+    """Prints how specifications differ, a line for each part."""
     table(
         changes,
         [
@@ -275,7 +275,7 @@ def print_update(body: "Update", steps: "list[UpdateSteps]", zone: str, shape: T
 
 
 def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) -> None:
-    """What happened, a line each; orders to preempt that a round gave for the same reason share one."""
+    """Prints the history, a line for each entry; orders to preempt that a round gave for the same reason share one."""
     table(
         list(_ranged(rows)),
         [
@@ -307,7 +307,7 @@ def _ranged(rows: "list[HistoryEntry]") -> "Iterator[HistoryEntry]":
 
 
 def _alike(row: "HistoryEntry") -> "tuple[object, ...] | None":
-    """What orders of one line have in common; None: it isn't an order to preempt."""
+    """The key that orders of one line have in common; None: it isn't an order to preempt."""
     if row["event"] != "PreemptionsOrdered":
         return None
     shared = ("code", "for_job", "for_pool", "from_pool", "from_pools", "ways", "from_jobs")
@@ -318,11 +318,11 @@ def _alike(row: "HistoryEntry") -> "tuple[object, ...] | None":
 
 def _readable(detail: dict[str, Any], zone: str) -> dict[str, Any]:
     """Times within what happened, as users read them: they may lie ahead, so no age is shown."""
-    shown = {}
+    readable = {}
     for name, value in detail.items():
         if name in _TIMES and value:
             moment = datetime.fromtimestamp(value / 1000, UTC).isoformat()
-            shown[name.removesuffix("_ms")] = when(moment, zone or "utc")
+            readable[name.removesuffix("_ms")] = when(moment, zone or "utc")
         else:
-            shown[name] = value
-    return shown
+            readable[name] = value
+    return readable

@@ -84,10 +84,10 @@ def tail(
                     return
 
 
-def _topics(given: tuple[str, ...]) -> list[str]:
+def _topics(short_names: tuple[str, ...]) -> list[str]:
     from events.topics import BY_NAME
 
-    names = [f"paceline.{name.removeprefix('paceline.')}" for name in given] or list(BY_NAME)
+    names = [f"paceline.{name.removeprefix('paceline.')}" for name in short_names] or list(BY_NAME)
     for name in names:
         if name not in BY_NAME:
             raise click.BadParameter(f"{name} is none of {', '.join(BY_NAME)}", param_hint="--topic")
@@ -118,7 +118,7 @@ def _line(record: "LogRecord", body: dict[str, Any], key: str, utc: bool) -> str
 
 
 def _brief(body: dict[str, Any], key: str) -> str:
-    """What a record is about, in a line."""
+    """The subject of a record, in a line."""
     if "decisions" in body:
         decisions = [str(each["event"]) for each in body["decisions"]]
         return f"round {body['round']} epoch {body['epoch']}: {', '.join(decisions) or 'nothing decided'}"

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 READERS = ("paceline.projector.", FANOUT_GROUP)
-"""How the groups begin that say how far each of their cells is; processors have snapshots."""
+"""Prefixes of the groups that publish the position of each of their cells; processors have snapshots."""
 
 
 class ArchivedTopic(NamedTuple):
-    """What was done with a topic: records archived and removed now, where archive and log stand, who needs more."""
+    """The result for a topic: records archived and removed now, the ends of archive and log, readers that need more."""
 
     topic: str
     archived: int
@@ -140,22 +140,22 @@ def _needed(settings: "Settings", log: "Log") -> "dict[str, NeededFrom]":
         readers[f"the gateway of {folder}"] = _gateway(folder, settings.cell)
     readers[f"the fan-out of {settings.data}"] = _fanout(settings)
     readers |= _members(settings)
-    found = oldest_needed({**needs(settings.snapshots, log, machines(settings.cell)), **readers})
-    return {topic: found[topic] for topic in sorted(found, key=lambda name: (RANK.get(name, len(RANK)), name))}
+    oldest = oldest_needed({**needs(settings.snapshots, log, machines(settings.cell)), **readers})
+    return {topic: oldest[topic] for topic in sorted(oldest, key=lambda name: (RANK.get(name, len(RANK)), name))}
 
 
 def _members(settings: "Settings") -> dict[str, dict[str, int]]:
-    """How far projectors and fan-outs on Kafka, here and elsewhere, say they are; those that say nothing yet are new,
-    and need the archive or nothing.
+    """The positions that projectors and fan-outs on Kafka publish, here and elsewhere; those without one are new, and
+    need the archive or nothing.
     """
     if not settings.kafka:
         return {}
     from events.log.kafka.groups import groups
 
-    found = groups(settings.kafka, lambda name: name.startswith(READERS), settings.kafka_options)
+    reader_groups = groups(settings.kafka, lambda name: name.startswith(READERS), settings.kafka_options)
     return {
         f"the group {name}": {topic: read for (topic, cell), read in group.read.items() if cell == settings.cell}
-        for name, group in found.items()
+        for name, group in reader_groups.items()
     }
 
 

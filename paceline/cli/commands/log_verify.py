@@ -221,7 +221,7 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
 
 
 def print_checked(results: "list[VerifiedMachine]", differs: "Difference | None", factories: MachineFactories) -> None:
-    """What a verification found, a line for each machine, then the verdict."""
+    """Prints the results of a verification, a line for each machine, then the verdict."""
     table(
         results,
         [

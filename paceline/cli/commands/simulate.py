@@ -89,25 +89,27 @@ def simulate(
     from paceline.simulate.scenario.parse import read_scenario
     from paceline.simulate.scenario.scenario import json_schema
 
-    given = _given()
+    parameters = _given()
     if faults is not None:
-        _refuse({name: given[name] for name in given if name not in UNDER_FAULTS}, "not with --faults")
+        _refuse({name: parameters[name] for name in parameters if name not in UNDER_FAULTS}, "not with --faults")
         return _soak(scenario, faults, seed, seeds, seconds, failing)
-    _refuse({name: given[name] for name in given if name in ONLY_UNDER_FAULTS}, "only with --faults")
+    _refuse({name: parameters[name] for name in parameters if name in ONLY_UNDER_FAULTS}, "only with --faults")
     if schema:
-        _refuse({name: given[name] for name in given if name != "schema"}, "not with --schema")
+        _refuse({name: parameters[name] for name in parameters if name != "schema"}, "not with --schema")
         say(json.dumps(json_schema(), indent=2))
         return 0
     if (scenario is None) is (trace is None) or (trace is None) is not (form is None):
         raise click.UsageError("name a scenario, or a trace with --trace FILE --format FORM")
     if trace is None:
-        _refuse({name: given[name] for name in given if name in ONLY_TRACES}, "only with --trace")
+        _refuse({name: parameters[name] for name in parameters if name in ONLY_TRACES}, "only with --trace")
     else:
-        _refuse_of_traces(given, str(form), machines is not None)
+        _refuse_of_traces(parameters, str(form), machines is not None)
     options = session.RunOptions(data=data, out=out, until_ms=None if until is None else round(until * 1000))
     if trace is not None:
-        asked = traces.TraceOptions(trace, str(form), hosts, jobs, machines, arrivals, 42 if seed is None else seed)
-        observers = traces.session(asked, options)
+        trace_options = traces.TraceOptions(
+            trace, str(form), hosts, jobs, machines, arrivals, 42 if seed is None else seed
+        )
+        observers = traces.session(trace_options, options)
     else:
         read = read_scenario(str(scenario))
         rerun_command = f"paceline simulate {shlex.quote(str(scenario))}"
@@ -118,28 +120,35 @@ def simulate(
 
 
 def _given() -> dict[str, str]:
-    """What stands on the command line: the name of each parameter and how it is written."""
+    """The parameters on the command line: the name of each and how it is written."""
     context = click.get_current_context()
     names = {each.name: each.opts[0] for each in context.command.params if each.name}
     return {name: names[name] for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
 
 
-def _refuse(given: dict[str, str], why: str) -> None:
+def _refuse(parameters: dict[str, str], why: str) -> None:
     """Refuses options that would do nothing, or nothing of what is asked."""
-    if given:
-        raise click.UsageError(f"{why}: {', '.join(given.values())}")
+    if parameters:
+        raise click.UsageError(f"{why}: {', '.join(parameters.values())}")
 
 
-def _refuse_of_traces(given: dict[str, str], form: str, machines: bool) -> None:
+def _refuse_of_traces(parameters: dict[str, str], form: str, machines: bool) -> None:
     """Refuses what a form of traces has no use for."""
     if machines:
-        _refuse({name: given[name] for name in given if name == "hosts"}, "not with --machines, which names the hosts")
+        _refuse(
+            {name: parameters[name] for name in parameters if name == "hosts"},
+            "not with --machines, which names the hosts",
+        )
     if form != "openb":
-        _refuse({name: given[name] for name in given if name in ONLY_OPENB}, "only with --format openb")
-    elif "arrivals" not in given:
-        _refuse({name: given[name] for name in given if name == "seed"}, "only with --arrivals, orders by seed")
+        _refuse({name: parameters[name] for name in parameters if name in ONLY_OPENB}, "only with --format openb")
+    elif "arrivals" not in parameters:
+        _refuse(
+            {name: parameters[name] for name in parameters if name == "seed"}, "only with --arrivals, orders by seed"
+        )
     if form not in ("openb", "swf"):
-        _refuse({name: given[name] for name in given if name == "machines"}, "only with --format openb or swf")
+        _refuse(
+            {name: parameters[name] for name in parameters if name == "machines"}, "only with --format openb or swf"
+        )
 
 
 def _soak(
@@ -150,17 +159,17 @@ def _soak(
     from paceline.simulate.faults.soak import soak
     from paceline.simulate.scenario.parse import read_scenario
 
-    asked = [name.strip() for name in faults.split(",")]
-    if unknown := [name for name in asked if name not in (*CHANCE, "all")]:
+    requested = [name.strip() for name in faults.split(",")]
+    if unknown := [name for name in requested if name not in (*CHANCE, "all")]:
         raise click.UsageError(
             f"there are no faults called {', '.join(unknown)}; there are {', '.join(CHANCE)}, or all"
         )
-    kinds = [kind for kind in CHANCE if kind in asked or ("all" in asked and kind in KINDS)]
+    kinds = [kind for kind in CHANCE if kind in requested or ("all" in requested and kind in KINDS)]
     if seeds is not None and seconds is not None:
         raise click.UsageError("name --seeds or --for, not both")
     read = None if source is None else read_scenario(source)
-    named = dict.fromkeys(each.kind for each in (read.faults if read else None) or ())
-    if "all" not in asked and (left_out := [kind for kind in named if kind not in asked]):
+    scenario_kinds = dict.fromkeys(each.kind for each in (read.faults if read else None) or ())
+    if "all" not in requested and (left_out := [kind for kind in scenario_kinds if kind not in requested]):
         raise click.UsageError(f"the scenario names faults that --faults leaves out: {', '.join(left_out)}")
     if read is not None and read.expect:
         note("what the scenario expects isn't looked at under faults: docs/simulate.md says why")

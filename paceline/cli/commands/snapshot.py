@@ -190,7 +190,7 @@ def _stored_body(snapshots: "StoredSnapshot") -> dict[str, Any]:
 
 
 def _columns() -> list[Column]:
-    """What is shown of a manifest."""
+    """The columns of a manifest."""
     return [
         Column("MACHINE", lambda each: each.machine),
         Column("ROUND", lambda each: each.round, right=True),

@@ -50,9 +50,9 @@ def volume() -> None:
 @with_client
 def list_(client: "Client", job_id: str, host_id: str, form: str, shape: TableOptions) -> None:
     """List the volumes that hosts keep, of deleted jobs too."""
-    found = list(client.volumes(job_id, host_id))
-    body = {"volumes": found, "next_page_token": ""}
-    show(form, body, map(_named, found), lambda: table(found, [*COLUMNS, *cell_column(found)], shape))
+    volumes = list(client.volumes(job_id, host_id))
+    body = {"volumes": volumes, "next_page_token": ""}
+    show(form, body, map(_named, volumes), lambda: table(volumes, [*COLUMNS, *cell_column(volumes)], shape))
 
 
 @volume.command(epilog=examples("paceline volume remove db --yes", "paceline volume remove db --task 3 --name data"))
@@ -81,19 +81,19 @@ def remove(
     find it on that host: delete the job first, or remove the task from it by an update. A host that is not connected
     removes it when it connects.
     """
-    found = [
+    volumes = [
         each
         for each in client.volumes(job_id, host_id)
         if instance in (None, each["instance"]) and name in ("", each["name"])
     ]
-    if not found:
+    if not volumes:
         raise NotFound(404, {"code": "NOT_FOUND", "detail": f"no host has such a volume of job {job_id}"})
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError(f"the data in {len(found)} volumes would be lost: say so with --yes")
-        click.confirm(f"Remove {len(found)} volumes with all data in them?", abort=True, err=True)
-    with answers(form, len(found)) as add:
-        for each in found:
+            raise click.UsageError(f"the data in {len(volumes)} volumes would be lost: say so with --yes")
+        click.confirm(f"Remove {len(volumes)} volumes with all data in them?", abort=True, err=True)
+    with answers(form, len(volumes)) as add:
+        for each in volumes:
             place = (each["host_id"], each["job_id"], each["instance"], each["name"])
             answer = client.remove_volume(*place, reason, wait=DECIDED_S)
             line = f"{_named(each)}: {answer.get('message') or 'the request is recorded'}"

@@ -85,7 +85,7 @@ class Checker:
         return self.history.facts() + self.decisions
 
     def open_jobs(self, submitted: Iterable[str]) -> list[str]:
-        """Which of the jobs have no answer, or were accepted and have no outcome."""
+        """The jobs that have no answer, or were accepted and have no outcome."""
         return [*self._runs.open_jobs(), *(job_id for job_id in submitted if job_id not in self._runs.answered)]
 
     def silent_hosts(self) -> list[str]:
@@ -102,11 +102,11 @@ class Checker:
         return self._runs.live()
 
     def stalled(self) -> None:
-        """What must hold of a cell in which nothing has run for long."""
+        """Checks a cell in which nothing has run for long."""
         self._runs.stalled(self._pools.has_room)
 
     def at_rest(self, now_ms: int) -> None:
-        """What must hold of a cell in which nothing happens at a moment of virtual time, and over time."""
+        """Checks a cell in which nothing happens at a moment of virtual time, and over time."""
         ends = self._log.ends(self.history.topics)
         if ends == self._ends and now_ms - self._looked_ms < LOOK_MS:
             return
@@ -120,7 +120,7 @@ class Checker:
         self._rest.look()
 
     def settled(self) -> None:
-        """What must hold of a cell that has nothing left to do."""
+        """Checks a cell that has nothing left to do."""
         self._runs.settled()
         self._orders.settled()
         self._preemptions.settled()

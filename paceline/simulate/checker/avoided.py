@@ -1,4 +1,4 @@
-"""What must hold of hosts that are avoided: nothing new is put there, they are few, and it ends."""
+"""Checks avoided hosts: they get no new tasks, they are few, and it ends."""
 
 from events.records.placement import HostAvoided, HostRemoved, HostTrusted, TasksPlaced
 from paceline.simulate.checker.bound import Bound

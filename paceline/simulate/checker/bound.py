@@ -1,4 +1,4 @@
-"""What must hold of tasks that belong to hosts: those of stateful jobs, and those of daemons."""
+"""Checks tasks that belong to hosts: those of stateful jobs, and those of daemons."""
 
 from events.instance_changes import instance_change
 from events.job_ends import is_over

@@ -1,7 +1,7 @@
-"""What must hold over time of claims: nobody who is entitled waits long for what others would have to leave.
+"""Checks claims over time: no entitled work waits long for hosts that others would have to leave.
 
 Two bounds. A task for which some host has what it needs, once those there have left who must, gets it soon after its
-right began; that is looked at anew each time, and counts only while it was so all the time. And where all work may be
+right began; that is checked each time, and counts only while it held all the time. And where all work may be
 preempted and nothing has a limit, no claim waits longer than clearing hosts and the longest slice take.
 """
 
@@ -39,17 +39,17 @@ class Claims:
         bounded = self._all_may_go()
         settings = self._pools.settings
         longest = slice_ms(settings.turn_for_ms, settings.turn_doublings, settings.turn_doublings)
-        for task, held in units.held.items():
+        for task, admission in units.held.items():
             if units.jobs[task[0]].kind == "daemon":
                 continue
-            if not held.due_ms or self._hosts.run_of(task) == held.run:
+            if not admission.due_ms or self._hosts.run_of(task) == admission.run:
                 continue  # it has a place: entitlement may not have written a round since
-            waits_ms = now - held.due_ms
+            waits_ms = now - admission.due_ms
             if bounded and waits_ms > settings.clear_after_ms + longest + LONG_MS and self._fits_somewhere(task):
                 raise Violation(f"at {now}, {task} is entitled and waits for a place since {waits_ms // 1000} s")
             if task in planned or task in units.gangs or waits_ms < self._delay_ms(task, now):
                 continue
-            at = (task, held.run)
+            at = (task, admission.run)
             if host_id := self._where(task, now):
                 could[at] = self._since.get(at, now)
                 if now - could[at] > SOON_MS:
@@ -93,7 +93,7 @@ class Claims:
         job = units.jobs[task[0]]
         shape = shape_of(job, task[1])
         reserved = {host_id for each in self._plans.reserved.values() for host_id in each.host_ids}
-        kept = self._plans.kept()
+        planned = self._plans.kept()
         if shape.ports or any(name in self._pools.licences for name in shape.resources):
             return ""
         if self._hosts.waits_for_home(task):
@@ -102,7 +102,7 @@ class Claims:
             return ""
         for host_id, host in self._hosts.hosts.items():
             offer = host.offer
-            if host_id in reserved or host_id in kept or offer is None or not self._hosts.is_up(host_id):
+            if host_id in reserved or host_id in planned or offer is None or not self._hosts.is_up(host_id):
                 continue
             if not all(meets(condition, offer.attributes) for condition in shape.constraints):
                 continue
@@ -114,38 +114,38 @@ class Claims:
         return ""
 
     def _leaves(self, job: JobAccepted, task: Task, host_id: str, now: int) -> Counter[str]:
-        """What those on a host hold who would have to leave it, each whatever else is so."""
+        """The amounts of the work on a host that would have to leave it, each unit considered alone."""
         units = self._pools.units
-        need, taken, given = units.need(task), Counter[str](), Counter[str]()
+        need, from_others, from_pool = units.need(task), Counter[str](), Counter[str]()
         mine = self._orders.entitled.get(job.pool)
-        gone: dict[str, Counter[str]] = {}
+        by_pool: dict[str, Counter[str]] = {}
         for victim in self._hosts.on(host_id):
             its = units.jobs[victim[0]]
-            held = units.held.get(victim)
-            if held is None or victim in units.leaving or victim in units.gangs:
+            admission = units.held.get(victim)
+            if admission is None or victim in units.leaving or victim in units.gangs:
                 continue
             if not its.preemptible or its.max_unavailable is not None or self._is_spared(victim, now):
                 continue
             if its.pool == job.pool:
-                if units.priority[victim[0]] < units.priority[job.job_id] or not held.entitled:
-                    given.update(units.need(victim))
+                if units.priority[victim[0]] < units.priority[job.job_id] or not admission.entitled:
+                    from_pool.update(units.need(victim))
                 continue
             entitled = self._orders.entitled.get(its.pool)
             if entitled is None or mine is None:
                 continue
-            less = gone.setdefault(its.pool, Counter())
+            less = by_pool.setdefault(its.pool, Counter())
             placed = self._placed(its.pool)
             placed.subtract(less)
             amount = units.need(victim)
             giver = Giver(placed, entitled, {})
-            if not why_not(amount, giver, Taker(need, self._placed(job.pool), mine, False), taken, False):
+            if not why_not(amount, giver, Taker(need, self._placed(job.pool), mine, False), from_others, False):
                 less.update(amount)
-                taken.update(amount)
-                given.update(amount)
-        return given
+                from_others.update(amount)
+                from_pool.update(amount)
+        return from_pool
 
     def _placed(self, pool: str) -> Counter[str]:
-        """What of a pool has a place and isn't leaving."""
+        """The amounts of a pool that have a place and aren't leaving."""
         units = self._pools.units
         tasks = (task for task, _ in self._hosts.placed() if task not in units.leaving)
         return units.needs(task for task in tasks if pool in upwards(units.jobs[task[0]].pool))

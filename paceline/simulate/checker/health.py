@@ -1,4 +1,4 @@
-"""What must hold of runs with a health check: available once they are healthy, told to stop when they are not."""
+"""Checks runs with a health check: available once they are healthy, told to stop when they are not."""
 
 from events.codes import RunReport
 from events.columns import ints, longs
@@ -21,9 +21,9 @@ class Health:
 
     def __init__(self) -> None:
         self._asked: dict[int, bool] = {}
-        """Of each specification in the topic of jobs, by its offset, whether it has a check."""
+        """Whether a specification has a check, by its offset in the topic of jobs."""
         self._checked: dict[str, dict[int, bool]] = {}
-        """Which versions of jobs have one."""
+        """Whether versions of jobs have one."""
         self._sessions: dict[str, int] = {}
         self._up: set[Named] = set()
         """Runs of such versions that were ordered and not told to stop."""
@@ -37,17 +37,17 @@ class Health:
             self._take(event, offset, round_)
         for event in round_.decisions:
             self._decided(event, round_)
-        for run, heard in self._unhealthy.items():
-            if round_.number > heard + ROUNDS:
-                raise Violation(f"{round_} leaves {run} alone, which is unhealthy since round {heard}")
+        for run, since in self._unhealthy.items():
+            if round_.number > since + ROUNDS:
+                raise Violation(f"{round_} leaves {run} alone, which is unhealthy since round {since}")
 
     def _take(self, event: Event, offset: int, round_: Round) -> None:
         match event:
             case JobSubmitted():
                 self._asked[offset] = event.health is not None
             case JobUpdateRequested() | JobReopenRequested():
-                wanted = wanted_spec(event)
-                self._asked[offset] = wanted is not None and wanted.health is not None
+                spec = wanted_spec(event)
+                self._asked[offset] = spec is not None and spec.health is not None
             case RunsReported():
                 sessions = longs(event.host_session).tolist()
                 columns = zip(runs_of(event), ints(event.host).tolist(), ints(event.state).tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""The topics of a log as far as they were read: facts, and those rounds that count, by the protocol's rule told anew.
+"""The topics of a log as far as they were read: facts, and the rounds that a second version of the protocol accepts.
 
 Nothing here comes from the code that runs machines: only the records' schemas are shared.
 """
@@ -27,7 +27,7 @@ class Violation(AssertionError):
 
 
 class Taken(NamedTuple):
-    """What a machine took in: of rounds each decision for itself. `now_ms`: the logical time of that round, or when the
+    """An input of a machine: of rounds each decision for itself. `now_ms`: the logical time of that round, or when the
     fact was appended.
     """
 
@@ -53,7 +53,7 @@ class Round(NamedTuple):
 
 
 class _Owner:
-    """What is known of one machine's topic: who owns it, and where its chain ends."""
+    """The state of one machine's topic: who owns it, and where its chain ends."""
 
     def __init__(self) -> None:
         self.epoch = self.number = 0
@@ -96,9 +96,9 @@ class History:
             for machine in MACHINES:
                 while records[machine] and self._may_take(records[machine][0]):
                     moved = True
-                    found = self._take(machine, records[machine].pop(0))
-                    if found is not None:
-                        new.append(found)
+                    next_round = self._take(machine, records[machine].pop(0))
+                    if next_round is not None:
+                        new.append(next_round)
                 waiting[machine] = bool(records[machine])
             if not moved and any(waiting.values()):
                 stuck = next(machine for machine in MACHINES if waiting[machine])
@@ -106,7 +106,7 @@ class History:
         return new
 
     def facts(self) -> int:
-        """How many facts were read."""
+        """The number of facts that were read."""
         return sum(map(len, self._facts.values()))
 
     def fact(self, topic: str, offset: int) -> Event | None:
@@ -119,17 +119,17 @@ class History:
         scanned = self._log.scan(topic, len(self._rounds[topic]))
         return [(record, _event(record) if _bound(record) else None) for record in scanned if record.offset < end]
 
-    def _may_take(self, found: tuple[LogRecord, Event | None]) -> bool:
+    def _may_take(self, head: tuple[LogRecord, Event | None]) -> bool:
         """Whether all that a round has taken in was read."""
-        event = found[1]
+        event = head[1]
         if not isinstance(event, RoundCommitted):
             return True
-        known = {topic: len(events) for topic, events in self._facts.items()}
-        known |= {topic: len(rounds) for topic, rounds in self._rounds.items()}
-        return all(segment.end <= known.get(segment.topic, 0) for segment in event.inputs)
+        ends = {topic: len(events) for topic, events in self._facts.items()}
+        ends |= {topic: len(rounds) for topic, rounds in self._rounds.items()}
+        return all(segment.end <= ends.get(segment.topic, 0) for segment in event.inputs)
 
-    def _take(self, machine: str, found: tuple[LogRecord, Event | None]) -> Round | None:
-        record, event = found
+    def _take(self, machine: str, head: tuple[LogRecord, Event | None]) -> Round | None:
+        record, event = head
         topic, owner = rounds_of(machine), self._owners[machine]
         round_ = None
         if isinstance(event, EpochStarted) and event.machine == machine and event.epoch == owner.epoch + 1:
@@ -171,19 +171,19 @@ class History:
         return hasher.digest()
 
     def _inputs(self, event: RoundCommitted) -> list[Taken]:
-        found: list[Taken] = []
+        inputs: list[Taken] = []
         skipped = {(skip.topic, skip.offset) for skip in event.skipped}
         for segment in event.inputs:
             for offset in range(segment.start, segment.end):
                 if segment.topic in self._facts:
                     fact = None if (segment.topic, offset) in skipped else self._facts[segment.topic][offset]
                     at_ms = self._records[segment.topic][offset].at_ms
-                    found += [] if fact is None else [Taken(segment.topic, offset, fact, at_ms)]
+                    inputs += [] if fact is None else [Taken(segment.topic, offset, fact, at_ms)]
                 else:
                     round_ = self._rounds[segment.topic][offset]
                     if round_ is not None:
-                        found += [Taken(segment.topic, offset, each, round_.now_ms) for each in round_.decisions]
-        return found
+                        inputs += [Taken(segment.topic, offset, each, round_.now_ms) for each in round_.decisions]
+        return inputs
 
 
 def _event(record: LogRecord) -> Event | None:
@@ -201,6 +201,6 @@ def _bound(record: LogRecord) -> bool:
     event = _event(record)
     if not isinstance(event, EpochStarted | RoundCommitted):
         return False
-    named = (event.machine, event.cell, event.epoch, event.round)
+    in_value = (event.machine, event.cell, event.epoch, event.round)
     in_key = (key[1].decode(), *(int(key[at]) for at in (2, 3, 4)))
-    return in_key == named and (isinstance(event, EpochStarted) or event.prev_hash.hex().encode() == key[5])
+    return in_key == in_value and (isinstance(event, EpochStarted) or event.prev_hash.hex().encode() == key[5])

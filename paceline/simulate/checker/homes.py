@@ -1,4 +1,4 @@
-"""What is kept on hosts for the next runs of tasks that ended there to go on; it counts as used.
+"""Room on hosts that is kept for the next runs of tasks that ended there to go on; it counts as used.
 
 It ends after two minutes, but for tasks that are bound to their hosts.
 """

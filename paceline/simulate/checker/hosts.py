@@ -1,4 +1,4 @@
-"""What must hold at placement's positions: capacity, ports, conditions, liveness of hosts, whole gangs."""
+"""Checks at placement's positions: capacity, ports, conditions, liveness of hosts, whole gangs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ class Hosts:
         self._over: set[str] = set()
         """Jobs that are over: what is admitted of them afterwards is void."""
         self._entitled: dict[Task, bool] = {}
-        """Of tasks that are admitted whether they are entitled; those that aren't are borrowed."""
+        """Whether admitted tasks are entitled; those that aren't are borrowed."""
         self._since_ms: dict[Task, int] = {}
         """Since when tasks that wait do so as they do now."""
 
@@ -166,9 +166,9 @@ class Hosts:
         host = self.hosts.pop(host_id, None)
         if host is None:
             raise Violation(f"{round_} removes {host_id}, which isn't there")
-        held = [task for task, (_, at, _) in self._held.items() if at == host_id]
-        if held or not (host.lost or host.silent or not host.session):
-            raise Violation(f"{round_} removes {host_id}, which has not left: {host}, held by {held[:3]}")
+        tasks = [task for task, (_, at, _) in self._held.items() if at == host_id]
+        if tasks or not (host.lost or host.silent or not host.session):
+            raise Violation(f"{round_} removes {host_id}, which has not left: {host}, held by {tasks[:3]}")
 
     def silent(self) -> list[str]:
         """Hosts that are silent and not given up."""
@@ -196,8 +196,8 @@ class Hosts:
                     shape = shape_of(self._jobs[each.job_id], each.first)
                     self._homes.reshaped(each.tasks(), self._of_hosts(shape))
                 self._homes.bind(event)
-                kept = ints(event.admitted).tolist()
-                for each in (each for each, flag in zip(ranges_of(event), kept, strict=True) if flag):
+                flags = ints(event.admitted).tolist()
+                for each in (each for each, flag in zip(ranges_of(event), flags, strict=True) if flag):
                     self._wait(each, now)
             case RunsEnded():
                 holds = ints(event.hold).tolist() or [0] * len(runs_of(event))
@@ -209,8 +209,8 @@ class Hosts:
                     if task in self._held:
                         raise Violation(f"{event.job_id} is {event.state}, {task} still has a place")
                     self._homes.forget(task)
-                    for kept in (self._ended, self._waits, self._gangs, self._entitled, self._since_ms):
-                        kept.pop(task, None)
+                    for flags in (self._ended, self._waits, self._gangs, self._entitled, self._since_ms):
+                        flags.pop(task, None)
             case _:
                 self._take_of_host(event)
 
@@ -319,7 +319,7 @@ class Hosts:
         return meets_all and host.has(self._of_hosts(shape))
 
     def _of_hosts(self, shape: TaskShape) -> dict[str, int]:
-        """What a shape asks of hosts: no licences."""
+        """The amounts that a shape needs of hosts: no licences."""
         return {name: amount for name, amount in shape.resources.items() if name not in self._licences}
 
     def _host(self, host_id: str) -> Host:

@@ -1,4 +1,4 @@
-"""What must hold over time of capacity: none is idle for long that work which waits could use.
+"""Checks capacity over time: none is idle for long that waiting work could use.
 
 For each host the least that was free there in a window of time is known, for each pool the least room under its limits.
 What some preemptible work that waited all the time would have found room in all the time was idle. Exceptions: what is
@@ -27,7 +27,7 @@ Amounts = Mapping[str, int]
 
 
 class _Seen(NamedTuple):
-    """What was free at a time: of hosts, under limits of pools, and of licences and beyond static reservations."""
+    """The free amounts at a time: of hosts, under limits of pools, and of licences and beyond static reservations."""
 
     at_ms: int
     hosts: dict[str, Counter[str]]
@@ -70,9 +70,9 @@ class Idle:
                 )
 
     def _waiting(self, since: int) -> Iterator[tuple[JobAccepted, TaskShape, tuple[Task, ...]]]:
-        """Of what has waited since a time one of each kind: its job, its shape, which tasks go together."""
-        units, found = self._pools.units, set()
-        has_none = (task for task, held in units.held.items() if self._hosts.run_of(task) != held.run)
+        """One unit of each kind that has waited since a time: its job, its shape, which tasks go together."""
+        units, kinds = self._pools.units, set()
+        has_none = (task for task, admission in units.held.items() if self._hosts.run_of(task) != admission.run)
         for task in (task for task in (*units.queued, *has_none) if not self._hosts.waits_for_home(task)):
             job = units.jobs[task[0]]
             shape = shape_of(job, task[1])
@@ -81,12 +81,12 @@ class Idle:
             if (
                 not job.preemptible
                 or shape.ports
-                or kind in found
+                or kind in kinds
                 or any(units.queued_ms[each] > since for each in tasks)
             ):
                 continue
             if len({str(shape_of(job, instance)) for _, instance in tasks}) == 1:
-                found.add(kind)
+                kinds.add(kind)
                 yield job, shape, tasks
 
     def _has_room(
@@ -100,8 +100,8 @@ class Idle:
         """Whether a gang had room in its pools all the time since then. A claim holds its licences itself."""
         if job.controller and self._limits_controllers(job.pool):
             return False
-        held = [self._pools.units.held.get(task) for task in tasks]
-        claimed = all(each is not None and each.entitled and each.due_ms <= since for each in held)
+        admissions = [self._pools.units.held.get(task) for task in tasks]
+        claimed = all(each is not None and each.entitled and each.due_ms <= since for each in admissions)
         for path in ("/", *upwards(job.pool)):
             room = rooms.get(path)
             if room is None:
@@ -113,36 +113,36 @@ class Idle:
 
     def _where(self, shape: TaskShape, size: int, hosts: dict[str, Counter[str]]) -> list[str]:
         """Some hosts on which a gang would have fitted all the time; none: it wouldn't."""
-        found: list[str] = []
+        host_ids: list[str] = []
         for host_id, free in hosts.items():
             host = self._hosts.hosts.get(host_id)
             if host is None or host.offer is None:
                 continue
             if all(meets(condition, host.offer.attributes) for condition in shape.constraints):
-                found += [host_id] * min(size, _times(free, shape.resources, self._pools.licences))
-        return found[:size] if len(found) >= size else []
+                host_ids += [host_id] * min(size, _times(free, shape.resources, self._pools.licences))
+        return host_ids[:size] if len(host_ids) >= size else []
 
     def _limits_controllers(self, path: str) -> bool:
         defined = self._pools.defined
         return any(each in defined and defined[each].controllers_percent < 100 for each in upwards(path))
 
     def _free(self) -> dict[str, Counter[str]]:
-        """What is free on hosts that take something, what is held aside; of reserved hosts nothing."""
-        kept = self._plans.kept()
+        """The free amounts of hosts that take tasks, without what is kept for plans; reserved hosts have nothing."""
+        planned = self._plans.kept()
         reserved = {host_id for each in self._plans.reserved.values() for host_id in each.host_ids}
-        found: dict[str, Counter[str]] = {}
+        by_host: dict[str, Counter[str]] = {}
         for host_id, host in self._hosts.hosts.items():
             if host_id in reserved or host.offer is None or not self._hosts.is_up(host_id):
                 continue
             free = Counter(host.offer.capacity)
             free.subtract(host.used)
-            free.subtract(kept.get(host_id, Counter()))
-            found[host_id] = free
-        return found
+            free.subtract(planned.get(host_id, Counter()))
+            by_host[host_id] = free
+        return by_host
 
     def _rooms(self, now: int) -> dict[str, Counter[str]]:
-        """Of each pool that isn't closed the room that what has a place leaves under its limit; of the root that of
-        licences, and beyond static reservations.
+        """The room of each open pool under its limit beside what has a place; for the root that of licences, and beyond
+        static reservations.
         """
         pools = self._pools
         names = {name for host in self._hosts.hosts.values() if host.offer for name in host.offer.capacity}
@@ -165,7 +165,7 @@ class Idle:
         return rooms
 
     def _beyond_static(self, name: str, now: int) -> int:
-        """What of a resource is free in the cell, less what static reservations keep of it."""
+        """The free amount of a resource in the cell, less what static reservations keep of it."""
         hosts = [host for host_id, host in self._hosts.hosts.items() if self._hosts.is_up(host_id) and host.offer]
         free = sum(host.offer.capacity.get(name, 0) - host.used[name] for host in hosts if host.offer)
         for path, pool in self._pools.defined.items():
@@ -175,7 +175,7 @@ class Idle:
 
 
 def _least(one: dict[str, Counter[str]], other: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
-    """What both have."""
+    """The smaller amount of both, by key."""
     return {
         key: Counter({name: min(one[key][name], other[key][name]) for name in _names(one[key], other[key])})
         for key in one
@@ -188,7 +188,7 @@ def _names(one: Iterable[str], other: Iterable[str]) -> list[str]:
 
 
 def _times(free: Counter[str], need: Amounts, licences: Amounts) -> int:
-    """How often something fits."""
+    """The number of times that a need fits."""
     return min(
         (max(0, free[name]) // amount for name, amount in need.items() if amount and name not in licences), default=0
     )

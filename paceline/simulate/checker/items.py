@@ -70,9 +70,9 @@ def reshaped(jobs: dict[str, JobAccepted], event: GangsQueued) -> list[Range]:
         job = jobs.get(each.job_id)
         if at < 0 or job is None:
             continue
-        asked = [job.shapes[index] for index in shape_index(job).tolist()]
-        asked[each.first : each.first + each.size] = [event.shapes[at]] * each.size
-        jobs[each.job_id] = _asking(job, asked)
+        shapes = [job.shapes[index] for index in shape_index(job).tolist()]
+        shapes[each.first : each.first + each.size] = [event.shapes[at]] * each.size
+        jobs[each.job_id] = _asking(job, shapes)
         changed.append(each)
     return changed
 
@@ -82,28 +82,28 @@ def added(jobs: dict[str, JobAccepted], event: InstancesChanged) -> list[Task]:
     job, change = jobs.get(event.job_id), instance_change(event)
     if job is None:
         return []
-    asked = [job.shapes[index] for index in shape_index(job).tolist()]
-    asked += [job.shapes[0]] * (event.instances - len(asked))
+    shapes = [job.shapes[index] for index in shape_index(job).tolist()]
+    shapes += [job.shapes[0]] * (event.instances - len(shapes))
     for instance, index in zip(change.added.tolist(), change.shape.tolist(), strict=True):
-        asked[instance] = event.shapes[index]
-    jobs[event.job_id] = _asking(job, asked)
+        shapes[instance] = event.shapes[index]
+    jobs[event.job_id] = _asking(job, shapes)
     return [(event.job_id, instance) for instance in change.added.tolist()]
 
 
-def _asking(job: JobAccepted, asked: list[TaskShape]) -> JobAccepted:
+def _asking(job: JobAccepted, shapes: list[TaskShape]) -> JobAccepted:
     """A job whose tasks ask this, one after the other."""
-    known = list(dict.fromkeys(map(repr, asked)))
-    by_text = {repr(shape): shape for shape in asked}
-    texts = [*map(repr, asked)]
+    distinct = list(dict.fromkeys(map(repr, shapes)))
+    by_text = {repr(shape): shape for shape in shapes}
+    texts = [*map(repr, shapes)]
     starts = [number for number, text in enumerate(texts) if not number or text != texts[number - 1]]
-    ends = [*starts[1:], len(asked)]
+    ends = [*starts[1:], len(shapes)]
     return replace(
         job,
-        instances=len(asked),
-        shapes=tuple(by_text[text] for text in known),
+        instances=len(shapes),
+        shapes=tuple(by_text[text] for text in distinct),
         first=pack_ints(starts),
         count=pack_ints(end - start for start, end in zip(starts, ends, strict=True)),
-        shape=pack_ints(known.index(texts[start]) for start in starts),
+        shape=pack_ints(distinct.index(texts[start]) for start in starts),
     )
 
 
@@ -148,11 +148,11 @@ def places_of(event: TasksPlaced | RunsOrdered) -> list[tuple[Task, int, str, in
     """Task, run, host, session of the host and port numbers of each item."""
     sessions, hosts = longs(event.host_session).tolist(), ints(event.host).tolist()
     counts = ints(event.port_count).tolist() or [0] * len(hosts)
-    ports, at, found = ints(event.ports).tolist(), 0, []
+    ports, at, places = ints(event.ports).tolist(), 0, []
     for (task, run), host, count in zip(runs_of(event), hosts, counts, strict=True):
-        found.append((task, run, event.host_ids[host], sessions[host], ports[at : at + count]))
+        places.append((task, run, event.host_ids[host], sessions[host], ports[at : at + count]))
         at += count
-    return found
+    return places
 
 
 def upwards(path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What must hold at entitlement's positions of orders to preempt: for whom, of whom, by which right, how often.
+"""Checks orders to preempt at entitlement's positions: for whom, of whom, by which right, how often.
 
 Times are compared to the second: so machines keep them.
 """
@@ -45,7 +45,7 @@ class Orders:
         self._asked: dict[Unit, set[tuple[Task, int]]] = {}
         """Asks that have no answer, and their victims."""
         self.entitled: dict[str, dict[str, int]] = {}
-        """What pools may use, as it was last said."""
+        """The amounts that pools may use, as last published."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of entitlement. Raises `Violation`."""
@@ -95,8 +95,8 @@ class Orders:
         if not victims:
             raise Violation(f"{round_} orders nobody to leave for {unit}")
         for task, run in victims:
-            held = self._units.held.get(task)
-            if held is None or held.run != run:
+            admission = self._units.held.get(task)
+            if admission is None or admission.run != run:
                 raise Violation(f"{round_} preempts {task} run {run}, which holds nothing")
             if not self._units.jobs[task[0]].preemptible:
                 raise Violation(f"{round_} preempts {task} run {run}, which isn't preemptible")
@@ -110,9 +110,9 @@ class Orders:
             ]
             if stays:
                 raise Violation(f"{round_} preempts a part of a gang: {gang}, not {stays[:3]}")
-        asked = self._asked.pop(unit, None) if event.host_ids else set()
+        planned = self._asked.pop(unit, None) if event.host_ids else set()
         under_limits = {each for each, way in zip(victims, ints(event.way).tolist(), strict=True) if way == LIMIT}
-        if asked != {*victims} - under_limits:
+        if planned != {*victims} - under_limits:
             raise Violation(f"{round_} orders {victims[:3]} to leave for {unit}, which hasn't asked for that")
         self._check_unit(event, unit, LIMIT in ways, round_)
         if why := _Order(self._pools, event, unit, self.entitled, round_).why_not():
@@ -128,15 +128,15 @@ class Orders:
         delay = pool.preemption_delay_ms if pool is not None else None
         delay = settings.preemption_delay_ms if delay is None else delay
         for task in [task for task in unit.tasks() if self._units.ended.get(task, 0) < unit.run]:
-            held = self._units.held.get(task)
-            if by_limit and held is None and self._units.queued.get(task) == unit.run:
+            admission = self._units.held.get(task)
+            if by_limit and admission is None and self._units.queued.get(task) == unit.run:
                 continue  # the limit keeps it from being admitted
-            if held is None or held.run != unit.run or not held.entitled or held.placed_ms:
-                raise Violation(f"{what}, of which {task} is no claim: {held}")
+            if admission is None or admission.run != unit.run or not admission.entitled or admission.placed_ms:
+                raise Violation(f"{what}, of which {task} is no claim: {admission}")
             if by_limit and not asked_for(event):
                 continue  # what was lent of what it would hold comes back at once
-            if delay < 0 or now - held.due_ms + SECOND_MS < delay:
-                raise Violation(f"{what}, which is entitled for {now - held.due_ms} ms, the delay is {delay}")
+            if delay < 0 or now - admission.due_ms + SECOND_MS < delay:
+                raise Violation(f"{what}, which is entitled for {now - admission.due_ms} ms, the delay is {delay}")
             lately = self._units.displaced(task, now)
             if lately and now - lately[-1] + SECOND_MS < settings.settle_ms:
                 raise Violation(f"{what}, which was displaced {now - lately[-1]} ms ago itself")
@@ -187,12 +187,19 @@ class _Order:
         return "" if reserved else f"{self._event.for_pool} isn't below its reservation"
 
     def _placed(self, pool: str) -> Counter[str]:
-        """What of a pool has a place and isn't leaving for the orders before this one, less the victims before."""
+        """The amounts of a pool that have a place and aren't leaving for the orders before this one, less the victims
+        before.
+        """
         placed = self._units.placed(pool, self._round.now_ms)
         for task, order in self._units.leaving.items():
             same = order.order == self._event.order and task not in self._gone
-            held = self._units.held.get(task)
-            if same and held is not None and held.placed_ms and pool in ("/", *upwards(self._units.jobs[task[0]].pool)):
+            admission = self._units.held.get(task)
+            if (
+                same
+                and admission is not None
+                and admission.placed_ms
+                and pool in ("/", *upwards(self._units.jobs[task[0]].pool))
+            ):
                 placed.update(self._units.need(task))
         return placed
 
@@ -224,8 +231,8 @@ class _Order:
         return self._gives(members, pool, bool(by_slice)) if way == GIVE else ""
 
     def _why_not_for_daemon(self, task: Task, members: tuple[Task, ...], way: int, by_slice: int) -> str:
-        """Who leaves for a daemon: of its own pool anybody, of others what is above their entitlement first; then who
-        has a place elsewhere, then anybody.
+        """Checks a victim for a daemon: any work of its own pool, of others what is above their entitlement first; then
+        what has a place elsewhere, then any.
         """
         job, taker = self._units.jobs[task[0]], self._units.jobs[self._unit.job_id]
         if by_slice and not self._slice_over(members):

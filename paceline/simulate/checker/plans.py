@@ -1,5 +1,5 @@
-"""What must hold at placement's positions of plans: on the hosts that it asks others to leave the gang fits, nobody is
-asked in vain, what they leave is the gang's, and no two gangs each hold half of what they need.
+"""Checks plans at placement's positions: the gang fits on the hosts that others are to leave, no victim is needless,
+what they leave is the gang's, and no two gangs each hold half of what they need.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ class Plans:
         self.reserved: dict[Unit, HostsReserved] = {}
         self._of_order: dict[int, Unit] = {}
         self._leaving: dict[int, dict[Task, int]] = {}
-        """Of orders without an answer, the runs that leave: what they hold is free for whoever is planned next."""
+        """The runs that leave for orders without an answer: what they hold is free for the next plan."""
         self._until_ms: dict[int, int] = {}
         """Until when they count as about to leave: then others are asked."""
         self._overdue: set[int] = set()
@@ -62,14 +62,14 @@ class Plans:
             self._check_held(plan, round_)
 
     def kept(self) -> dict[str, Counter[str]]:
-        """What plans keep of hosts: what their units need, less what their victims hold there yet."""
-        found: dict[str, Counter[str]] = {}
+        """The amounts of hosts that plans keep: what their units need, less what their victims hold there yet."""
+        by_host: dict[str, Counter[str]] = {}
         for plan in self.plans.values():
             for host_id in plan.hosts:
                 mine = plan.hosts[host_id].copy()
                 mine.subtract(self._held(plan.victims.items(), host_id))
-                found.setdefault(host_id, Counter()).update(+mine)
-        return found
+                by_host.setdefault(host_id, Counter()).update(+mine)
+        return by_host
 
     def _take(self, event: Event, now: int) -> None:
         match event:
@@ -102,7 +102,7 @@ class Plans:
                 self._stay_at({home for task in tasks if (home := self._hosts.home_of(task))})
 
     def _late(self, now: int) -> None:
-        """Who hasn't left in time isn't counted on any more."""
+        """Drops the victims that haven't left in time from the counts."""
         overdue = {order for order in self._leaving if self._until_ms[order] <= now}
         for order in overdue - self._overdue:
             self._stay(self._leaving[order])
@@ -120,7 +120,9 @@ class Plans:
         self._stay_at({self._hosts.host_of(task) for task in victims})
 
     def _stay_at(self, hosts: set[str]) -> None:
-        """What was to come free on these hosts may not, as where a run has ended and its host is kept for the next."""
+        """Notes that room on these hosts may not come free, as where a run has ended and its host is kept for
+        the next.
+        """
         self._relied |= {plan.unit for plan in self.plans.values() if not hosts.isdisjoint(plan.hosts)}
 
     def _decided(self, event: Event, round_: Round) -> None:
@@ -207,14 +209,14 @@ class Plans:
         )
 
     def _short(self, plan: Plan, host_id: str, stays: tuple[Task, ...]) -> dict[str, int]:
-        """What a host would lack for the tasks that are planned there if these victims stayed, and all others that are
-        asked to leave had left.
+        """The amounts that a host would lack for the tasks that are planned there if these victims stayed, and all
+        others that are to be preempted had left.
         """
         room, need = self._room(plan, host_id, stays), plan.hosts[host_id]
         return {name: amount - room[name] for name, amount in need.items() if amount > room[name]}
 
     def _room(self, plan: Plan, host_id: str, stays: tuple[Task, ...]) -> Counter[str]:
-        """What a host would have for a plan."""
+        """The amounts that a host would have for a plan."""
         host = self._hosts.hosts[host_id]
         room = Counter(host.offer.capacity if host.offer is not None else {})
         room.subtract(host.used)
@@ -222,26 +224,28 @@ class Plans:
         for other in others:
             room.subtract(other.hosts.get(host_id, Counter()))
         in_time = (runs for order, runs in self._leaving.items() if order not in self._overdue)
-        asked = (plan.victims, *(other.victims for other in others), *in_time)
-        leaving = {run for runs in asked for run in runs.items() if run[0] not in stays}
+        victims = (plan.victims, *(other.victims for other in others), *in_time)
+        leaving = {run for runs in victims for run in runs.items() if run[0] not in stays}
         room.update(self._held(leaving, host_id))
         return room
 
     def _needs(self, event: PreemptionAsked, unit: Unit) -> dict[str, Counter[str]]:
-        """What the tasks that are planned on each host need, without licences."""
+        """The needs of the tasks that are planned on each host, without licences."""
         job = self._pools.units.jobs[unit.job_id]
         shapes = list(dict.fromkeys(str(shape_of(job, instance)) for _, instance in unit.tasks()))
         first = {str(shape_of(job, instance)): instance for _, instance in reversed(unit.tasks())}
         which = ints(event.shape).tolist() or [0] * len(event.host_ids)
-        found: dict[str, Counter[str]] = {}
+        by_host: dict[str, Counter[str]] = {}
         for host_id, count, at in zip(event.host_ids, ints(event.tasks).tolist(), which, strict=True):
             need = shape_of(job, first[shapes[at]]).resources
             amounts = {name: count * amount for name, amount in need.items() if name not in self._pools.licences}
-            found.setdefault(host_id, Counter()).update(amounts)
-        return found
+            by_host.setdefault(host_id, Counter()).update(amounts)
+        return by_host
 
     def _held(self, runs: Iterable[tuple[Task, int]], host_id: str) -> Counter[str]:
-        """What these runs still hold on a host. Of a task that is placed again each run counts by itself."""
+        """The amounts that these runs still hold on a host. Each run of a task that is placed again counts by
+        itself.
+        """
         return self._pools.units.needs(
             task for task, run in runs if self._hosts.host_of(task) == host_id and self._hosts.run_of(task) == run
         )

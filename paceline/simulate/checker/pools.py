@@ -1,4 +1,4 @@
-"""What must hold at entitlement's positions of what pools hold: limits, reservations, whole gangs, shares."""
+"""Checks the holdings of pools at entitlement's positions: limits, reservations, whole gangs, shares."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -37,14 +37,14 @@ class Pools:
         """The turns that go on, by pool."""
         self.allocated: dict[str, dict[str, int]] = {}
         self.licences: dict[str, int] = {}
-        """What the whole cell has of each."""
+        """The amount of each in the whole cell."""
         self._wanted: dict[str, dict[str, int]] = {}
-        """What they demand, as it was last said."""
+        """The demand of pools, as last published."""
         self._capacity: Mapping[str, int] = {}
         self._history = history
         self._cell = cell
         self._non_preemptible: dict[str, dict[str, int]] = {}
-        """What pools hold, with what is below them: all of it, and what isn't preemptible."""
+        """The holdings of pools with those below them, of work that isn't preemptible."""
         self._grown: set[tuple[str, str]] = set()
         self._non_preemptible_grown: set[tuple[str, str]] = set()
         """Pools, and the resources of which they hold more since the last round."""
@@ -82,19 +82,19 @@ class Pools:
         if not self.is_firm(job):
             return self.within_limits(job, largest)
         return self.within_limits(job, largest) and all(
-            held.get(name, 0) + asked <= self.defined[path].reservation.get(name, 0)
-            for path, held in ((path, self._non_preemptible.get(path, {})) for path in upwards(job.pool))
-            for name, asked in largest.items()
+            non_preemptible.get(name, 0) + need <= self.defined[path].reservation.get(name, 0)
+            for path, non_preemptible in ((path, self._non_preemptible.get(path, {})) for path in upwards(job.pool))
+            for name, need in largest.items()
             if path in self.defined
         )
 
     def within_limits(self, job: JobAccepted, amounts: Mapping[str, int]) -> bool:
         """Whether so much more of a job fits into the limits of its pool and those above."""
         return all(
-            self.allocated.get(path, {}).get(name, 0) + asked <= self.defined[path].limit[name]
+            self.allocated.get(path, {}).get(name, 0) + need <= self.defined[path].limit[name]
             for path in upwards(job.pool)
             if path in self.defined
-            for name, asked in amounts.items()
+            for name, need in amounts.items()
             if name in self.defined[path].limit
         )
 
@@ -103,7 +103,7 @@ class Pools:
         return any(each in self.defined and self.defined[each].closed for each in upwards(path))
 
     def _shared(self) -> dict[str, int]:
-        """What pools share: what the cell has without what daemons hold."""
+        """The amounts that pools share: the capacity of the cell without what daemons hold."""
         daemons = self.units.needs(task for task in self.units.held if self.units.jobs[task[0]].kind == "daemon")
         return {name: max(0, amount - daemons[name]) for name, amount in self._capacity.items()}
 
@@ -114,11 +114,11 @@ class Pools:
 
     def _count(self, task: Task, sign: int, limits: bool, reservations: bool) -> None:
         job = self.units.jobs[task[0]]
-        held = [(self.allocated, self._grown)] if limits else []
+        totals = [(self.allocated, self._grown)] if limits else []
         if reservations and self.is_firm(job):
-            held.append((self._non_preemptible, self._non_preemptible_grown))
+            totals.append((self._non_preemptible, self._non_preemptible_grown))
         for path in upwards(job.pool):
-            for counted, grown in held:
+            for counted, grown in totals:
                 amounts = counted.setdefault(path, {})
                 for name, need in self.units.need(task).items():
                     amounts[name] = amounts.get(name, 0) + sign * need
@@ -137,14 +137,14 @@ class Pools:
             self.units.hold_for_ms = self.settings.hold_for_ms
             self.licences |= {kind.name: kind.amount for kind in fact.resources if kind.amount is not None}
         elif event.code == "DONE" and isinstance(fact, PoolRemoved):
-            for kept in (self.defined, self.may_use, self._wanted, self.turns):
-                kept.pop(fact.path, None)
+            for by_pool in (self.defined, self.may_use, self._wanted, self.turns):
+                by_pool.pop(fact.path, None)
 
     def _shares(self, event: EntitlementsSet, round_: Round) -> None:
-        for column, told in ((event.entitlement, self.may_use), (event.demand, self._wanted)):
+        for column, target in ((event.entitlement, self.may_use), (event.demand, self._wanted)):
             rows = longs(column).reshape(len(event.pools), len(event.resources)).tolist()
-            named = [dict(zip(event.resources, row, strict=True)) for row in rows]
-            told.update(zip(event.pools, named, strict=True))
+            amounts = [dict(zip(event.resources, row, strict=True)) for row in rows]
+            target.update(zip(event.pools, amounts, strict=True))
         if event.partial:
             return
         self._check_sums(round_)
@@ -196,9 +196,9 @@ class Pools:
                     f"{round_}: {non_preemptible} {name} of {path} aren't preemptible, it reserves {reservation}"
                 )
         for name in sorted({name for _, name in self._grown} & self.licences.keys()):
-            held = sum(amounts.get(name, 0) for path, amounts in self.allocated.items() if _parent(path) == "/")
-            if held > self.licences[name]:
-                raise Violation(f"{round_}: {held} of {name} are held, the cell has {self.licences[name]}")
+            allocated = sum(amounts.get(name, 0) for path, amounts in self.allocated.items() if _parent(path) == "/")
+            if allocated > self.licences[name]:
+                raise Violation(f"{round_}: {allocated} of {name} are held, the cell has {self.licences[name]}")
 
     def _check_sums(self, round_: Round) -> None:
         for path, has in self.may_use.items():
@@ -211,7 +211,7 @@ class Pools:
 
 
 def _largest(job: JobAccepted) -> Counter[str]:
-    """What the gang of a job asks, or the largest of its other tasks."""
+    """The needs of the gang of a job, or of the largest of its other tasks."""
     gang: Counter[str] = Counter()
     for instance in range(job.gang_min):
         gang.update(shape_of(job, instance).resources)

@@ -1,5 +1,5 @@
-"""What must hold of orders to preempt: each has one answer, which says what became of its runs, and those that it says
-stay aren't preempted by that order.
+"""Checks orders to preempt: each has one answer, which says what became of its runs, and those that it says stay aren't
+preempted by that order.
 """
 
 from collections.abc import Callable
@@ -62,15 +62,15 @@ class Preemptions:
         at = (event.order.machine, event.order.round, event.order.index)
         if at not in self._open:
             raise Violation(f"{round_} answers the order to preempt {at}, which is answered or nobody has given")
-        runs, named = self._open.pop(at), {*runs_of(event)}
+        runs, deferred = self._open.pop(at), {*runs_of(event)}
         stays = [run for run in runs if not self._is_over(*run)]
         if event.code == "LEFT" and stays:
             raise Violation(f"{round_} says that all runs of the order {at} have left, and {stays[:3]} are not over")
-        if not named <= {*stays} or (event.code == "DEFERRED") != bool(named):
-            raise Violation(f"{round_} answers the order {at} {event.code} with {sorted(named)[:3]}")
+        if not deferred <= {*stays} or (event.code == "DEFERRED") != bool(deferred):
+            raise Violation(f"{round_} answers the order {at} {event.code} with {sorted(deferred)[:3]}")
         if event.code == "DEFERRED":
-            told = [run for run in runs if run in self._stopped]
-            if told:
-                raise Violation(f"{round_} defers the order {at}, of which {told[:3]} were told to stop")
+            stopped = [run for run in runs if run in self._stopped]
+            if stopped:
+                raise Violation(f"{round_} defers the order {at}, of which {stopped[:3]} were told to stop")
             self._kept_runs |= {*stays}
         self._stopped.difference_update(runs)

@@ -1,4 +1,4 @@
-"""What must hold of explanations: each gang that waits for admission has one, and its numbers agree with its code."""
+"""Checks explanations: each gang that waits for admission has one, and its numbers agree with its code."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -38,8 +38,8 @@ class Reasons:
         for task, run in self._units.queued.items():
             if self._units.bound.get(task) == run:
                 continue
-            told, event = self._told.get(task, (0, None))
-            if (told != run or event is None) and now - self._units.queued_ms[task] > PATIENCE_MS:
+            explained_run, event = self._told.get(task, (0, None))
+            if (explained_run != run or event is None) and now - self._units.queued_ms[task] > PATIENCE_MS:
                 raise Violation(f"at {now}, {task} run {run} waits and isn't told why")
             if event is None or event.code != "BEHIND_IN_QUEUE":
                 continue
@@ -64,7 +64,7 @@ class Reasons:
             raise Violation(f"{round_} tells {event.job_ids[0]} {event.code}, and {why}: {event}")
 
     def _contradicts(self, event: GangsHeld) -> str:
-        """What of its numbers doesn't agree with its code; empty: all does."""
+        """Says which of its numbers contradicts its code; empty: none."""
         defined = self._pools.defined.get(event.at)
         match event.code:
             case "LIMIT_REACHED":
@@ -85,9 +85,11 @@ class Reasons:
         return ""
 
     def _lines(self) -> dict[tuple[str, str], Counter[int]]:
-        """Of each class of each pool how many gangs wait, or are borrowed and keep their place, by priority."""
+        """The number of gangs of each class of each pool that wait, or are borrowed and keep their place, by
+        priority.
+        """
         lines: dict[tuple[str, str], Counter[int]] = {}
-        borrowed = (task for task, held in self._units.held.items() if not held.entitled)
+        borrowed = (task for task, admission in self._units.held.items() if not admission.entitled)
         for task in (*self._units.queued, *borrowed):
             if task not in self._units.gangs or self._units.unit(task)[:1] == (task,):
                 line = self._line(task)
@@ -101,9 +103,9 @@ class Reasons:
         return job.pool, "daemon" if job.kind == "daemon" else "soft" if job.preemptible else "firm"
 
 
-def _exceeds(asked: Amounts, allocated: Amounts, most: Amounts, default: int | None = None) -> bool:
+def _exceeds(need: Amounts, allocated: Amounts, most: Amounts, default: int | None = None) -> bool:
     """Whether what is asked, on top of what is held, is more than there may be, of some resource."""
-    for name, amount in asked.items():
+    for name, amount in need.items():
         bound = most.get(name, default)
         if amount and bound is not None and allocated.get(name, 0) + amount > bound:
             return True

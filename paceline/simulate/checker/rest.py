@@ -1,5 +1,5 @@
-"""What must hold where demand has settled: preemption comes to rest. Turns, hosts that are cleared, and work whose
-slice is over go on, each for longer than before; what follows from one of these comes soon after it, and nothing else.
+"""Checks that preemption comes to rest where demand has settled. Turns, hosts that are cleared, and work whose slice is
+over go on, each for longer than before; what follows from one of these comes soon after it, and nothing else.
 """
 
 from events.codes import Outcome

@@ -1,4 +1,4 @@
-"""Who may be asked to leave for whom, told anew: amounts by name of the resource, victims one after another."""
+"""An independent version of the rules of preemption: amounts by name of the resource, victims one after another."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class Giver(NamedTuple):
     reserved: Amounts
 
     def excess(self, name: str) -> int:
-        """What it has beyond its entitlement."""
+        """The amount that it has beyond its entitlement."""
         return self.placed[name] - self.entitlement.get(name, 0)
 
 
@@ -29,22 +29,24 @@ class Taker(NamedTuple):
     below_reservation: bool
 
     def lacks(self, name: str) -> int:
-        """What its pool has less than its entitlement."""
+        """The amount that its pool has less than its entitlement."""
         return self.entitlement.get(name, 0) - self.placed[name]
 
 
-def why_not(victim: Amounts, giver: Giver, taker: Taker, taken: Counter[str], slice_over: bool) -> str:
+def why_not(victim: Amounts, giver: Giver, taker: Taker, earlier: Counter[str], slice_over: bool) -> str:
     """Why a pool needn't give a unit; empty: it must. `taken`: what those before it give to the same gang."""
-    counts = [name for name, held in victim.items() if held > 0 < taker.need.get(name, 0) and giver.excess(name) > 0]
+    counts = [
+        name for name, amount in victim.items() if amount > 0 < taker.need.get(name, 0) and giver.excess(name) > 0
+    ]
     if not counts:
         return "its pool has nothing above its entitlement that is needed"
-    if all(taken[name] >= taker.lacks(name) for name in counts):
+    if all(earlier[name] >= taker.lacks(name) for name in counts):
         return "the other pool has all that it is entitled to"
     for name in (name for name in counts if victim[name] > giver.excess(name)):
         above = victim[name] <= giver.placed[name] - giver.reserved.get(name, 0)
         if taker.below_reservation and above:
             continue
-        deficit, lacks = victim[name] - giver.excess(name), taker.lacks(name) - taken[name]
+        deficit, lacks = victim[name] - giver.excess(name), taker.lacks(name) - earlier[name]
         if deficit * taker.entitlement.get(name, 0) < lacks * giver.entitlement.get(name, 0):
             continue
         if not slice_over:

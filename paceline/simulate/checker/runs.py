@@ -1,4 +1,4 @@
-"""What must hold at lifecycle's positions: one live run of a task, one outcome of a run, one end of a job."""
+"""Checks at lifecycle's positions: one live run of a task, one outcome of a run, one end of a job."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -33,7 +33,7 @@ PREEMPTED = 4
 UNASKED = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
 UNMET = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
-"""What a job may wait for though nothing runs."""
+"""Reasons for which a job may wait though nothing runs."""
 FULL = ("LIMIT_REACHED", "RESERVATION_REACHED")
 """The same, where its pool has no room for it."""
 
@@ -61,11 +61,11 @@ class Runs:
         self._live: dict[Task, tuple[int, str]] = {}
         self._ended: dict[Task, int] = {}
         self._tasks: dict[str, int] = {}
-        """How many instances each job has."""
+        """The number of instances of each job."""
         self._allowed: set[tuple[Task, int]] = set()
         self._held_back: dict[str, str] = {}
         self._unplaced: dict[str, str] = {}
-        """Of jobs that wait the last reason that entitlement gave, and placement, since it last placed a task."""
+        """The last reason of each waiting job that placement gave, since it last placed a task."""
         self._reported_running: dict[Task, dict[str, int]] = {}
         """By the word of agents: on which hosts runs of a task go on."""
         self._reported_ended: set[tuple[Task, int]] = set()
@@ -204,8 +204,8 @@ class Runs:
             case JobChanged():
                 self._changed(event, round_)
             case JobsForgotten():
-                named = [event.digests[at : at + 16] for at in range(0, len(event.digests), 16)]
-                self._forget({*event.job_ids, *(self._by_digest.get(each, each.hex()) for each in named)}, round_)
+                digests = [event.digests[at : at + 16] for at in range(0, len(event.digests), 16)]
+                self._forget({*event.job_ids, *(self._by_digest.get(each, each.hex()) for each in digests)}, round_)
 
     def _there_again(self, event: JobAccepted, round_: Round) -> None:
         """A job that has ended and isn't forgotten may be accepted again, with runs above all that it had."""
@@ -287,16 +287,16 @@ class Runs:
         if any(task[0] == event.job_id for task in self._live):
             raise Violation(f"{round_}: {event.job_id} is {event.state} and has live runs")
 
-    def _forget(self, gone: set[str], round_: Round) -> None:
-        if early := gone - self._final.keys():
+    def _forget(self, job_ids: set[str], round_: Round) -> None:
+        if early := job_ids - self._final.keys():
             raise Violation(f"{round_} forgets {sorted(early)[:3]}, which have no outcome")
-        self._held -= gone
-        for job_id in gone:
+        self._held -= job_ids
+        for job_id in job_ids:
             self._highest[job_id] = max((run for task, run in self._ended.items() if task[0] == job_id), default=0)
             for take_reasons in (self._jobs, self._final, self._held_back, self._unplaced):
                 take_reasons.pop(job_id, None)
-        self._reported_ended = {each for each in self._reported_ended if each[0][0] not in gone}
-        self._missing = {each for each in self._missing if each[0][0] not in gone}
-        for held in (self._placed, self._live, self._ended, self._reported_running, self._stopping):
-            for task in [task for task in held if task[0] in gone]:
-                del held[task]
+        self._reported_ended = {each for each in self._reported_ended if each[0][0] not in job_ids}
+        self._missing = {each for each in self._missing if each[0][0] not in job_ids}
+        for by_task in (self._placed, self._live, self._ended, self._reported_running, self._stopping):
+            for task in [task for task in by_task if task[0] in job_ids]:
+                del by_task[task]

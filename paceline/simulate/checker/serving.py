@@ -1,5 +1,5 @@
-"""What must hold of the order in which placement serves what waits: entitled before borrowed, of either jobs that are
-bound to hosts before others, then as it was admitted.
+"""Checks the order in which placement serves what waits: entitled before borrowed, of either jobs that are bound to
+hosts before others, then as it was admitted.
 
 Only tasks that are placed alone are compared: one that needs no more than another, with the same conditions on hosts,
 would have found a place where that was placed.
@@ -35,7 +35,7 @@ class Serving:
         self._bound: set[str] = set()
         """Jobs of which tasks were ever bound to hosts."""
         self._kept: set[Task] = set()
-        """What had a plan or reserved hosts before the round."""
+        """Tasks that had a plan or reserved hosts before the round."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""

@@ -73,7 +73,7 @@ class Units:
         self.leaving: dict[Task, PreemptionsOrdered] = {}
         """Tasks that have a place, and the open order by which they are to leave."""
         self.left: dict[Task, int] = {}
-        """The last run of each task that was asked to leave."""
+        """The last run of each task that was to be preempted."""
         self.displaced_ms: dict[Task, list[int]] = {}
         """When each task was preempted in the last hour."""
         self.slices: Counter[Task] = Counter()
@@ -92,11 +92,11 @@ class Units:
     # What is asked
 
     def need(self, task: Task) -> Mapping[str, int]:
-        """What a task asks, by resource."""
+        """The needs of a task, by resource."""
         return shape_of(self.jobs[task[0]], task[1]).resources
 
     def needs(self, tasks: Iterable[Task]) -> Counter[str]:
-        """What tasks ask together."""
+        """The sum of the needs of tasks."""
         total: Counter[str] = Counter()
         for task in tasks:
             total.update(self.need(task))
@@ -114,11 +114,13 @@ class Units:
         return task in self.leaving and now < self._overdue_ms[task]
 
     def placed(self, pool: str, now: int) -> Counter[str]:
-        """What runs of a pool and those below it have places for and aren't leaving, those of daemons aside."""
+        """The amounts of the runs of a pool and those below it that have places and aren't leaving, without those of
+        daemons.
+        """
         return self.needs(
             task
-            for task, held in self.held.items()
-            if held.placed_ms
+            for task, admission in self.held.items()
+            if admission.placed_ms
             and not self.is_leaving(task, now)
             and _within(self.jobs[task[0]].pool, pool)
             and self.jobs[task[0]].kind != "daemon"
@@ -145,8 +147,8 @@ class Units:
                 self.jobs[event.job_id] = replace(self.jobs[event.job_id], max_unavailable=event.max_unavailable)
             case GangsQueued():
                 self._reshape(event)
-                for each, kept in zip(ranges_of(event), ints(event.admitted).tolist(), strict=True):
-                    self._queue(each, kept, now)
+                for each, keeps_admission in zip(ranges_of(event), ints(event.admitted).tolist(), strict=True):
+                    self._queue(each, keeps_admission, now)
             case TasksPlaced():
                 for task, run, *_ in places_of(event):
                     self._place(task, run, now)
@@ -154,8 +156,8 @@ class Units:
                 pass
             case RunsEnded():
                 columns = zip(runs_of(event), ints(event.outcome).tolist(), ints(event.kept).tolist(), strict=True)
-                for (task, run), outcome, kept in columns:
-                    self._end(task, run, outcome, kept, now)
+                for (task, run), outcome, keeps_admission in columns:
+                    self._end(task, run, outcome, keeps_admission, now)
             case GangsParked():
                 for each in ranges_of(event):
                     self._park(each)
@@ -169,19 +171,19 @@ class Units:
                 self._final(event)
 
     def _reshape(self, event: GangsQueued) -> None:
-        """What tasks hold that ask something else from now on is counted anew."""
-        asked = dict(self.jobs)
-        changed = reshaped(asked, event)
-        held = [task for each in changed for task in each.tasks() if task in self.held]
-        for task in held:
+        """Counts the holdings of tasks again whose needs change."""
+        jobs = dict(self.jobs)
+        changed = reshaped(jobs, event)
+        admitted = [task for each in changed for task in each.tasks() if task in self.held]
+        for task in admitted:
             self._count(task, -1, task not in self.parked, True)
-        self.jobs |= asked
-        for task in held:
+        self.jobs |= jobs
+        for task in admitted:
             self._count(task, 1, task not in self.parked, True)
 
-    def _queue(self, gangs: Range, kept: int, now: int) -> None:
+    def _queue(self, gangs: Range, keeps_admission: int, now: int) -> None:
         for task in gangs.tasks():
-            if kept and task in self.held:
+            if keeps_admission and task in self.held:
                 self.held[task] = self.held[task]._replace(run=gangs.run)
             else:
                 self.queued[task] = gangs.run
@@ -192,12 +194,12 @@ class Units:
                 self.gangs.pop(task, None)
 
     def _place(self, task: Task, run: int, now: int) -> None:
-        held = self.held.get(task)
-        if held is not None and held.run == run and self.ended.get(task, 0) < run:
+        admission = self.held.get(task)
+        if admission is not None and admission.run == run and self.ended.get(task, 0) < run:
             if task in self.parked:
                 raise Violation(f"{task} run {run} is parked and gets a place")
             self.parking.pop(task, None)
-            self.held[task] = held._replace(placed_ms=now, due_ms=0)
+            self.held[task] = admission._replace(placed_ms=now, due_ms=0)
 
     def _park(self, gangs: Range) -> None:
         for task in gangs.tasks():
@@ -205,23 +207,25 @@ class Units:
                 self.parked[task] = self.parking.pop(task)
                 self._count(task, -1, True, False)
 
-    def _end(self, task: Task, run: int, outcome: int, kept: int, now: int) -> None:
+    def _end(self, task: Task, run: int, outcome: int, keeps_admission: int, now: int) -> None:
         self.ended[task] = max(run, self.ended.get(task, 0))
         self.queued.pop(task, None)
         order = self.leaving.pop(task, None)
         if order is not None and outcome == Outcome.PREEMPTED:
             self.displaced_ms[task] = [*self.displaced(task, now), now]
             self.slices[task] += _by_slice(order, task)
-        held = self.held.get(task)
-        if kept and held is not None and held.run == run:  # before that run is queued: it may be asked to leave already
-            self.held[task] = Held(run + 1, held.entitled, now if held.entitled else 0)
-        elif not kept and held is not None and held.run <= run:
+        admission = self.held.get(task)
+        if (
+            keeps_admission and admission is not None and admission.run == run
+        ):  # before that run is queued: it may be preempted already
+            self.held[task] = Held(run + 1, admission.entitled, now if admission.entitled else 0)
+        elif not keeps_admission and admission is not None and admission.run <= run:
             self._release(task)
 
     def _return(self, gangs: Range, now: int) -> None:
         for task in gangs.tasks():
-            held = self.held.get(task)
-            if held is not None and held.run == gangs.run and self.ended.get(task, 0) < gangs.run:
+            admission = self.held.get(task)
+            if admission is not None and admission.run == gangs.run and self.ended.get(task, 0) < gangs.run:
                 self._release(task)
                 self.queued[task] = gangs.run
 
@@ -236,8 +240,8 @@ class Units:
         if holds:
             raise Violation(f"{event.job_id} is {event.state}, its pool still holds {holds}")
         for task in tasks_of(self.jobs[event.job_id]):
-            for kept in (self.ended, self.queued, self.queued_ms, self.gangs, self.left, self.displaced_ms):
-                kept.pop(task, None)
+            for by_task in (self.ended, self.queued, self.queued_ms, self.gangs, self.left, self.displaced_ms):
+                by_task.pop(task, None)
             self.slices.pop(task, None)
             self.spared_ms.pop(task, None)
 
@@ -262,16 +266,18 @@ class Units:
         """Takes a change between entitled and borrowed. Raises `Violation`."""
         for gangs, rank in ranks_of(event):
             for task in gangs.tasks():
-                held, entitled = self.held.get(task), rank > 0
+                admission, entitled = self.held.get(task), rank > 0
                 if self.ended.get(task, 0) >= gangs.run:
                     continue
-                if held is None or held.run != gangs.run:
+                if admission is None or admission.run != gangs.run:
                     raise Violation(f"{round_} ranks {task} run {gangs.run}, which isn't admitted")
-                if held.placed_ms and not entitled:
+                if admission.placed_ms and not entitled:
                     raise Violation(f"{round_} makes {task} run {gangs.run} borrowed, which has a place")
                 self._rank_parked(task, gangs.run, rank)
-                due = round_.now_ms if entitled and not held.placed_ms else 0
-                self.held[task] = held._replace(entitled=entitled, due_ms=held.due_ms or due if entitled else 0)
+                due = round_.now_ms if entitled and not admission.placed_ms else 0
+                self.held[task] = admission._replace(
+                    entitled=entitled, due_ms=admission.due_ms or due if entitled else 0
+                )
 
     def _rank_parked(self, task: Task, run: int, rank: int) -> None:
         if rank == 2:

@@ -1,5 +1,5 @@
-"""What must hold of updates: one of a job at a time, within its batch and the SLA, and each run of the version that its
-instance was taken to.
+"""Checks updates: one of a job at a time, within its batch and the SLA, and each run of the version that its instance
+was taken to.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class _Job:
     max_unavailable: int | None
     version: int = 1
     number: int = 0
-    """Of the update in progress; 0: none is."""
+    """The number of the update in progress; 0: none is."""
     batch: int = 0
     creates: bool = False
     """It is being created, so nothing of it becomes unavailable."""
@@ -37,8 +37,8 @@ class _Job:
     """Its instances keep their versions."""
     flight: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)
-    taken: dict[int, int] = field(default_factory=dict)
-    """Of instances that an update took for good the version that their runs have at least."""
+    least_version: dict[int, int] = field(default_factory=dict)
+    """The least version of the runs of instances that an update took for good."""
 
 
 class Updates:
@@ -88,7 +88,7 @@ class Updates:
             case InstancesTaken():
                 job.flight.update(_instances(event))
                 if not job.restarts:
-                    job.taken |= dict.fromkeys(_instances(event), job.version)
+                    job.least_version |= dict.fromkeys(_instances(event), job.version)
                 down = len(job.flight) + len(job.bad)
                 most = min(
                     (each for each in (job.batch, not job.creates and job.max_unavailable) if each), default=down
@@ -98,16 +98,16 @@ class Updates:
             case InstancesReturned():
                 job.flight.difference_update(_instances(event))
                 for instance in _instances(event):
-                    job.taken.pop(instance, None)
+                    job.least_version.pop(instance, None)
             case UpdateProgressed():
                 for instance, step in zip(_instances(event), _steps(event), strict=True):
-                    for kept, numbers in ((job.flight, (2,)), (job.bad, (4, 5))):
-                        (kept.add if step in numbers else kept.discard)(instance)
+                    for instances, numbers in ((job.flight, (2,)), (job.bad, (4, 5))):
+                        (instances.add if step in numbers else instances.discard)(instance)
                 if (len(job.flight), len(job.bad)) != (event.flight, event.bad):
                     raise Violation(f"{round_} counts {event.flight} and {event.bad} instances, not {job}")
             case UpdateEnded():
                 for instance in job.flight:  # they may stay as they are
-                    job.taken.pop(instance, None)
+                    job.least_version.pop(instance, None)
                 job.number = 0
 
     def _ordered(self, event: RunsOrdered, round_: Round) -> None:
@@ -115,7 +115,7 @@ class Updates:
         versions = ints(event.version).tolist() or [1] * len(runs)
         for ((job_id, instance), run), version in zip(runs, versions, strict=True):
             job = self._jobs[job_id]
-            if not job.taken.get(instance, 1) <= version <= job.version:
+            if not job.least_version.get(instance, 1) <= version <= job.version:
                 raise Violation(f"{round_} orders run {run} of {job_id} {instance} by version {version}: {job}")
 
     def _stopping(self, event: RunsStopping, round_: Round) -> None:

@@ -1,4 +1,4 @@
-"""What must hold of what users want: instances that are stopped stay so, tasks of a job that is held don't go to the
+"""Checks that the wishes of users hold: instances that are stopped stay so, tasks of a job that is held don't go to the
 queue, no more than `max_running` of a job are queued or run, and the instances of a stateful job start one after
 another.
 """
@@ -32,7 +32,7 @@ class Wanted:
         """Instances that shall not run."""
         self._held: set[str] = set()
         self._most: dict[str, int] = {}
-        """How many tasks of a job may be queued or run at a time; of jobs that were never updated."""
+        """The most tasks of a job that may be queued or run at a time; only jobs that were never updated."""
         self._busy: dict[str, set[int]] = {}
         """Those of such jobs that are."""
         self._stateful: set[str] = set()

@@ -12,7 +12,7 @@ from processors.runtime.driver import Driver
 from processors.runtime.stops import Superseded
 
 RETRY_MS = 2000
-"""Who finds the log away tries again so much later, at most."""
+"""The longest wait, in ms, before a process that finds the log unreachable tries again."""
 
 
 class Process:

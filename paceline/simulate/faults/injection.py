@@ -1,4 +1,4 @@
-"""What may go wrong with every effect that a cell has, drawn from a seed and counted by kind.
+"""Injects failures into every effect of a cell, drawn from a seed and counted by kind.
 
     faults = Faults(seed=7)                    # draws
     faults = Faults(seed=7, only=found.hits)   # these and no others: the same run again
@@ -49,7 +49,7 @@ CHANCE = {
     "host silent": 0.002,
     "log away": 0.001,
 }
-"""How often each kind happens: those of an effect per effect, the others per step of the cell."""
+"""The probability of each kind: those of an effect per effect, the others per step of the cell."""
 VIEWS = "projector lost"
 KINDS = tuple(kind for kind in CHANCE if kind != VIEWS)
 """The kinds of a trial without views."""
@@ -107,7 +107,7 @@ class Faults:
         return set(self._only or ()) - set(self.hits)
 
     def count(self) -> dict[str, int]:
-        """How often each of the kinds happened; 0 where one never did."""
+        """The number of times that each kind happened; 0 where one never did."""
         counted = Counter(hit.kind for hit in self.hits)
         return {kind: counted[kind] for kind in CHANCE if kind in self._kinds}
 
@@ -119,14 +119,14 @@ class FaultyLog:
         self.cell = log.cell
         self.away = False
         self.held_ms = 0
-        """How long the latest append takes until it is acknowledged: so long its sender stands still."""
+        """The milliseconds until the latest append is acknowledged: its sender waits for so long."""
         self.late: list[NewRecord] = []
         self.wait, self.close = log.wait, log.close
         self._log = log
         self._faults = faults
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`."""
+        """Implements `Log.append`."""
         hit = self._faults.hit
         self._check_reachable()
         if hit("append lost"):
@@ -153,26 +153,26 @@ class FaultyLog:
             self._log.append([self.late.pop(0)])
 
     def reader(self, positions: Mapping[str, int]) -> "FaultyReader":
-        """See `Log.reader`."""
+        """Implements `Log.reader`."""
         return FaultyReader(self, self._log, positions, self._faults)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
-        """See `Log.scan`."""
+        """Implements `Log.scan`."""
         self._check_reachable()
         draw = self._faults.hit("scan error")
         ends_after = draw.randrange(SCANNED_MAX) if draw else -1
-        for given, record in enumerate(self._log.scan(topic, start)):
-            if given == ends_after:
+        for count, record in enumerate(self._log.scan(topic, start)):
+            if count == ends_after:
                 raise LogUnavailable("no answer")
             yield record
 
     def bounds(self, topic: str) -> tuple[int, int]:
-        """See `Log.bounds`."""
+        """Implements `Log.bounds`."""
         self._check_reachable()
         return self._log.bounds(topic)
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """See `Log.ends`."""
+        """Implements `Log.ends`."""
         self._check_reachable()
         return self._log.ends(topics)
 
@@ -190,7 +190,7 @@ class FaultyReader(MemoryReader):
         self._faults = faults
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`; one that may wait gets what is there in the end."""
+        """Implements `Reader.poll`; one that may wait gets what is there in the end."""
         hit = self._faults.hit
         if self._log.away or hit("read error"):
             raise LogUnavailable("no answer")
@@ -199,7 +199,7 @@ class FaultyReader(MemoryReader):
         return super().poll(1 if hit("read short") else limit, timeout)
 
     def ends(self) -> dict[str, int]:
-        """See `Reader.ends`."""
+        """Implements `Reader.ends`."""
         if self._log.away:
             raise LogUnavailable("no answer")
         return super().ends()
@@ -213,7 +213,7 @@ class FaultyStore(MemoryStore):
         self._faults = faults
 
     def commit(self, changes: Sequence[RowChange], progress: Progress) -> None:
-        """See `Store.commit`."""
+        """Implements `Store.commit`."""
         draw = self._faults.hit("store write torn")
         if draw is None or draw.random() < 0.5:
             super().commit(changes, progress)
@@ -222,7 +222,7 @@ class FaultyStore(MemoryStore):
 
 
 class FaultyLink:
-    """A link that may break as orders are sent: they are lost, and each of its hosts connects anew."""
+    """A link that may break as orders are sent: they are lost, and each of its hosts connects again."""
 
     def __init__(self, link: Link, hosts: Collection[str], gateway: Gateway, faults: Faults) -> None:
         self.cut, self.ask = link.cut, link.ask
@@ -234,11 +234,11 @@ class FaultyLink:
 
     @property
     def heard_ms(self) -> int:
-        """See `Link`."""
+        """Implements `Link`."""
         return self._link.heard_ms
 
     def deliver(self, orders: Orders) -> None:
-        """See `Link.deliver`."""
+        """Implements `Link.deliver`."""
         if not self._broken and self._faults.hit("orders lost"):
             self._broken = True
             self._gateway.post(Detach(self))
@@ -263,7 +263,7 @@ class FaultyGateway(Gateway):
         return self
 
     def checkpoint(self) -> None:
-        """See `Gateway.checkpoint`."""
+        """Implements `Gateway.checkpoint`."""
         draw = self.faults.hit("checkpoint torn")
         if draw is None or draw.random() < 0.5:
             super().checkpoint()
@@ -271,7 +271,7 @@ class FaultyGateway(Gateway):
             raise Crashed
 
     def post(self, post: Post) -> None:
-        """See `Gateway.post`."""
+        """Implements `Gateway.post`."""
         self._posts_seen += 1
         while self._late and (self.faults.calm or self._late[0][0] <= self._posts_seen):
             super().post(self._late.pop(0)[1])
@@ -286,13 +286,13 @@ class FaultyGateway(Gateway):
         else:
             super().post(post)
             if draw := self.faults.hit("report twice"):  # the second time when the next run may go on
-                self._delay(post._replace(done=lambda taken: None), draw)
+                self._delay(post._replace(done=lambda accepted: None), draw)
 
     def _delay(self, post: Report, draw: random.Random) -> None:
         insort(self._late, (self._posts_seen + draw.choice(LATE_POSTS), post), key=itemgetter(0))
 
     def step(self) -> bool:
-        """See `Component.step`."""
+        """Implements `Component.step`."""
         while self._late and self.faults.calm:
             super().post(self._late.pop(0)[1])
         return super().step()

@@ -25,7 +25,7 @@ from paceline.simulate.session import with_end
 from paceline.worker_processes import Say, Workers
 
 ACTIONS = 200
-"""What users do in one drawn scenario."""
+"""The number of users' actions in one drawn scenario."""
 REPORT_SECONDS = 60.0
 VIEWS_EACH = 32
 """Every so many seeds of trials under all kinds views are made too, which takes longer than the rest of the trial."""
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
 
 @dataclass
 class SoakSummary:
-    """What trials have met together."""
+    """The totals of all trials."""
 
     seeds: int = 0
     events: int = 0
@@ -62,8 +62,8 @@ class SoakSummary:
 
     def missing(self, kinds: Collection[str]) -> list[str]:
         """The kinds that never happened, and the faults that were named and never did."""
-        named = [f"{hit.kind} {hit.number}" for hit in sorted(self.unmet or ())]
-        return [kind for kind in kinds if not self.faults[kind]] + named
+        unmet = [f"{hit.kind} {hit.number}" for hit in sorted(self.unmet or ())]
+        return [kind for kind in kinds if not self.faults[kind]] + unmet
 
 
 def attempt(scenario: Scenario, kinds: Collection[str] = KINDS, views: bool = False) -> TrialResult | Failure:
@@ -100,8 +100,8 @@ def _attempt(say: Say, scenario: Scenario | None, kinds: Collection[str], seed: 
 
 def _with_views(scenario: Scenario | None, kinds: Collection[str], seed: int) -> bool:
     """Whether views are made too: where their fault is asked for by its name, and under all kinds now and then."""
-    named = scenario is not None and any(each.kind == VIEWS for each in scenario.faults or ())
-    return named or VIEWS in kinds or (seed % VIEWS_EACH == 0 and {*KINDS} <= {*kinds})
+    has_views_fault = scenario is not None and any(each.kind == VIEWS for each in scenario.faults or ())
+    return has_views_fault or VIEWS in kinds or (seed % VIEWS_EACH == 0 and {*KINDS} <= {*kinds})
 
 
 def _scenario(scenario: Scenario | None, seed: int) -> Scenario:
@@ -125,9 +125,9 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
         click.echo(f"seed {failure.seed} failed: {failure.why}")
         views = _with_views(scenario, kinds, failure.seed)
         again.write_text(as_yaml(shrunk(_scenario(scenario, failure.seed), failure, views)))
-        asked = f"'all, {VIEWS}'" if views else "all"
+        kinds_text = f"'all, {VIEWS}'" if views else "all"
         click.echo(
-            f"the smallest scenario that fails again: paceline simulate {shlex.quote(str(again))} --faults {asked}"
+            f"the smallest scenario that fails again: paceline simulate {shlex.quote(str(again))} --faults {kinds_text}"
         )
         return 1
     drawn = scenario is None or scenario.faults is None

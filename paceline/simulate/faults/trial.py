@@ -48,8 +48,8 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class TrialResult(NamedTuple):
-    """What a trial was: facts and decisions, rounds, ignored ones, faults by kind; faults that the scenario names and
-    that didn't happen.
+    """The result of a trial: facts and decisions, rounds, ignored ones, faults by kind; faults that the scenario names
+    and that didn't happen.
     """
 
     events: int
@@ -268,8 +268,8 @@ class Trial:
 
     def _new_gateway(self) -> Gateway:
         """On what its disk holds: the fold as it was a while ago."""
-        kept = Path(self._disk.name) / "gateway"
-        gateway = FaultyGateway(self.faulty, kept, self._gateway_clock, "gateway").spoil(self.faults)
+        folder = Path(self._disk.name) / "gateway"
+        gateway = FaultyGateway(self.faulty, folder, self._gateway_clock, "gateway").spoil(self.faults)
         for part in self.fleets:
             if isinstance(part.component, Fleet):
                 part.component.move(gateway)
@@ -344,15 +344,15 @@ class Trial:
         return {str(job.job_id): job.kind for job in self._submitted()}
 
     def _longest_ms(self) -> int:
-        """How long a run of a batch job takes at most."""
+        """The most milliseconds that a run of a batch job takes."""
         plays = [job.fact(self.scenario.seed).simulated for job in self._submitted() if job.kind == "batch"]
         return max((max((play.duration_ms, *play.durations_ms)) for play in plays if play), default=0)
 
     def _replay(self) -> None:
         """Each machine decides its history again, to the same state."""
         for process in self.processes[::2]:
-            found = replay(self.factories[process.machine](), self.log)
-            if found.difference is not None:
-                raise Violation(str(found.difference))
-            if process.driver is None or found.hash != process.driver.fold.state.hash:
+            result = replay(self.factories[process.machine](), self.log)
+            if result.difference is not None:
+                raise Violation(str(result.difference))
+            if process.driver is None or result.hash != process.driver.fold.state.hash:
                 raise Violation(f"live and replayed state of {process.machine} differ")

@@ -30,7 +30,7 @@ class Views:
         self._steps = 0
 
     def step(self) -> bool:
-        """See `Component.step`."""
+        """Implements `Component.step`."""
         if self._faults.hit("projector lost"):
             self._projector.close()
             self._projector = Projector(self._log, self._folder / "live")
@@ -52,7 +52,7 @@ class Views:
         self._projector.close()
 
     def difference(self) -> str:
-        """The name of a table whose rows differ from those of views made anew; empty: none."""
+        """The name of a table whose rows differ from those of rebuilt views; empty: none."""
         again = rebuild(self._log, self._folder / "again")
         live = self._projector.views.engine
         differs = next((name for name in tables.metadata.tables if _rows(live, name) != _rows(again, name)), "")

@@ -1,1 +1,1 @@
-"""What a simulation came to: figures, series over time, plots, on a terminal and as one HTML file."""
+"""Results of a simulation: figures, series over time, plots, on a terminal and as one HTML file."""

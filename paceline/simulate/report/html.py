@@ -19,9 +19,9 @@ from paceline.simulate.session import Session
 from projections.ui.rendering import environment
 
 POOLS_MAX = 7
-"""Of more pools the largest have a colour of their own, the others one together."""
+"""The most pools with a colour of their own: of more the largest, the others have one together."""
 COLUMNS_MAX, ROWS_MAX = 200, 60
-"""Of the heat map; hosts beyond share rows."""
+"""The size of the heat map; hosts beyond share rows."""
 WAITS_S = (0, 1, 10, 60, 300, 900, 3600, 14_400, 43_200, 86_400, 259_200, 604_800, 2_592_000)
 """Where the classes of waiting times begin."""
 OTHERS = "other pools"
@@ -58,7 +58,7 @@ def _unit(resource: str) -> str:
 
 
 def _ended(session: Session) -> str:
-    """What became of the jobs."""
+    """Tells in words how the jobs ended."""
     states, refused = session.jobs.states, session.log_summary.rejected
     ended = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items())) or "none"
     return f"{ended}; {refused:,} rejected" if refused else ended
@@ -94,46 +94,46 @@ def _figure(value: float | None) -> str:
 
 def _leaves(samples: Sequence[Sample]) -> list[str]:
     """Pools without pools below, the largest first."""
-    held: dict[str, int] = {}
+    totals: dict[str, int] = {}
     at = main_resource(samples)
     for sample in samples:
         for path, row in sample.pools.items() if at in sample.names else ():
-            held[path] = held.get(path, 0) + row.allocation[sample.names.index(at)]
-    leaves = [path for path in held if not any(other.startswith(f"{path}/") for other in held)]
-    return sorted(leaves, key=lambda path: (-held[path], path))
+            totals[path] = totals.get(path, 0) + row.allocation[sample.names.index(at)]
+    leaves = [path for path in totals if not any(other.startswith(f"{path}/") for other in totals)]
+    return sorted(leaves, key=lambda path: (-totals[path], path))
 
 
 def _over_time(samples: Sequence[Sample]) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]]]:
-    """What is plotted over time, as `plots.js` describes it: the cluster, the tasks, each pool; and which pools."""
+    """The plots over time, as `plots.js` describes them: the cluster, the tasks, each pool; and the pools."""
     at, leaves = main_resource(samples), _leaves(samples)
     times = [each.at_ms / 1000 for each in samples]
-    shown, others = leaves[:POOLS_MAX], leaves[POOLS_MAX:]
-    held = [
-        _series(path, f"s{number}", _of_pool(samples, path, "allocation", at)) for number, path in enumerate(shown, 1)
+    largest, others = leaves[:POOLS_MAX], leaves[POOLS_MAX:]
+    layers = [
+        _series(path, f"s{number}", _of_pool(samples, path, "allocation", at)) for number, path in enumerate(largest, 1)
     ]
     if others:
         rest = [_of_pool(samples, path, "allocation", at) for path in others]
-        held.append(_series(OTHERS, "s0", [sum(values) for values in zip(*rest, strict=True)]))
+        layers.append(_series(OTHERS, "s0", [sum(values) for values in zip(*rest, strict=True)]))
     capacity = _series("capacity", "ink", [each.capacity.get(at, 0) / 1000 for each in samples], line=True)
     tasks = [
         _series("waiting", "waiting", [each.waiting for each in samples], line=True),
         _series("running", "running", [each.running for each in samples], line=True),
     ]
-    found = {
-        "cluster": {"times": times, "elapsed": True, "stacked": True, "series": [*reversed(held), capacity]},
+    plots = {
+        "cluster": {"times": times, "elapsed": True, "stacked": True, "series": [*reversed(layers), capacity]},
         "tasks": {"times": times, "elapsed": True, "series": tasks},
     }
     whole = max(each.capacity.get(at, 0) for each in samples) / 1000
-    pools = [(f"pool-{number}", path) for number, path in enumerate(shown, 1)]
-    for area, (name, path) in zip(held, pools, strict=False):
+    pools = [(f"pool-{number}", path) for number, path in enumerate(largest, 1)]
+    for area, (name, path) in zip(layers, pools, strict=False):
         demand = [min(value, whole) for value in _of_pool(samples, path, "demand", at)]
         series = [
             {**area, "name": "allocation"},
             _series("demand", "soft", demand, line=True, dash=True),
             _series("entitlement", "ink", _of_pool(samples, path, "entitlement", at), line=True),
         ]
-        found[name] = {"times": times, "elapsed": True, "max": whole * 1.05, "series": series}
-    return found, pools
+        plots[name] = {"times": times, "elapsed": True, "max": whole * 1.05, "series": series}
+    return plots, pools
 
 
 def _series(name: str, colour: str, values: Sequence[float], **look: bool) -> dict[str, Any]:
@@ -141,15 +141,15 @@ def _series(name: str, colour: str, values: Sequence[float], **look: bool) -> di
 
 
 def _of_pool(samples: Sequence[Sample], path: str, kind: str, at: str) -> list[float]:
-    found = []
+    values = []
     for each in samples:
         row = each.pools.get(path) if at in each.names else None
-        found.append(0.0 if row is None else getattr(row, kind)[each.names.index(at)] / 1000)
-    return found
+        values.append(0.0 if row is None else getattr(row, kind)[each.names.index(at)] / 1000)
+    return values
 
 
 def _of_jobs(jobs: Jobs, at: str) -> list[Chart]:
-    """What is plotted over jobs that ran."""
+    """The plots over jobs that ran."""
     if not jobs.wait_s:
         return []
     wait, slowdown = np.frombuffer(jobs.wait_s), np.frombuffer(jobs.slowdown)
@@ -165,7 +165,7 @@ def _of_jobs(jobs: Jobs, at: str) -> list[Chart]:
 
 
 def _waits(wait: NDArray[np.float64]) -> list[Bar]:
-    """How many jobs waited how long; classes up to the longest wait."""
+    """The number of jobs by waiting time; classes up to the longest wait."""
     last = int(np.searchsorted(WAITS_S, wait.max(), side="right"))
     counts = np.bincount(np.searchsorted(WAITS_S, wait, side="right") - 1, minlength=last)[:last].tolist()
     out = []

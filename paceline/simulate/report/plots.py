@@ -89,41 +89,41 @@ class Frame:
         return self.axis_x("time from the start", [(self.x(at), duration(at)) for at in time_ticks(end_s)])
 
 
-def bars(found: Sequence[Bar], title: str, unit: str) -> Markup:
+def bars(data: Sequence[Bar], title: str, unit: str) -> Markup:
     """A bar for each class, with its number above."""
-    highest = max((bar.value for bar in found), default=0.0)
+    highest = max((bar.value for bar in data), default=0.0)
     marks = ticks(highest * 1.08, 1.0)
-    frame = Frame(900, 260, len(found), marks[-1])
-    wide = (frame.x1 - frame.x0) / max(1, len(found))
-    middles = [frame.x0 + wide * (at + 0.5) for at in range(len(found))]
-    labels = [(round(middle, 1), bar.label) for middle, bar in zip(middles, found, strict=True)]
+    frame = Frame(900, 260, len(data), marks[-1])
+    wide = (frame.x1 - frame.x0) / max(1, len(data))
+    middles = [frame.x0 + wide * (at + 0.5) for at in range(len(data))]
+    labels = [(round(middle, 1), bar.label) for middle, bar in zip(middles, data, strict=True)]
     thick = min(80.0, wide * 0.8)
     parts = [frame.axis_y(unit, marks), frame.axis_x(title, labels)]
-    for middle, bar in zip(middles, found, strict=True):
-        top, left = frame.y(bar.value), round(middle - thick / 2, 1)
-        box = f'x="{left}" width="{thick:.1f}" y="{top}" height="{max(0.0, frame.y0 - top):.1f}"'
+    for middle, bar in zip(middles, data, strict=True):
+        top, x = frame.y(bar.value), round(middle - thick / 2, 1)
+        box = f'x="{x}" width="{thick:.1f}" y="{top}" height="{max(0.0, frame.y0 - top):.1f}"'
         parts.append(f'<rect class="f-s1" rx="2" {box}><title>{escape(bar.tooltip)}</title></rect>')
         if bar.value:
-            shown = number(bar.value)
-            parts.append(f'<text x="{middle:.1f}" y="{top - 4}" text-anchor="middle">{shown}</text>')
+            label = number(bar.value)
+            parts.append(f'<text x="{middle:.1f}" y="{top - 4}" text-anchor="middle">{label}</text>')
     return frame.svg(parts, f"{unit} by {title}")
 
 
-def ranges(found: Sequence[Range], title: str, unit: str) -> Markup:
+def ranges(data: Sequence[Range], title: str, unit: str) -> Markup:
     """A line from low to high for each class with a dot at its middle; the axis of y is logarithmic from 1 on."""
-    highest = max((each.high for each in found), default=1.0)
+    highest = max((each.high for each in data), default=1.0)
     top = 10 ** max(1, math.ceil(math.log10(max(highest, 1.0)) - 1e-9))
-    frame = Frame(900, 280, len(found), top, low=1.0)
-    wide = (frame.x1 - frame.x0) / max(1, len(found))
-    middles = [round(frame.x0 + wide * (at + 0.5), 1) for at in range(len(found))]
+    frame = Frame(900, 280, len(data), top, low=1.0)
+    wide = (frame.x1 - frame.x0) / max(1, len(data))
+    middles = [round(frame.x0 + wide * (at + 0.5), 1) for at in range(len(data))]
     decades = [10.0**power for power in range(round(math.log10(top)) + 1)]
-    labels = [(middle, each.label) for middle, each in zip(middles, found, strict=True)]
+    labels = [(middle, each.label) for middle, each in zip(middles, data, strict=True)]
     parts = [frame.axis_y(unit, decades), frame.axis_x(title, labels)]
-    for middle, each in zip(middles, found, strict=True):
+    for middle, each in zip(middles, data, strict=True):
         ends = f'x1="{middle}" x2="{middle}" y1="{frame.y(each.low)}" y2="{frame.y(each.high)}"'
         dot = f'<circle class="dot" r="5" cx="{middle}" cy="{frame.y(each.middle)}"/>'
-        shown = f'<text x="{middle + 9}" y="{frame.y(each.middle) + 4}">{number(each.middle)}</text>'
-        parts.append(f'<g><line class="range" {ends}/>{dot}{shown}<title>{escape(each.tooltip)}</title></g>')
+        label = f'<text x="{middle + 9}" y="{frame.y(each.middle) + 4}">{number(each.middle)}</text>'
+        parts.append(f'<g><line class="range" {ends}/>{dot}{label}<title>{escape(each.tooltip)}</title></g>')
     return frame.svg(parts, f"{unit} by {title}")
 
 
@@ -138,8 +138,8 @@ def heat(times: Sequence[float], rows: Sequence[str], cells: F64, title: str) ->
         y = frame.y1 + at * high
         for first, last, kind in _runs_of_equal(row):
             if kind >= 0:
-                left, right = frame.x(times[first]), frame.x(times[last])
-                drawn.setdefault(kind, []).append(f"M{left} {y}h{right - left:.1f}v{high - 1}h-{right - left:.1f}z")
+                x, right = frame.x(times[first]), frame.x(times[last])
+                drawn.setdefault(kind, []).append(f"M{x} {y}h{right - x:.1f}v{high - 1}h-{right - x:.1f}z")
     parts = [frame.time_axis(times[-1])]
     for kind, paths in sorted(drawn.items()):
         tooltip = "nothing" if kind == 0 else f"up to {round(100 * kind / (CLASSES - 1))} %"
@@ -169,9 +169,9 @@ def number(value: float) -> str:
 
 def duration(seconds: float) -> str:
     """A time on an axis: 0, 30s, 2m30s, 2h, 10d."""
-    left, out = int(seconds), ""
+    rest, out = int(seconds), ""
     for unit, size in (("d", DAY_S), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, size)
+        count, rest = divmod(rest, size)
         out += f"{count}{unit}" if count else ""
     return out or "0"
 

@@ -1,4 +1,4 @@
-"""What a run came to: figures over its jobs, and the files of `--out`."""
+"""Results of a run: figures over its jobs, and the files of `--out`."""
 
 import csv
 from array import array
@@ -32,7 +32,7 @@ class Jobs:
         self.pools: dict[str, int] = {}
         self.wait_s, self.slowdown, self.ended_s = array("d"), array("d"), array("d")
         self.cpu_milli, self.gpu_milli, self.pool = array("q"), array("q"), array("l")
-        """Of each job that ran: what all its tasks ask for, and its pool's number."""
+        """The needs of all tasks of each job that ran, and its pool's number."""
         self._file = (folder / "jobs.csv").open("w", newline="", encoding="utf-8") if folder is not None else None
         self._rows = csv.writer(self._file, lineterminator="\n") if self._file is not None else None
         if self._rows is not None:
@@ -101,7 +101,7 @@ def ran_s(job: JobSummary) -> float | None:
 
 
 def bounded_slowdown(wait_s: float, run_s: float) -> float:
-    """See THRESHOLD_S."""
+    """The slowdown of a job, with run times below `THRESHOLD_S` counted as that."""
     return max(1.0, (wait_s + run_s) / max(run_s, THRESHOLD_S))
 
 
@@ -135,9 +135,9 @@ def write_series(samples: list[Sample], jobs: Jobs, folder: Path) -> None:
         for each in samples:
             for path, row in each.pools.items():
                 for at, name in enumerate(each.names):
-                    held = (row.entitlement[at], row.allocation[at], row.demand[at])
-                    if any(held):
-                        rows.writerow([each.at_ms / 1000, path, name, *held])
+                    numbers = (row.entitlement[at], row.allocation[at], row.demand[at])
+                    if any(numbers):
+                        rows.writerow([each.at_ms / 1000, path, name, *numbers])
 
 
 def _since(before: Totals, now: Totals, jobs: Jobs) -> list[Any]:

@@ -42,7 +42,7 @@ class Sample(NamedTuple):
     """The part of the capacity that is free, but on hosts where a task doesn't fit: the mean over the tasks known."""
     pools: dict[str, ReportedRow]
     hosts: NDArray[np.uint8]
-    """Of each host, by its number, the percentage used of the resource that it has least left of; ABSENT: not there."""
+    """The percentage used of the scarcest resource of each host, by its number; ABSENT: not there."""
     totals: Totals
 
 
@@ -52,7 +52,7 @@ def is_gpu(name: str) -> bool:
 
 
 def main_resource(samples: Sequence[Sample]) -> str:
-    """What is shown of a cell: the kind of GPUs that was used or asked for most, CPU where none ever was."""
+    """The resource that the plots show: the kind of GPUs that was used or requested most, CPU where none ever was."""
     sums: Counter[str] = Counter()
     for each in samples:
         for at, name in enumerate(each.names):
@@ -74,13 +74,13 @@ class Series:
         self._at_ms = 0
         self._used: Amounts = {}
         self._capacity: Amounts = {}
-        """What is used and there since the last look, by name."""
+        """The capacity since the last look, by name."""
         self._used_over_time: Counter[str] = Counter()
         self._capacity_over_time: Counter[str] = Counter()
         """Both times the milliseconds that they were."""
 
     def look(self, now_ms: int) -> None:
-        """See `Observer.look`."""
+        """Implements `Observer.look`."""
         self._pass(now_ms)
         if now_ms < self._next_ms:
             return
@@ -97,7 +97,7 @@ class Series:
             self.samples.append(self._sample(now_ms))
 
     def mean_use(self) -> dict[str, float]:
-        """Of each resource that the cell had, the part that was used over all of the time, between samples too."""
+        """The part of each resource that was used over all of the time, between samples too."""
         return {
             f"mean_{name}_used_percent": 100 * self._used_over_time[name] / whole
             for name, whole in self._capacity_over_time.items()
@@ -125,7 +125,7 @@ class Series:
         up = hosts.counts
         names = hosts.kinds.names
         capacity, used = hosts.capacity[: len(names), up], hosts.used[: len(names), up]
-        held = int(np.count_nonzero(runs.arena["placed"]))
+        running = int(np.count_nonzero(runs.arena["placed"]))
         waits = int(np.count_nonzero(runs.arena["waiting"])) + int(np.count_nonzero(queues.arena["queued"]))
         share = np.where(capacity > 0, 100 * used / np.maximum(capacity, 1), 0.0).max(axis=0, initial=0.0)
         by_host = np.full(len(up), ABSENT, dtype=np.uint8)
@@ -137,7 +137,7 @@ class Series:
             units=queues.kinds.units,
             used=self._used,
             capacity=self._capacity,
-            running=held,
+            running=running,
             waiting=waits,
             fragmentation=self._fragmentation(names, capacity, capacity - used),
             pools=pools,

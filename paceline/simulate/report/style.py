@@ -1,4 +1,4 @@
-"""What the page of a report carries inside: styles and modules of the web UI, so that it needs no server."""
+"""The inline parts of a report's page: styles and modules of the web UI, so that it needs no server."""
 
 import re
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""What a simulation prints on a terminal."""
+"""Prints a simulation on a terminal."""
 
 from collections.abc import Sequence
 
@@ -105,11 +105,13 @@ def _pools(session: Session) -> None:
 
 
 def _other_columns(last: Sample, main: str) -> list[Column]:
-    """What pools hold and ask for of resources that have no columns; none where that is nothing."""
+    """Columns for resources that have none of their own, where pools hold or want any."""
 
     def text(amounts: Sequence[int]) -> str:
-        named = {name: amount for name, amount in zip(last.names, amounts, strict=True) if amount and name != main}
-        return others(write_amounts(named, last.units))
+        amounts_by_name = {
+            name: amount for name, amount in zip(last.names, amounts, strict=True) if amount and name != main
+        }
+        return others(write_amounts(amounts_by_name, last.units))
 
     if all(text(amounts) == "-" for row in last.pools.values() for amounts in (row.allocation, row.demand)):
         return []

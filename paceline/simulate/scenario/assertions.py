@@ -1,4 +1,4 @@
-"""What assertions are made of: the lines of `expectations.py`, and of `job_assertions.py`."""
+"""Building blocks of assertions: the lines of `expectations.py`, and of `job_assertions.py`."""
 
 import operator
 import re
@@ -34,7 +34,7 @@ class Malformed(ValueError):
 
 
 class CellState(NamedTuple):
-    """What an expectation looks at."""
+    """The state of a cell for expectations."""
 
     machines: Mapping[str, Machine]
     observed: ObservedEvents
@@ -108,7 +108,7 @@ def one_of(word: str, allowed: tuple[str, ...]) -> str:
 
 
 def tasks_in(cell_state: CellState, job_id: str, state: TaskState) -> int:
-    """How many tasks of a job are in a state."""
+    """Counts the tasks of a job in a state."""
     row, ended = cell_state.lifecycle.jobs.get(job_id), cell_state.observed.ended.get(job_id)
     if row is not None:
         return row.counts[state]
@@ -116,7 +116,7 @@ def tasks_in(cell_state: CellState, job_id: str, state: TaskState) -> int:
 
 
 def _outcomes(ended: JobChanged, state: TaskState) -> int:
-    """How many tasks of a job that has ended are in a state."""
+    """Counts the tasks of an ended job in a state."""
     return {TaskState.SUCCEEDED: ended.succeeded, TaskState.FAILED: ended.failed, TaskState.KILLED: ended.killed}.get(
         state, 0
     )

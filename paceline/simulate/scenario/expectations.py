@@ -1,4 +1,4 @@
-"""What is expected of a cell, in one line of plain words each, looked up in the state of its machines and in its story.
+"""Expectations of a cell, in one line of plain words each, looked up in the state of its machines and in its history.
 
     job ID is STATE                             job tiles is SUCCEEDED
     job ID tasks STATE OP N                     job tiles tasks RUNNING >= 3
@@ -92,8 +92,8 @@ def _pool(text: str, words: list[str]) -> Assertion:
         names = cell_state.lifecycle.kinds.names
         amounts = dict(zip(names, getattr(row, kind), strict=False)) if row is not None else {}
         have = amounts.get(resource, 0)  # one machine may know a resource before another
-        shown = write_amount(have, unit_of(cell_state, resource))
-        return Observation(test(have, expected), f"pool {path} {kind} {resource} {shown}")
+        have_text = write_amount(have, unit_of(cell_state, resource))
+        return Observation(test(have, expected), f"pool {path} {kind} {resource} {have_text}")
 
     return Assertion(text, evaluate, {"pool": (path,), "resource": (resource,)})
 

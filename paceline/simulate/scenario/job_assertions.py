@@ -1,4 +1,4 @@
-"""What is expected of a job."""
+"""Expectations of a job."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -54,8 +54,8 @@ def of_job(text: str, words: list[str]) -> Assertion:
                 arguments[1:], lambda cell_state: tasks_in(cell_state, job_id, at), f"job {job_id} tasks {state}"
             )
         case "waits":
-            said = " ".join(arguments[1:]) if arguments[:1] == ["for"] else ""
-            codes = [one_of(code, WAITS) for code in said.split(" or ")]
+            codes_text = " ".join(arguments[1:]) if arguments[:1] == ["for"] else ""
+            codes = [one_of(code, WAITS) for code in codes_text.split(" or ")]
 
             def evaluate(cell_state: CellState) -> Observation:
                 have = _reason(cell_state, job_id)
@@ -119,7 +119,7 @@ def _reason(cell_state: CellState, job_id: str) -> str:
 
 def _held_at(job_id: str, path: str) -> Callable[[CellState], Observation]:
     def evaluate(cell_state: CellState) -> Observation:
-        record = cell_state.observed.held.get(job_id)
+        record = cell_state.observed.refusals.get(job_id)
         have = record.at if record is not None else "no pool"
         return Observation(have == path, f"job {job_id} held at {have}")
 
@@ -134,10 +134,12 @@ def _held(job_id: str, words: list[str]) -> Callable[[CellState], Observation]:
     test, expected = amount_of(resource, words[2:])
 
     def evaluate(cell_state: CellState) -> Observation:
-        record = cell_state.observed.held.get(job_id)
+        record = cell_state.observed.refusals.get(job_id)
         have = getattr(record, name).get(resource) if record is not None else None
-        shown = "not said" if have is None else write_amount(have, unit_of(cell_state, resource))
-        return Observation(have is not None and test(have, expected), f"job {job_id} held {name} {resource} {shown}")
+        have_text = "not said" if have is None else write_amount(have, unit_of(cell_state, resource))
+        return Observation(
+            have is not None and test(have, expected), f"job {job_id} held {name} {resource} {have_text}"
+        )
 
     return evaluate
 
@@ -166,7 +168,7 @@ def _ran_on(job_id: str, expected: tuple[str, ...]) -> Callable[[CellState], Obs
         counts: Counter[str] = Counter()
         for host, count in ran.items():
             counts[host.host_id] += count
-        shown = ", ".join(f"{host_id} {count}" for host_id, count in counts.items()) or "no host"
-        return Observation(bool(ran) and all(map(fits, ran)), f"job {job_id} ran on {shown}")
+        hosts_text = ", ".join(f"{host_id} {count}" for host_id, count in counts.items()) or "no host"
+        return Observation(bool(ran) and all(map(fits, ran)), f"job {job_id} ran on {hosts_text}")
 
     return evaluate

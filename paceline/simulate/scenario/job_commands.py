@@ -1,4 +1,4 @@
-"""What users say with a command about a job, where its id isn't all."""
+"""Fields of commands about a job, beside its id."""
 
 from typing import Annotated, Any
 

@@ -34,11 +34,11 @@ def _jobs_from_files(scenario: Scenario, folder: Path) -> tuple[list[tuple[Docum
     errors: list[str] = []
     for each in scenario.job_files:
         try:
-            for found in read_jobs([str(folder / each.file)]):
-                body = {name: value for name, value in found.body.items() if name != "job_id"}
-                job_id = found.spec.job_id or stem(found.document.file)
+            for job_file in read_jobs([str(folder / each.file)]):
+                body = {name: value for name, value in job_file.body.items() if name != "job_id"}
+                job_id = job_file.spec.job_id or stem(job_file.document.file)
                 job = ScenarioJob.model_validate({**body, "job_id": job_id, "at": f"{each.at}ms"})
-                jobs.append((found.document, job))
+                jobs.append((job_file.document, job))
         except Faults as faults:
             errors += faults.lines
     return jobs, errors
@@ -50,7 +50,7 @@ def is_sound(scenario: Scenario) -> bool:
 
 
 def _check_references(scenario: Scenario, document: Document, from_files: Sequence[Document] = ()) -> Iterator[Fault]:
-    """What is wrong between the parts of a scenario; its last jobs were `brought` from those documents."""
+    """Faults between the parts of a scenario; its last jobs were `brought` from those documents."""
     own = len(scenario.jobs) - len(from_files)
     groups = [group.name for group in scenario.hosts]
     hosts: set[str] = set()
@@ -76,9 +76,9 @@ def _check_references(scenario: Scenario, document: Document, from_files: Sequen
         if path in paths[:index]:
             yield document.fault(f"/pools/{index}/path", "is the path of another pool; change a pool by an event")
     for index, event in enumerate(scenario.events):
-        named = event.host()
-        if named is not None and named not in hosts and named not in groups:
-            yield document.fault(f"/events/{index}", f"there is no host or group {named}")
+        host = event.host()
+        if host is not None and host not in hosts and host not in groups:
+            yield document.fault(f"/events/{index}", f"there is no host or group {host}")
         if event.submit is not None and "at" in event.submit.model_fields_set:
             yield document.fault(f"/events/{index}/submit/at", "stands beside `submit`, not in it")
         if event.update is not None and "at" in event.update.model_fields_set:
@@ -109,7 +109,7 @@ def _lasting(scenario: Scenario, jobs: Sequence[ScenarioJob]) -> list[str]:
 
 
 def _check_times(scenario: Scenario, document: Document, own: int) -> Iterator[Fault]:
-    """What stands after the end never happens; its first `own` jobs stand in the file."""
+    """Faults of times: what is after the end never happens; its first `own` jobs are in the file."""
     times = [(f"/jobs/{index}/at", job.at) for index, job in enumerate(scenario.jobs[:own])]
     times += [(f"/job_files/{index}/at", file.at) for index, file in enumerate(scenario.job_files)]
     times += [(f"/events/{index}/at", event.at) for index, event in enumerate(scenario.events)]
@@ -157,9 +157,9 @@ def _check_returns(scenario: Scenario, document: Document) -> Iterator[Fault]:
     for _, place, what, name in sorted(happens, key=itemgetter(0)):
         hosts = groups.get(name, [name])
         if what in ("joins", "returns"):
-            left = next((host for host in hosts if absent.get(host) == "leaves"), None)
-            if what == "returns" and left is not None:
-                yield document.fault(place, f"{left} has left for good")
+            leaving = next((host for host in hosts if absent.get(host) == "leaves"), None)
+            if what == "returns" and leaving is not None:
+                yield document.fault(place, f"{leaving} has left for good")
             elif what == "returns" and not any(absent.get(host) in ("fails", "silent") for host in hosts):
                 yield document.fault(place, f"{name} isn't away then: what failed or fell silent returns")
             for host in hosts:
@@ -169,14 +169,14 @@ def _check_returns(scenario: Scenario, document: Document) -> Iterator[Fault]:
 
 
 def _check_names(scenario: Scenario, document: Document, jobs: set[str], hosts: set[str]) -> Iterator[Fault]:
-    """What expectations name must be there at some time, or they could hold for a slip of the pen."""
+    """Faults of names in expectations: each must exist at some time, or a typo would make them hold."""
     pools = {pool.path for pool in scenario.pools} | {e.pool.path for e in scenario.events if e.pool} | {"/"}
     pairs = {f"hostname={host}" for host in hosts}
     pairs |= {f"{name}={value}" for group in scenario.hosts for name, value in group.attributes.items()}
     resources = {*STANDARD} | {kind.name for kind in (scenario.cell.resources if scenario.cell else ())}
-    known = {"job": jobs, "host": hosts, "host with": pairs, "pool": pools, "resource": resources}
+    existing = {"job": jobs, "host": hosts, "host with": pairs, "pool": pools, "resource": resources}
     for index, expectation in enumerate(scenario.expect):
         for kind, names in expectation.assertion().names.items():
             for name in names:
-                if name not in known[kind]:
+                if name not in existing[kind]:
                     yield document.fault(f"/expect/{index}", f"there is no {kind} {name}")

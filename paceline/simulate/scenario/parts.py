@@ -41,7 +41,7 @@ class ScenarioPart(Spec):
 
 
 class HostResources(spec_parts.Amounts):
-    """What a host lends to tasks."""
+    """The amounts that a host offers to tasks."""
 
     __pydantic_extra__: dict[ResourceName, OtherAmount]
     cpu: SomeMilli
@@ -97,7 +97,7 @@ class LogNormal(Spec):
 
 
 class Draw(Spec):
-    """How durations are drawn, by the seed of the scenario and the id of the job; exactly one."""
+    """The distribution of durations, drawn by the seed of the scenario and the id of the job; exactly one."""
 
     uniform: Annotated[list[Milliseconds], Field(min_length=2, max_length=2)] | None = None
     exponential: Milliseconds | None = None
@@ -129,7 +129,7 @@ class Draw(Spec):
 
 
 class ScenarioSim(Sim, ScenarioPart):
-    """How tasks are played."""
+    """The simulation of tasks."""
 
     later: ClassVar[dict[str, str]] = {
         "usage": "Paceline doesn't follow what tasks use",

@@ -1,4 +1,4 @@
-"""What users do to the jobs of a drawn scenario after they have submitted them, by its seed: updates, good and bad,
+"""Draws, by the seed of a scenario, what users do to its jobs after they have submitted them: updates, good and bad,
 more or fewer instances, stops and starts, commands that come at any time.
 """
 

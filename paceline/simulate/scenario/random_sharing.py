@@ -75,7 +75,7 @@ def draw_streams(seed: int) -> Scenario:
 
 
 def draw_delays(seed: int) -> dict[str, dict[str, int]]:
-    """How much later machines see what others write, in half of the cells."""
+    """Draws, in half of the cells, how much later machines see what others write."""
     draw = random.Random(f"{seed}/delays")
     if draw.random() < 0.5:
         return {}
@@ -160,7 +160,7 @@ def _job(draw: random.Random, job_id: str, leaves: list[str], largest: int, plai
 def _events(
     draw: random.Random, jobs: list[dict[str, Any]], pools: list[dict[str, Any]], leaves: list[str], plain: bool
 ) -> list[dict[str, Any]]:
-    """What users and operators do besides."""
+    """Draws further actions of users and operators."""
     events: list[dict[str, Any]] = []
     if draw.random() < 0.3:
         events.append({"at": _minute(draw), "stop": draw.choice(jobs)["job_id"]})

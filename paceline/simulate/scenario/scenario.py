@@ -39,7 +39,7 @@ EVENTS = (
     *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "lose", "heal"),
 )
 JobCommand = Job | SomeInstances | Start | Restart | Deletion | PriorityChange | ScenarioJob
-"""What a command is about: a job, and what it says of it."""
+"""The fields of a command: a job, and what it changes."""
 
 
 class JobFile(ScenarioPart):
@@ -50,7 +50,7 @@ class JobFile(ScenarioPart):
 
 
 class TimedAction(ScenarioPart):
-    """What a user, an operator or fate does at a time; exactly one thing."""
+    """An action of a user or an operator, or a failure, at a time; exactly one thing."""
 
     later: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("drain", "restore"), "hosts can't be drained"),
@@ -102,8 +102,8 @@ class TimedAction(ScenarioPart):
 
     def command(self) -> tuple[str, JobCommand] | None:
         """The command and what it is about; None: it is about no job that was submitted."""
-        found = ((name, getattr(self, name)) for name in JOB_COMMANDS)
-        return next((each for each in found if each[1] is not None), None)
+        fields = ((name, getattr(self, name)) for name in JOB_COMMANDS)
+        return next((each for each in fields if each[1] is not None), None)
 
     def commanded(self) -> tuple[str, str] | None:
         """The command and the job that it is about."""
@@ -119,7 +119,7 @@ class TimedAction(ScenarioPart):
 
 
 class Expectation(Spec):
-    """What must hold, in a line of plain words, and when; exactly one of at, by, always, never."""
+    """An assertion, in a line of plain words, and when; exactly one of at, by, always, never."""
 
     at: Milliseconds | None = Field(default=None, description="Holds at this time.")
     by: Milliseconds | None = Field(default=None, description="Holds at some moment up to this time.")
@@ -154,7 +154,7 @@ class Expectation(Spec):
         return max(self.at or 0, self.by or 0, self.since)
 
     def assertion(self) -> Assertion:
-        """What must hold."""
+        """The assertion of the expectation."""
         return parse(self.that or self.always or self.never or "")
 
 

@@ -34,11 +34,11 @@ FORGET_JOBS = 1000
 """After so many jobs those that have ended are forgotten, all at once: one by one would cost a round each."""
 PHILLY_HOSTS, ALIBABA_HOSTS = 80, 40
 UNBOUNDED = 1 << 30
-"""Of a resource that a trace says nothing of, a host has this much."""
+"""The amount of each host in a resource that a trace doesn't mention."""
 
 
 class TraceOptions(NamedTuple):
-    """What the command says of a trace."""
+    """Options of the command for a trace."""
 
     path: Path
     form: str
@@ -60,7 +60,7 @@ class Trace(NamedTuple):
     endless: bool = False
     """Whether its jobs never end: the run is over when the last has come."""
     reserved: Mapping[str, int] = {}
-    """What each pool reserves: jobs that nobody may preempt need it."""
+    """The reservation of each pool: jobs that aren't preemptible need it."""
 
 
 def session(source: TraceOptions, options: RunOptions) -> Session:
@@ -143,7 +143,7 @@ def _trace(source: TraceOptions) -> Trace:
 
 
 def _total(hosts: Iterable[SimHost]) -> dict[str, int]:
-    """What hosts have together, as far as a pool may reserve it."""
+    """The sum of what hosts offer, as far as a pool may reserve it."""
     total = Counter[str]()
     for host in hosts:
         total.update({name: host.count * amount for name, amount in host.capacity.items()})

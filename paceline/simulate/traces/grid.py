@@ -22,7 +22,7 @@ HOST = re.compile(r"([a-z]+\d+)\.[a-z.-]+")
 
 def hosts(path: Path) -> list[SimHost]:
     """The hosts of a file of machines: number, name, hosts, CPUs and speed of each, memory of each in KiB."""
-    found = []
+    sim_hosts = []
     with opened(path) as file:
         for at, line in enumerate(file, 1):
             if not line.strip():
@@ -32,12 +32,12 @@ def hosts(path: Path) -> list[SimHost]:
                 amounts = {"cpu": int(cpus) * 1000, "memory": int(memory_kib) // 1024, "disk": DISK_MIB}
                 if int(count) < 1:
                     raise ValueError(f"{count} hosts")
-                found.append(SimHost(int(count), amounts, {"cluster": name, "cpus": cpus}, f"{name}#"))
+                sim_hosts.append(SimHost(int(count), amounts, {"cluster": name, "cpus": cpus}, f"{name}#"))
             except ValueError as error:
                 raise Malformed(f"{path}:{at}: is no line of machines: {error}") from error
-    if not found:
+    if not sim_hosts:
         raise Malformed(f"{path}: names no machines")
-    return found
+    return sim_hosts
 
 
 def jobs(path: Path, machines: list[SimHost]) -> Iterator[Row | None]:
@@ -96,6 +96,6 @@ def _fits(request: TaskRequest, machines: list[SimHost]) -> bool:
 
 
 def _fitting_count(request: TaskRequest, host: SimHost) -> int:
-    """How many tasks one host takes."""
+    """Counts the tasks that one host takes."""
     by_cpu = host.capacity.get("cpu", 0) // (request.cpus * 1000)
     return min(by_cpu, host.capacity.get("memory", 0) // request.memory_mib) if request.memory_mib else by_cpu

@@ -24,7 +24,7 @@ from paceline.client.errors import PacelineError
 MEMORY_MIB = 1_000_000
 """Alibaba gives memory as a part of one host's: so many MiB stand for the whole."""
 GPUS = 8
-"""Of one host of the Philly experiments."""
+"""The number of GPUs of a host in the Philly experiments."""
 ALIBABA = ("submit_time", "duration", "cpu", "memory", "job_id", "task_id", "instances_num")
 PHILLY = ("job_id", "vc", "num_gpus", "submit_s", "duration_s")
 
@@ -37,7 +37,7 @@ class TraceJob(NamedTuple):
 
 
 class TaskRequest(NamedTuple):
-    """What the tasks of a job ask for, each of a host."""
+    """The needs of each task of a job."""
 
     tasks: int
     cpus: int = 1
@@ -127,8 +127,8 @@ def swf(path: Path, processors: int) -> Iterator[Row | None]:
         rows = _csv_jobs(path, lines) if first.startswith("job_id,") else _swf_jobs(path, lines)
         for number, submit_s, run_s, allocated, requested, limit_s in rows:
             procs = requested if requested > 0 else allocated
-            held = allocated if allocated > 0 else requested
-            fits = 1 <= procs <= processors and 1 <= held <= processors
+            processors_used = allocated if allocated > 0 else requested
+            fits = 1 <= procs <= processors and 1 <= processors_used <= processors
             yield Row(number, submit_s, run_s, limit_s, TaskRequest(procs)) if fits else None
 
 
@@ -136,8 +136,8 @@ def swf_processors(path: Path) -> int | None:
     """The processors of the machine, as the header of an SWF file says it; its nodes where it says no more."""
     with opened(path) as file:
         header = (line.lstrip("; ").partition(":") for line in takewhile(lambda line: line.startswith(";"), file))
-        found = {name: int(value) for name, _, value in header if value.strip().isdecimal()}
-    return found.get("MaxProcs", found.get("MaxNodes"))
+        values = {name: int(value) for name, _, value in header if value.strip().isdecimal()}
+    return values.get("MaxProcs", values.get("MaxNodes"))
 
 
 def _swf_jobs(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, ...]]:
@@ -202,13 +202,13 @@ def philly_pools(path: Path) -> list[str]:
 
 def alibaba_batch(path: Path) -> Iterator[TraceJob]:
     """Batch jobs of many tasks: a task of the trace is a job here, its instances are tasks. Sorted first."""
-    found: list[tuple[int, int, dict[str, str]]] = []
+    submissions: list[tuple[int, int, dict[str, str]]] = []
     with opened(path) as file:
         for at, row in _table(path, file, *ALIBABA):
             with _line(path, at):
-                found.append((int(row["submit_time"]), at, row))
-    found.sort(key=lambda each: each[:2])
-    for submit_s, at, row in found:
+                submissions.append((int(row["submit_time"]), at, row))
+    submissions.sort(key=lambda each: each[:2])
+    for submit_s, at, row in submissions:
         with _line(path, at):
             job = JobSubmitted(
                 job_id=f"job-{row['job_id']}-{row['task_id']}",

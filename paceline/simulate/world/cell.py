@@ -37,7 +37,9 @@ START_MS = 1_700_000_000_000
 STEPS_MAX = 10_000_000
 """A moment with more steps than this never ends: a bug in a machine."""
 ORDER = ("entitlement", "placement", "lifecycle", "gateway", "hosts", "sla")
-"""Who steps first where several have something to do. Whoever only reads comes last: so it reads much at once."""
+"""The order of steps where several components have work. A component that only reads comes last, so it reads much at
+once.
+"""
 USER = b"user"
 
 
@@ -48,7 +50,7 @@ class VirtualClock:
         self.ms = ms
 
     def monotonic_ms(self) -> int:
-        """See `Clock`."""
+        """Implements `Clock`."""
         return self.ms
 
 
@@ -74,7 +76,7 @@ class SimLog:
         self.wait, self.close, self.truncate = log.wait, log.close, log.truncate
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`."""
+        """Implements `Log.append`."""
         offsets = self._log.append(records)
         at_ms = self._clock.monotonic_ms()
         for record, offset in zip(records, offsets, strict=True):
@@ -117,11 +119,11 @@ class MachineProcess:
         self._log = log
 
     def step(self) -> bool:
-        """See `Component.step`."""
+        """Implements `Component.step`."""
         return self.driver.run() and not self.driver.idle()
 
     def wait_ms(self, recording: bool = True) -> int | None:
-        """See `Component.wait_ms` and `SimulatedComponent.due_ms`."""
+        """Implements `Component.wait_ms` and `SimulatedComponent.due_ms`."""
         deadline = self.driver.wait_ms(recording)
         coming = self._log.wait_ms() if self._log is not None else None
         if coming is None or deadline is None:
@@ -130,7 +132,7 @@ class MachineProcess:
         return min(coming, deadline) if self.driver.idle() else coming
 
     def close(self) -> None:
-        """See `Component.close`."""
+        """Implements `Component.close`."""
         self.driver.close()
 
 
@@ -140,7 +142,7 @@ def _unchanged(store: Store) -> Store:
 
 
 class SimulatedCell(Protocol):
-    """A cell as users, hosts and fate see it."""
+    """A cell as users, hosts and injected failures act on it."""
 
     @property
     def log(self) -> Log:
@@ -206,8 +208,8 @@ class Cell:
         self._delays_ms = delays_ms or {}
         self._next_ms: int | None = None
         for name in MACHINES:
-            made = self._make[name]()
-            self._add(SimulatedComponent(name, None), [*made.facts, *map(rounds_of, made.peers)])
+            contract = self._make[name]()
+            self._add(SimulatedComponent(name, None), [*contract.facts, *map(rounds_of, contract.peers)])
             self.heal(name)
         self._add(SimulatedComponent("gateway", None), [JOBS.name, HOSTS.name, rounds_of("lifecycle")])
         self.heal("gateway")

@@ -7,7 +7,9 @@ from events.log.port import Log, LogRecord
 
 
 class DelayedLog:
-    """What one process sees of a log in virtual time. `delays_ms`: by topic; what isn't named is seen at once."""
+    """The view of one process on a log in virtual time. `delays_ms`: by topic; topics that aren't named are seen at
+    once.
+    """
 
     def __init__(self, log: Log, clock: Clock, delays_ms: Mapping[str, int]) -> None:
         self.cell = log.cell
@@ -19,7 +21,7 @@ class DelayedLog:
         self._readers: list[DelayedReader] = []
 
     def reader(self, positions: Mapping[str, int]) -> "DelayedReader":
-        """See `Log.reader`."""
+        """Implements `Log.reader`."""
         reader = DelayedReader(self._log, positions, self._clock, self._delays_ms)
         self._readers.append(reader)
         return reader
@@ -30,7 +32,7 @@ class DelayedLog:
 
 
 class DelayedReader:
-    """See `Reader`."""
+    """Implements `Reader`."""
 
     def __init__(self, log: Log, positions: Mapping[str, int], clock: Clock, delays_ms: Mapping[str, int]) -> None:
         self._log = log
@@ -39,7 +41,7 @@ class DelayedReader:
         self._delays_ms = delays_ms
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`; never waits."""
+        """Implements `Reader.poll`; never waits."""
         out: list[LogRecord] = []
         for topic in self._positions:
             for record in self._seen(topic):
@@ -50,18 +52,18 @@ class DelayedReader:
         return out
 
     def news(self) -> bool:
-        """See `Reader.news`."""
+        """Implements `Reader.news`."""
         return True
 
     def ends(self) -> dict[str, int]:
-        """See `Reader.ends`: the ends of what is seen."""
+        """Implements `Reader.ends`: the ends of what is seen."""
         return {
             topic: max((record.offset + 1 for record in self._seen(topic)), default=position)
             for topic, position in self._positions.items()
         }
 
     def position(self, topic: str) -> int:
-        """See `Reader.position`."""
+        """Implements `Reader.position`."""
         return self._positions[topic]
 
     def close(self) -> None:

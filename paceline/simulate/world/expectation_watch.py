@@ -8,7 +8,7 @@ from paceline.simulate.scenario.scenario import Expectation
 
 
 class ExpectationResult(NamedTuple):
-    """What became of an expectation: when it was decided, from the start, what was seen then, and after which round."""
+    """The result of an expectation: when it was decided, from the start, what was seen then, and after which round."""
 
     text: str
     holds: bool
@@ -88,5 +88,5 @@ class Watch:
         return min((each.due_ms for each in self._open if each.due_ms is not None), default=None)
 
     def verdicts(self) -> list[ExpectationResult]:
-        """What became of all of them, once the end was looked at."""
+        """The results of all of them, once the end was looked at."""
         return [each.verdict for each in self._all if each.verdict is not None]

@@ -17,7 +17,7 @@ SESSIONS = 1_000_000
 
 @dataclass
 class HostSet:
-    """Hosts of a group with one fate. `fleet`: what stands still while they are silent."""
+    """Hosts of a group that fail and return together. `fleet`: what stands still while they are silent."""
 
     hosts: SimHost
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class Hosts:
                 host_set.fleet, host_set.part.component = host_set.part.component, None
 
     def return_(self, name: str) -> None:
-        """Hosts that were silent are heard again, hosts that failed come anew."""
+        """Hosts that were silent are heard again, hosts that failed start again."""
         for host_set in self._by_name[name]:
             if host_set.part is not None and host_set.fleet is not None:
                 host_set.fleet.move(self._cell.gateway)

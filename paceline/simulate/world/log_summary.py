@@ -43,7 +43,7 @@ REFUSALS_MAX = 20
 
 @dataclass(slots=True)
 class JobSummary:
-    """What became of a job. Times in milliseconds of virtual time, NEVER: not yet."""
+    """The summary of a job. Times in milliseconds of virtual time, NEVER: not yet."""
 
     job_id: str
     pool: str
@@ -77,15 +77,15 @@ class ObservedEvents:
     """The past of a cell as it was told so far, as far as expectations ask for it."""
 
     ended: dict[str, JobChanged] = field(default_factory=dict)
-    """How the jobs that have ended did so, with the counts of their tasks."""
+    """The ends of jobs, with the counts of their tasks."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Of each job that waits the last reason."""
-    held: dict[str, GangsHeld] = field(default_factory=dict)
-    """Of each job that waits what entitlement said last, with its numbers."""
+    """The last reason of each job that waits."""
+    refusals: dict[str, GangsHeld] = field(default_factory=dict)
+    """The last refusal of entitlement for each job that waits, with its numbers."""
     unplaced: dict[str, GangsUnplaced] = field(default_factory=dict)
     """The same of placement."""
     updates: dict[str, dict[int, str]] = field(default_factory=dict)
-    """Of each job how its updates have ended, by their numbers; ROLLING: not yet."""
+    """The ends of each job's updates, by their numbers; ROLLING: not yet."""
     preempted: Counter[str] = field(default_factory=Counter)
     """Runs of each job that were preempted."""
     ran_on: dict[str, Counter[HostSnapshot]] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class ObservedEvents:
 
 
 class LogSummary:
-    """What was told of a cell. `keep`: whether what only expectations ask for is kept too."""
+    """The history of a cell in short. `keep`: whether it has also what only expectations need."""
 
     def __init__(self, keep: bool, on_end: Callable[[JobSummary], None] = lambda job: None) -> None:
         self.observed = ObservedEvents()
@@ -129,7 +129,7 @@ class LogSummary:
         """Hosts as they were when they last said what they have."""
         self._on_end = on_end
         self._unplaced: dict[str, int] = {}
-        """Of how many tasks of each job placement has said why they have no place, less those that have found one."""
+        """The number of tasks of each job that placement has explained, less those that have a place since."""
         self._submitted: dict[int, int] = {}
         """When the jobs came that nobody has answered yet, by the offset of their submission."""
 
@@ -192,7 +192,7 @@ class LogSummary:
                 self._unplaced[event.job_id] = event.tasks
             case GangsHeld() if self._keep:
                 self.observed.reasons |= dict.fromkeys(event.job_ids, event.code)
-                self.observed.held |= dict.fromkeys(event.job_ids, event)
+                self.observed.refusals |= dict.fromkeys(event.job_ids, event)
             case GangsReturned() if self._keep:
                 self.observed.reasons |= dict.fromkeys(event.job_ids, event.code)
             case TasksPlaced() if self._keep:
@@ -257,8 +257,8 @@ class LogSummary:
         if event.state in ENDED_JOBS:
             job.ended_ms = now
             del self.open[event.job_id]
-            for kept in (self.observed.reasons, self.observed.held, self.observed.unplaced, self._unplaced):
-                kept.pop(event.job_id, None)
+            for by_job in (self.observed.reasons, self.observed.refusals, self.observed.unplaced, self._unplaced):
+                by_job.pop(event.job_id, None)
             if self._keep:
                 self.observed.ended[event.job_id] = event
             self._on_end(job)
@@ -276,8 +276,8 @@ class LogSummary:
         self._unplaced[job_id] = self._unplaced.get(job_id, 0) - tasks
         if self._unplaced[job_id] > 0 or self.observed.unplaced.pop(job_id, None) is None:
             return
-        held = self.observed.held.get(job_id)
-        self.observed.reasons[job_id] = held.code if held is not None else ""
+        refusal = self.observed.refusals.get(job_id)
+        self.observed.reasons[job_id] = refusal.code if refusal is not None else ""
 
 
 class LogSummaryComponent(LogSummary):
@@ -289,18 +289,18 @@ class LogSummaryComponent(LogSummary):
         self._reader = log.reader(self._inbox.positions)
 
     def step(self) -> bool:
-        """See `Component.step`."""
+        """Implements `Component.step`."""
         self._inbox.add(self._reader.poll(RECORDS, 0))
-        taken = 0
+        records = 0
         for delivered in self._inbox.deliver(RECORDS):
             self.take(delivered)
-            taken += 1
-        return taken > 0
+            records += 1
+        return records > 0
 
     def wait_ms(self) -> int | None:
-        """See `Component.wait_ms`."""
+        """Implements `Component.wait_ms`."""
         return None
 
     def close(self) -> None:
-        """See `Component.close`."""
+        """Implements `Component.close`."""
         self._reader.close()

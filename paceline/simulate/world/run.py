@@ -55,7 +55,7 @@ class Run:
         self._dropped_at = 0
 
     def cell_state(self) -> CellState:
-        """What expectations look at."""
+        """The state of the cell for expectations."""
         return CellState(self.cell.machines, self.log_summary.observed)
 
     def run_to_end(self, on_moment: Callable[["Run"], None] = lambda run: None) -> None:

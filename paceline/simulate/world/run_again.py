@@ -1,4 +1,4 @@
-"""What an API would ask for when tasks of an ended job run again: what became of each stands in the log alone."""
+"""Makes the request of an API to run tasks of an ended job again, from the log alone."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from events.topics import JOBS, rounds_of
 from paceline.simulate.scenario.job_commands import Start
 
 
-def request_to_run_again(log: Log, job_id: str, wanted: Start | None, command_id: str) -> JobReopenRequested | None:
+def request_to_run_again(log: Log, job_id: str, choice: Start | None, command_id: str) -> JobReopenRequested | None:
     """The request about a job as it stands now; None: it hasn't ended, or nothing of it is to run again. `wanted`:
     which instances, None: those that failed or were stopped.
     """
@@ -27,9 +27,9 @@ def request_to_run_again(log: Log, job_id: str, wanted: Start | None, command_id
     if job is None or job.kind != "batch" or not ended:
         return None
     failed = (state == TaskState.FAILED) | ((state == TaskState.KILLED) & (why == RunCause.RUN_LIMIT))
-    if wanted is not None and wanted.instances:
-        again = np.concatenate([np.arange(first, first + count) for first, count in read_ranges(wanted.instances)])
-    elif wanted is not None and wanted.failed:
+    if choice is not None and choice.instances:
+        again = np.concatenate([np.arange(first, first + count) for first, count in read_ranges(choice.instances)])
+    elif choice is not None and choice.failed:
         again = np.flatnonzero(failed)
     else:
         again = np.flatnonzero(np.isin(state, (TaskState.FAILED, TaskState.KILLED)))
@@ -59,10 +59,10 @@ def _as_it_is(log: Log, job_id: str) -> tuple[JobSubmitted | None, bool, np.ndar
             fact = decode(next(log.scan(JOBS.name, event.jobs_offset)).value)
             assert isinstance(fact, JobSubmitted | JobUpdateRequested | JobReopenRequested)
             job, ended = (fact if isinstance(fact, JobSubmitted) else wanted_spec(fact)), False
-            kept = 0 if isinstance(fact, JobSubmitted) else len(state)
-            more = (job.instances if job is not None else 0) - kept
-            state = np.append(state[:kept], np.full(max(0, more), TaskState.KILLED))
-            why = np.append(why[:kept], np.zeros(max(0, more), dtype=np.int64))
+            unchanged = 0 if isinstance(fact, JobSubmitted) else len(state)
+            more = (job.instances if job is not None else 0) - unchanged
+            state = np.append(state[:unchanged], np.full(max(0, more), TaskState.KILLED))
+            why = np.append(why[:unchanged], np.zeros(max(0, more), dtype=np.int64))
         elif isinstance(event, JobChanged) and event.job_id == job_id:
             ended = is_over(event)
         elif isinstance(event, RunsEnded) and job is not None and job.kind == "batch" and job_id in event.job_ids:

@@ -1,4 +1,4 @@
-"""What users, operators and fate do to a cell at which time."""
+"""Actions of users and operators, and injected failures of hosts, by time."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,30 +28,30 @@ class Action(NamedTuple):
 
 
 OfHost = type[HostLossConfirmed | HostRemovalRequested | HostClearRequested]
-"""What an operator says of a host."""
+"""The facts of an operator about a host."""
 
 
 def actions(scenario: Scenario, cell: SimulatedCell) -> Iterator[Action]:
     """All that happens to a cell, by time; at the same time in the order of the file, settings and pools first."""
     hosts = Hosts(cell, scenario.hosts, {name for event in scenario.events if (name := event.host())})
-    found: list[Action] = []
+    planned: list[Action] = []
     if scenario.cell is not None:
-        found.append(Action(0, partial(cell.append, scenario.cell.to_event("scenario"))))
+        planned.append(Action(0, partial(cell.append, scenario.cell.to_event("scenario"))))
     for number, pool in enumerate(scenario.pools):
-        found.append(Action(0, partial(cell.append, pool.to_event(pool.path, f"pool-{number}", cell.log.cell))))
+        planned.append(Action(0, partial(cell.append, pool.to_event(pool.path, f"pool-{number}", cell.log.cell))))
     for group in scenario.hosts:
-        found.append(Action(group.joins, partial(hosts.join, group.name)))
+        planned.append(Action(group.joins, partial(hosts.join, group.name)))
         if group.fails is not None:
-            found.append(Action(group.fails, partial(hosts.fail, group.name)))
+            planned.append(Action(group.fails, partial(hosts.fail, group.name)))
         if group.returns is not None:
-            found.append(Action(group.returns, partial(hosts.return_, group.name)))
+            planned.append(Action(group.returns, partial(hosts.return_, group.name)))
         if group.leaves is not None:
-            found.append(Action(group.leaves, partial(hosts.fail, group.name)))
+            planned.append(Action(group.leaves, partial(hosts.fail, group.name)))
     for job in scenario.jobs:
-        found.append(Action(job.at, partial(_submit, cell, job, scenario.seed)))
+        planned.append(Action(job.at, partial(_submit, cell, job, scenario.seed)))
     for number, event in enumerate(scenario.events):
-        found.append(Action(event.at, _action(cell, hosts, event, f"event-{number}", scenario.seed)))
-    return iter(sorted(found, key=lambda act: act.at_ms))
+        planned.append(Action(event.at, _action(cell, hosts, event, f"event-{number}", scenario.seed)))
+    return iter(sorted(planned, key=lambda act: act.at_ms))
 
 
 def _submit(cell: SimulatedCell, job: ScenarioJob, seed: int) -> None:
@@ -59,7 +59,7 @@ def _submit(cell: SimulatedCell, job: ScenarioJob, seed: int) -> None:
 
 
 def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: str, seed: int) -> Callable[[], object]:
-    """What one event of a scenario does."""
+    """The action of one event of a scenario."""
     match event:
         case TimedAction(submit=job) if job is not None:
             return partial(_submit, cell, job, seed)
