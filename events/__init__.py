@@ -1,4 +1,4 @@
 """The vocabulary of Paceline and its log: records, codec, topics, the log port and its adapters, how to read it."""
 
 VERSION = "0.4.0"
-"""Of all parts of Paceline; what a record was written by stands in its key."""
+"""The version of all parts of Paceline; the key of a record names the version that wrote it."""

@@ -1,4 +1,4 @@
-"""What agents can do beside running a process: attributes that they offer, and that jobs which need it wait for."""
+"""Abilities of agents beside running a process: attributes that they offer, and that jobs which need it wait for."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,12 +10,12 @@ VOLUMES = "paceline/volumes"
 OUT_OF_MEMORY = "paceline/out-of-memory"
 """The host tells processes that were killed for want of memory from others; no job needs it."""
 NEEDED = {HEALTH: "health check", STOP_SIGNAL: "stop_signal", OPEN_FILES: "open_files", VOLUMES: "volumes"}
-"""What of a job needs which ability. This build's agents have all of them."""
+"""The field of a job that needs each ability. This build's agents have all of them."""
 VALUE = "yes"
 
 
 class _Asks(Protocol):
-    """What of a job needs abilities of agents."""
+    """The fields of a job that need abilities of agents."""
 
     @property
     def health(self) -> object | None: ...
@@ -40,4 +40,4 @@ def needed(job: _Asks) -> list[str]:
         OPEN_FILES: job.open_files > 0,
         VOLUMES: len(job.volumes) > 0,
     }
-    return [attribute for attribute, asked in asks.items() if asked]
+    return [attribute for attribute, uses in asks.items() if uses]

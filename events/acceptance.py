@@ -23,7 +23,7 @@ _KEY = re.compile(
 
 
 class Acceptance(StrEnum):
-    """What becomes of a record in a machine's topic."""
+    """The judgement on a record in a machine's topic."""
 
     ACCEPTED = "ACCEPTED"
 
@@ -35,13 +35,13 @@ class Acceptance(StrEnum):
     FOREIGN = "FOREIGN"
     """Not of this machine and cell."""
     OLD_EPOCH = "OLD_EPOCH"
-    """Of an epoch that is over, or a claim that came second."""
+    """The record is of an epoch that is over, or is a claim that came second."""
     REPEATED = "REPEATED"
     """A round that was there before."""
 
     # A broken history: only a writer that has read records which this reader lacks writes such.
     NOT_CLAIMED = "NOT_CLAIMED"
-    """Of an epoch that nobody has claimed, or a claim that leaves one out."""
+    """The record is of an epoch that nobody has claimed, or is a claim that leaves one out."""
     NOT_NEXT = "NOT_NEXT"
     """Rounds before it are missing."""
     HASH_DOESNT_FIT = "HASH_DOESNT_FIT"
@@ -104,16 +104,18 @@ class RoundKey(NamedTuple):
 
 def parse(key: bytes) -> RoundKey | None:
     """The key of a claim or round; None: it is no such key."""
-    found = _KEY.fullmatch(key)
-    if found is None:
+    match = _KEY.fullmatch(key)
+    if match is None:
         return None
-    kind, machine, cell, epoch, round_, prev, schema, build, hash_ = (part.decode() for part in found.groups())
+    kind, machine, cell, epoch, round_, prev, schema, build, hash_ = (part.decode() for part in match.groups())
     numbers = int(cell), int(epoch), int(round_)
     return RoundKey(kind, machine, *numbers, bytes.fromhex(prev), schema, build, bytes.fromhex(hash_))
 
 
 class Chain(msgspec.Struct):
-    """What a reader knows of one machine's history; a row of its state. `inputs` is the end of the inputs per topic."""
+    """The state of a reader of one machine's history; a row of its state. `inputs` is the end of the inputs per
+    topic.
+    """
 
     epoch: int = 0
     round: int = 0
@@ -122,7 +124,7 @@ class Chain(msgspec.Struct):
     inputs: dict[str, int] = {}
 
     def judge(self, key: RoundKey, machine: str, cell: int) -> Acceptance:
-        """What the record with this key at the next position is, if its value is the key's. Changes nothing.
+        """Judges the record with this key at the next position, if its value is the key's. Changes nothing.
 
         One process writes in an epoch, once it has read back its claim, and each round once it has read back the last.
         So a record of an epoch that isn't over which doesn't continue this history was written by a process that has

@@ -40,7 +40,7 @@ class Failure:
 
 
 class Failures:
-    """What keeps a cell from its work. `current` is None while nothing does."""
+    """The failures of a cell. `current` is None while there is none."""
 
     def __init__(self, cell: int, part: str, now: Callable[[], float] = time.monotonic) -> None:
         self.current: Failure | None = None
@@ -79,7 +79,7 @@ class Failures:
         return had_failed
 
     def pause_s(self) -> float | None:
-        """How long until it is tried again; None: it isn't."""
+        """Seconds until it is tried again; None: it isn't."""
         at = self.current.next_at if self.current is not None else None
         return None if at is None else max(0.0, at - self._now())
 

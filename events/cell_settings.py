@@ -29,7 +29,7 @@ class KindRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a cell decides by. Defaults are left out of rows, so that a new setting changes no row."""
+    """Settings by which a cell decides. Defaults are left out of rows, so that a new setting changes no row."""
 
     host_lost_after_ms: Time = 60_000
     host_lost_percent_per_minute: Percent = 10
@@ -68,8 +68,8 @@ TYPES: dict[str, inspect.Type] = {field.name: field.type for field in _type.fiel
 """The type of each setting beside resources, with its bounds."""
 
 LEAST = {"reserve_for_ms": 1_000, "hold_for_ms": 1_000}
-"""What is kept for no time at all is given up and kept again at once. Not a bound of the type: rows that were written
-before may have less.
+"""The least values: a hold of no time at all is given up and taken again at once. Not a bound of the type: rows that
+were written before may have less.
 """
 
 
@@ -80,7 +80,7 @@ def bounds(name: str) -> tuple[int, int] | None:
 
 
 class SettingsChange(msgspec.Struct, frozen=True, array_like=True):
-    """What a CellConfigured changes: the settings that it names, and the kinds that it adds."""
+    """The changes of a CellConfigured: the settings that it names, and the kinds that it adds."""
 
     values: dict[str, Any]
     resources: tuple[KindRow, ...]
@@ -88,8 +88,8 @@ class SettingsChange(msgspec.Struct, frozen=True, array_like=True):
 
 def change_of(event: CellConfigured) -> SettingsChange:
     """The change that a fact asks for."""
-    given = {name: value for name in TYPES if (value := getattr(event, name)) is not None}
-    return SettingsChange(given, tuple(KindRow(kind.name, kind.unit, kind.amount) for kind in event.resources))
+    values = {name: value for name in TYPES if (value := getattr(event, name)) is not None}
+    return SettingsChange(values, tuple(KindRow(kind.name, kind.unit, kind.amount) for kind in event.resources))
 
 
 def changed(settings: Settings, change: SettingsChange) -> Settings:
@@ -101,8 +101,8 @@ def changed(settings: Settings, change: SettingsChange) -> Settings:
 def change_fault(settings: Settings, change: SettingsChange) -> str:
     """Why settings can't be changed so; empty: they can."""
     for name, value in change.values.items():
-        found = bounds(name)
-        if found and not found[0] <= value <= found[1]:
-            return f"{name} is {value}, it must be {found[0]} to {found[1]}"
+        limits = bounds(name)
+        if limits and not limits[0] <= value <= limits[1]:
+            return f"{name} is {value}, it must be {limits[0]} to {limits[1]}"
     fault = kinds_fault(settings.resources, change.resources)
     return f"resources: {fault}" if fault else ""

@@ -62,7 +62,7 @@ class Ids(Protocol):
     """The ids of a schema registry."""
 
     def header(self, print_: bytes) -> bytes | None:
-        """What stands before values that the schema with this fingerprint wrote; None: it isn't registered."""
+        """The header of values that the schema with this fingerprint wrote; None: it isn't registered."""
         ...
 
     def schema(self, number: int) -> Any:
@@ -85,7 +85,7 @@ class _Reader(NamedTuple):
     writer_schema: Any
     reader_schema: Any
     decode: Decoder | None = None
-    """What reads the usual; None: fastavro reads all."""
+    """The decoder of the usual encoding; None: fastavro reads all."""
 
 
 _facts: Recent[bytes, Event] = Recent(REMEMBERED, REMEMBERED * 512)
@@ -246,12 +246,12 @@ def decode(data: bytes) -> Event:
     Small records are remembered for a while: the machines of a cell in one process read the same ones. They are
     frozen, so they may be shared.
     """
-    found = _facts.get(data)
-    if found is None:
-        found = decode_once(data)
+    event = _facts.get(data)
+    if event is None:
+        event = decode_once(data)
         if len(data) <= REMEMBERED_BYTES_MAX:
-            _facts.put(data, found, len(data))
-    return found
+            _facts.put(data, event, len(data))
+    return event
 
 
 def check_schema(data: bytes) -> None:

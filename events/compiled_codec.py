@@ -24,15 +24,15 @@ LONGS = {"int": 32, "long": 64}
 
 
 def encoder(schema: Any) -> Encoder:
-    """What encodes records of a schema. Raises `LookupError` where one of its types has no place in ours."""
-    made: Encoder = _made("encode", schema, _Writing())
-    return made
+    """Makes the encoder of a schema. Raises `LookupError` where one of its types has no place in ours."""
+    function: Encoder = _made("encode", schema, _Writing())
+    return function
 
 
 def decoder(schema: Any) -> Decoder:
-    """What decodes records of a schema. Raises as `encoder`."""
-    made: Decoder = _made("decode", schema, _Reading())
-    return made
+    """Makes the decoder of a schema. Raises as `encoder`."""
+    function: Decoder = _made("decode", schema, _Reading())
+    return function
 
 
 def _made(what: str, schema: Any, source: "_Source") -> Any:
@@ -188,9 +188,9 @@ class _Writing(_Source):
         if kind == "array":
             exactly, each, of, inner = "tuple", item, name, self._block(avro["items"], item)
         else:
-            held = self._name()
-            exactly, each, of = "dict", f"{item}, {held}", f"{name}.items()"
-            inner = [*self._of("string", item), *self._block(avro["values"], held)]
+            item_value = self._name()
+            exactly, each, of = "dict", f"{item}, {item_value}", f"{name}.items()"
+            inner = [*self._of("string", item), *self._block(avro["values"], item_value)]
         some = [f"out.append(long(len({name})))", f"for {each} in {of}:", *_indented(inner)]
         head = [f"{name} = {value}", f"if type({name}) is not {exactly}: raise TypeError"]
         return [*before, *head, f"if {name}:", *_indented(some), "out.append(small[0])"]
@@ -198,12 +198,12 @@ class _Writing(_Source):
 
 class _Reading(_Source):
     def _function(self, schema: Any) -> list[str]:
-        name, body, given = schema["name"], [], []
+        name, body, arguments = schema["name"], [], []
         for field in schema["fields"]:
             value = self._name()
             body += self._of(field["type"], value)
-            given.append(f"{field['name']}={value}")
-        body.append(f"return class_{name}({', '.join(given)}), at")
+            arguments.append(f"{field['name']}={value}")
+        body.append(f"return class_{name}({', '.join(arguments)}), at")
         return [f"def decode_{name}(data, at):", *_indented(body)]
 
     def _of(self, avro: Any, name: str) -> list[str]:
@@ -236,9 +236,13 @@ class _Reading(_Source):
             begin, nothing, end = "[]", "()", f"{name} = tuple({items})"
             inner = [*self._of(avro["items"], item), f"{items}.append({item})"]
         else:
-            held = self._name()
+            item_value = self._name()
             begin, nothing, end = "{}", "{}", f"{name} = {items}"
-            inner = [*self._of("string", item), *self._of(avro["values"], held), f"{items}[{item}] = {held}"]
+            inner = [
+                *self._of("string", item),
+                *self._of(avro["values"], item_value),
+                f"{items}[{item}] = {item_value}",
+            ]
         again = self._sized(name, [], "break")
         loop = [f"for _ in range({name}):", *_indented(inner), *again]
         return self._sized(name, [f"{items} = {begin}", "while True:", *_indented(loop), end], f"{name} = {nothing}")

@@ -48,10 +48,10 @@ class Inbox:
     """
 
     def __init__(
-        self, positions: Mapping[str, int], known: Mapping[str, int], chains: Mapping[str, Chain], cell: int
+        self, positions: Mapping[str, int], known_positions: Mapping[str, int], chains: Mapping[str, Chain], cell: int
     ) -> None:
         self.positions = dict(positions)
-        self.known = {**known}
+        self.known = {**known_positions}
         for topic, position in positions.items():
             self.known[topic] = max(self.known.get(topic, 0), position)
         self._chains = chains
@@ -76,13 +76,13 @@ class Inbox:
         A round that is delivered as ACCEPTED has been taken into its chain. Raises `RoundFault` where the next record
         is of a history that can't be read on, and again whenever it is asked.
         """
-        given = 0
-        while given < limit:
+        count = 0
+        while count < limit:
             topic = self._next()
             if topic is None:
                 return
             queue, machine = self._queues[topic], self._machines.get(topic)
-            while queue and given < limit:
+            while queue and count < limit:
                 delivered = read_fact(queue[0]) if machine is None else self._judged(topic, machine)
                 record = queue.popleft()
                 self.waiting -= 1
@@ -93,7 +93,7 @@ class Inbox:
                 self.positions[topic] = record.offset + 1
                 if self.known.get(topic, 0) <= record.offset:
                     self.known[topic] = record.offset + 1
-                given += 1
+                count += 1
                 yield delivered
                 if machine is not None:
                     break
@@ -125,7 +125,7 @@ class Inbox:
 
     def _learn(self, delivered: Delivered) -> None:
         if isinstance(delivered.event, RoundCommitted):
-            known = self.known
+            positions = self.known
             for seen in delivered.event.seen:
-                if known.get(seen.topic, -1) < seen.position:
-                    known[seen.topic] = seen.position
+                if positions.get(seen.topic, -1) < seen.position:
+                    positions[seen.topic] = seen.position

@@ -11,8 +11,8 @@ SHORT = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.
 
 
 class ErrorCause(Enum):
-    """Whose the cause of an error is: whether it may pass, and whether another process would fare better. An error of
-    the system's own names it as its class attribute `cause`.
+    """The kind of an error's cause: whether it may pass, and whether another process would fare better. An error of the
+    system's own names it as its class attribute `cause`.
     """
 
     LOG = "log"
@@ -20,11 +20,11 @@ class ErrorCause(Enum):
     SHORTAGE = "shortage"
     """This process lacks something, as room on its disk: it may pass, and another process may have it."""
     LOCAL = "local"
-    """What this process keeps is of no use, or its build is too old: it doesn't pass by itself, and another process
+    """The data of this process is of no use, or its build is too old: it doesn't pass by itself, and another process
     can go on.
     """
     HISTORY = "history"
-    """What stands in the log, or what a machine makes of it: it doesn't pass, and every process meets it alike."""
+    """The log, or a machine's fold of it, is at fault: it doesn't pass, and every process meets it alike."""
     UNKNOWN = "unknown"
     """A bug, or something outside that nobody foresaw: it may pass; it is not handed to others, to end them too."""
 
@@ -35,7 +35,7 @@ class ErrorCause(Enum):
 
 
 def cause_of(error: BaseException) -> ErrorCause:
-    """Whose the cause of an error is."""
+    """The kind of an error's cause."""
     declared = getattr(error, "cause", None)
     if isinstance(declared, ErrorCause):
         return declared

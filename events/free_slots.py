@@ -1,19 +1,19 @@
-"""Which slots of a column are free."""
+"""Free slots of a column."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
 
 
 def room_to_grow(size: int) -> int:
-    """How many slots a stretch of `size` gets when it moves: half as many again. A stretch that moves next time has
-    grown by a third of what is moved, so growing one by one moves each slot a few times, however long it gets.
+    """The number of slots that a stretch of `size` gets when it moves: half as many again. A stretch that moves next
+    time has grown by a third of what is moved, so growing one by one moves each slot a few times, however long it gets.
     """
     return (3 * size + 1) // 2
 
 
 def slots_kept(size: int, capacity: int) -> int:
-    """How many of its slots a stretch keeps of which `size` are in use, at least one: all, until fewer than half are.
-    So growing and shrinking by turns moves nothing.
+    """The number of slots that a stretch keeps of which `size` are in use, at least one: all, until fewer than half
+    are. So growing and shrinking by turns moves nothing.
     """
     return capacity if 2 * size >= capacity else max(1, room_to_grow(size))
 

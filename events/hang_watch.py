@@ -9,8 +9,8 @@ HANG_S = 120.0
 
 
 class HangDetector:
-    """How long a counter of steps has stood still, in time that this process could work in: one that was frozen
-    meanwhile hung nowhere.
+    """Measures for how long a counter of steps has stood still, in time in which this process could work: a frozen
+    process hangs nowhere.
     """
 
     def __init__(self) -> None:

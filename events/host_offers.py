@@ -1,4 +1,4 @@
-"""What a host may say of itself, judged alike by the gateway, by whoever reads the log, and by the views.
+"""Judges the offers of hosts, alike for the gateway, all readers of the log, and the views.
 
 Decision 021.
 """

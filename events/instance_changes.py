@@ -1,4 +1,4 @@
-"""Which instances a change of a job adds and removes."""
+"""The instances that a change of a job adds and removes."""
 
 from typing import NamedTuple
 
@@ -18,6 +18,6 @@ class Change(NamedTuple):
 
 def instance_change(event: InstancesChanged) -> Change:
     """The instances that a record names."""
-    first, count, wanted = ints(event.first), ints(event.count), ints(event.wanted) == 1
-    added, removed = spread(first[wanted], count[wanted]), spread(first[~wanted], count[~wanted])
-    return Change(added, removed, np.repeat(ints(event.shape)[wanted].astype(np.int64), count[wanted]))
+    first, count, added_ones = ints(event.first), ints(event.count), ints(event.wanted) == 1
+    added, removed = spread(first[added_ones], count[added_ones]), spread(first[~added_ones], count[~added_ones])
+    return Change(added, removed, np.repeat(ints(event.shape)[added_ones].astype(np.int64), count[added_ones]))

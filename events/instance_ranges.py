@@ -11,13 +11,13 @@ def read_ranges(text: str) -> list[tuple[int, int]]:
     """The ranges in a text that matches `PATTERN`, each as its first instance and how many. Raises `ValueError` where
     one ends before it begins.
     """
-    found = []
+    ranges = []
     for first, last in _PART.findall(text):
         count = int(last or first) - int(first) + 1
         if count < 1:
             raise ValueError(f"{first}-{last} ends before it begins; write {last}-{first}")
-        found.append((int(first), count))
-    return found
+        ranges.append((int(first), count))
+    return ranges
 
 
 def write_ranges(ranges: Iterable[tuple[int, int]]) -> str:

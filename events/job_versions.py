@@ -9,10 +9,10 @@ def wanted_spec(event: JobUpdateRequested | JobReopenRequested) -> JobSubmitted 
     stands in: by the schema that wrote it.
     """
     try:
-        found = decode(event.spec) if event.spec[:2] == MARKER else None
+        spec = decode(event.spec) if event.spec[:2] == MARKER else None
     except CodecError:
         return None
-    return found if isinstance(found, JobSubmitted) else None
+    return spec if isinstance(spec, JobSubmitted) else None
 
 
 def wanted_content(event: JobUpdateRequested | JobReopenRequested) -> bytes:

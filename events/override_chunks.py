@@ -30,10 +30,10 @@ def read(content: bytes) -> JobSubmitted | None:
     unpacked = zlib.decompressobj()
     try:
         value = unpacked.decompress(content, FACT_BYTES_MAX)
-        found = decode(value) if unpacked.eof and value[:2] == MARKER else None
+        job = decode(value) if unpacked.eof and value[:2] == MARKER else None
     except (zlib.error, CodecError):
         return None
-    return found if isinstance(found, JobSubmitted) else None
+    return job if isinstance(job, JobSubmitted) else None
 
 
 def reader(contents: Mapping[bytes, bytes]) -> Chunks:

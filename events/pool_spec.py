@@ -55,8 +55,8 @@ class Share(Amounts):
         if isinstance(value, Share | dict):
             return value
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= SHARE_MAX:
-            told = f"must be a whole number from 0 to {SHARE_MAX}, or one for each resource"
-            raise PydanticCustomError("share", "{what}", {"what": told})
+            message = f"must be a whole number from 0 to {SHARE_MAX}, or one for each resource"
+            raise PydanticCustomError("share", "{what}", {"what": message})
         return {"others": value}
 
     @classmethod

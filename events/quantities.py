@@ -27,8 +27,8 @@ def _whole(number: str, factor: int, what: str) -> int:
 def within(value: int, least: int, most: int, write: Callable[[int], object]) -> int:
     """The value. Raises a problem where it is out of bounds, which are told as users write them."""
     if not least <= value <= most:
-        told = f"must be from {write(least)} to {write(most)}"
-        raise PydanticCustomError("quantity", "{what}", {"what": told})
+        message = f"must be from {write(least)} to {write(most)}"
+        raise PydanticCustomError("quantity", "{what}", {"what": message})
     return value
 
 
@@ -71,7 +71,7 @@ def write_ms_or_never(value: int) -> str:
 
 
 def _schema(what: str, units: dict[str, int], number: dict[str, Any], unit: str = "") -> WithJsonSchema:
-    """What a parser takes, as JSON Schema; `unit` "?": one may be left out."""
+    """The JSON Schema of a parser's input; `unit` "?": one may be left out."""
     pattern = rf"^[0-9]{{1,15}}(\.[0-9]{{1,9}})?({'|'.join(units)}){unit}$"
     return WithJsonSchema({"anyOf": [{"type": "string", "pattern": pattern}, number], "description": what})
 
@@ -128,7 +128,7 @@ OtherAmount = Annotated[
     PlainSerializer(lambda value: write_mib(value) if isinstance(value, Size) else write_milli(value)),
     WithJsonSchema({"type": ["number", "string"], "description": _OTHER_TEXT}),
 ]
-"""Of a resource beside the four. What isn't written with a unit of size is thousandths."""
+"""An amount of a resource beside the four. Without a unit of size it counts thousandths."""
 _ms_of = _parser(MS_OF_UNIT, None, f"must be {_TIME_TEXT}")
 _parse_ms = BeforeValidator(_ms_of)
 _ms = PlainSerializer(write_ms), _schema(_TIME_TEXT, MS_OF_UNIT, {"const": 0})

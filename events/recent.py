@@ -1,4 +1,4 @@
-"""What readers of one process share: whoever has found something tells the others, for as long as it is recent."""
+"""A cache of recent results that readers of one process share."""
 
 from typing import ClassVar, Generic, TypeVar
 
@@ -7,7 +7,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """What was found lately, by what it was found of; at most twice as many and twice as large as said, about.
+    """Recent results by key; at most about twice as many and twice as large as given.
 
     Any thread may get and put: the older half is dropped as a whole, so nothing is counted or walked through.
     """
@@ -23,9 +23,9 @@ class Recent(Generic[K, V]):
         self._every.append(self)  # type: ignore[arg-type]
 
     def get(self, key: K) -> V | None:
-        """What was found of a key; None: it isn't recent."""
-        found = self._new.get(key)
-        return self._old.get(key) if found is None else found
+        """The result for a key; None: it isn't recent."""
+        recent = self._new.get(key)
+        return self._old.get(key) if recent is None else recent
 
     def put(self, key: K, value: V, size: int) -> None:
         """Remembers what was found; `size` in bytes, or what else the bound is in."""

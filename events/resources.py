@@ -25,14 +25,14 @@ Vector = tuple[int, ...]
 LONG_MAX: Final = (1 << 63) - 1
 LONG_MIN: Final = -LONG_MAX - 1
 UNBOUNDED: Final = 1 << 40
-"""How often nothing fits into anything."""
+"""The number of times that a need of nothing fits."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}(/[a-z0-9][a-z0-9._-]{0,62})?")
 RESERVED: Final = ("ports", "others")
 """Names that mean something else where resources are named."""
 
 
 class Unit(StrEnum):
-    """What the amounts of a kind count."""
+    """The unit of the amounts of a kind."""
 
     MILLI = "milli"
     """Thousandths of a CPU, a device, a licence; written as a number: 1.5."""
@@ -41,7 +41,7 @@ class Unit(StrEnum):
 
 
 WRITTEN: Final = {Unit.MILLI: "a number, such as 1.5", Unit.MIB: "a size, such as 4GiB"}
-"""How users write amounts of each unit."""
+"""The notation of amounts in each unit, for users."""
 
 STANDARD: Final[dict[str, Unit]] = {"cpu": Unit.MILLI, "memory": Unit.MIB, "disk": Unit.MIB, "gpu": Unit.MILLI}
 """The kinds that every cell knows, in this order."""
@@ -63,9 +63,9 @@ def amount_text(value: int, unit: Unit | None) -> str:
 class UnknownResource(ValueError):
     """A name that isn't one of the kinds of a cell."""
 
-    def __init__(self, names: Sequence[str], known: Sequence[str]) -> None:
-        listed = ", ".join(repr(name[:127]) + hint_of(name, known) for name in names)
-        super().__init__(f"unknown resource {listed}; the cell has {', '.join(known)}")
+    def __init__(self, names: Sequence[str], kinds: Sequence[str]) -> None:
+        listed = ", ".join(repr(name[:127]) + hint_of(name, kinds) for name in names)
+        super().__init__(f"unknown resource {listed}; the cell has {', '.join(kinds)}")
         self.names = tuple(names)
 
 
@@ -97,7 +97,7 @@ class Kinds:
         return len(self.names)
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Which of the names aren't kinds of the cell, sorted."""
+        """The names that aren't kinds of the cell, sorted."""
         return sorted({*names} - self._names)
 
     def vector(self, amounts: Mapping[str, int], default: int = 0) -> Vector:
@@ -120,16 +120,16 @@ class Kinds:
         return _checked(tuple([0 if name in ignored else amounts.get(name, 0) for name in self.names]))
 
     def ignored(self, amounts: Mapping[str, int], sizes: Sequence[str]) -> dict[str, Code]:
-        """What a host offers in vain, and why: UNKNOWN_RESOURCE, LICENCE or WRONG_UNIT."""
-        found: dict[str, Code] = {}
+        """The kinds that a host offers without effect, and why: UNKNOWN_RESOURCE, LICENCE or WRONG_UNIT."""
+        codes: dict[str, Code] = {}
         for name in amounts:
             if name not in self.units:
-                found[name] = Code.UNKNOWN_RESOURCE
+                codes[name] = Code.UNKNOWN_RESOURCE
             elif name in self.licences:
-                found[name] = Code.LICENCE
+                codes[name] = Code.LICENCE
             elif (name in sizes or STANDARD.get(name) is Unit.MIB) != (self.units[name] is Unit.MIB):
-                found[name] = Code.WRONG_UNIT
-        return found
+                codes[name] = Code.WRONG_UNIT
+        return codes
 
     def amounts(self, vector: Sequence[int], default: int = 0) -> dict[str, int]:
         """A vector as records hold it, in the order of the kinds; amounts equal to `default` are left out."""
@@ -144,9 +144,9 @@ STANDARD_KINDS: Final = Kinds()
 """Those of a cell that no kind was added to."""
 
 
-def hint_of(name: str, known: Sequence[str]) -> str:
+def hint_of(name: str, names: Sequence[str]) -> str:
     """A question in brackets, for whom a name may be a typing error of one that is known; empty: of none."""
-    near = get_close_matches(name, known, n=1, cutoff=0.7)
+    near = get_close_matches(name, names, n=1, cutoff=0.7)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
@@ -158,16 +158,16 @@ def name_fault(name: str) -> str:
 
 
 def typo_of(name: str) -> str:
-    """Which of the four a name is a slip of, so that no other kind may have it; empty: of none."""
+    """The one of the four of which a name is a typo, so that no other kind may have it; empty: none."""
     near = get_close_matches(name, STANDARD, n=1, cutoff=0.8) if name not in STANDARD else ()
     return near[0] if near else ""
 
 
-def kinds_fault(known: Sequence[KindDefinition], added: Sequence[KindDefinition]) -> str:
+def kinds_fault(kinds: Sequence[KindDefinition], added: Sequence[KindDefinition]) -> str:
     """Why kinds can't be added to those that were added before; empty: they can. A name that is known already may come
     again, with the same unit, and as a licence with another amount.
     """
-    before = {kind.name: kind for kind in known}
+    before = {kind.name: kind for kind in kinds}
     names = [kind.name for kind in added]
     for kind in added:
         name, old = kind.name, before.get(kind.name)
@@ -182,8 +182,8 @@ def kinds_fault(known: Sequence[KindDefinition], added: Sequence[KindDefinition]
         if kind.unit not in [*Unit]:
             return f"the unit of {name} is {kind.unit[:40]!r}, it must be {' or '.join(Unit)}"
         if kind.amount is not None and not 0 <= kind.amount <= AMOUNT_MAX:
-            told, most = (amount_text(amount, Unit(kind.unit)) for amount in (kind.amount, AMOUNT_MAX))
-            return f"the amount of {name} is {told}, it must be 0 to {most}"
+            amount_as_text, most = (amount_text(amount, Unit(kind.unit)) for amount in (kind.amount, AMOUNT_MAX))
+            return f"the amount of {name} is {amount_as_text}, it must be 0 to {most}"
         if old is not None and old.unit != kind.unit:
             was, new = (WRITTEN[Unit(each.unit)] for each in (old, kind))
             return f"{name} is written as {was}, that can't become {new}"
@@ -193,9 +193,9 @@ def kinds_fault(known: Sequence[KindDefinition], added: Sequence[KindDefinition]
     return f"the cell would know {count} resources, at most {KINDS_MAX} are allowed" if count > KINDS_MAX else ""
 
 
-def with_added(known: Sequence[K], added: Sequence[K]) -> tuple[K, ...]:
+def with_added(kinds: Sequence[K], added: Sequence[K]) -> tuple[K, ...]:
     """The kinds of a cell after some were added: those known before keep their places."""
-    return tuple(({kind.name: kind for kind in known} | {kind.name: kind for kind in added}).values())
+    return tuple(({kind.name: kind for kind in kinds} | {kind.name: kind for kind in added}).values())
 
 
 def amounts_fault(amounts: Mapping[str, int], units: Mapping[str, Unit] = STANDARD) -> str:
@@ -204,8 +204,8 @@ def amounts_fault(amounts: Mapping[str, int], units: Mapping[str, Unit] = STANDA
         return fault
     for name, amount in amounts.items():
         if not 0 <= amount <= AMOUNT_MAX:
-            told, least, most = (amount_text(each, units.get(name)) for each in (amount, 0, AMOUNT_MAX))
-            return f"{name} is {told}, it must be {least} to {most}"
+            amount_as_text, least, most = (amount_text(each, units.get(name)) for each in (amount, 0, AMOUNT_MAX))
+            return f"{name} is {amount_as_text}, it must be {least} to {most}"
     return ""
 
 
@@ -249,7 +249,9 @@ def scale(a: Vector, times: int) -> Vector:
 
 
 def fits(need: Vector, room: Vector) -> int:
-    """How often `need` goes into `room`; `UNBOUNDED` where nothing is needed. Raises `ValueError` as `add`."""
+    """The number of times that `need` fits into `room`; `UNBOUNDED` where nothing is needed. Raises `ValueError` as
+    `add`.
+    """
     if len(need) != len(room):
         raise _other_kinds(need, room)
     times = UNBOUNDED

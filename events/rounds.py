@@ -5,7 +5,7 @@ are; or the history is *broken*. Which of them is decided by the keys alone (`ev
 over what another build takes in: one that can't read the value of an accepted record stops.
 
 A record is parsed, hashed and decoded once in a process, whoever reads it first, and not at all where this process has
-written it. What was found is of its key and its value: another value under that key is looked at anew.
+written it. The result is for its key and its value: another value under that key is read again.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ class EarlierHistory(LogFault):
 
 
 class Opened:
-    """What was found of a record in a machine's topic, by itself: whether it is of the history its place says."""
+    """The result of reading a record in a machine's topic by itself: whether it belongs to the history of its place."""
 
     __slots__ = ("_decisions", "event", "key", "undamaged", "value")
 
@@ -96,7 +96,7 @@ class Opened:
         self.undamaged = undamaged
         """Whether its value is the one that its key is of."""
         self.event: EpochStarted | RoundCommitted | None = None
-        """What it says, once it was read and says the same as its key."""
+        """The value, once it was read and agrees with its key."""
         self._decisions: tuple[Event, ...] | None = None
 
     def holds(self, event: EpochStarted | RoundCommitted, decisions: Sequence[Event] | None = None) -> None:
@@ -168,7 +168,7 @@ def _sealed(event: E, prev: bytes) -> tuple[NewRecord, RoundKey, E]:
 
 
 def _named(event: EpochStarted | RoundCommitted) -> tuple[str, str, int, int, int]:
-    """What key and value both say."""
+    """The fields that key and value both have."""
     kind = CLAIM if isinstance(event, EpochStarted) else ROUND
     return kind, event.machine, event.cell, event.epoch, event.round
 
@@ -180,7 +180,7 @@ def key_of(record: LogRecord) -> RoundKey | None:
 
 
 def _open(record: LogRecord) -> Opened:
-    """What a record is by itself, found once for all readers of this process."""
+    """Reads a record by itself, once for all readers of this process."""
     opened = _opened.get(record.key)
     if opened is None or opened.value != record.value:
         key = parse(record.key)
@@ -191,7 +191,7 @@ def _open(record: LogRecord) -> Opened:
 
 
 def judge(record: LogRecord, chain: Chain, machine: str, cell: int) -> Delivered:
-    """What the record at the next position of a machine's topic is: accepted or stray. Changes nothing. Raises
+    """Judges the record at the next position of a machine's topic: accepted or stray. Changes nothing. Raises
     `BrokenHistory`; `UnreadableRound` where it is accepted, and this build can't read it or one of its decisions;
     `EarlierHistory` where nothing was accepted yet.
     """
@@ -218,7 +218,7 @@ def judge(record: LogRecord, chain: Chain, machine: str, cell: int) -> Delivered
 
 
 def _read(record: LogRecord, key: RoundKey) -> EpochStarted | RoundCommitted:
-    """What an accepted record says. Raises `BrokenHistory` where that is another thing than its key says, and
+    """Reads the value of an accepted record. Raises `BrokenHistory` where it contradicts its key, and
     `UnreadableRound`.
     """
     event = _decoded(record, key)

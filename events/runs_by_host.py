@@ -1,4 +1,4 @@
-"""Which slots of a column over tasks have which host, found without looking at all of them (decision 030).
+"""An index that finds the slots of each host in a column over tasks without a scan (decision 030).
 
 The column is the truth and this is an index of it: entries (host, slot) are added when slots get a host and are checked
 against the column when they are looked up, so nothing is to be done when a run ends. They stand in a few sorted levels,
@@ -19,7 +19,7 @@ SLOT = (1 << SLOT_BITS) - 1
 
 
 class RunsByHost:
-    """See above. `host_of` gives the numbers of the hosts of slots, from 0; below 0: none."""
+    """The index of slots by host. `host_of` gives the numbers of the hosts of slots, from 0; below 0: none."""
 
     def __init__(self, host_of: Callable[[I64], I64 | I32]) -> None:
         self._host_of = host_of
@@ -28,7 +28,7 @@ class RunsByHost:
         self._levels: list[I64] = []
 
     def restored(self, slots: I64) -> None:
-        """Begins anew with all slots that have a host."""
+        """Starts over with all slots that have a host."""
         self._levels, self._unsorted, self._count = [], [], 0
         self.add(slots)
 
@@ -42,8 +42,8 @@ class RunsByHost:
     def of(self, hosts: I64) -> I64:
         """The slots of these hosts, ascending."""
         self._sort()
-        found = [_between(level, hosts << SLOT_BITS, (hosts + 1) << SLOT_BITS) for level in self._levels]
-        return distinct(self._current(np.concatenate(found)) & SLOT) if found else np.zeros(0, dtype=np.int64)
+        entries = [_between(level, hosts << SLOT_BITS, (hosts + 1) << SLOT_BITS) for level in self._levels]
+        return distinct(self._current(np.concatenate(entries)) & SLOT) if entries else np.zeros(0, dtype=np.int64)
 
     def _sort(self) -> None:
         if not self._count:
@@ -69,5 +69,5 @@ def _between(level: I64, low: I64, high: I64) -> I64:
     first, end = level.searchsorted(low), level.searchsorted(high)
     if len(low) == 1:
         return level[int(first[0]) : int(end[0])]
-    found: I64 = level[spread(first, end - first)]
-    return found
+    between: I64 = level[spread(first, end - first)]
+    return between

@@ -25,7 +25,7 @@ RECORD = schemas.ROOT / "pools" / "CellConfigured.avsc"
 
 @cache
 def descriptions() -> dict[str, str]:
-    """What each setting means, by the name that users write."""
+    """The description of each setting, by the name that users write."""
     docs = {field["name"]: field["doc"] for field in json.loads(RECORD.read_text())["fields"]}
     return {written(name): docs[name] for name in (*TYPES, "resources")}
 
@@ -37,12 +37,12 @@ def written(name: str) -> str:
 
 def _field(name: str) -> Any:
     """A setting as a field of a spec; one that is left out is None."""
-    field, found = Field(default=None, description=descriptions()[written(name)]), bounds(name)
-    if found is None:
+    field, limits = Field(default=None, description=descriptions()[written(name)]), bounds(name)
+    if limits is None:
         return (bool, field)
     if name.endswith("_ms"):
-        return (Annotated[Milliseconds, AfterValidator(lambda ms: within(ms, *found, write_ms))], field)
-    return (Annotated[int, Field(ge=found[0], le=found[1])], field)
+        return (Annotated[Milliseconds, AfterValidator(lambda ms: within(ms, *limits, write_ms))], field)
+    return (Annotated[int, Field(ge=limits[0], le=limits[1])], field)
 
 
 class KindSpec(Spec):
@@ -61,8 +61,8 @@ class KindSpec(Spec):
     def _counted_in_unit(self) -> "KindSpec":
         size = self.unit == Unit.MIB.value
         if self.amount and isinstance(self.amount, Size) != size:
-            wanted = 'a size, such as "2GiB"' if size else "a number, such as 2 or 0.5, unless its unit is MiB"
-            raise PydanticCustomError("amount", "{what}", {"what": f"the amount must be {wanted}"})
+            expected = 'a size, such as "2GiB"' if size else "a number, such as 2 or 0.5, unless its unit is MiB"
+            raise PydanticCustomError("amount", "{what}", {"what": f"the amount must be {expected}"})
         return self
 
     @property

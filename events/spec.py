@@ -1,4 +1,4 @@
-"""What a user writes: the spec of a job, in JSON and YAML, checked before anything is appended.
+"""The spec of a job as users write it, in JSON and YAML, checked before anything is appended.
 
 All problems of a spec are found in one go; `problems` names each by a JSON pointer. What lifecycle checks of facts that
 came another way stands there.
@@ -51,7 +51,7 @@ from events.topics import FACT_BYTES_MAX
 
 T = TypeVar("T")
 STATEFUL_SILENCE: Final = OnSilence.model_validate({"action": "stop_after", "after": "30s"})
-"""What agents do with tasks of a stateful job unless it says for how long they go on."""
+"""The action of agents on tasks of a stateful job unless it says for how long they go on."""
 NOT_OF_A_DAEMON: Final = {
     "instances": "is not for daemons: one task runs on every host that matches",
     "preemptible": "must be false: a daemon is never preempted",
@@ -220,11 +220,11 @@ class JobSpec(Spec):
 
     @field_validator("max_runtime", "retries")
     @classmethod
-    def _ends_some_time(cls, given: Any, info: ValidationInfo) -> Any:
-        wanted = given.max > 0 if isinstance(given, Retries) else given is not None
-        if wanted and info.data.get("kind", "batch") != "batch":
+    def _ends_some_time(cls, value: Any, info: ValidationInfo) -> Any:
+        is_set = value.max > 0 if isinstance(value, Retries) else value is not None
+        if is_set and info.data.get("kind", "batch") != "batch":
             raise PydanticCustomError("batch_only", "is for batch jobs only: a service runs until it is stopped")
-        return given
+        return value
 
     @field_validator("on_silence")
     @classmethod

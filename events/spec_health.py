@@ -63,8 +63,8 @@ class Health(Spec):
     @property
     def port(self) -> str:
         """The name of the port that is asked; empty: none."""
-        asked = self.http or self.tcp
-        return asked.port if asked is not None else ""
+        check = self.http or self.tcp
+        return check.port if check is not None else ""
 
     def to_part(self) -> HealthCheck:
         """The part of the fact."""

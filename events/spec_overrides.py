@@ -32,7 +32,7 @@ from events.spec_parts import (
 from events.task_overrides import Resolved, parts_of, ranges_of, resolved
 
 CHUNK_BYTES = 256 * 1024
-"""What the overrides in one record take decoded: a reader decodes all of them for one instance."""
+"""The most bytes of the overrides in one record, decoded: a reader decodes all of them for one instance."""
 
 
 def _forward(instances: str) -> str:
@@ -95,10 +95,10 @@ def check_overrides(overrides: list[Override], job: Mapping[str, Any]) -> None:
     """Raises an error where an override doesn't fit the other fields of its job; a field that has a problem of its own
     is missing.
     """
-    instances, gang, named = job.get("instances"), job.get("gang"), 0
+    instances, gang, total = job.get("instances"), job.get("gang"), 0
     for number, each in enumerate(overrides):
         ranges = read_ranges(each.instances)
-        named += sum(count for _, count in ranges)
+        total += sum(count for _, count in ranges)
         last = max(first + count for first, count in ranges) - 1
         if instances is not None and last >= instances:
             message = f"names instance {last}, the job has {instances}: 0 to {instances - 1}"
@@ -113,8 +113,8 @@ def check_overrides(overrides: list[Override], job: Mapping[str, Any]) -> None:
             if together > most:
                 message = f"makes {together} together with those of the job, at most {most} are allowed"
                 raise at_path((number, name), message, getattr(each, name))
-    if named > OVERRIDDEN_MAX:
-        message = f"name {named} instances, each as often as it is named; at most {OVERRIDDEN_MAX} are allowed"
+    if total > OVERRIDDEN_MAX:
+        message = f"name {total} instances, each as often as it is named; at most {OVERRIDDEN_MAX} are allowed"
         raise PydanticCustomError("overrides", "{what}", {"what": message})
 
 
@@ -137,27 +137,27 @@ def placed(own: Resolved) -> Placed:
         upload(JobSubmitted(job_id="", pool="", overrides=part.overrides, **part.columns())) for part in parts
     )
     spans = ((int(part.first[0]), int(part.first[-1] + part.count[-1])) for part in parts)
-    named = (
+    chunk_refs = (
         OverrideChunk(name_of(chunk), first, end - first) for chunk, (first, end) in zip(chunks, spans, strict=True)
     )
-    return Placed({"chunks": tuple(named)}, chunks)
+    return Placed({"chunks": tuple(chunk_refs)}, chunks)
 
 
 def resolve(overrides: Iterable[Override], instances: int) -> Placed:
-    """What the instances of a job have in the end."""
+    """The overrides of the instances of a job after merging."""
     return placed(resolved(((read_ranges(each.instances), each.to_part()) for each in overrides), instances))
 
 
 def overrides_body(job: JobSubmitted, units: Mapping[str, Unit]) -> list[dict[str, Any]]:
     """The JSON of the overrides that stand in the record of a job; `units`: those of the cell's resources."""
-    found: dict[int, list[tuple[int, int]]] = {}
+    ranges_at: dict[int, list[tuple[int, int]]] = {}
     for first, count, at in zip(*(column.tolist() for column in ranges_of(job)), strict=True):
-        found.setdefault(at, []).append((first, count))
-    return [{"instances": write_ranges(ranges), **_body(job.overrides[at], units)} for at, ranges in found.items()]
+        ranges_at.setdefault(at, []).append((first, count))
+    return [{"instances": write_ranges(ranges), **_body(job.overrides[at], units)} for at, ranges in ranges_at.items()]
 
 
 def _body(override: TaskOverride, units: Mapping[str, Unit]) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "command": None if override.command is None else list(override.command),
         "env": dict(override.env) or None,
         "resources": write_amounts(override.resources, units) or None,
@@ -169,4 +169,4 @@ def _body(override: TaskOverride, units: Mapping[str, Unit]) -> dict[str, Any]:
         "labels": dict(override.labels) or None,
         "sim": override.simulated and sim_body(override.simulated),
     }
-    return {name: value for name, value in shown.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -80,7 +80,7 @@ Labels = Annotated[dict[Word, ShortText], Field(max_length=LABELS_MAX)]
 
 
 class Spec(BaseModel):
-    """What all parts of a spec are."""
+    """The base of all parts of a spec."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -110,8 +110,8 @@ class Amounts(BaseModel):
         """Amounts that are written in another unit than the cell has for the resource: name and message."""
         for name, value in (self.__pydantic_extra__ or {}).items():
             if value and name in units and isinstance(value, Size) != (units[name] is Unit.MIB):
-                wanted = 'a size, such as "2GiB"' if units[name] is Unit.MIB else "a number, such as 2 or 0.5"
-                yield name, f"{name} is counted otherwise: write {wanted}"
+                expected = 'a size, such as "2GiB"' if units[name] is Unit.MIB else "a number, such as 2 or 0.5"
+                yield name, f"{name} is counted otherwise: write {expected}"
 
     def sizes(self) -> tuple[str, ...]:
         """The names beside the four whose amounts are sizes in MiB."""

@@ -27,8 +27,8 @@ def _message(model: type[BaseModel], detail: Any) -> str:
         return f"must be a list, such as {json.dumps(detail['input'].split())}"
     if detail["type"] != "extra_forbidden":
         text: str = detail["msg"]
-        for told, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
-            text = text.replace(told, plain)
+        for prefix, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
+            text = text.replace(prefix, plain)
         return text
     names = _names_at(model, detail["loc"][:-1])
     nearest = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""What instances of a job have of their own: overrides, merged into what the job says (decision 039).
+"""Overrides of instances, merged into the specification of the job (decision 039).
 
 `env`, `resources` and `labels` merge by key, all else replaces; where several overrides name an instance, each applies
 on top of those before it.
@@ -34,7 +34,7 @@ JOB_FIELDS = frozenset(
         *("overrides", "override_first", "override_count", "override", "chunks"),
     }
 )
-"""What a job says of itself and not of how its tasks run: a run needn't end for a change of one of these."""
+"""Fields of a job that don't say how its tasks run: a run needn't end for a change of one of these."""
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -75,16 +75,16 @@ def changes_of(base: msgspec.Struct, override: msgspec.Struct) -> dict[str, Any]
 
 
 def resolved(overrides: Iterable[tuple[Sequence[tuple[int, int]], TaskOverride]], instances: int) -> Resolved:
-    """What ranges of instances have in the end; ranges may overlap, and are within the job."""
+    """Merges the overrides of ranges of instances; ranges may overlap, and are within the job."""
     contents = [TaskOverride()]
-    known = {_encoder.encode(contents[0]): 0}
+    numbers = {_encoder.encode(contents[0]): 0}
     have = np.zeros(instances, dtype=np.int64)
     for ranges, override in overrides:
         slots = _slots(ranges)
         before = have[slots]
         for each in distinct(before).tolist():
             content = merged(contents[each], override) if each else override
-            number = known.setdefault(_encoder.encode(content), len(contents))
+            number = numbers.setdefault(_encoder.encode(content), len(contents))
             if number == len(contents):
                 contents.append(content)
             have[slots[before == each]] = number
@@ -162,8 +162,8 @@ def override_keys(job: JobSubmitted, instances: I64, chunk: Chunks) -> I64:
     for place, part in enumerate(job.chunks, 1):
         mine = np.flatnonzero((instances >= part.first) & (instances < part.first + part.count))
         if len(mine):
-            found = _found(chunk(part.digest), instances[mine])
-            keys[mine[found > 0]] = place * CHUNK + found[found > 0]
+            own_numbers = _found(chunk(part.digest), instances[mine])
+            keys[mine[own_numbers > 0]] = place * CHUNK + own_numbers[own_numbers > 0]
     return keys
 
 

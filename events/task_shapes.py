@@ -1,4 +1,4 @@
-"""Which task of a job has which of its shapes."""
+"""The shapes of the tasks of a job."""
 
 import numpy as np
 
@@ -26,5 +26,5 @@ def queued_shapes(event: GangsQueued) -> I64:
 
 
 def shape_of(job: JobAccepted, instance: int) -> TaskShape:
-    """What one task asks."""
+    """The shape of one task."""
     return job.shapes[int(shape_index(job)[instance])] if job.shape else job.shapes[0]

@@ -9,5 +9,5 @@ _SPAN = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?)({'|'.join(MS_OF_UNIT)})"
 
 def span_s(text: str) -> float | None:
     """The seconds of a time with a unit; None where the text is none."""
-    found = _SPAN.fullmatch(text)
-    return float(found[1]) * MS_OF_UNIT[found[2]] / 1000 if found else None
+    match = _SPAN.fullmatch(text)
+    return float(match[1]) * MS_OF_UNIT[match[2]] / 1000 if match else None

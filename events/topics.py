@@ -9,7 +9,7 @@ MACHINES = ("lifecycle", "entitlement", "placement", "sla")
 RECORD_BYTES_MAX = 8 * 1024 * 1024
 """`max.message.bytes` of every topic: a round of 10,000 placements takes 200 KB, an inventory of a large host less."""
 ROUND_BYTES_MAX = 4 * 1024 * 1024
-"""A round above this is decided again with half the budget."""
+"""A round above this size is decided a second time, with half the budget."""
 FACT_BYTES_MAX = 512 * 1024
 """The API and the client refuse larger facts before they are written."""
 
@@ -40,12 +40,12 @@ HOSTS = Topic("paceline.hosts", "the gateway and operators")
 TASKS = Topic("paceline.tasks", "the gateway")
 ROUNDS = tuple(Topic(f"paceline.{machine}", f"the processor {machine}", machine) for machine in MACHINES)
 ALL = (JOBS, POOLS, HOSTS, TASKS, *ROUNDS)
-"""What a cell lives on: facts and rounds."""
+"""The topics that a cell reads: facts and rounds."""
 FANOUT = tuple(
     Topic(f"paceline.{name}", "the fan-out")
     for name in ("placements", "preemptions", "admissions", "job-states", "task-states", "quarantine")
 )
-"""What was decided, once more, for readers outside; nothing of Paceline reads it."""
+"""The decisions once more, for readers outside; no part of Paceline reads them."""
 FANOUT_GROUP = "paceline.fanout"
 """The consumer group that spreads the cells over the processes of the fan-out, and says how far each has published."""
 EVERY = (*ALL, *FANOUT)

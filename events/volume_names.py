@@ -11,7 +11,7 @@ def volume_variable(name: str) -> str:
 
 
 def volumes_fault(names: Sequence[str], kind: str) -> str:
-    """What is wrong with the volumes of a job, as the end of a sentence; empty: nothing."""
+    """The fault of a job's volumes, as the end of a sentence; empty: none."""
     if names and kind != "stateful":
         return "are for stateful jobs: tasks of other kinds don't stay on their hosts"
     if len(names) > VOLUMES_MAX:

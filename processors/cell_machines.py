@@ -11,8 +11,8 @@ from processors.sla.machine import Sla
 
 
 def machines(cell: int = 0) -> dict[str, Callable[[], Machine]]:
-    """What makes each machine of a cell anew, by name, in the order of `events.topics.MACHINES`. Replay makes them of
-    the cell whose log it reads.
+    """Factories of the machines of a cell, by name, in the order of `events.topics.MACHINES`. Replay makes them of the
+    cell whose log it reads.
     """
     return {
         "lifecycle": partial(Lifecycle, cell),

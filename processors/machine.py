@@ -58,7 +58,7 @@ class Machine(Protocol):
     state: ClassVar[int]
     """Number of the format of rows."""
     conversions: ClassVar[Conversions]
-    """What makes rows of this format of those of older ones, where that can be done."""
+    """Functions that make rows of this format from those of older ones, where that can be done."""
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -74,7 +74,7 @@ class Machine(Protocol):
         ...
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """What to do now, at most `budget` units of work. Changes nothing; deadlines expire only when caught up."""
+        """The decisions now, at most `budget` units of work. Changes nothing; deadlines expire only when caught up."""
         ...
 
     def next_wakeup(self) -> int | None:

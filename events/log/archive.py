@@ -53,7 +53,7 @@ class Stretch(NamedTuple):
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What the JSON file beside a stretch says. `hash`: BLAKE2b-256 of the file, in hexadecimal."""
+    """The contents of the JSON file beside a stretch. `hash`: BLAKE2b-256 of the file, in hexadecimal."""
 
     format: int
     cell: int
@@ -88,9 +88,9 @@ class Archive:
         self._files = Files(url)
 
     def stretches(self, topic: str) -> list[Stretch]:
-        """What is archived of a topic, in order, without gaps; stretches may overlap."""
-        found = [_NAME.fullmatch(name) for name in self._files.names(self._folder(topic))]
-        spans = sorted((int(each[1]), -int(each[2])) for each in found if each)
+        """The archived stretches of a topic, in order, without gaps; they may overlap."""
+        matches = [_NAME.fullmatch(name) for name in self._files.names(self._folder(topic))]
+        spans = sorted((int(each[1]), -int(each[2])) for each in matches if each)
         out: list[Stretch] = []
         for start, end in ((start, -end) for start, end in spans):
             if out and start > out[-1].end:
@@ -166,16 +166,16 @@ def archive(log: Log, url: str, topic: str, upto: int) -> list[Contents]:
 
     Raises `ArchiveFault` where the log starts after the end of the archive, or ends before it or before `upto`.
     """
-    held = Archive(url, log.cell)
+    destination = Archive(url, log.cell)
     start, end = log.bounds(topic)
-    there = held.stretches(topic)
+    there = destination.stretches(topic)
     position = there[-1].end if there else start
     if not start <= position <= end or upto > end:
         raise ArchiveFault(
             f"The log has {topic} from {start} to {end}, its archive at {url} ends at {position}, and it was to go up "
             f"to {upto}: that doesn't fit. Look whether the archive is that of this log."
         )
-    return [held.write(stretch, records) for stretch, records in _cut(log, topic, position, upto)]
+    return [destination.write(stretch, records) for stretch, records in _cut(log, topic, position, upto)]
 
 
 def remove(log: TruncatableLog, url: str, topic: str, before: int) -> int:

@@ -40,14 +40,14 @@ class ArchivedLog:
         if start > end:
             raise gap(topic, start, first, end)
         while position < end:
-            found = self.archived(topic, position) if position < first else None
+            archived = self.archived(topic, position) if position < first else None
             try:
-                for record in found.records if found else self._log.scan(topic, position):
+                for record in archived.records if archived else self._log.scan(topic, position):
                     if record.offset >= end:
                         return
                     yield record
                     position = record.offset + 1
-                position = found.end if found else end
+                position = archived.end if archived else end
                 first = self._log.bounds(topic)[0]
             except LogGap:
                 first = self._log.bounds(topic)[0]
@@ -57,8 +57,8 @@ class ArchivedLog:
     def bounds(self, topic: str) -> tuple[int, int]:
         """Implements `Log.bounds`; the archive is looked at only where the log doesn't begin at 0."""
         start, end = self._log.bounds(topic)
-        held = self._stretches(topic, start) if start else []
-        return (min(start, held[0].start) if held and held[-1].end >= start else start), end
+        archived = self._stretches(topic, start) if start else []
+        return (min(start, archived[0].start) if archived and archived[-1].end >= start else start), end
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
         """Implements `Log.ends`."""
@@ -73,24 +73,24 @@ class ArchivedLog:
         self._log.close()
 
     def archived(self, topic: str, position: int) -> Archived:
-        """What is archived of a topic from a position on that is before the log. Raises `LogGap` where it isn't there,
-        or the archive doesn't reach to the log.
+        """The archived records of a topic from a position on that is before the log. Raises `LogGap` where it isn't
+        there, or the archive doesn't reach to the log.
         """
         start, end = self._log.bounds(topic)
-        held = [stretch for stretch in self._stretches(topic, start) if position < stretch.end]
-        if not held or position < held[0].start or held[-1].end < start:
+        archived = [stretch for stretch in self._stretches(topic, start) if position < stretch.end]
+        if not archived or position < archived[0].start or archived[-1].end < start:
             raise gap(topic, position, self.bounds(topic)[0], end)
-        return Archived(self._read(held, position), held[-1].end)
+        return Archived(self._read(archived, position), archived[-1].end)
 
     def _stretches(self, topic: str, start: int) -> list[Stretch]:
-        """What is archived; looked up again when the log starts after what was known."""
-        held = self._held.get(topic, [])
-        if not held or held[-1].end < start:
-            held = self._held[topic] = self._archive.stretches(topic)
-        return held
+        """The archived stretches; looked up again when the log starts after those that were known."""
+        archived = self._held.get(topic, [])
+        if not archived or archived[-1].end < start:
+            archived = self._held[topic] = self._archive.stretches(topic)
+        return archived
 
-    def _read(self, held: list[Stretch], start: int) -> Iterator[LogRecord]:
-        for stretch in held:
+    def _read(self, archived: list[Stretch], start: int) -> Iterator[LogRecord]:
+        for stretch in archived:
             yield from (record for record in self._archive.read(stretch) if record.offset >= start)
             start = stretch.end
 
@@ -135,7 +135,7 @@ class ArchivedReader:
 
     def ends(self) -> dict[str, int]:
         """Implements `Reader.ends`."""
-        reader = self._live  # who polls may arrange topics anew meanwhile, in another thread
+        reader = self._live  # a thread that polls may rearrange topics meanwhile
         live = reader.ends() if reader is not None else {}
         rest = [topic for topic in self._topics if topic not in live]
         return {**live, **(self._inner.ends(rest) if rest else {})}
@@ -158,15 +158,15 @@ class ArchivedReader:
             if len(out) == limit:
                 break
             try:
-                taken = list(islice(records, min(share, limit - len(out))))
+                part = list(islice(records, min(share, limit - len(out))))
             except LogError:
                 del self._archived[topic]  # an iterator that has failed would end here
                 if out:
                     break
                 raise
-            out += taken
-            if taken:
-                self._positions[topic] = taken[-1].offset + 1
+            out += part
+            if part:
+                self._positions[topic] = part[-1].offset + 1
             else:
                 self._positions[topic] = end
                 del self._archived[topic]

@@ -116,12 +116,12 @@ class EmbeddedLog:
         self._last_ms = max((topic.last_ms for topic in self._topics.values()), default=0)
 
     def _check_format(self) -> None:
-        held = cast(bytes | None, self._db.get(_FORMAT_KEY))
-        if held is None and not self._secondary:
+        form = cast(bytes | None, self._db.get(_FORMAT_KEY))
+        if form is None and not self._secondary:
             self._db[_FORMAT_KEY] = str(FORMAT).encode()
-        elif held is not None and held != str(FORMAT).encode():
+        elif form is not None and form != str(FORMAT).encode():
             raise LogFault(
-                f"The log in {self._folder} has format {held.decode()}, this version of Paceline knows {FORMAT}: "
+                f"The log in {self._folder} has format {form.decode()}, this version of Paceline knows {FORMAT}: "
                 "it was written by a newer version. Use that one."
             )
 
@@ -131,11 +131,11 @@ class EmbeddedLog:
                 return
             name = key[len(_TOPIC_KEY) :].decode()
             start, end, last_ms = _TOPIC_ROW.unpack(row)
-            held = self._topics.get(name)
-            if held is None:
+            state = self._topics.get(name)
+            if state is None:
                 self._topics[name] = TopicState(start, end, last_ms)
-            elif (start, end) != (held.start, held.end):
-                held.start, held.newest = start, TailCache(end)
+            elif (start, end) != (state.start, state.end):
+                state.start, state.newest = start, TailCache(end)
                 self._version += 1
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
@@ -184,9 +184,9 @@ class EmbeddedLog:
                 raise self._failure(error) from error
             with self._news:
                 for record in placed:
-                    held = self._topics[record.topic]
-                    held.newest.add(record)
-                    held.last_ms = record.at_ms
+                    topic = self._topics[record.topic]
+                    topic.newest.add(record)
+                    topic.last_ms = record.at_ms
                 self._version += 1
                 self._news.notify_all()
             self._synced = written
@@ -194,21 +194,21 @@ class EmbeddedLog:
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records of a topic before an offset, once they are archived. Readers there meet a `LogGap`."""
         with self._appending:
-            held = self.known(topic)
-            if not held.start <= start <= held.end:
-                raise ValueError(f"{topic} goes from {held.start} to {held.end}: it can't start at {start}")
+            state = self.known(topic)
+            if not state.start <= start <= state.end:
+                raise ValueError(f"{topic} goes from {state.start} to {state.end}: it can't start at {start}")
             self._check_room(())
             batch = WriteBatch(raw_mode=True)
-            batch.delete_range(record_key(topic, held.start), record_key(topic, start))
-            batch.put(_TOPIC_KEY + topic.encode(), _TOPIC_ROW.pack(start, held.written, self._last_ms))
+            batch.delete_range(record_key(topic, state.start), record_key(topic, start))
+            batch.put(_TOPIC_KEY + topic.encode(), _TOPIC_ROW.pack(start, state.written, self._last_ms))
             try:
                 self._db.write(batch)
                 self._db.flush_wal(True)
             except Exception as error:  # rocksdict raises plain exceptions
                 raise self._failure(error) from error
             with self._news:
-                held.start = start
-                held.newest.drop_before(start)
+                state.start = start
+                state.newest.drop_before(start)
 
     def reader(self, positions: Mapping[str, int]) -> "EmbeddedReader":
         """Implements `Log.reader`."""
@@ -221,15 +221,15 @@ class EmbeddedLog:
         position, limit = start, SCAN_FIRST
         self.take(topic, position, 0)
         while position < end:
-            taken = self.take(topic, position, min(limit, end - position))
-            position, limit = taken[-1].offset + 1, SCAN_RECORDS
-            yield from taken
+            part = self.take(topic, position, min(limit, end - position))
+            position, limit = part[-1].offset + 1, SCAN_RECORDS
+            yield from part
 
     def bounds(self, topic: str) -> tuple[int, int]:
         """Implements `Log.bounds`."""
         self.refresh()
-        held = self.known(topic)
-        return held.start, held.end
+        state = self.known(topic)
+        return state.start, state.end
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
         """Implements `Log.ends`."""
@@ -262,12 +262,12 @@ class EmbeddedLog:
     def take(self, topic: str, position: int, limit: int) -> list[LogRecord]:
         """Up to `limit` records of one topic from a position, at least one where there is one. Raises `LogGap`."""
         with self._news:
-            held = self.known(topic)
-            if not held.start <= position <= held.end:
-                raise gap(topic, position, held.start, held.end)
-            if position >= held.newest.first:
-                return held.newest.take(position, limit)
-            stop = min(position + limit, held.end)
+            state = self.known(topic)
+            if not state.start <= position <= state.end:
+                raise gap(topic, position, state.start, state.end)
+            if position >= state.newest.first:
+                return state.newest.take(position, limit)
+            stop = min(position + limit, state.end)
         return self._stored(topic, position, stop)
 
     def refresh(self) -> None:
@@ -288,15 +288,15 @@ class EmbeddedLog:
                 return self._news.wait_for(come, timeout)
         last = time.monotonic() + timeout
         while not come():
-            left = last - time.monotonic()
-            if left <= 0:
+            rest_s = last - time.monotonic()
+            if rest_s <= 0:
                 return False
-            time.sleep(min(left, SECONDARY_POLL_SECONDS))
+            time.sleep(min(rest_s, SECONDARY_POLL_SECONDS))
             self.refresh()
         return True
 
     def known(self, name: str) -> TopicState:
-        """What is known of a topic, kept up to date: no lock, no RocksDB."""
+        """The state of a topic, kept up to date: no lock, no RocksDB."""
         return self._topics.get(name) or self._topics.setdefault(name, TopicState())
 
     def _stored(self, topic: str, position: int, stop: int) -> list[LogRecord]:

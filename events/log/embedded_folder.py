@@ -8,7 +8,7 @@ from events.log.port import LogFault
 
 
 def options(secondary: bool = False) -> Options:
-    """How RocksDB opens a log."""
+    """The options with which RocksDB opens a log."""
     options = Options(raw_mode=True)
     options.create_if_missing(not secondary)
     options.set_compression_type(DBCompressionType.lz4())
@@ -32,14 +32,14 @@ def no_log(folder: Path) -> LogFault:
 
 
 def fault_of_opening(folder: Path, error: Exception) -> LogFault:
-    """What is to be said of what RocksDB says when a log is opened."""
-    said = str(error)
-    if "lock" in said.lower():
+    """The error for users from RocksDB's error when a log is opened."""
+    text = str(error)
+    if "lock" in text.lower():
         return LogFault(f"The log in {folder} is in use by another process. Stop that one, or name another folder.")
-    if "Permission denied" in said or "Read-only" in said:
-        return LogFault(f"The log in {folder} isn't writable: {said}. Give this user the right to write there.")
-    if "No space left" in said:
+    if "Permission denied" in text or "Read-only" in text:
+        return LogFault(f"The log in {folder} isn't writable: {text}. Give this user the right to write there.")
+    if "No space left" in text:
         return LogFault(f"The disk of {folder} is full. Make room there.")
-    if "CURRENT" in said and "No such file" in said:
+    if "CURRENT" in text and "No such file" in text:
         return no_log(folder)
-    return LogFault(f"The log in {folder} can't be opened: {said}. Restore it from its archive.")
+    return LogFault(f"The log in {folder} can't be opened: {text}. Restore it from its archive.")

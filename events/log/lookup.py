@@ -6,20 +6,20 @@ from contextlib import closing
 from events.log.port import Log, LogRecord
 
 WAIT_S = 1.0
-"""How long a read that brings nothing waits before it is tried again."""
+"""Seconds that a read without a result waits before it is tried again."""
 
 
-def stretches(log: Log, wanted: Mapping[str, tuple[int, int]]) -> dict[str, list[LogRecord]]:
+def stretches(log: Log, bounds: Mapping[str, tuple[int, int]]) -> dict[str, list[LogRecord]]:
     """The records of several topics from one offset up to another, read together. Raises `LogGap`, `LogUnavailable`."""
-    found: dict[str, list[LogRecord]] = {topic: [] for topic in wanted}
-    starts = {topic: start for topic, (start, end) in wanted.items() if start < end}
-    limit = sum(wanted[topic][1] - start for topic, start in starts.items())
+    records: dict[str, list[LogRecord]] = {topic: [] for topic in bounds}
+    starts = {topic: start for topic, (start, end) in bounds.items() if start < end}
+    limit = sum(bounds[topic][1] - start for topic, start in starts.items())
     with closing(log.reader(starts)) as reader:
-        while any(reader.position(topic) < wanted[topic][1] for topic in starts):
+        while any(reader.position(topic) < bounds[topic][1] for topic in starts):
             for record in reader.poll(limit, WAIT_S):
-                if record.offset < wanted[record.topic][1]:
-                    found[record.topic].append(record)
-    return found
+                if record.offset < bounds[record.topic][1]:
+                    records[record.topic].append(record)
+    return records
 
 
 def records(log: Log, topic: str, start: int, end: int) -> list[LogRecord]:

@@ -32,8 +32,8 @@ class _Topic:
 class MemoryLog:
     """A log that lives as long as this object; `now_ms` gives the append time.
 
-    With a `seed` each poll takes some of the topics that have news, in an order drawn anew, as if they were on several
-    brokers; without one it takes all, in the order in which they were named.
+    With a `seed` each poll takes some of the topics that have news, in an order drawn each time, as if they were on
+    several brokers; without one it takes all, in the order in which they were named.
     """
 
     def __init__(self, now_ms: Callable[[], int], cell: int = 0, seed: int | None = None) -> None:
@@ -67,15 +67,15 @@ class MemoryLog:
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
         """Implements `Log.scan`."""
-        held = self.topic(topic)
-        if not held.start <= start <= held.end:
-            raise gap(topic, start, held.start, held.end)
-        yield from held.records[held.index_of(start) :]
+        state = self.topic(topic)
+        if not state.start <= start <= state.end:
+            raise gap(topic, start, state.start, state.end)
+        yield from state.records[state.index_of(start) :]
 
     def bounds(self, topic: str) -> tuple[int, int]:
         """Implements `Log.bounds`."""
-        held = self.topic(topic)
-        return held.start, held.end
+        state = self.topic(topic)
+        return state.start, state.end
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
         """Implements `Log.ends`."""
@@ -83,9 +83,9 @@ class MemoryLog:
 
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records before an offset, as a broker's retention would."""
-        held = self.topic(topic)
-        held.records = held.records[held.index_of(start) :]
-        held.start = start
+        state = self.topic(topic)
+        state.records = state.records[state.index_of(start) :]
+        state.start = start
 
     def leave_hole(self, topic: str, offsets: int = 1) -> None:
         """Passes over offsets, as a transaction's markers do."""
@@ -119,12 +119,12 @@ class MemoryReader:
                     return out
                 raise gap(name, position, topic.start, topic.end)
             first = topic.index_of(position)
-            taken = topic.records[first : first + limit - len(out)]
-            out += taken
-            if first + len(taken) == len(topic.records):
+            part = topic.records[first : first + limit - len(out)]
+            out += part
+            if first + len(part) == len(topic.records):
                 self._positions[name] = topic.end
-            elif taken:
-                self._positions[name] = taken[-1].offset + 1
+            elif part:
+                self._positions[name] = part[-1].offset + 1
         return out
 
     def news(self) -> bool:

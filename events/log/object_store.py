@@ -38,10 +38,10 @@ class Files:
         with self._reached():
             self._fs.invalidate_cache()
             try:
-                found = self._fs.ls(self._at(folder), detail=False)
+                paths = self._fs.ls(self._at(folder), detail=False)
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        return sorted(PurePosixPath(each).name for each in found if not each.endswith(PART))
+        return sorted(PurePosixPath(each).name for each in paths if not each.endswith(PART))
 
     def read(self, name: str) -> bytes:
         """The bytes of a file."""
@@ -108,8 +108,8 @@ class Files:
 
 
 def _sync(path: Path) -> None:
-    held = os.open(path, os.O_RDONLY)
+    file = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(held)
+        os.fsync(file)
     finally:
-        os.close(held)
+        os.close(file)

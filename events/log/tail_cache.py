@@ -48,13 +48,13 @@ class TailCache:
 
     def _shorten(self) -> None:
         """Forgets the older records; rarely, so that each is moved about once."""
-        kept, index = 0, len(self._records)
-        while kept < KEPT_BYTES:
+        total_bytes, index = 0, len(self._records)
+        while total_bytes < KEPT_BYTES:
             index -= 1
-            kept += _size(self._records[index])
+            total_bytes += _size(self._records[index])
         self._records = self._records[index:]
         self.first = self._records[0].offset
-        self._bytes = kept
+        self._bytes = total_bytes
 
 
 def in_shares(
@@ -73,14 +73,14 @@ def in_shares(
             position = positions[topic]
             if position != end and len(out) < limit:
                 try:
-                    taken = take(topic, position, min(share, limit - len(out)))
+                    part = take(topic, position, min(share, limit - len(out)))
                 except LogError:
                     if out:
                         return out
                     raise
-                if taken:
-                    positions[topic] = taken[-1].offset + 1
-                    out += taken
+                if part:
+                    positions[topic] = part[-1].offset + 1
+                    out += part
     return out
 
 

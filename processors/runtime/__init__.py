@@ -1,1 +1,1 @@
-"""What runs machines: the driver, the fold, stores, snapshots, replay, hosting. No machine imports it."""
+"""The runtime of machines: the driver, the fold, stores, snapshots, replay, hosting. No machine imports it."""

@@ -1,4 +1,4 @@
-"""What a machine begins from: its store, else a snapshot, else the log from its start, else the archive."""
+"""The start of a machine: from its store, else a snapshot, else the log from its start, else the archive."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,7 +90,7 @@ def _missing(folder: Path, log: Log, machine: Machine) -> MissingStart | None:
 
 
 def _gap(log: Log, positions: Mapping[str, int]) -> str:
-    """Which topic starts after a position in it; empty: none."""
+    """The sentence about a topic that starts after a position in it; empty: none."""
     for topic, position in positions.items():
         start, _ = log.bounds(topic)
         if position < start:

@@ -1,4 +1,4 @@
-"""How a machine is asked for a round: pass after pass, within what a record may hold."""
+"""Asks a machine for a round: pass after pass, within the size of a record."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,8 +34,8 @@ class Limits:
 
 
 class Moment(NamedTuple):
-    """What a round is decided under: the epoch, logical time, whether all inputs were read, and how far each topic is
-    known.
+    """The circumstances of a round: the epoch, logical time, whether all inputs were read, and the known position of
+    each topic.
     """
 
     epoch: int
@@ -104,7 +104,7 @@ class Decider:
         return HEAD_BYTES + parts * PART_BYTES + sum(map(len, encoded))
 
     def _round(self, moment: Moment, budget: int, encoded: list[bytes]) -> RoundCommitted:
-        fold, known = self._fold, moment.known
+        fold, positions = self._fold, moment.known
         return RoundCommitted(
             cell=fold.cell,
             machine=self._machine.name,
@@ -117,7 +117,7 @@ class Decider:
             skipped=tuple(fold.skipped),
             inputs_hash=fold.inputs_hash(),
             start_hash=fold.state.hash,
-            seen=tuple([Seen(topic=topic, position=known[topic]) for topic in sorted(known)]),
+            seen=tuple([Seen(topic=topic, position=positions[topic]) for topic in sorted(positions)]),
             decisions=tuple(encoded),
             prev_hash=fold.own.hash,
             logic=self._machine.logic,

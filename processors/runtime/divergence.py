@@ -1,4 +1,4 @@
-"""Two ways from one state: a round as it was recorded and as it is decided again, and the rows that tell them apart."""
+"""Two results from one state: a round as it was recorded and as it is replayed, and the rows that differ."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class RowDifference(NamedTuple):
 
 
 class Divergence(NamedTuple):
-    """The round after which the state of what was recorded and that of what was decided again have other hashes, and
+    """The round after which the recorded state and the replayed one have other hashes, and
     the rows they differ in. `fault`: why there are no rows to show.
     """
 

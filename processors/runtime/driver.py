@@ -25,7 +25,7 @@ from processors.runtime.store import Store, StoreFault
 from processors.runtime.store_writer import StoreWriter
 
 ENDS_AGE_MS = 500
-"""How old the known ends of the topics may get before they are asked for again; the design allows 2,000."""
+"""The age, in ms, at which the ends of the topics are asked for again."""
 
 READ_BACK_POLLS = 30
 """So often a round that was appended is waited for, a second each time."""
@@ -200,8 +200,8 @@ class Driver:
             self._inbox.add(self._reader.poll(self._limits.records, seconds))
 
     def wait_ms(self, recording: bool = True) -> int | None:
-        """How long until the next deadline of the machine, or (`recording`) of a round for what was applied, as far as
-        time passes like now; None: no deadline.
+        """Milliseconds until the next deadline of the machine, or (`recording`) of a round for what was applied, as far
+        as time passes like now; None: no deadline.
         """
         due = self.fold.due_ms() if recording else None
         deadlines = [at for at in (self.fold.next_wakeup(), due) if at is not None]
@@ -214,7 +214,7 @@ class Driver:
         return {topic: max(0, end - positions[topic]) for topic, end in self._ends.known.items()}
 
     def positions(self) -> dict[str, int]:
-        """How far each input topic was applied."""
+        """The position up to which each input topic was applied."""
         return self._inbox.positions
 
     def write_store(self) -> None:
@@ -223,12 +223,12 @@ class Driver:
 
     def close(self) -> None:
         """Gives back reader and store; what can't be written there any more is folded again."""
-        with ExitStack() as held:
-            held.callback(self._store.close)
+        with ExitStack() as closing:
+            closing.callback(self._store.close)
             with suppress(StoreFault):
                 self._writer.flush()
             for reader in self._readers:
-                held.callback(reader.close)
+                closing.callback(reader.close)
 
     def _open(self, positions: dict[str, int]) -> Reader:
         self._readers.append(self._log.reader(positions))

@@ -57,7 +57,7 @@ class Fold:
         self.known: dict[str, int] = {}
         self._due_ms: int | None = None
         self._wakeup: tuple[int | None] | None = None
-        """What the machine said since something was last applied; None: it wasn't asked."""
+        """The machine's next wakeup since something was last applied; None: it wasn't asked."""
         self._machines = {rounds_of(peer): peer for peer in machine.peers}
         self._begin()
 
@@ -106,7 +106,7 @@ class Fold:
         )
 
     def chains(self) -> Mapping[str, Chain]:
-        """What is known of each machine that is read, shared with whoever delivers."""
+        """The chain of each machine that is read, shared with the inbox."""
         return {peer: self.state.chains[peer] for peer in self.machine.peers}
 
     def positions(self) -> dict[str, int]:
@@ -253,16 +253,16 @@ class Recorded:
             raise HistoryDiffers(f"{fold.machine.name} round {record.round}: the state before it has another hash")
         skips = {(skip.topic, skip.offset): skip for skip in record.skipped}
         inputs = iter(self._inputs(record))
-        while held := list(islice(inputs, INPUTS_HELD)):
-            for found in held:
-                fold.note(found)
-            if len(held) < INPUTS_HELD:  # all of most rounds: what was changed may be anything, and isn't applied
+        while batch := list(islice(inputs, INPUTS_HELD)):
+            for each in batch:
+                fold.note(each)
+            if len(batch) < INPUTS_HELD:  # all of most rounds: what was changed may be anything, and isn't applied
                 self._compare(record)
-            for found in held:
-                skip = skips.get((found.topic, found.offset))
-                if skip is not None and skip.digest != digest(found.value):
+            for each in batch:
+                skip = skips.get((each.topic, each.offset))
+                if skip is not None and skip.digest != digest(each.value):
                     raise self._misnamed(record)
-                fold.take_recorded(found, skip, own)
+                fold.take_recorded(each, skip, own)
         self._compare(record)
         if fold.skipped != list(record.skipped):
             raise self._misnamed(record)
@@ -284,7 +284,7 @@ class Recorded:
         return self._fold.finish(record)
 
     def _inputs(self, record: RoundCommitted) -> Iterator[LogRecord]:
-        return (found for segment in record.inputs for found in self._records(segment))
+        return (each for segment in record.inputs for each in self._records(segment))
 
     def _records(self, segment: Segment) -> Iterator[LogRecord]:
         topic, position = segment.topic, segment.start

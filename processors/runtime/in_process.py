@@ -23,7 +23,7 @@ IDLE_MS = 10
 BACKGROUND_S = 0.03
 RETRY_MS = 1000
 LOOK_MS = 100
-"""How often a processor without its cell looks whether it may take it."""
+"""Milliseconds between two looks of a processor without its cell whether it may take it."""
 TELL_S = 1.0
 """So often a processor tells what it has noted, and writes the rounds that wait for its store."""
 UNSTORED = 32
@@ -38,7 +38,7 @@ class Component(Protocol):
         ...
 
     def wait_ms(self) -> int | None:
-        """How long it may sleep while nothing is appended to the log; None: for ever."""
+        """Milliseconds that it may sleep while nothing is appended to the log; None: for ever."""
         ...
 
     def close(self) -> None:

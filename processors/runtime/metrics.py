@@ -1,4 +1,4 @@
-"""What a processor tells Prometheus: rounds, decisions, batches, time per step, lag, epoch, what was ignored.
+"""Metrics of a processor for Prometheus: rounds, decisions, batches, time per step, lag, epoch, what was ignored.
 
 What happens with every round and step is noted and told once a second: a counter costs as much as what it counts.
 """

@@ -34,11 +34,10 @@ class Difference:
 
 @dataclass(slots=True)
 class Replayed:
-    """What the replay of one machine found. `begun`: the round that it began after; `before` counts the rounds that
-    came before those that were asked for, `folded` those of another logic number: both are not decided again. `events`
-    are the inputs applied; `hash` is the state hash after the last round, `inputs` where each input then ends.
-    `parting`: where the states of what was
-    recorded and of what was decided again part, where that was asked for and they do.
+    """The result of replaying one machine. `begun`: the round that it began after; `before` counts the rounds that came
+    before those that were asked for, `folded` those of another logic number: both are applied only. `events` are
+    the inputs applied; `hash` is the state hash after the last round, `inputs` where each input then ends. `parting`:
+    the round after which the recorded and the replayed state differ, where that was asked for.
     """
 
     machine: str
@@ -58,8 +57,8 @@ class Replayed:
 class Replay:
     """Replays one machine of a cell from the start of its history, or from where `store` stands.
 
-    With a store, which holds the rows after each round, and `make`, which makes the machine anew, it goes on after a
-    difference until the state of what was recorded and that of what was decided again part.
+    With a store, which holds the rows after each round, and `make`, which makes another machine, it goes on after a
+    difference until the recorded and the replayed state differ.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Replay:
 
     def rounds(self, decide: bool = True, first: int = 1, last: int | None = None) -> Iterator[RoundCommitted]:
         """Replays round after round to the present end of the log, to `last`, or to the first difference. Rounds before
-        `first` are folded, not decided again.
+        `first` are applied only.
         """
         own = self.fold.own
         try:
@@ -135,8 +134,8 @@ class Replay:
     def _claim(self, claim: EpochStarted, place: Segment) -> None:
         """A claim says which state its claimant had folded."""
         fold = self.fold
-        known = claim.round == fold.own.round and claim.state == fold.machine.state
-        if known and claim.start_hash != fold.state.hash:
+        agrees = claim.round == fold.own.round and claim.state == fold.machine.state
+        if agrees and claim.start_hash != fold.state.hash:
             text = f"the claim of epoch {claim.epoch} at {place.topic}:{place.end - 1} was of another state"
             self._differs(text, place)
 

@@ -1,4 +1,4 @@
-"""What lifecycle tells Prometheus of runs, updates and hosts, counted from its decisions."""
+"""Metrics of runs, updates and hosts for Prometheus, counted from lifecycle's decisions."""
 
 from collections import Counter as Count
 

@@ -54,9 +54,9 @@ class StoredFile(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a snapshot holds. `position`: the offset after the round in the machine's own topic; `inputs`: where each
-    topic that it reads continues; `now`: its logical time in milliseconds; `state` and `logic`: numbers of the format
-    of its rows and of its decisions; hashes in hexadecimal; `build`: the Paceline that took it.
+    """The manifest of a snapshot. `position`: the offset after the round in the machine's own topic; `inputs`: where
+    each topic that it reads continues; `now`: its logical time in milliseconds; `state` and `logic`: numbers of the
+    format of its rows and of its decisions; hashes in hexadecimal; `build`: the Paceline that took it.
     """
 
     format: int
@@ -81,7 +81,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def covered(self) -> int:
-        """How many offsets of all its topics it stands for."""
+        """The number of offsets of all its topics that it covers."""
         return self.position + sum(self.inputs.values())
 
     def needs(self) -> dict[str, int]:
@@ -100,7 +100,9 @@ class StoredSnapshot(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What a restore came to: the snapshot taken, None where none was good, and why newer ones were refused."""
+    """The result of a restore: the snapshot that was used, None where none was good, and why newer ones were
+    refused.
+    """
 
     manifest: Manifest | None
     refused: list[str]
@@ -212,8 +214,9 @@ def restore(url: str, log: Log, machine: Machine, folder: Path, before: int | No
 
 
 def needs(url: str, log: Log, machines: Mapping[str, Callable[[], Machine]]) -> dict[str, dict[str, int]]:
-    """Who needs the log from where, for `events.log.archive.oldest_needed`: the newest good snapshot of each machine,
-    and the older ones that the log still reaches back to. A machine without a good one needs all of its topics.
+    """The positions from which machines need the log, for `events.log.archive.oldest_needed`: the newest good snapshot
+    of each machine, and the older ones that the log still reaches back to. A machine without a good one needs all of
+    its topics.
     """
     out = {}
     for name, make in machines.items():
@@ -304,7 +307,7 @@ def _check_log(log: Log, manifest: Manifest) -> None:
 
 
 def _lacks(log: Log, manifest: Manifest) -> str:
-    """What a snapshot needs that the log doesn't have; empty: nothing."""
+    """The sentence about records that a snapshot needs and the log doesn't have; empty: none."""
     for topic, position in manifest.needs().items():
         start, end = log.bounds(topic)
         if not start <= position <= end:

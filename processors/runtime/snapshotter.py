@@ -32,7 +32,7 @@ class Snapshotter:
         self._every = every
         self._say = say
         self._covered: int | None = None
-        """What the newest snapshot covers; None: nobody has looked yet."""
+        """The offsets that the newest snapshot covers; None: not looked up yet."""
         self._thread: threading.Thread | None = None
         self._retry_at = 0.0
 
@@ -56,9 +56,11 @@ class Snapshotter:
             self._say(f"no snapshot could be taken: {error}")
 
     def _find_newest(self, round_: int) -> None:
-        """What the newest snapshot covers; one of a later round than the machine's is of another history."""
-        found = (each.manifest for each in stored(self._url, self._cell, self._machine.name) if each.round <= round_)
-        newest = next((manifest for manifest in found if manifest is not None), None)
+        """Looks up what the newest snapshot covers; one of a later round than the machine's is of another history."""
+        manifests = (
+            each.manifest for each in stored(self._url, self._cell, self._machine.name) if each.round <= round_
+        )
+        newest = next((manifest for manifest in manifests if manifest is not None), None)
         self.round, self._covered = (newest.round, newest.covered) if newest else (0, 0)
 
     def _take(self, store: RocksStore) -> None:

@@ -1,4 +1,4 @@
-"""What ends the driver of a machine."""
+"""Exceptions that end the driver of a machine."""
 
 from events.error_text import ErrorCause
 from events.log.port import LogFault

@@ -50,7 +50,7 @@ class Store(Protocol):
     """Keeps the rows and the standing of one machine."""
 
     def progress(self) -> Progress | None:
-        """What was written last, or None."""
+        """The progress that was written last, or None."""
         ...
 
     def rows(self) -> Iterator[RowChange]:
@@ -136,20 +136,20 @@ class RocksStore:
             self._db = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions
             raise _fault_of_opening(folder, error) from error
-        held = cast(bytes | None, self._db.get(_FORMAT))
-        if held is None:
+        form = cast(bytes | None, self._db.get(_FORMAT))
+        if form is None:
             self._db[_FORMAT] = str(FORMAT).encode()
-        elif held != str(FORMAT).encode():
+        elif form != str(FORMAT).encode():
             self._db.close()
             raise StoreFault(
-                f"The store in {folder} is of a newer version of Paceline (format {held.decode()}). Use that, or "
+                f"The store in {folder} is of a newer version of Paceline (format {form.decode()}). Use that, or "
                 "delete the store: it is made anew from the log."
             )
 
     def progress(self) -> Progress | None:
         """Implements `Store.standing`."""
-        held = cast(bytes | None, self._db.get(_PROGRESS))
-        return None if held is None else msgspec.msgpack.decode(held, type=known(Progress))
+        progress_bytes = cast(bytes | None, self._db.get(_PROGRESS))
+        return None if progress_bytes is None else msgspec.msgpack.decode(progress_bytes, type=known(Progress))
 
     def rows(self) -> Iterator[RowChange]:
         """Implements `Store.rows`."""

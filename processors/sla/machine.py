@@ -123,7 +123,7 @@ class Sla(MachineBase):
         return None
 
     def unavailable(self, job_id: str) -> int:
-        """How many instances of a job with an SLA are unavailable, or about to be."""
+        """Counts the instances of a job with an SLA that are unavailable, or about to be."""
         row = self.jobs[job_id]
         return int(np.count_nonzero(self._missing(row)))
 
@@ -152,16 +152,16 @@ class Sla(MachineBase):
         return row.base + allowed, row.base + deferred
 
     def _allow(self, slots: I64) -> DisruptionAllowed:
-        named, rows = self._named(slots)
+        columns, rows = self._named(slots)
         deferred = pack_ints(self.arena["deferred"][slots])
-        return DisruptionAllowed(**named, deferred=deferred, causes=_causes(rows))
+        return DisruptionAllowed(**columns, deferred=deferred, causes=_causes(rows))
 
     def _defer(self, slots: I64) -> DisruptionDeferred:
-        named, rows = self._named(slots)
+        columns, rows = self._named(slots)
         missing = [int(np.count_nonzero(self._missing(row))) for row in rows]
         most = [row.max_unavailable for row in rows]
         return DisruptionDeferred(
-            **named,
+            **columns,
             code=Code.SLA_BUDGET_SPENT,
             unavailable=pack_ints(max(each) for each in zip(missing, most, strict=True)),
             max_unavailable=pack_ints(most),
@@ -172,20 +172,20 @@ class Sla(MachineBase):
         """The fields that name the runs that are asked for, and the rows of their jobs."""
         bases, job = indexed(self.arena["owner"][slots] - 1)
         job_ids = tuple(self._job_at[base] for base in bases.tolist())
-        named = {
+        columns = {
             "job_ids": job_ids,
             "job": pack_ints(job),
             "instance": pack_ints(slots - bases[job]),
             "run": pack_ints(self.arena["asked"][slots]),
         }
-        return named, [self.jobs[job_id] for job_id in job_ids]
+        return columns, [self.jobs[job_id] for job_id in job_ids]
 
     # What inputs and decisions do.
 
     def _locate(self, event: Any) -> tuple[I64, I64]:
         """The slots that a record names among jobs with an SLA that is in force, and their runs."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self.jobs)
-        return slots[known], ints(event.run)[known].astype(np.int64)
+        slots, exists = locate(event.job_ids, event.job, event.instance, self.jobs)
+        return slots[exists], ints(event.run)[exists].astype(np.int64)
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
         if event.max_unavailable is not None:
@@ -205,9 +205,9 @@ class Sla(MachineBase):
             available, unwanted = ints(event.run)[index], 1 - ints(event.wanted)[index]
             self.arena.put(slots, ended=0, available=available, unwanted=unwanted)
         elif row is not None and most is None:
-            asked = self._stretch_of(row, "asked")
-            for instance in np.flatnonzero(asked).tolist():
-                self.unguarded.put((event.job_id, instance), int(asked[instance]))
+            asked_runs = self._stretch_of(row, "asked")
+            for instance in np.flatnonzero(asked_runs).tolist():
+                self.unguarded.put((event.job_id, instance), int(asked_runs[instance]))
             self._drop(event.job_id)
         elif row is not None and most is not None:
             self.jobs.change(event.job_id).max_unavailable = most
@@ -257,8 +257,8 @@ class Sla(MachineBase):
         newer = (arena["ended"][slots] < run) & (arena["available"][slots] < run)
         slots, run = slots[newer], run[newer]
         arena.set("available", slots, run)
-        held = arena["allowed"][slots]
-        arena.set("allowed", slots[(held > 0) & (held < run)], 0)
+        allowed_runs = arena["allowed"][slots]
+        arena.set("allowed", slots[(allowed_runs > 0) & (allowed_runs < run)], 0)
         self._recheck(slots)
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
@@ -340,7 +340,7 @@ class Sla(MachineBase):
 
 
 def _causes(rows: Sequence[JobRow]) -> tuple[Cause, ...]:
-    """What changed last in each of the jobs, so that there are verdicts."""
+    """The last change in each of the jobs, which caused the verdicts."""
     return tuple(recorded(row.changed_by) or Cause() for row in rows)
 
 

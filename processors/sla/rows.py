@@ -14,4 +14,4 @@ class JobRow(msgspec.Struct, array_like=True):
     instances: int
     max_unavailable: int
     changed_by: CauseRow | None = None
-    """What changed last, in it or in what is asked of it, while a disruption waited."""
+    """The last change in it, or in the disruptions of it, while one waited."""

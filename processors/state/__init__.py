@@ -1,1 +1,1 @@
-"""What machines are made of: tables with a state hash, columns over tasks, settings of the cell. Pure."""
+"""Building blocks of machines: tables with a state hash, columns over tasks, settings of the cell. Pure."""

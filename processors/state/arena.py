@@ -38,7 +38,7 @@ class Arena:
         self._index = {column: at for at, column in enumerate(("owner", *columns))}
         self._width = len(self._index)
         self._picks: dict[tuple[str, ...], Callable[[list[int]], tuple[int, ...]]] = {}
-        """What takes columns that were asked for together out of all."""
+        """Functions that pick several columns out of all."""
         self._matrix = np.zeros((self._width, BLOCK), dtype=np.int32)
         self._gaps = FreeSlots()
         self.table: Table[int, I32] = Table(name, np.ndarray.tobytes, self._unpack, int)
@@ -69,25 +69,25 @@ class Arena:
         self._mark_blocks(range(start // BLOCK, (end - 1) // BLOCK + 1))
         return start
 
-    def resize(self, base: int, tasks: int, wanted: int) -> int:
+    def resize(self, base: int, tasks: int, size: int) -> int:
         """Gives the stretch of a job with `tasks` in use so many as are wanted; returns its base, another one where it
         moved. Columns of tasks that are new, or were there, are 0.
         """
         capacity = self.capacity(base, tasks)
-        if wanted > capacity and not self._gaps.extend_range(base + capacity, wanted - capacity):
-            return self._move(base, tasks, max(wanted, room_to_grow(capacity)))
-        if wanted > capacity:
+        if size > capacity and not self._gaps.extend_range(base + capacity, size - capacity):
+            return self._move(base, tasks, max(size, room_to_grow(capacity)))
+        if size > capacity:
             self._grow()
-            self.fill("owner", base + capacity, wanted - capacity, base + 1)
-        elif wanted < tasks:
-            self._matrix[1:, base + wanted : base + tasks] = 0
-            self._mark(np.arange(base + wanted, base + tasks))
-            kept = slots_kept(wanted, capacity)
-            self._free(base + kept, capacity - kept)
+            self.fill("owner", base + capacity, size - capacity, base + 1)
+        elif size < tasks:
+            self._matrix[1:, base + size : base + tasks] = 0
+            self._mark(np.arange(base + size, base + tasks))
+            new_capacity = slots_kept(size, capacity)
+            self._free(base + new_capacity, capacity - new_capacity)
         return base
 
     def capacity(self, base: int, tasks: int) -> int:
-        """How many slots a job has of which `tasks` are in use."""
+        """The number of slots of a job of which `tasks` are in use."""
         owner, step = self._matrix[0], 1
         end = base + max(1, tasks)
         while step:  # longer steps while they stay within the stretch, then shorter ones, to its end
@@ -125,8 +125,8 @@ class Arena:
             matrix[:, number * BLOCK : (number + 1) * BLOCK] = row
         self._matrix = matrix
         self._point()
-        taken = np.flatnonzero(self["owner"])
-        end = int(taken[-1]) + 1 if len(taken) else 0
+        owned = np.flatnonzero(self["owner"])
+        end = int(owned[-1]) + 1 if len(owned) else 0
         self._gaps = FreeSlots(end, _gaps(self["owner"], end))
 
     def _unpack(self, row: bytes) -> I32:
@@ -181,8 +181,8 @@ def _blocks(slots: Slots) -> list[int]:
     """The rows of slots; most often these ascend, then nothing is sorted."""
     numbers = slots // BLOCK
     ascends = bool((numbers[1:] >= numbers[:-1]).all())
-    found: list[int] = (once(numbers) if ascends else distinct(numbers)).tolist()
-    return found
+    blocks: list[int] = (once(numbers) if ascends else distinct(numbers)).tolist()
+    return blocks
 
 
 class HasStretch(Protocol):
@@ -211,19 +211,19 @@ def locate(
 
     Nothing is found in columns that don't fit together: a record from outside may hold anything.
     """
-    known = _stretches(job_ids, jobs)
+    stretches = _stretches(job_ids, jobs)
     which, instances = ints(job), ints(instance)
-    if len(which) != len(instances) or not known:
+    if len(which) != len(instances) or not stretches:
         return np.zeros(len(instances), dtype=np.int64), np.zeros(len(instances), dtype=np.bool_)
-    if len(known) == 1:
-        base, size = known[0]
+    if len(stretches) == 1:
+        base, size = stretches[0]
         slots = instances.astype(np.int64) + base
         return slots, (which == 0) & (instances >= 0) & (instances < size)
-    bases = np.array([base for base, _ in known], dtype=np.int64)
-    sizes = np.array([size for _, size in known], dtype=np.int64)
-    named = (which >= 0) & (which < len(known))
-    index = np.where(named, which, 0)
-    return bases[index] + instances, named & (instances >= 0) & (instances < sizes[index])
+    bases = np.array([base for base, _ in stretches], dtype=np.int64)
+    sizes = np.array([size for _, size in stretches], dtype=np.int64)
+    is_valid = (which >= 0) & (which < len(stretches))
+    index = np.where(is_valid, which, 0)
+    return bases[index] + instances, is_valid & (instances >= 0) & (instances < sizes[index])
 
 
 def locate_ranges(
@@ -233,17 +233,17 @@ def locate_ranges(
 
     Ranges that aren't within a known job are left out.
     """
-    known = _stretches(job_ids, jobs) or [(0, 0)]
+    stretches = _stretches(job_ids, jobs) or [(0, 0)]
     if len(job) == len(first) == len(count) == 4:  # most often there is one range, which costs little this way
         at, begin, times = (int(ints(column)[0]) for column in (job, first, count))
-        base, size = known[at] if 0 <= at < len(job_ids) else (0, 0)
+        base, size = stretches[at] if 0 <= at < len(job_ids) else (0, 0)
         times = times if begin >= 0 and 0 < times <= size - begin else 0
         return np.arange(base + begin, base + begin + times), np.zeros(times, dtype=np.int64)
-    bases, sizes = np.array(known, dtype=np.int64).T
+    bases, sizes = np.array(stretches, dtype=np.int64).T
     which, firsts, counts = ints(job), ints(first).astype(np.int64), ints(count).astype(np.int64)
-    named = (which >= 0) & (which < len(job_ids)) & (firsts >= 0) & (counts > 0)
-    which = np.where(named, which, 0)
-    within = np.where(named & (firsts + counts <= sizes[which]), counts, 0)
+    is_valid = (which >= 0) & (which < len(job_ids)) & (firsts >= 0) & (counts > 0)
+    which = np.where(is_valid, which, 0)
+    within = np.where(is_valid & (firsts + counts <= sizes[which]), counts, 0)
     return spread(bases[which] + firsts, within), np.repeat(np.arange(len(within)), within)
 
 
@@ -254,8 +254,8 @@ def change_instances(arena: Arena, base: int, tasks: int, event: InstancesChange
     """
     added, removed, _ = instance_change(event)
     start = arena.resize(base, tasks, event.instances)
-    gone = np.append(removed[removed < event.instances], np.arange(tasks, event.instances))
-    arena.set("ended", start + gone, REMOVED)
+    removed_slots = np.append(removed[removed < event.instances], np.arange(tasks, event.instances))
+    arena.set("ended", start + removed_slots, REMOVED)
     arena.set("ended", start + added, event.first_run - 1)
     return start
 

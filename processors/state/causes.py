@@ -1,4 +1,4 @@
-"""What led to a decision, as machines remember it: the position of a fact or of a decision.
+"""Causes of decisions, as machines remember them: the position of a fact or of a decision.
 
 A decision that names the run it is about is tied to its cause by (job, instance, run). Any other carries the position
 of what led to it (decision 031). Where that came in an earlier round, it stands in a row, so that a machine that

@@ -23,7 +23,7 @@ Conversions = Mapping[int, Conversion]
 
 
 def conversion(conversions: Conversions, old: int, new: int) -> Conversion | None:
-    """What makes rows of the format `new` of those of the format `old`; None where a step is missing."""
+    """The function that makes rows of the format `new` from those of the format `old`; None where a step is missing."""
     steps = [conversions.get(number) for number in range(old, new)]
     if old > new or None in steps:
         return None

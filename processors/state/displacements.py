@@ -1,4 +1,4 @@
-"""Which tasks were preempted lately, and which are spared for a time: what caps, slices and refusals are judged by.
+"""Tasks that were preempted lately, and those that are spared for a time: the basis of caps, slices and refusals.
 
 Entitlement and placement each fold it from the same records: orders, their answers, ends of runs. A task has a row only
 while something is to be remembered: for an hour after it was preempted, while it is spared, while an order for it is
@@ -25,12 +25,12 @@ Task = tuple[str, int]
 
 
 class DisplacedRow(msgspec.Struct, array_like=True):
-    """What is remembered of a task. `order`, `run`, `by_slice`: the open order for it; 0: none."""
+    """The displacements of a task. `order`, `run`, `by_slice`: the open order for it; 0: none."""
 
     times: list[int] = []
     """When it was preempted, within the last hour, ascending."""
     slices: int = 0
-    """How often it was preempted for others after its slice was over."""
+    """The number of times that it was preempted for others after its slice was over."""
     spared_ms: int = 0
     """Until when sla's refusal spares it."""
     order: int = 0
@@ -81,11 +81,11 @@ class Displacements:
         return until if until > now else 0
 
     def slices(self, job_id: str, instances: Iterable[int]) -> int:
-        """How many slices a unit has used up: the most of its tasks."""
+        """The number of slices that a unit has used up: the most of its tasks."""
         return max((row.slices for row in self._rows(job_id, instances)), default=0)
 
     def count(self, job_id: str, instance: int) -> int:
-        """How often a task was preempted within an hour."""
+        """The number of times that a task was preempted within an hour."""
         row = self.table.get((job_id, instance))
         return len(row.times) if row else 0
 
@@ -125,11 +125,11 @@ class Displacements:
 
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over; of those that were ordered to leave, who left because of that was preempted."""
-        known = [index for index, job_id in enumerate(event.job_ids) if job_id in self._of_job]
-        if not known or not same_length(event.job_ids, event.job, event.instance, event.run, event.outcome):
+        own_jobs = [index for index, job_id in enumerate(event.job_ids) if job_id in self._of_job]
+        if not own_jobs or not same_length(event.job_ids, event.job, event.instance, event.run, event.outcome):
             return
         jobs = ints(event.job)
-        for at in np.flatnonzero(np.isin(jobs, known)).tolist():
+        for at in np.flatnonzero(np.isin(jobs, own_jobs)).tolist():
             task = (event.job_ids[jobs[at]], int(ints(event.instance)[at]))
             row = self.table.get(task)
             if row is None or not row.order or row.run != ints(event.run)[at]:

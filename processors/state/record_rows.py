@@ -1,4 +1,4 @@
-"""What rows keep of records: fields of their own, by name (decision 018).
+"""Rows of fields that are kept of records, by name (decision 018).
 
 A row that held a record, or its bytes, would change with the record's schema: with one field more the next release
 would have other rows, and another state hash, for the same log. So rows name each field that the machine looks at.

@@ -14,8 +14,8 @@ EPOCH_S = 1_577_836_800
 
 def seconds(at_ms: I64) -> I64:
     """The first whole second not before each time, at least 1: 0 stands for no deadline."""
-    found: I64 = np.minimum(np.maximum(-(-at_ms // 1000) - EPOCH_S, 1), INT_MAX)
-    return found
+    rounded: I64 = np.minimum(np.maximum(-(-at_ms // 1000) - EPOCH_S, 1), INT_MAX)
+    return rounded
 
 
 def second(at_ms: int) -> int:

@@ -32,14 +32,16 @@ MIXED = -1
 
 
 class Shape(msgspec.Struct, frozen=True, array_like=True):
-    """What one task asks: an amount of each kind of resource, ports, conditions on hosts, spread rather than packed."""
+    """The needs of one task: an amount of each kind of resource, ports, conditions on hosts, spread rather than
+    packed.
+    """
 
     need: Vector
     ports: int = 0
     constraints: tuple[ConstraintRow, ...] = ()
     spread: bool = False
     port_numbers: tuple[int, ...] = ()
-    """Of each port, 0: any; empty: any for all."""
+    """The number of each port, 0: any; empty: any for all."""
 
     @property
     def fixed_ports(self) -> tuple[int, ...]:
@@ -134,21 +136,21 @@ class Shapes:
             self.give_back(number, count)
 
     def _take(self, arena: Arena, slots: I64, index: I64, shapes: Sequence[Shape]) -> dict[int, int]:
-        taken: dict[int, int] = {}
+        tasks_by_number: dict[int, int] = {}
         numbers = np.zeros(len(shapes), dtype=np.int64)
         used, counts = counted(index)
         for at, tasks in zip(used.tolist(), counts.tolist(), strict=True):
             numbers[at] = number = self.take(shapes[at], tasks)
-            taken[number] = taken.get(number, 0) + tasks
+            tasks_by_number[number] = tasks_by_number.get(number, 0) + tasks
         arena.set("shape", slots, numbers[index])
-        return taken
+        return tasks_by_number
 
     def _give_back(self, arena: Arena, slots: I64) -> dict[int, int]:
-        gone = _counts(arena, slots)
-        for number, tasks in gone.items():
+        counts = _counts(arena, slots)
+        for number, tasks in counts.items():
             self.give_back(number, tasks)
         arena.set("shape", slots, 0)
-        return gone
+        return counts
 
     def widen(self, kinds: Kinds) -> None:
         """The cell has more kinds of resources; of those no shape asks anything."""
@@ -182,16 +184,16 @@ def shapes_of(
 
 
 def _shape(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape | None:
-    """What jobs ask is alike most often: it is looked at once for the kinds of a cell. None: an amount is out of
+    """The shape of a record; most are alike, so each is made once for the kinds of a cell. None: an amount is out of
     bounds.
     """
     key = vector, _pack(each)
-    found = _known.get(key)
-    if found is None and key not in _known:
+    shape = _known.get(key)
+    if shape is None and key not in _known:
         if len(_known) >= KNOWN_MAX:
             _known.clear()
-        found = _known[key] = _found(each, vector)
-    return found
+        shape = _known[key] = _found(each, vector)
+    return shape
 
 
 def _found(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape | None:

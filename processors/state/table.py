@@ -128,7 +128,7 @@ class Table(dict[K, R], Generic[K, R]):
         return changes, difference
 
     def rehash(self) -> int:
-        """The hash over all rows as they are now, counted anew."""
+        """The hash over all rows as they are now, computed from all of them."""
         return sum(row_hash(self._prefix, _pack_key(key), self._pack(row)) for key, row in self.items())
 
 
@@ -173,6 +173,6 @@ class State:
         return changes
 
     def rehash(self) -> bytes:
-        """The hash counted anew over all rows as they are now; differs from `hash` where a change was not said."""
+        """The hash computed from all rows as they are now; differs from `hash` where a change was not said."""
         total = sum(table.rehash() for table in self._tables.values())
         return (total % HASH_MODULUS).to_bytes(32, "little")

@@ -85,7 +85,7 @@ class FanoutApp(faust.App):
         return False
 
     async def on_stop(self) -> None:
-        """See faust."""
+        """Implements faust's method."""
         self.ending()
         await super().on_stop()
 
@@ -152,13 +152,15 @@ class Fanout:
         return {TP(rounds_of(machine), cell.number): at for cell in cells for machine, at in cell.published().items()}
 
     async def _look(self, *_: Any, **__: Any) -> None:
-        """Once a second, and when the group is made anew: cells that come and go, and what else `Cell.look` does."""
+        """Called once a second, and when the group rebalances: cells that come and go, and what else `Cell.look`
+        does.
+        """
         if self._stopping:
             return
         ours = {each.partition for each in self.app.consumer.assignment() if each.topic in TOPICS}
         if not self.app.rebalancing:  # until then most stay: they wait, and forget nothing
             self._leave(self._cells.keys() - ours)
-        self._leaving = {number: left for number, left in self._leaving.items() if not left.done()}
+        self._leaving = {number: waits for number, waits in self._leaving.items() if not waits.done()}
         for number in sorted(ours - self._leaving.keys()):
             if number not in self._cells:
                 self._cells[number] = self._make_cell(number)
@@ -208,8 +210,8 @@ class _Daemon(WorkerThread):
 
 
 def pass_over(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What a loop does about the failure of a task that nobody waits for: a commit that is on its way when the process
-    ends may fail, as any may. Whatever else it is, is said.
+    """Handles the failure of a task that nobody awaits: a commit that is on its way when the process ends may fail, as
+    any may. Any other failure is logged.
     """
     if not isinstance(context.get("exception"), KafkaError):
         loop.default_exception_handler(context)
@@ -221,12 +223,12 @@ class _CommittedThread(driver.AIOKafkaConsumerThread):
     Worker = _Daemon
 
     def close(self) -> None:
-        """What the app calls when it ends while cells are shared: from its own loop, where the group can't be left.
-        The thread leaves it when it stops.
+        """Called by the app when it ends while cells are shared: from its own loop, where the group can't be left. The
+        thread leaves it when it stops.
         """
 
     async def on_start(self) -> None:
-        """See faust."""
+        """Implements faust's method."""
         asyncio.get_running_loop().set_exception_handler(pass_over)
         await super().on_start()
         coordinator = self._ensure_consumer()._coordinator
@@ -240,9 +242,9 @@ class _CommittedThread(driver.AIOKafkaConsumerThread):
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """One that fails ends faust's own thread; here it is left out, for it only saves reading more at a start."""
-        told = {driver.ensure_aiokafka_TP(tp): OffsetAndMetadata(at, "") for tp, at in offsets.items()}
+        commits = {driver.ensure_aiokafka_TP(tp): OffsetAndMetadata(at, "") for tp, at in offsets.items()}
         try:
-            await self._ensure_consumer().commit(told)
+            await self._ensure_consumer().commit(commits)
         except KafkaError:
             return False
         return True
@@ -258,7 +260,7 @@ class _CommittedConsumer(driver.Consumer):
         self._told: dict[TP, int] = {}
 
     async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
-        """See faust, which asks for it every few seconds."""
+        """Overrides faust's method, which is called every few seconds."""
         self._committed_offset.update(self._filter_committable_offsets(list(self._acked)))  # it forgets what it kept
         published = cast(FanoutApp, self.app).published()
         new = {tp: at for tp, at in published.items() if self._told.get(tp) != at}

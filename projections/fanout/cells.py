@@ -34,7 +34,7 @@ LAG = Gauge(
 
 
 class Progress(NamedTuple):
-    """How a machine stands: the offset up to which all is published, and the end of its topic."""
+    """The progress of a machine: the offset up to which all is published, and the end of its topic."""
 
     position: int
     end: int
@@ -67,16 +67,16 @@ class Cell:
         self._publisher = Publisher(self._log.link, cell, self._ending)
         self._followers: dict[str, Follower] = {}
         self._machine = ""
-        """Whose rounds it deals with."""
+        """The machine whose rounds it deals with."""
         self._stalled: dict[str, int] = {}
         self._reached: dict[str, int] = {}
-        """How far followers had come that were given up: a log that ends before has lost records."""
+        """The positions of followers that were given up: a log that ends before has lost records."""
         self._looks = 0
         self._looking = threading.Lock()
         self._thread = ThreadPoolExecutor(1, f"cell-{cell}")
 
     def status(self) -> dict[str, Any]:
-        """How it stands, for the health pages."""
+        """Its state, for the health endpoints."""
         if failed := self.failures.body():
             return {"ready": False, **failed}
         trouble = self._log.link.trouble or self._waits_for
@@ -128,16 +128,16 @@ class Cell:
                 self._forget()
                 self._wait_for(str(error))
             except Exception as error:  # whatever it is: this cell stops, the others go on
-                known = self._known()
+                fields = self._known()
                 self._forget()
                 for machine in MACHINES:
                     LAG.labels(str(self.number), machine).set(inf)
                 if self.failures.failed(error):
-                    self._say(self.number, f"stopped: {self.failures.text}", **known)
+                    self._say(self.number, f"stopped: {self.failures.text}", **fields)
                 return
 
     def _known(self) -> dict[str, Any]:
-        """What a line about it carries: the machine it deals with, and which of its rounds was read last."""
+        """Fields of log lines about it: the machine it deals with, and the last round that was read."""
         follower = self._followers.get(self._machine)
         status = {} if follower is None else {"epoch": follower.chain.epoch, "round": follower.chain.round}
         return {"machine": self._machine, **status} if self._machine else {}

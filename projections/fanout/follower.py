@@ -32,8 +32,8 @@ ROUND = Gauge("paceline_fanout_round", "The last round published.", ("cell", "ma
 
 
 class FollowerState(msgspec.Struct):
-    """What the file holds: all rounds up to `chain.round` are published, the rounds topic is read up to `position`;
-    `ends` are the ends of the fan-out's topics after that.
+    """The contents of the file: all rounds up to `chain.round` are published, the rounds topic is read up to
+    `position`; `ends` are the ends of the fan-out's topics after that.
     """
 
     format: int
@@ -43,8 +43,8 @@ class FollowerState(msgspec.Struct):
 
 
 class Follower:
-    """See above. After an error it is of no use; a new one starts from the log. For one thread at a time. `go_on` is
-    asked before each record and may raise a `LogError`.
+    """Publishes the rounds of one machine. After an error it is of no use; a new one starts from the log. For one
+    thread at a time. `go_on` is asked before each record and may raise a `LogError`.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class Follower:
         self._go_on = go_on
         self._outputs = [record.topic for record in OUTPUTS[machine]]
         self._labels = (str(log.cell), machine)
-        kept = self._load()
-        self.chain = kept.chain if kept else Chain()
+        state = self._load()
+        self.chain = state.chain if state else Chain()
         """The rounds that were read."""
-        self.position = kept.position if kept else 0
+        self.position = state.position if state else 0
         self._saved = self.position
-        floors = kept.ends if kept else {}
+        floors = state.ends if state else {}
         self._last = max(self._last_round(topic, floors.get(topic, 0)) for topic in self._outputs)
         self._from = max(self.chain.round + 1, self._last)
 
@@ -125,19 +125,19 @@ class Follower:
             raise LogFault(f"can't write {self._path}: {error}") from error
 
     def _load(self) -> FollowerState | None:
-        """What was kept, if it is of this format and the topics still hold what it is about. Raises `LogGap` where
-        the rounds that were read are gone.
+        """Reads the file, if it is of this format and the topics still hold its records. Raises `LogGap` where the
+        rounds that were read are gone.
         """
         try:
-            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=known(FollowerState))
+            state = msgspec.msgpack.decode(self._path.read_bytes(), type=known(FollowerState))
         except (FileNotFoundError, msgspec.DecodeError):
             return None
-        if kept.format != FORMAT:
+        if state.format != FORMAT:
             return None
         start, end = self._log.bounds(self.topic)
-        if kept.position > end:
-            raise gap(self.topic, kept.position, start, end)
-        return None if self._behind(kept.ends) else kept
+        if state.position > end:
+            raise gap(self.topic, state.position, start, end)
+        return None if self._behind(state.ends) else state
 
     def _behind(self, ends: Mapping[str, int]) -> bool:
         """Whether messages are missing that had been published."""

@@ -16,7 +16,7 @@ from events.topics import FANOUT_GROUP
 
 AGAIN_S = 1.0
 SHARING_S = 300.0
-"""So long the group may take to be made anew."""
+"""Seconds that a rebalance of the group may take."""
 _FINAL = (
     GroupAuthorizationFailedError,
     InconsistentGroupProtocolError,
@@ -26,9 +26,10 @@ _FINAL = (
 
 
 async def join_again(coordinator: Any, error: Exception) -> None:
-    """What aiokafka's `coordinator` does about an answer of the group that it doesn't know, such as a broker gives that
-    is about to end: it joins anew. As it comes it keeps the error for who asks for it next, which faust never does, and
-    the group is followed no more. Raises what won't be otherwise the next time: `Group.look` finds that.
+    """Replaces the reaction of aiokafka's `coordinator` to an answer of the group that it doesn't know, such as a
+    broker gives that is about to end: it joins again. As it comes it keeps the error for who asks for it next, which
+    faust never does, and the group is followed no more. Raises what won't be otherwise the next time: `Group.look`
+    finds that.
     """
     if isinstance(error, _FINAL):
         raise error
@@ -38,7 +39,7 @@ async def join_again(coordinator: Any, error: Exception) -> None:
 
 
 def remedy(error: BaseException) -> str:
-    """What an operator does about an error that ended the membership."""
+    """The advice to an operator about an error that ended the membership."""
     if isinstance(error, GroupAuthorizationFailedError):
         return f"Give its user the right to read group {FANOUT_GROUP}, with `kafka-acls.sh`."
     return "Start it again."
@@ -62,9 +63,9 @@ class Group:
             client._coordinator._group_instance_id = None
 
     def look(self, consumer: Any, has_cells: bool, sharing: bool) -> None:
-        """`consumer` is faust's, which shows none of this but in what it is made of; `sharing`: cells are being shared
-        anew. Raises what ended the task that keeps the membership, nobody else is told; and where faust has lost its
-        way in the sharing: it isn't done for long though the group is.
+        """`consumer` is faust's, which shows none of this but in what it is made of; `sharing`: the group rebalances.
+        Raises what ended the task that keeps the membership, nobody else is told; and where faust has lost its way in
+        the sharing: it isn't done for long though the group is.
         """
         client = consumer._thread._consumer
         if not sharing or (client is not None and client._subscription.reassignment_in_progress):

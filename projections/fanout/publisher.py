@@ -44,15 +44,15 @@ class Publisher:
         """Returns once all are in the log. Raises `LogUnavailable` where nothing was sent,
         `AppendUnknown` where it isn't known what was, `LogFault`.
         """
-        sent: Counts[str] = Counts()
+        counts: Counts[str] = Counts()
         for out in messages:
             self._send(out)
-            sent[out.topic] += 1
+            counts[out.topic] += 1
         while self._waiting and not self._stopping.is_set():
             self._poll(POLL_S)
         if self._waiting:
             raise self._lost("the process stops")
-        for topic, count in sent.items():
+        for topic, count in counts.items():
             SENT.labels(self._cell, topic).inc(count)
 
     def close(self) -> None:

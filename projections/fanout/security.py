@@ -19,11 +19,13 @@ KNOWN = (
     "ssl.key.location",
     "ssl.key.password",
 )
-"""What is understood of librdkafka's options; passed over, another one would leave the fan-out less secure, or out."""
+"""Options of librdkafka that are understood; ignoring another one would leave the fan-out less secure, or unable to
+connect.
+"""
 
 
 def credentials(options: Mapping[str, str]) -> faust.SASLCredentials | faust.SSLCredentials | None:
-    """What faust's `broker_credentials` takes; None: no security. Raises `LogFault` where an option is wrong."""
+    """The value for faust's `broker_credentials`; None: no security. Raises `LogFault` where an option is wrong."""
     if unknown := sorted(name for name in options if name.startswith(("ssl.", "sasl.")) and name not in KNOWN):
         raise LogFault(f"The fan-out can't do what the Kafka option {unknown[0]} says; it knows {', '.join(KNOWN)}.")
     protocol = options.get("security.protocol", "PLAINTEXT").upper()

@@ -45,7 +45,7 @@ OUTPUTS: dict[str, tuple[type[Message], ...]] = {
     "placement": (TaskPlaced, RecordQuarantined),
     "sla": (RecordQuarantined,),
 }
-"""What the rounds of each machine unfold to; each type has the topic that is its own."""
+"""The messages that the rounds of each machine unfold to; each type has a topic of its own."""
 SKIPPED = -1
 """The index of what the round itself says."""
 REJECTED = "REJECTED"
@@ -63,7 +63,7 @@ class OutputMessage(NamedTuple):
 
 
 class Head(TypedDict):
-    """What every message begins with."""
+    """The fields that every message begins with."""
 
     event_id: str
     cell: int
@@ -164,11 +164,11 @@ def _job_changed(place: Place, event: JobChanged) -> Iterator[OutputMessage]:
     )
 
 
-def _job(place: Place, key: str, job_id: str, **said: Any) -> OutputMessage:
+def _job(place: Place, key: str, job_id: str, **more: Any) -> OutputMessage:
     head = place.head(0)
     none = {"code": "", "message": "", "jobs_offset": None, "pool": None, "instances": None}
     counts = {"succeeded": 0, "failed": 0, "killed": 0}
-    event = JobStateChanged(**head, job_id=job_id, **{**none, **counts, **said})
+    event = JobStateChanged(**head, job_id=job_id, **{**none, **counts, **more})
     return OutputMessage(event.topic, key, head["event_id"], event)
 
 

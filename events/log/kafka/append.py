@@ -1,4 +1,4 @@
-"""How records come into the log on Kafka: sent, and waited for until the broker has confirmed each (decision 011)."""
+"""Appends records to the log on Kafka: sends them, and waits until the broker has confirmed each (decision 011)."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from events.log.port import AppendUnknown, LogRecord, LogUnavailable, NewRecord
 from events.topics import in_sync_min
 
 PATIENCE_SECONDS = 10.0
-"""How long an append waits for a broker that is away before it says that nothing was sent."""
+"""Seconds for which an append waits for an unreachable broker before it says that nothing was sent."""
 STALL_SECONDS = 2.0
 """An append that is not confirmed for so long is said."""
 RETRY_SECONDS = 0.05
@@ -42,9 +42,9 @@ class Appender:
         if not self._appending.acquire(timeout=self._patience):
             raise LogUnavailable(f"An earlier append to Kafka at {self._link.bootstrap} still waits. Try again.")
         try:
-            sent = [record._replace(value=wire(record.value)) for record in records]
+            wire_records = [record._replace(value=wire(record.value)) for record in records]
             confirmed: Confirmed = {record.topic: [] for record in records}
-            failed = self._try(sent, confirmed)
+            failed = self._try(wire_records, confirmed)
             if failed is not None:
                 self._drop()
                 if failed.code() in DENIED:
@@ -54,7 +54,7 @@ class Appender:
             self._appending.release()
         self._link.flows()
         placed = {topic: iter(places) for topic, places in confirmed.items()}
-        return [LogRecord(topic, *next(placed[topic]), key, value) for topic, key, value in sent]
+        return [LogRecord(topic, *next(placed[topic]), key, value) for topic, key, value in wire_records]
 
     def close(self) -> None:
         """Drops the connection. An append that waits ends as `AppendUnknown`."""
@@ -74,7 +74,7 @@ class Appender:
             return self._cause(error.args[0])
 
     def _cause(self, error: KafkaError) -> KafkaError:
-        """What made a producer give up, where the error says only that it did."""
+        """The error that made a producer give up, where the error says only that it did."""
         if error.code() == KafkaError._FATAL and self._producer is not None:
             try:
                 self._producer.poll(0)
@@ -91,7 +91,7 @@ class Appender:
         while self._link.away or not topics <= self._writable:
             expired = time.monotonic() >= last
             try:
-                found = self._producer.list_topics(timeout=max(0.1, min(1.0, last - time.monotonic()))).topics
+                metadata = self._producer.list_topics(timeout=max(0.1, min(1.0, last - time.monotonic()))).topics
             except KafkaException as error:
                 if error.args[0].fatal():
                     raise
@@ -102,16 +102,16 @@ class Appender:
                     raise self._link.failure() from error
                 continue
             self._link.found()
-            self._check(found, topics, expired or self._link.closing)
+            self._check(metadata, topics, expired or self._link.closing)
         return self._producer
 
-    def _check(self, found: Mapping[str, TopicMetadata], topics: Set[str], expired: bool) -> None:
+    def _check(self, metadata: Mapping[str, TopicMetadata], topics: Set[str], expired: bool) -> None:
         """Notes which topics take appends. Raises `LogFault` where one isn't there, and when the time has `expired`
         `LogUnavailable` where one can't take any.
         """
         self._writable -= topics
         for name in sorted(topics):
-            topic = found.get(name)
+            topic = metadata.get(name)
             if topic is not None and topic.error is not None and topic.error.code() in DENIED:
                 raise self._link.denied(topic.error, [name])
             partition = topic.partitions.get(self._cell) if topic is not None else None
@@ -145,7 +145,7 @@ class Appender:
             else:
                 confirmed[cast(str, message.topic())].append((cast(int, message.offset()), message.timestamp()[1]))
 
-        sent = 0
+        count = 0
         for topic, key, value in records:
             while True:
                 try:
@@ -153,15 +153,15 @@ class Appender:
                     break
                 except BufferError:
                     producer.poll(0.05)
-            sent += 1
+            count += 1
         last = time.monotonic() + STALL_SECONDS
-        while reports < sent:
+        while reports < count:
             producer.poll(0.1)
             if time.monotonic() > last:
                 self._link.stalled(
                     f"Kafka at {self._link.bootstrap} has not confirmed an append for {STALL_SECONDS:g} s: "
                     "waiting. Its leader may be changing, or too few copies in sync."
                 )
-            if self._link.closing and reports < sent:
+            if self._link.closing and reports < count:
                 producer.purge()
         return failed[0] if failed else None

@@ -1,8 +1,8 @@
-"""The line to Kafka: what its clients are told, and whether it answers, as they see it.
+"""The connection to Kafka: the options of its clients, and whether it answers, as they see it.
 
 A broker that was cut off from its controllers for a moment names no broker at all when it is asked for them. A client
-of librdkafka that is told so forgets all it knew and asks nobody any more, for ever (its issue 5301, open in 2.16). So
-whoever has a client that gets no answers for long makes it anew.
+of librdkafka that gets this answer forgets all brokers and asks none any more, for ever (its issue 5301, open in 2.16).
+So the owner of a client that gets no answers for long replaces it.
 """
 
 import logging
@@ -19,7 +19,7 @@ from events.log.port import LogError, LogFault, LogUnavailable
 from events.topics import RECORD_BYTES_MAX
 
 ASK_SECONDS = 2.0
-"""How long the ends of topics are asked for again where the asker can do without, or nobody is there to answer."""
+"""Seconds for which the ends of topics are asked for again where the asker can do without, or no broker answers."""
 RECENT_SECONDS = 1.0
 Options = Mapping[str, str | int | bool]
 """Settings of librdkafka by name."""
@@ -74,7 +74,7 @@ OWN = frozenset(
         "request.required.acks",
     )
 )
-"""What nobody else may set: the promises of the log rest on it."""
+"""Options that nobody else may set: the promises of the log rest on them."""
 AWAY = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
@@ -151,13 +151,13 @@ class Link:
 
     def client(self, make: Callable[[dict[str, Any]], Client], own: Mapping[str, Any]) -> Client:
         """A client of Kafka. Raises `LogFault` where an option is wrong or not to be set."""
-        taken = sorted(OWN & self._extra.keys())
-        if taken:
-            raise LogFault(f"The Kafka option {taken[0]} can't be set: the promises of the log rest on it.")
+        reserved = sorted(OWN & self._extra.keys())
+        if reserved:
+            raise LogFault(f"The Kafka option {reserved[0]} can't be set: the promises of the log rest on it.")
         ours = {"bootstrap.servers": self.bootstrap, "error_cb": self.on_error, "logger": _QUIET}
-        told = {**COMMON, **own, **ours, **self._extra}
+        options = {**COMMON, **own, **ours, **self._extra}
         try:
-            return make(told)
+            return make(options)
         except KafkaException as error:
             raise LogFault(f"A Kafka option is wrong: {error.args[0].str()}.") from error
 
@@ -168,7 +168,7 @@ class Link:
 
     @property
     def trouble(self) -> str:
-        """What is said of it now, for health pages; empty: it answers."""
+        """The sentence about it for health endpoints; empty: it answers."""
         if self.away:
             return self._sentence()
         return self._stalled or (self._without(self._leaderless) if self._leaderless else "")
@@ -201,8 +201,8 @@ class Link:
         """The broker doesn't answer. Where waiting won't help, who asks next is told by an error."""
         with self._changing:
             self.away = True
-            said, self._reported = self._reported, self._sentence()
-        if said != self._reported and not self.refused:
+            previous, self._reported = self._reported, self._sentence()
+        if previous != self._reported and not self.refused:
             self._on_trouble(self._reported)
 
     def found(self) -> None:
@@ -211,9 +211,9 @@ class Link:
         if not self.away:
             return
         with self._changing:
-            said, self.away = not self.away, False
+            was_reachable, self.away = not self.away, False
             self._refusal = self._reported = ""
-        if not said:
+        if not was_reachable:
             self._on_trouble(f"Kafka at {self.bootstrap} answers again.")
 
     def stalled(self, sentence: str) -> None:
@@ -244,7 +244,7 @@ class Link:
                 self._on_trouble(f"Kafka at {self.bootstrap} answers for all topics again.")
 
     def error(self, error: KafkaError, cell: int, topics: Sequence[str]) -> LogError:
-        """What a client's error means for a caller who asked about topics of a cell."""
+        """The error for a caller who asked about topics of a cell, from a client's error."""
         if error.code() in NO_TOPIC:
             return self.no_topic(cell, topics)
         if error.code() in DENIED:

@@ -1,4 +1,4 @@
-"""Who runs what on Kafka, as its groups see it: members, the cells they have, how far they say they have read."""
+"""Consumer groups on Kafka: members, the cells they have, the positions that they committed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -27,11 +27,11 @@ class Group:
         return next((name for name, cells in sorted(self.members.items()) if cell in cells), "")
 
 
-def groups(bootstrap: str, wanted: Callable[[str], bool], extra: Options | None = None) -> dict[str, Group]:
+def groups(bootstrap: str, is_wanted: Callable[[str], bool], extra: Options | None = None) -> dict[str, Group]:
     """The groups whose names are wanted, by name. Raises `LogUnavailable`, `LogFault`."""
     with asked(bootstrap, extra) as admin:
         listed = admin.list_consumer_groups(request_timeout=ASK_SECONDS).result()
-        names = sorted(each.group_id for each in listed.valid if wanted(each.group_id))
+        names = sorted(each.group_id for each in listed.valid if is_wanted(each.group_id))
         described = admin.describe_consumer_groups(names, request_timeout=ASK_SECONDS) if names else {}
         return {name: _group(future, _read(admin, name)) for name, future in described.items()}
 
@@ -42,21 +42,21 @@ def others_in(bootstrap: str, name: str, own: str, extra: Options | None = None)
 
 
 def _group(described: "Future[Any]", read: Mapping[tuple[str, int], int]) -> Group:
-    found = described.result()
+    description = described.result()
     members = {
         each.group_instance_id or each.client_id: frozenset(one.partition for one in each.assignment.topic_partitions)
-        for each in found.members
+        for each in description.members
     }
-    return Group(found.state.name, members, read)
+    return Group(description.state.name, members, read)
 
 
 def _read(admin: AdminClient, name: str) -> dict[tuple[str, int], int]:
     asked_ = [ConsumerGroupTopicPartitions(name)]
     try:
-        found: Sequence[Any] = admin.list_consumer_group_offsets(asked_, request_timeout=ASK_SECONDS)[name].result()
+        offsets: Sequence[Any] = admin.list_consumer_group_offsets(asked_, request_timeout=ASK_SECONDS)[name].result()
     except KafkaException as error:
         if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return {}
         raise
-    partitions = getattr(found, "topic_partitions", None) or ()
+    partitions = getattr(offsets, "topic_partitions", None) or ()
     return {(each.topic, each.partition): each.offset for each in partitions if each.offset >= 0}

@@ -92,9 +92,9 @@ class KafkaLog:
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records of a topic before an offset, once they are archived; readers there meet a `LogGap`."""
         admin = self.link.client(AdminClient, {})
-        asked = admin.delete_records([TopicPartition(topic, self.cell, start)], request_timeout=self._patience)
+        futures = admin.delete_records([TopicPartition(topic, self.cell, start)], request_timeout=self._patience)
         try:
-            for each in asked.values():  # the client looks its futures up in this very dict
+            for each in futures.values():  # the client looks its futures up in this very dict
                 each.result()
         except KafkaException as error:
             raise self.link.error(error.args[0], self.cell, [topic]) from error

@@ -1,4 +1,4 @@
-"""Who runs a cell, as Kafka's consumer group sees it: a process joins before it claims (decision 008).
+"""Membership in Kafka's consumer group of a cell's processes: a process joins before it claims (decision 008).
 
 The group spreads cells over processes and fails them over. The epoch in the log makes a takeover safe,
 not this.
@@ -18,11 +18,11 @@ LEAVE_SECONDS = 2.0
 CLOSE_SECONDS = 1.5
 """So long a client may take to end; while the broker is away one may never."""
 WITHOUT_SECONDS = 10.0
-"""Nobody has cells while a group is made anew. Where that takes longer, it is said."""
+"""No member has cells while a group rebalances. A rebalance that takes longer is logged."""
 REJOIN_SECONDS = 30.0
 """Without cells for so long, it joins with a new client: see `events.log.kafka.connection`."""
 HEARTBEAT_MS = 500
-"""Members hear with a heartbeat that cells are given out anew: so much later at most."""
+"""Members learn of a rebalance with a heartbeat: so much later at most."""
 NEW_CELLS_MS = 30_000
 """Cells that are added to a running group are given out within this time."""
 FENCES_MAX = 3
@@ -87,7 +87,7 @@ class Membership:
         self._fenced_at = 0.0
 
     def cells(self) -> frozenset[int] | None:
-        """The cells that are ours now; None while the group is being made or made anew. Ask every second or so, at
+        """The cells that are ours now; None while the group is formed or rebalances. Ask every second or so, at
         least every 5 minutes: this is what keeps the membership going. Raises `LogFault` where another process has
         joined under our instance id, or security is in the way.
         """
@@ -103,8 +103,10 @@ class Membership:
             return None
         self._wait.assigned()
         self._joined_at = monotonic()
-        named = {cell for _, cell in self._assigned}
-        return frozenset(cell for cell in named if all((topic, cell) in self._assigned for topic in self._topics))
+        assigned_cells = {cell for _, cell in self._assigned}
+        return frozenset(
+            cell for cell in assigned_cells if all((topic, cell) in self._assigned for topic in self._topics)
+        )
 
     def commit(self, positions: Mapping[int, Mapping[str, int]]) -> None:
         """Tells the group how far each cell has read each topic, for those who look at its lag; nothing starts from

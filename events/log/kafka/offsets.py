@@ -43,10 +43,10 @@ class Offsets:
         if error.code() not in NO_TOPIC:
             return error.code() in PASSING or error.retriable()
         try:
-            known = self._client.list_topics(timeout=ANSWER_SECONDS).topics
+            topics_there = self._client.list_topics(timeout=ANSWER_SECONDS).topics
         except KafkaException:
             return True
-        return all(topic in known and self.cell in known[topic].partitions for topic in topics)
+        return all(topic in topics_there and self.cell in topics_there[topic].partitions for topic in topics)
 
     def _offsets(self, topics: Sequence[str], which: int, patience: float) -> dict[str, int]:
         """Return an offset per topic, requested on a connection of its own so that no fetch delays it. `which`:

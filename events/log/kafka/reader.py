@@ -67,8 +67,8 @@ class KafkaReader:
         expected = self._next[topic]
         if topic in self._suspected_holes and self._suspected_holes[topic][0] == expected:
             return expected  # asked for again: for a while the client still tells a position past it
-        found: int = self._consumer.position([TopicPartition(topic, self._offsets.cell)])[0].offset
-        return found if found >= 0 else self._starts[topic]
+        offset: int = self._consumer.position([TopicPartition(topic, self._offsets.cell)])[0].offset
+        return offset if offset >= 0 else self._starts[topic]
 
     def close(self) -> None:
         """Drops the connection."""
@@ -87,7 +87,7 @@ class KafkaReader:
     def _check_log(self) -> None:
         """Looks whether the log is there. Raises `LogFault` where a topic is gone, `LogGap` where the log ends before
         what was read: the client itself doesn't tell in every case. One answer may come from a leader of old. A client
-        that hears nothing of what is there, twice, is made anew: see `events.log.kafka.connection`.
+        that misses records that are there, twice, is replaced: see `events.log.kafka.connection`.
         """
         try:
             ends = self._offsets.ends(self._starts, 0)

@@ -22,7 +22,7 @@ COMPATIBILITY = "FULL_TRANSITIVE"
 ANSWER_SECONDS = 5.0
 RETRY_SECONDS = 1.0
 PATIENCE_SECONDS = 10.0
-"""How long a record waits for a registry that is away and whose id isn't known yet."""
+"""Seconds for which a record whose id isn't known yet waits for an unreachable registry."""
 LATE_SECONDS = 0.5
 """An id that isn't there is asked for once more: a node of a registry may be a moment behind the others."""
 UNKNOWN_SECONDS = 10.0
@@ -52,10 +52,10 @@ class Registry:
     def __init__(self, url: str) -> None:
         try:
             parts = httpx2.URL(url)
-            known = parts.scheme in ("http", "https") and bool(parts.host)
+            is_url = parts.scheme in ("http", "https") and bool(parts.host)
         except httpx2.InvalidURL:
-            known = False
-        if not known:
+            is_url = False
+        if not is_url:
             raise LogFault("schema_registry_url is no address. Write it like http://HOST:PORT.")
         self._name = str(parts.copy_with(userinfo=b""))
         self._http = httpx2.Client(base_url=url, timeout=ANSWER_SECONDS, headers={"Accept": MEDIA})
@@ -98,9 +98,9 @@ class Registry:
 
     def _check(self, name: str, text: str) -> None:
         path = f"/compatibility/subjects/{_subject(name)}/versions?verbose=true"
-        found = self._ask("POST", path, {"schema": text}).json()
-        if not found["is_compatible"]:
-            raise self._differs(name, "; ".join(found.get("messages", ())))
+        answer = self._ask("POST", path, {"schema": text}).json()
+        if not answer["is_compatible"]:
+            raise self._differs(name, "; ".join(answer.get("messages", ())))
 
     def _differs(self, name: str, why: str) -> LogFault:
         return LogFault(
@@ -146,15 +146,15 @@ class Registry:
 
 
 def _registered(url: str, say: Say) -> Registry:
-    registry, said = Registry(url), ""
+    registry, reported = Registry(url), ""
     while True:
         try:
             registry.register()
             return registry
         except LogUnavailable as away:
-            if str(away) != said:
-                said = str(away)
-                say(f"{said}. Waiting for it.")
+            if str(away) != reported:
+                reported = str(away)
+                say(f"{reported}. Waiting for it.")
             time.sleep(RETRY_SECONDS)
 
 

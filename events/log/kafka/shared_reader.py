@@ -18,15 +18,15 @@ from events.log.tail_cache import TailCache, in_shares
 
 READ_RECORDS = 2000
 JOIN_SECONDS = 0.02
-"""How long a reader that would join waits for another who is reading."""
+"""Seconds for which a reader that would join waits for another that reads."""
 LOOK_SECONDS = 0.05
-"""How often a reader that waits while another reads looks whether that one has stopped."""
+"""Seconds between two looks of a waiting reader whether the one that reads has stopped."""
 HOLES_SECONDS = 0.1
-"""How often it is asked which holes were passed."""
+"""Seconds between two questions for the holes that were passed."""
 
 
 class SharedTail:
-    """What the readers share. Thread-safe: who uses the client holds `_reading`; `_news` guards the records.
+    """The records that readers share. Thread-safe: who uses the client holds `_reading`; `_news` guards the records.
 
     When the client meets an error all readers are let go, and meet it by clients of their own.
     """
@@ -101,8 +101,8 @@ class SharedTail:
     def position(self, member: "SharedReader", topic: str) -> int:
         """The next offset that a reader gets, holes passed."""
         with self._news:
-            position, known = member.positions[topic], self._topics.get(topic)
-            return position if known is None or position < known.end else max(position, self._end(topic))
+            position, shared = member.positions[topic], self._topics.get(topic)
+            return position if shared is None or position < shared.end else max(position, self._end(topic))
 
     def take(self, member: "SharedReader", limit: int) -> list[LogRecord]:
         """The next records of a reader that is in. One that has fallen behind what is kept is let go."""
@@ -124,22 +124,22 @@ class SharedTail:
     def wait(self, come: Callable[[], bool], timeout: float) -> None:
         """Reads until `come` holds, at most `timeout` seconds; or waits where another reads."""
         last = time.monotonic() + timeout
-        left = timeout
+        rest_s = timeout
         while self._members and not come():
             if self._reading.acquire(blocking=False):
                 try:
-                    self._read(left)
+                    self._read(rest_s)
                 finally:
                     self._reading.release()
             else:
                 with self._news:
-                    self._news.wait_for(come, min(left, LOOK_SECONDS))
-            left = last - time.monotonic()
-            if left <= 0:
+                    self._news.wait_for(come, min(rest_s, LOOK_SECONDS))
+            rest_s = last - time.monotonic()
+            if rest_s <= 0:
                 return
 
     def wait_past(self, version: int, timeout: float) -> int:
-        """Waits for a record after the one that was the newest when this was returned; returns it anew."""
+        """Waits for a record after the one that was the newest when this was returned; returns the newest one now."""
         self.wait(lambda: self._version != version, timeout)
         return self._version
 
@@ -147,8 +147,8 @@ class SharedTail:
         return max(self._topics[topic].end, self._passed.get(topic, 0))
 
     def _joins(self, topic: str, position: int) -> bool:
-        known = self._topics.get(topic)
-        return known is None or known.first <= position <= self._end(topic)
+        shared = self._topics.get(topic)
+        return shared is None or shared.first <= position <= self._end(topic)
 
     def _read(self, timeout: float) -> None:
         reader = self._reader

@@ -29,18 +29,18 @@ def create(bootstrap: str, partitions: int, replication: int = 1, extra: Options
     """Makes the topics that aren't there, one partition per cell; returns their names. What is there stays as it is:
     ask `check`. Raises `LogUnavailable`, `LogFault` where the broker refuses.
     """
-    made = []
+    names = []
     with asked(bootstrap, extra) as admin:
-        wanted = [NewTopic(topic.name, partitions, replication, config=settings(replication)) for topic in EVERY]
-        for name, future in admin.create_topics(wanted, request_timeout=ASK_SECONDS).items():
+        new_topics = [NewTopic(topic.name, partitions, replication, config=settings(replication)) for topic in EVERY]
+        for name, future in admin.create_topics(new_topics, request_timeout=ASK_SECONDS).items():
             try:
                 future.result()
-                made.append(name)
+                names.append(name)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
-        _wait_for_leaders(admin, bootstrap, made)
-    return made
+        _wait_for_leaders(admin, bootstrap, names)
+    return names
 
 
 def add_cells(bootstrap: str, partitions: int, extra: Options | None = None) -> list[str]:
@@ -48,11 +48,11 @@ def add_cells(bootstrap: str, partitions: int, extra: Options | None = None) -> 
     `LogUnavailable`, `LogFault`.
     """
     with asked(bootstrap, extra) as admin:
-        found = admin.list_topics(timeout=ASK_SECONDS).topics
-        fewer = [topic.name for topic in EVERY if 0 < len(_partitions(found, topic.name)) < partitions]
+        topics_there = admin.list_topics(timeout=ASK_SECONDS).topics
+        fewer = [topic.name for topic in EVERY if 0 < len(_partitions(topics_there, topic.name)) < partitions]
         if fewer:
-            wanted = [NewPartitions(name, partitions) for name in fewer]
-            for future in admin.create_partitions(wanted, request_timeout=ASK_SECONDS).values():
+            new_partitions = [NewPartitions(name, partitions) for name in fewer]
+            for future in admin.create_partitions(new_partitions, request_timeout=ASK_SECONDS).values():
                 future.result()
             _wait_for_leaders(admin, bootstrap, fewer, partitions)
     return fewer
@@ -63,12 +63,12 @@ def copies(bootstrap: str, extra: Options | None = None) -> list[str]:
     `LogUnavailable`, `LogFault`.
     """
     with asked(bootstrap, extra) as admin:
-        found = admin.list_topics(timeout=ASK_SECONDS).topics
+        topics_there = admin.list_topics(timeout=ASK_SECONDS).topics
     out = []
     for topic in EVERY:
         lacking = {
             number: sorted(set(each.replicas) - set(each.isrs)) or each.replicas
-            for number, each in sorted(_partitions(found, topic.name).items())
+            for number, each in sorted(_partitions(topics_there, topic.name).items())
             if each.leader < 0 or len(each.isrs) < len(each.replicas)
         }
         if lacking:
@@ -79,39 +79,39 @@ def copies(bootstrap: str, extra: Options | None = None) -> list[str]:
 
 
 def check(bootstrap: str, partitions: int, extra: Options | None = None) -> list[str]:
-    """What differs from `events.topics`, one sentence each with the fix; empty if all is well. More partitions than
-    asked for are other cells' and no difference, where all topics have them: a cell that some topic lacks has no
+    """Lists the differences from `events.topics`, one sentence each with the fix; empty if all is well. More partitions
+    than asked for are other cells' and no difference, where all topics have them: a cell that some topic lacks has no
     owner. Raises `LogUnavailable`, `LogFault`.
     """
     with asked(bootstrap, extra) as admin:
-        found = admin.list_topics(timeout=ASK_SECONDS).topics
-        there = [topic.name for topic in EVERY if topic.name in found]
+        topics_there = admin.list_topics(timeout=ASK_SECONDS).topics
+        there = [topic.name for topic in EVERY if topic.name in topics_there]
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in there]
         futures = admin.describe_configs(resources, request_timeout=ASK_SECONDS) if resources else {}
-        told = {resource.name: future.result() for resource, future in futures.items()}
+        configs = {resource.name: future.result() for resource, future in futures.items()}
     if not there and "security.protocol" in (extra or {}):
         return [
             f"Kafka at {bootstrap} shows none of the topics to this user. Make them with `paceline log topics "
             "--create`, or give the user the right to describe them, with `kafka-acls.sh`."
         ]
-    counts = {name: len(found[name].partitions) for name in there}
+    counts = {name: len(topics_there[name].partitions) for name in there}
     widest = max(there, key=counts.__getitem__, default="")
-    wanted, why = partitions, ""
+    expected, why = partitions, ""
     if counts.get(widest, 0) > partitions:
-        wanted, why = counts[widest], f", as {widest} has"
+        expected, why = counts[widest], f", as {widest} has"
     out = []
     for topic in EVERY:
-        if topic.name not in found:
+        if topic.name not in topics_there:
             out.append(f"Topic {topic.name} is missing. Make it with `paceline log topics --create`.")
             continue
-        if counts[topic.name] < wanted:
+        if counts[topic.name] < expected:
             out.append(
-                f"Topic {topic.name} has {counts[topic.name]} partitions, {wanted} are wanted{why}. Add them with "
-                f"`paceline log topics --create --partitions {wanted}`."
+                f"Topic {topic.name} has {counts[topic.name]} partitions, {expected} are wanted{why}. Add them with "
+                f"`paceline log topics --create --partitions {expected}`."
             )
-        replication = max((len(each.replicas) for each in found[topic.name].partitions.values()), default=1)
+        replication = max((len(each.replicas) for each in topics_there[topic.name].partitions.values()), default=1)
         for setting, right in settings(replication).items():
-            value = told[topic.name][setting].value
+            value = configs[topic.name][setting].value
             if value != right:
                 out.append(
                     f"Topic {topic.name} has {setting}={value}, {right} is wanted. Set it with `kafka-configs.sh "
@@ -122,21 +122,21 @@ def check(bootstrap: str, partitions: int, extra: Options | None = None) -> list
 
 
 def cells(bootstrap: str, extra: Options | None = None) -> int:
-    """How many cells there are: partitions of the topic of jobs. Raises `LogUnavailable`, `LogFault`."""
+    """Counts the cells: partitions of the topic of jobs. Raises `LogUnavailable`, `LogFault`."""
     with asked(bootstrap, extra) as admin:
         return len(_partitions(admin.list_topics(timeout=ASK_SECONDS).topics, JOBS.name))
 
 
-def _partitions(found: dict[str, TopicMetadata], name: str) -> dict[int, PartitionMetadata]:
-    return found[name].partitions if name in found else {}
+def _partitions(topics_there: dict[str, TopicMetadata], name: str) -> dict[int, PartitionMetadata]:
+    return topics_there[name].partitions if name in topics_there else {}
 
 
 def _wait_for_leaders(admin: AdminClient, bootstrap: str, names: Collection[str], partitions: int = 1) -> None:
     """Returns when every partition has a leader: before that nothing can be asked of it."""
     last = monotonic() + ASK_SECONDS
     while names:
-        found = admin.list_topics(timeout=ASK_SECONDS).topics
-        there = [_partitions(found, name) for name in names]
+        topics_there = admin.list_topics(timeout=ASK_SECONDS).topics
+        there = [_partitions(topics_there, name) for name in names]
         if all(len(each) >= partitions and all(one.leader >= 0 for one in each.values()) for each in there):
             return
         if monotonic() > last:

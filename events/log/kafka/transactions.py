@@ -43,7 +43,7 @@ class Transactions:
         return False
 
     def wait_ms(self) -> int:
-        """How long until it looks again."""
+        """Milliseconds until it looks again."""
         return max(0, int(1000 * (self._next - time.monotonic())))
 
     def close(self) -> None:
@@ -54,9 +54,11 @@ class Transactions:
         if self._client is None:
             self._client = self._log.link.client(Consumer, {**CONSUMER, "isolation.level": "read_uncommitted"})
             self._client.list_topics(timeout=ASK_SECONDS)
-        asked = [TopicPartition(topic, self._log.cell, OFFSET_END) for topic in self._topics]
+        partitions = [TopicPartition(topic, self._log.cell, OFFSET_END) for topic in self._topics]
         return {
-            each.topic: each.offset for each in self._client.offsets_for_times(asked, ASK_SECONDS) if not each.error
+            each.topic: each.offset
+            for each in self._client.offsets_for_times(partitions, ASK_SECONDS)
+            if not each.error
         }
 
     def _note(self, written: dict[str, int], committed: dict[str, int], now: float) -> None:
