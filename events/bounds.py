@@ -7,11 +7,11 @@ NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 VOLUME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Names of volumes."""
 URL_PATH = re.compile(r"/[!-~]*")
-"""What a health check asks for over HTTP."""
+"""The path of a health check over HTTP."""
 INSTANCES_MAX = 100_000
 INT_MAX = (1 << 31) - 1
 AMOUNT_MAX = 1 << 38
-"""Of any resource, asked for by a task or a pool or offered by a host."""
+"""The largest amount of any resource, requested by a task or a pool or offered by a host."""
 KINDS_MAX = 32
 """Kinds of resources that a cell knows, cpu, memory, disk and gpu among them; of which a host, a job or a pool may name
 so many too.
@@ -21,7 +21,7 @@ TASKS_MAX = 1 << 24
 RUN_MAX = INT_MAX - 1
 """Runs of a task: it isn't run again after this one."""
 MS_MAX = 1 << 40
-"""Of a time in a job or a setting."""
+"""The longest time in a job or a setting."""
 PREEMPTION_DELAY_LEAST_MS = 1000
 """No claim has others leave sooner, whatever is set: placement looks for room first, and most claims find it."""
 PORTS_MAX = 64
@@ -36,7 +36,7 @@ LABELS_MAX = 64
 STRINGS_MAX = 4096
 """Arguments of a command, variables of an environment."""
 STRING_BYTES_MAX = 128 * 1024 - 1
-"""Of one of them, a variable with its name: Linux starts nothing with more."""
+"""The most bytes of one of them, a variable with its name: Linux starts nothing with more."""
 TASK_SHAPES_MAX = 1000
 """Different shapes of the tasks of one job: what machines and queues tell tasks apart by."""
 OVERRIDDEN_MAX = 1_000_000
@@ -49,10 +49,10 @@ WORD_MAX = 256
 DESCRIPTION_MAX = 4096
 EXIT_CODE_MAX = 255
 STOP_SIGNALS = ("TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL")
-"""What a run may be asked to end with."""
+"""The signals with which a run can be told to end."""
 VOLUMES_MAX = 16
 OPEN_FILES_MAX = 1 << 20
-"""Of one run; a host may allow less."""
+"""The most files of one run; a host may allow less."""
 CHECKS_MAX = 1000
 """Health checks in a row."""
 CHECK_EVERY_MS_MIN = 100

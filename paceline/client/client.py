@@ -52,7 +52,7 @@ class Client(JobRequests):
         return cast(Answer, self._write("PATCH", _pool(path), dict(changes), wait))
 
     def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> PoolPlans:
-        """What defining these pools would do in each of their cells, without doing it. Each has its `path`."""
+        """Asks what defining these pools would do in each of their cells, without doing it. Each has its `path`."""
         return cast(PoolPlans, self._send("POST", "/v1/pool-plans", **json_body({"pools": list(pools)})).json())
 
     def queue(self, path: str, size: int = 10) -> Queue:
@@ -60,7 +60,7 @@ class Client(JobRequests):
         return cast(Queue, self._get(_pool(path, "queues"), {"size": size}))
 
     def entitlement(self, path: str) -> Entitlement:
-        """What a pool may use, and how that came about."""
+        """The entitlement of a pool, and its derivation."""
         return cast(Entitlement, self._get(_pool(path, "entitlements")))
 
     def remove_pool(self, path: str, wait: float = 0) -> Answer:
@@ -81,8 +81,8 @@ class Client(JobRequests):
 
     def volumes(self, job_id: str = "", host_id: str = "") -> Iterator[Volume]:
         """The volumes that hosts keep, of jobs that are deleted too; of one job or one host, where it is named."""
-        wanted = {name: value for name, value in (("job", job_id), ("host", host_id)) if value}
-        return self._all("/v1/volumes", "volumes", {"page_size": PAGE, **wanted})
+        filters = {name: value for name, value in (("job", job_id), ("host", host_id)) if value}
+        return self._all("/v1/volumes", "volumes", {"page_size": PAGE, **filters})
 
     def remove_volume(
         self, host_id: str, job_id: str, instance: int, name: str, reason: str = "", wait: float = 0
@@ -111,7 +111,7 @@ class Client(JobRequests):
         return self._get(path_of("rounds", machine, str(number)))
 
     def causes(self, subject: str) -> Causes:
-        """What led to the record at a position, or to what a job's headline says."""
+        """The causes of the record at a position, or of a job's headline."""
         return cast(Causes, self._get(path_of("causes", *subject.split("/"))))
 
     def events(self, after: str | None = None) -> Iterator[StreamEvent]:

@@ -1,4 +1,4 @@
-"""What the client does with jobs."""
+"""Requests of the client about jobs."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,18 +45,18 @@ class JobRequests(Requests):
         deadline = None if timeout is None else time.monotonic() + timeout
         job, pause = self.job(job_id), FIRST_ASK_S
         while job["state"] not in ENDED:
-            left = pause if deadline is None else deadline - time.monotonic()
-            if left <= 0:
+            rest_s = pause if deadline is None else deadline - time.monotonic()
+            if rest_s <= 0:
                 raise TimedOut(f"job {job_id} is {job['state']} after {timeout:g} s; the wait ended, the job goes on.")
-            time.sleep(min(pause, left))
+            time.sleep(min(pause, rest_s))
             pause = min(SLOWEST_ASK_S, pause * 1.3)
             with suppress(Unreachable, Unavailable):
                 job = self.job(job_id)
         return job
 
     def check_job(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """What submitting a job would write now, or the job where it was submitted before; nothing is written. Raises
-        what submitting it would raise.
+        """Checks a job: returns the fact that submitting it would write now, or the job where it was submitted before;
+        nothing is written. Raises what submitting it would raise.
         """
         params = {"dry_run": "true"}
         return cast(dict[str, Any], self._send("POST", "/v1/jobs", params=params, **json_body(spec)).json())
@@ -98,8 +98,8 @@ class JobRequests(Requests):
 
     def runs(self, job_id: str, instance: int) -> list[Run]:
         """The runs of a task that are kept, at most 100, the newest first."""
-        found = self._get(path_of("jobs", job_id, "tasks", str(instance), "runs"))
-        return cast(list[Run], found["runs"])
+        answer = self._get(path_of("jobs", job_id, "tasks", str(instance), "runs"))
+        return cast(list[Run], answer["runs"])
 
     def throttled(self) -> Iterator[Task]:
         """Tasks of all jobs that wait before they are run again, each with its `job_id`."""
@@ -110,7 +110,7 @@ class JobRequests(Requests):
         return cast(Explanation, self._get(path_of("jobs", job_id, "explanation")))
 
     def history(self, job_id: str) -> Iterator[HistoryEntry]:
-        """What happened to a job, the oldest first."""
+        """The history of a job, the oldest entry first."""
         return self._all(path_of("jobs", job_id, "history"), "events", {"page_size": PAGE})
 
     def versions(self, job_id: str) -> list[Version]:
@@ -122,7 +122,7 @@ class JobRequests(Requests):
         return cast(Version, self._get(path_of("jobs", job_id, "versions", str(version))))
 
     def diff(self, job_id: str, from_version: int | None = None, to_version: int | None = None) -> Diff:
-        """How two versions of a job differ; by default the newest from the one before."""
+        """The differences of two versions of a job; by default the newest from the one before."""
         return cast(Diff, self._get(path_of("jobs", job_id, "diff"), {"from": from_version, "to": to_version}))
 
     def updates(self, job_id: str) -> list[Update]:
@@ -134,23 +134,23 @@ class JobRequests(Requests):
         return cast(Update, self._get(path_of("jobs", job_id, "updates", str(number))))
 
     def update_steps(self, job_id: str, number: int) -> Iterator[UpdateSteps]:
-        """What happened to the instances of an update, the oldest first."""
+        """The steps of the instances of an update, the oldest first."""
         return self._all(path_of("jobs", job_id, "updates", str(number), "steps"), "steps", {"page_size": PAGE})
 
-    def update_job(self, job_id: str, spec: Mapping[str, Any], wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+    def update_job(self, job_id: str, spec: Mapping[str, Any], wait: float = 0, **extras: Unpack[Said]) -> JobAnswer:
         """Gives a job another specification, whole: an update takes its instances to it."""
-        return self._command(job_id, "updates", wait, said, spec=dict(spec))
+        return self._command(job_id, "updates", wait, extras, spec=dict(spec))
 
     def check_update(self, job_id: str, spec: Mapping[str, Any]) -> UpdateCheck:
-        """How a specification differs from that of a job, and how many instances it would change; nothing is written.
-        Raises what updating it would raise.
+        """Checks an update: returns how a specification differs from that of a job, and how many instances it would
+        change; nothing is written. Raises what updating it would raise.
         """
         path, body = path_of("jobs", job_id, "updates"), {"spec": dict(spec)}
         return cast(UpdateCheck, self._send("POST", path, params={"dry_run": "true"}, **json_body(body)).json())
 
-    def stop_job(self, job_id: str, wait: float = 0, instances: str | None = None, **said: Unpack[Said]) -> JobAnswer:
+    def stop_job(self, job_id: str, wait: float = 0, instances: str | None = None, **extras: Unpack[Said]) -> JobAnswer:
         """Asks for the end of a job, or of some instances: 0-9,12."""
-        return self._command(job_id, "stops", wait, said, instances=instances)
+        return self._command(job_id, "stops", wait, extras, instances=instances)
 
     def start_job(
         self,
@@ -158,39 +158,39 @@ class JobRequests(Requests):
         wait: float = 0,
         instances: str | None = None,
         failed: bool = False,
-        **said: Unpack[Said],
+        **extras: Unpack[Said],
     ) -> JobAnswer:
         """Runs instances again: those named, with `failed` those that failed or ran for as long as they may, else all
         that were stopped or have failed. A batch job that has ended is open again by that.
         """
-        return self._command(job_id, "starts", wait, said, instances=instances, failed=failed or None)
+        return self._command(job_id, "starts", wait, extras, instances=instances, failed=failed or None)
 
     def restart_job(
-        self, job_id: str, wait: float = 0, instances: str | None = None, batch: int = 0, **said: Unpack[Said]
+        self, job_id: str, wait: float = 0, instances: str | None = None, batch: int = 0, **extras: Unpack[Said]
     ) -> JobAnswer:
         """Stops instances and runs them again, `batch` at a time; 0: all at once."""
-        return self._command(job_id, "restarts", wait, said, instances=instances, batch=batch)
+        return self._command(job_id, "restarts", wait, extras, instances=instances, batch=batch)
 
-    def roll_back_job(self, job_id: str, version: int = 0, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+    def roll_back_job(self, job_id: str, version: int = 0, wait: float = 0, **extras: Unpack[Said]) -> JobAnswer:
         """Goes back to an earlier version; 0: the last before it that an update completed."""
-        return self._command(job_id, "rollbacks", wait, said, version=version)
+        return self._command(job_id, "rollbacks", wait, extras, version=version)
 
-    def act_on_job(self, job_id: str, action: JobAction, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+    def act_on_job(self, job_id: str, action: JobAction, wait: float = 0, **extras: Unpack[Said]) -> JobAnswer:
         """Does something with a job or with its update that needs no more words."""
-        return self._command(job_id, action, wait, said)
+        return self._command(job_id, action, wait, extras)
 
-    def delete_job(self, job_id: str, force: bool = False, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+    def delete_job(self, job_id: str, force: bool = False, wait: float = 0, **extras: Unpack[Said]) -> JobAnswer:
         """Forgets a job; `force`: one that has not ended is stopped first."""
-        path, said = path_of("jobs", job_id), {**said, "command_id": said.get("command_id") or new_id("command")}
-        return cast(JobAnswer, self._write("DELETE", path, None, wait, {**said, "force": str(force).lower()}))
+        params = {**extras, "command_id": extras.get("command_id") or new_id("command"), "force": str(force).lower()}
+        return cast(JobAnswer, self._write("DELETE", path_of("jobs", job_id), None, wait, params))
 
-    def change_priority(self, job_id: str, priority: int, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+    def change_priority(self, job_id: str, priority: int, wait: float = 0, **extras: Unpack[Said]) -> JobAnswer:
         """Gives a job another priority."""
-        return self._command(job_id, "priorities", wait, said, priority=priority)
+        return self._command(job_id, "priorities", wait, extras, priority=priority)
 
-    def _command(self, job_id: str, noun: str, wait: float, said: Said, **fields: Any) -> JobAnswer:
+    def _command(self, job_id: str, noun: str, wait: float, extras: Said, **fields: Any) -> JobAnswer:
         """A command about a job; its id, made here where none is given, makes a repeat known as one."""
-        body = {**said, **without_none(fields)}
+        body = {**extras, **without_none(fields)}
         body["command_id"] = body.get("command_id") or new_id("command")
         return cast(JobAnswer, self._write("POST", path_of("jobs", job_id, noun), body, wait))
 

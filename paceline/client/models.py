@@ -10,7 +10,7 @@ REJECTED = "REJECTED"
 ENDED = frozenset((SUCCEEDED, FAILED, KILLED, REJECTED))
 """States of a job that it never leaves."""
 GOALS = ("ended", "running", "healthy", "succeeded")
-"""What a job may be waited for."""
+"""The goals for which a job can be waited."""
 
 Amounts = dict[str, float | str]
 """By name of the resource: numbers of CPUs and devices, sizes as text: {"cpu": 1.5, "memory": "4GiB"}. What is left out

@@ -1,4 +1,4 @@
-"""How pools are shown to people."""
+"""Prints pools for people."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,9 @@ JOBS_SHOWN = 10
 def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
     """The tree of pools in one resource, a line each."""
     cells = body["cells"]
-    known = dict.fromkeys(name for each in (*cells, *body["pools"]) for name in _names(each))
-    if resource and resource not in known:
-        raise click.BadParameter(f"no pool has {resource}; there are {', '.join(known)}", param_hint="--resource")
+    resources = dict.fromkeys(name for each in (*cells, *body["pools"]) for name in _names(each))
+    if resource and resource not in resources:
+        raise click.BadParameter(f"no pool has {resource}; there are {', '.join(resources)}", param_hint="--resource")
     name = resource or "cpu"
     several = len(cells) > 1
     rows = [row for cell in cells for row in _rows(cell, body["pools"], several)]
@@ -48,7 +48,7 @@ def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
     if shape.header:
         say(f"RESOURCE {name}")
     table(rows, columns, shape)
-    if others := ", ".join(other for other in known if other != name):
+    if others := ", ".join(other for other in resources if other != name):
         note(f"other resources, with --resource NAME: {others}")
     for cell in cells:
         for warning in cell["warnings"]:
@@ -107,7 +107,9 @@ def number(amount: object) -> float:
 
 
 def print_queue(body: "Queue", leaves: "Sequence[Pool]", zone: str, shape: TableOptions) -> None:
-    """Who waits, in the order of the queue of each class; `leaves`: the pools below it that jobs go to."""
+    """Prints the jobs that wait, in the order of the queue of each class; `leaves`: the pools below it that
+    jobs go to.
+    """
     rows = [{"class": name, **gang} for name, line in body["classes"].items() for gang in line["gangs"]]
 
     def tasks(each: "dict[str, Any]") -> str:
@@ -138,12 +140,12 @@ def print_queue(body: "Queue", leaves: "Sequence[Pool]", zone: str, shape: Table
 
 
 def _waiting(pool: "Pool") -> int:
-    """How many tasks wait in a pool, for admission or for a place."""
+    """Counts the tasks that wait in a pool, for admission or for a place."""
     return sum(line["tasks"] for line in pool["queue"].values()) + sum(pool["waiting_for_place"].values())
 
 
 def print_entitlement(body: "Entitlement") -> None:
-    """What a pool may use, holds and wants, and why."""
+    """Prints what a pool may use, holds and wants, and why."""
     say(f"pool {body['path']} may use {words(body['entitlement'])}")
     say(f"  holds    {words(body['allocation'])}")
     say(f"  demands  {words(body['demand'])}")
@@ -156,7 +158,7 @@ def print_entitlement(body: "Entitlement") -> None:
 
 
 def print_plan(body: "PoolPlans") -> None:
-    """What a change of pools would do."""
+    """Prints what a change of pools would do."""
     for plan in body["cells"]:
         for change in plan["changes"]:
             say(_change(change))
