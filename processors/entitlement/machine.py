@@ -71,7 +71,7 @@ from processors.state.table import Table
 
 
 class Entitlement(MachineBase):
-    """See `processors.machine.Machine`."""
+    """Implements `processors.machine.Machine`."""
 
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
@@ -131,7 +131,7 @@ class Entitlement(MachineBase):
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
-        """See `Machine.tables`."""
+        """Implements `Machine.tables`."""
         queues, folds, commands = self.queues, self.folds, self.commands
         return (
             *(self.pools, self.shared.cells, self.shared.reported),

@@ -21,7 +21,7 @@ from processors.entitlement.state import State
 
 
 class PassUsage:
-    """See `bounds.Usage`."""
+    """Implements `bounds.Usage`."""
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -74,7 +74,7 @@ from processors.state.table import Table, struct_table
 
 
 class Lifecycle(MachineBase):
-    """See `processors.machine.Machine`."""
+    """Implements `processors.machine.Machine`."""
 
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
@@ -186,7 +186,7 @@ class Lifecycle(MachineBase):
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
-        """See `Machine.tables`."""
+        """Implements `Machine.tables`."""
         return (
             *(self.jobs, self.pools, self.foreign, self.pool_facts, self.asks, self.chunks.table),
             *self.ended.tables,

@@ -22,7 +22,7 @@ class Appends(Protocol):
     cell: int
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`."""
+        """Implements `Log.append`."""
         ...
 
 
@@ -37,7 +37,7 @@ class LossCheckedLog:
         self._look_at = 0.0
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`. Raises a problem where the log has lost records."""
+        """Implements `Log.append`. Raises a problem where the log has lost records."""
         if time.monotonic() >= self._look_at:
             with self._views.read() as connection:
                 self._have = folded(connection)

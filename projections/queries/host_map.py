@@ -163,7 +163,7 @@ def host_map(connection: Connection) -> HostMap:
 def _states(
     lost: FLAGS, session: I64, silent: I64, offered: I64, lost_session: I64, avoided: I64, reconciled: I64
 ) -> U8:
-    """See `entities.host_state`."""
+    """Implements `entities.host_state`."""
     ready = (offered > 0) & (reconciled >= session)
     cases = [
         lost & (lost_session >= session),

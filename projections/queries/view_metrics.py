@@ -74,11 +74,11 @@ class ViewMetric(Collector):
         self._labelnames = ("cell", *family.labels)
 
     def describe(self) -> Iterator[Metric]:
-        """See `Collector.describe`."""
+        """Implements `Collector.describe`."""
         yield self._family.kind(self._family.name, self._family.text, labels=self._labelnames)
 
     def collect(self) -> Iterator[Metric]:
-        """See `Collector.collect`."""
+        """Implements `Collector.collect`."""
         found = self._family.kind(self._family.name, self._family.text, labels=self._labelnames)
         for labels, value in WATCHED.samples(self._family.name):
             found.add_metric(labels, value)

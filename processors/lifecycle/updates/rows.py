@@ -49,7 +49,7 @@ class VersionRow(msgspec.Struct, frozen=True, array_like=True):
     count: bytes
     override: bytes
     rules: dict[str, int | bool]
-    """See `job_rules.run_rules`."""
+    """The rules of the runs of a job, see `job_rules.run_rules`."""
     instances: int
     priority: int
     max_unavailable: int | None
