@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from events.codes import Code
 from events.quantities import write_amount
+from events.reasons import kind_of
 from events.resources import Amounts, Kinds, Unit, in_order
 from events.words import plural
 from projections.queries.reason import count_tasks
@@ -94,4 +96,5 @@ def bound_host_text(tasks: int, numbers: Mapping[str, Any], kinds: Kinds) -> str
     short_of = f", short of {amounts(lacks, kinds)}" if lacks and "lost" not in by_reason else ""
     where = "on one host each" if hosts > 1 else f"on {names or 'a host that is gone'} alone"
     which = f"{names}: " * (hosts > 1)
-    return f"{count_tasks(tasks)} may run {where} ({which}{counts or 'gone'}){short_of}"
+    words = {"where": where, "hosts": which + (counts or "gone"), "short_of": short_of}
+    return kind_of(Code.BOUND_HOST_BUSY).sentence.format(tasks=count_tasks(tasks), **words)
