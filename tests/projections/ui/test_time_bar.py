@@ -73,6 +73,13 @@ def test_steps_on_end_at_the_present(connection: Connection) -> None:
 class Nothing:
     """Views without a row."""
 
+    @property
+    def connection(self) -> "Nothing":
+        return self
+
+    def cursor(self) -> "Nothing":
+        return self
+
     def execute(self, *_: object) -> "Nothing":
         return self
 
