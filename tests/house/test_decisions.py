@@ -8,14 +8,14 @@ from pathlib import Path
 from tests.helpers import ROOT
 from tools.decision_index import FOLDER, INDEX, anchor, decisions, index
 
-PAGES = sorted(page for page in FOLDER.glob("*.md") if page != INDEX and not re.match(r"\d{3}-", page.name))
+PAGES = sorted(page for page in FOLDER.glob("*.md") if page != INDEX)
 CITED = re.compile(r"\b[Dd]ecisions? ((?:0\d\d(?:, | and )?)+)")
 LINK = re.compile(r"\]\(([\w./-]*)(?:#([\w-]+))?\)")
 
 
 def numbers() -> list[str]:
-    """Numbers of all decisions; those that still are pages of their own stand there alone."""
-    return [one.number for one in decisions()] + [page.name[:3] for page in FOLDER.glob("[0-9][0-9][0-9]-*.md")]
+    """Numbers of all decisions."""
+    return [one.number for one in decisions()]
 
 
 def texts() -> dict[Path, str]:
@@ -56,6 +56,11 @@ def anchors(text: str) -> set[str]:
 
 def test_each_number_is_given_once() -> None:
     assert [number for number, count in Counter(numbers()).items() if count > 1] == []
+
+
+def test_a_decision_stands_in_the_page_of_its_topic() -> None:
+    alone = [page.name for page in PAGES if re.match(r"\d", page.name)]
+    assert alone == [], "write it as a heading, `## NNN Title`, of a topic's page; CONTRIBUTING.md says how"
 
 
 def test_the_index_lists_all_decisions() -> None:
