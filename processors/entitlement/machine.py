@@ -1,6 +1,6 @@
 """Entitlement: owns the pool tree, the queues and what each pool holds; decides who may go on and who must leave."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from events.job_ends import is_over
@@ -66,7 +66,7 @@ from processors.state.arena import locate_ranges
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
 from processors.state.handlers import Handlers
-from processors.state.steps import Pass
+from processors.state.steps import Pass, Step, decide_in_steps
 from processors.state.table import Table
 
 
@@ -127,6 +127,7 @@ class Entitlement(MachineBase):
             (CreditsSet, self.turns.set_credits),
             (TimerPassed, self._timer),
         )
+        self._steps = self._step_table()
         self.idle.restored()
 
     @property
@@ -159,28 +160,66 @@ class Entitlement(MachineBase):
             part.restored()
 
     def _decide(self, this: Pass) -> list[Event]:
-        """A unit of work is a fact answered, a task, a part of a job that is told why it waits, or a pool. What one
-        step decides is applied before the next one looks.
+        """A unit of work is a fact answered, a task, a part of a job that is told why it waits, or a pool. The
+        decisions of one step are applied before another one looks: the first that has any ends the pass.
         """
-        now, budget = this.now, this.budget.left
-        if self.commands.asks:
-            return self.commands.answers(budget)
-        self._follow()
-        out = self.passes.entitled(budget)
-        if out or not this.caught_up:
-            return out
+        return decide_in_steps(self._steps, this)
+
+    def _step_table(self) -> tuple[Step, ...]:
+        def step(name: str, decide: Callable[[int, int], Sequence[Event]], why_here: str) -> Step:
+            return Step(name, lambda this: decide(this.now, this.budget.left), why_here, ends=True)
+
         return (
-            self.turns.decide(now)
-            or self.passes.lend(now, budget)
-            or self.parking.decide(now, budget)
-            or self.reports.of_pools(self.asks.pools())  # so orders follow from what was said
-            or self.asks.answers(now, budget)
-            or self.limits.decide(now, budget)
-            or self.rights.decide(now, budget)
-            or self._explain(budget)
-            or (self._report(now, budget) if is_due(self.reports.next_ms(), now) else [])
-            or self._pass_time(now)
+            step(
+                "answers about pools",
+                lambda now, budget: self.commands.answers(budget) if self.commands.asks else [],
+                "all others look at the pools as the answers leave them",
+            ),
+            Step("admission", self._admit, "an entitled unit comes before all that is lent or told", ends=True),
+            step(
+                "turns",
+                lambda now, budget: self.turns.decide(now),
+                "the heads of the queues are known; with a turn a pool is entitled to what else would be lent",
+            ),
+            step("lending", self.passes.lend, "only what no entitled unit takes is lent"),
+            step(
+                "parking",
+                self.parking.decide,
+                "a claim gives way only where nothing could be lent beside it",
+            ),
+            step(
+                "reports of pools that preempt",
+                lambda now, budget: self.reports.of_pools(self.asks.pools()),
+                "an order follows from entitlements that were reported before it",
+            ),
+            step(
+                "answers to placement",
+                self.asks.answers,
+                "the plans of placement grow old, and hosts are harder to free than room under a limit",
+            ),
+            step(
+                "room under limits", self.limits.decide, "runs that leave for hosts are counted in, none is taken twice"
+            ),
+            step("rights", self.rights.decide, "a right counts the runs that were just ordered to leave"),
+            step(
+                "reasons",
+                lambda now, budget: self._explain(budget),
+                "nothing more is admitted or freed, so that a reason lasts",
+            ),
+            step("reports to the views", self._report, "they show a state in which all above has been decided"),
+            step(
+                "time",
+                lambda now, budget: self._pass_time(now),
+                "each deadline that is due has been looked at and led to no decision",
+            ),
         )
+
+    def _admit(self, this: Pass) -> list[Event]:
+        """Admissions; before all inputs are read nothing else is decided, since it might be for what is over."""
+        self._follow()
+        out = self.passes.entitled(this.budget.left)
+        this.over = not this.caught_up
+        return out
 
     def _next_wakeup(self) -> int | None:
         self._follow()
@@ -215,7 +254,9 @@ class Entitlement(MachineBase):
         return out
 
     def _report(self, now: int, budget: int) -> list[Event]:
-        """What pools save is looked at as often as their numbers are said."""
+        """Credits are looked at as often as the numbers of pools are reported."""
+        if not is_due(self.reports.next_ms(), now):
+            return []
         return self.turns.credits(now, budget) or [self.reports.report(budget)]
 
     def _pass_time(self, now: int) -> list[Event]:
