@@ -1,15 +1,18 @@
 """What a tree of pools means for the work of a cell: what each pool may use, what is let in, what may have to leave.
 
-The shares are those of the machine itself. Work is chosen by amounts: which runs leave is decided with the hosts, so
-that these are the first that may.
+The shares and bounds of admission are those of the machine itself. Work is chosen by amounts: which runs leave is
+decided with the hosts, so that these are the first that may.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from events.resources import UNBOUNDED, Kinds, Vector, add, fits, scale, subtract
+from events.codes import Code
+from events.resources import Kinds, Vector, add, fits, scale, subtract
+from processors.entitlement.bounds import BOUNDS, Ask, Refusal, closed_at, limit_of, room
+from processors.entitlement.parts import DAEMONS, FIRM
 from processors.entitlement.pool_tree import Tree, levels_of
-from processors.entitlement.rows import UNLIMITED
+from processors.entitlement.rows import PoolRow
 from processors.entitlement.share_tree import ShareTree
 from projections.queries.pool_tree import ROOT
 from projections.views.rows import JobRow
@@ -46,9 +49,76 @@ class Known(NamedTuple):
     """Whether a job isn't preemptible."""
 
 
+class PlannedUsage:
+    """The `bounds.Usage` of a plan, which knows of neither controllers nor room that is kept or parked."""
+
+    has_hosts = True
+
+    def __init__(self, outlook: "Outlook", tree: Tree, known: Known) -> None:
+        self._tree = tree
+        self._kinds = known.kinds
+        self._may = outlook.may
+        self._nothing: Vector = (0,) * len(known.kinds)
+        self._held = dict(outlook.held)
+        self._in_shares = dict(outlook.in_shares)
+        self._firm = dict(outlook.firm)
+
+    def take(self, pool: str, kind: int, amount: Vector) -> None:
+        """Work of a class holds so much in a pool, and in those above it."""
+        sums = [self._held, *[self._in_shares] * (kind != DAEMONS), *[self._firm] * (kind & FIRM > 0)]
+        for level in levels_of(pool):
+            for each in sums:
+                each[level] = add(each.get(level, self._nothing), amount)
+
+    def row(self, level: str) -> PoolRow:
+        """The definition of a pool."""
+        return self._tree.pools[level]
+
+    def levels(self, pool: str) -> tuple[str, ...]:
+        """The pool and those above it, up to the root."""
+        return tuple(levels_of(pool))
+
+    def limit(self, level: str) -> Vector:
+        """The limit of a pool; of the root with the licences of the cell."""
+        return limit_of(self._tree.pools[level], level, self._kinds)
+
+    def entitlement(self, level: str) -> Vector:
+        """The amount that a pool may use."""
+        return self._may[level]
+
+    def allocation(self, level: str) -> Vector:
+        """The amount that is admitted in a pool."""
+        return self._held.get(level, self._nothing)
+
+    def kept(self, level: str, pool: str) -> Vector | None:
+        """Nothing is kept."""
+        return None
+
+    def parked(self, level: str) -> Vector:
+        """Nothing is parked."""
+        return self._nothing
+
+    def firm(self, level: str) -> Vector:
+        """The amount that is admitted and not preemptible."""
+        return self._firm.get(level, self._nothing)
+
+    def controllers(self, level: str) -> Vector:
+        """Nothing is known to be held by controllers."""
+        return self._nothing
+
+    def entitled(self, pool: str, priority: int) -> Vector:
+        """The amount that is admitted beside daemons, at any priority."""
+        return self._in_shares.get(pool, self._nothing)
+
+    def beyond(self, ask: Ask) -> Refusal:
+        """A plan gives no further reason."""
+        return Refusal(Code.ENTITLEMENT_REACHED, ask.pool)
+
+
 class Outlook:
-    """What a tree of pools means. `may`: what each pool may use; `held`: what it and all below it have admitted;
-    `lets_in` and `preempts`: by job how many of its tasks.
+    """What a tree of pools means. `may`: what each pool may use; `held`: what it and all below it have admitted,
+    `in_shares` without daemons, `firm` what isn't preemptible where such work waits; `lets_in`, `preempts`: by job how
+    many of its tasks.
     """
 
     def __init__(self, tree: Tree, known: Known) -> None:
@@ -57,10 +127,10 @@ class Outlook:
         self._in_pools = [each for each in known.work if each.row.pool in tree.pools]
         self._levels = {each.row.pool: levels_of(each.row.pool) for each in self._in_pools}
         self.held = self._sums(lambda each: each.holding)
-        self._in_shares = self._sums(lambda each: 0 if each.is_daemon else each.holding)
+        self.in_shares = self._sums(lambda each: 0 if each.is_daemon else each.holding)
         firm_pools = {each.row.pool for each in self._in_pools if each.waiting and self._is_firm(each)}
         in_reach = {level for pool in firm_pools for level in self._levels[pool][:-1]}
-        self._firm = self._sums(
+        self.firm = self._sums(
             lambda each: (
                 each.holding if in_reach.intersection(self._levels[each.row.pool]) and self._is_firm(each) else 0
             )
@@ -81,7 +151,7 @@ class Outlook:
         return not each.is_daemon and self._known.is_firm(each)
 
     def _is_closed(self, pool: str) -> bool:
-        return any(self._tree.pools[level].closed for level in self._levels[pool])
+        return closed_at(self._tree.pools, self._levels[pool]) != ""
 
     def _entitlements(self) -> dict[str, Vector]:
         shares = ShareTree(self._known.kinds)
@@ -107,46 +177,39 @@ class Outlook:
                 mine[kind] = add(mine[kind], each.need, each.waiting)
         wants = {}
         for pool, (preemptible, firm) in waits.items():
-            left = subtract(self._tree.pools[pool].reservation, self._firm.get(pool, self._nothing))
+            left = subtract(self._tree.pools[pool].reservation, self.firm.get(pool, self._nothing))
             firm = _positive(tuple(map(min, firm, left)))
-            wants[pool] = add(add(self._in_shares.get(pool, self._nothing), preemptible), firm)
+            wants[pool] = add(add(self.in_shares.get(pool, self._nothing), preemptible), firm)
         return wants
 
     def _lets_in(self) -> dict[str, int]:
         """Work that waits and that its pool can let in."""
-        held, in_shares, firm_held, found = dict(self.held), dict(self._in_shares), dict(self._firm), {}
+        usage, found = PlannedUsage(self, self._tree, self._known), dict[str, int]()
         for each in self._in_pools:
             pool, gang = each.row.pool, each.row.gang_min
             if not each.waiting or self._is_closed(pool):
                 continue
             size = gang if 1 < gang <= each.waiting else 1
-            rooms = [] if each.is_daemon else [subtract(self.may[pool], in_shares.get(pool, self._nothing))]
-            firm = self._is_firm(each)
-            for level in self._levels[pool]:
-                row, have = self._tree.pools[level], held.get(level, self._nothing)
-                limit = tuple(UNBOUNDED if most == UNLIMITED else most for most in row.limit)
-                rooms.append(subtract(limit, have))
-                if firm and level != ROOT:
-                    rooms.append(subtract(row.reservation, firm_held.get(level, self._nothing)))
-            unit = scale(each.need, size)
-            tasks = min(each.waiting, min(fits(unit, room) for room in rooms) * size)
-            if tasks <= 0:
-                continue
-            found[each.row.job_id] = tasks
-            for level in self._levels[pool]:
-                for sums in [held, *[in_shares] * (not each.is_daemon), *[firm_held] * firm]:
-                    sums[level] = add(sums.get(level, self._nothing), each.need, tasks)
+            ask = Ask(pool, self._class(each), each.row.priority, scale(each.need, size))
+            tasks = min(each.waiting, fits(ask.need, room(usage, ask, BOUNDS)) * size)
+            if tasks > 0:
+                found[each.row.job_id] = tasks
+                usage.take(pool, ask.kind, scale(each.need, tasks))
         return found
+
+    def _class(self, each: Work) -> int:
+        """The class of a job, as entitlement has it."""
+        return DAEMONS if each.is_daemon else FIRM * self._known.is_firm(each)
 
     def _preempts(self) -> dict[str, int]:
         """Work that may have to leave: of pools that hold more than they may use, as far as others can use it."""
         lacks, found = self._nothing, {}
         for pool, want in self._wants().items():
-            have = self._in_shares.get(pool, self._nothing)
+            have = self.in_shares.get(pool, self._nothing)
             lacks = add(lacks, _positive(subtract(tuple(map(min, self.may[pool], want)), have)))
-        idle = _positive(subtract(self._known.shared, self._in_shares.get(ROOT, self._nothing)))
+        idle = _positive(subtract(self._known.shared, self.in_shares.get(ROOT, self._nothing)))
         lacks = _positive(subtract(lacks, idle))
-        over = {pool: subtract(self._in_shares.get(pool, self._nothing), self.may[pool]) for pool in self._levels}
+        over = {pool: subtract(self.in_shares.get(pool, self._nothing), self.may[pool]) for pool in self._levels}
         for each in sorted(self._in_pools, key=lambda one: (one.row.priority, -one.row.number)):
             most = tuple(map(min, over[each.row.pool], lacks))
             needs = [-(-room // need) for need, room in zip(each.need, most, strict=True) if need and room > 0]
