@@ -45,6 +45,10 @@ class SnapshotFault(StoreFault):
     """A snapshot can't be taken or used; the message says why."""
 
 
+class NoRoundYet(SnapshotFault):
+    """There is nothing to take a snapshot of."""
+
+
 class StoredFile(msgspec.Struct, frozen=True):
     """A file of a snapshot: its name in the store's folder, its size in bytes, its BLAKE2b-256 in hexadecimal."""
 
@@ -335,7 +339,7 @@ def _checked(folder: Path, machine: str, pause_s: float = 0.0) -> Progress:
     try:
         progress = store.progress()
         if progress is None:
-            raise SnapshotFault(f"The store of {machine} has no round yet: there is nothing to take a snapshot of.")
+            raise NoRoundYet(f"The store of {machine} has no round yet: there is nothing to take a snapshot of.")
         if hash_rows(_with_pauses(store.rows(), pause_s)) != progress.hash:
             raise SnapshotFault(f"The rows of {machine} don't hash to its round {progress.own.round}: it is damaged.")
     finally:

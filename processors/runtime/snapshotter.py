@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from events.acceptance import Chain
 from processors.machine import Machine
-from processors.runtime.snapshots import put, stage, stored
+from processors.runtime.snapshots import NoRoundYet, put, stage, stored
 from processors.runtime.store import RocksStore
 
 RETRY_S = 60.0
@@ -51,6 +51,8 @@ class Snapshotter:
                 self._find_newest(round_)
             else:
                 self._take(store)
+        except NoRoundYet:
+            return  # the first is on its way to the store
         except Exception as error:  # whatever it is, the machine goes on
             self._retry_at = time.monotonic() + RETRY_S
             self._say(f"no snapshot could be taken: {error}")

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from events.log.archive import archive, remove
@@ -14,6 +15,7 @@ from events.topics import rounds_of
 from processors.runtime.bootstrap import begin
 from processors.runtime.snapshots import KEPT_SNAPSHOTS, SnapshotFault, stored, verify
 from processors.runtime.snapshotter import Snapshotter
+from processors.runtime.store import RocksStore
 from tests.helpers.stored_cell import JOBS, Toys, throw
 from tests.helpers.toys import TOYS, Left
 
@@ -68,6 +70,21 @@ def test_a_machine_at_work_keeps_its_last_few_snapshots(log: EmbeddedLog, url: s
     assert kept.said == []
     kept.until(kept.idle)
     assert sorted(path.name for path in (tmp_path / "live").iterdir()) == ["left", "right"]
+    kept.toys.close()
+
+
+def test_a_store_that_has_no_round_yet_is_no_trouble(log: EmbeddedLog, url: str, tmp_path: Path) -> None:
+    kept = Kept(log, url, tmp_path / "live")
+    kept.toys.rest()
+    (tmp_path / "new").mkdir()
+    store = RocksStore(tmp_path / "new" / "left")
+    own = msgspec.structs.replace(kept.toys.drivers["left"].fold.own, position=EVERY)
+    for _ in range(3):
+        kept.keeper.check(store, own)
+        kept.until(kept.idle)
+    store.close()
+    kept.work(0, EVERY)
+    assert kept.said == []
     kept.toys.close()
 
 
