@@ -43,7 +43,7 @@ class Site:
         script = f"echo {word} $PACELINE_TASK >> {self.folder}/said; exec sleep 600"
         return JobSubmitted(
             job_id="web", pool="/p", kind="stateless", instances=3, command=("sh", "-c", script),
-            resources={"cpu": 10, "memory": 1}, update=UpdatePolicy(batch=1), max_unavailable=1,
+            resources={"cpu": 10, "memory": 1}, update=UpdatePolicy(batch=1, healthy_ms=500), max_unavailable=1,
         )  # fmt: skip
 
     def said(self) -> list[str]:
