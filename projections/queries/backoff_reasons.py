@@ -2,7 +2,7 @@
 
 from events.codes import Code
 from events.reasons import WAIT, YOU, kind_of
-from projections.queries.end_reasons import anew
+from projections.queries.end_reasons import resubmit
 from projections.queries.last_failure import Failure, words_of
 from projections.queries.reason import Reason, Remedy, count_tasks, counted, of_code
 from projections.record_json import at
@@ -49,9 +49,9 @@ def of_failed(job: JobRow, failure: Failure | None) -> Reason:
     text = f"{count_tasks(job.failed)} of {job.tasks} failed"
     text += f"; {words_of(failure)}" if failure is not None else ""
     again = f"`paceline job start {job.job_id} --failed` runs what failed again"
-    change = f"look at the output of the task; {again}; to change the job {anew(job)}"
+    change = f"look at the output of the task; {again}; to change the job {resubmit(job)}"
     if failure is not None and failure.cannot_start:
-        change = f"correct the command in the file, then {anew(job)}; or install the program on the hosts: {again}"
+        change = f"correct the command in the file, then {resubmit(job)}; or install the program on the hosts: {again}"
     return Reason(Code.RUN_FAILED, text, "lifecycle", job.ended_ms, Remedy(YOU, change))
 
 

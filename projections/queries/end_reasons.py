@@ -93,10 +93,10 @@ def _over(code: Code, job: JobRow, count: int) -> Reason:
 def _longer(job: JobRow) -> str:
     if job.kind != "batch":
         return "update the job to a longer max_runtime"
-    return f"change max_runtime in the file, then {anew(job)}"
+    return f"change max_runtime in the file, then {resubmit(job)}"
 
 
-def anew(job: JobRow) -> str:
+def resubmit(job: JobRow) -> str:
     """The way to change a batch job, which takes no updates."""
     over = "" if job.ended_ms else "when the job has ended "
     return f"{over}`paceline job delete {job.job_id}` and submit it again"

@@ -39,13 +39,13 @@ _NOTHING = dict.fromkeys(ReasonNumbers.__annotations__)
 
 def reasons(job: JobRow, situation: Situation | None, kinds: Kinds, detail: Detail | None = None) -> list[Reason]:
     """All reasons that hold for a job, those first that a user has to act on, then the one that most tasks wait for.
-    `detail`: what is reason of it alone.
+    `detail`: what only the explanation of this job tells.
     """
     if job.state in ENDED_JOBS or job.state == "REJECTED":
-        reason = _of_end(job, situation)
+        every = _of_end(job, situation)
     else:
-        reason = _of_open(job, situation or Situation([], {}, [], [], []), kinds, detail)
-    return sorted(reason, key=_rank)
+        every = _of_open(job, situation or Situation([], {}, [], [], []), kinds, detail)
+    return sorted(every, key=_rank)
 
 
 def _rank(reason: Reason) -> tuple[Precedence, int, float, str]:

@@ -50,7 +50,7 @@ def _moving(connection: Connection, since_s: int, numbers: list[int]) -> Moving:
 
 
 def of_moving(job: JobRow, known: dict[int, Moving] | None) -> Iterator[Reason]:
-    """That tasks start, and that tasks stop. `known`: what is reason of one job alone."""
+    """That tasks start, and that tasks stop. `known`: the tasks of a job that is explained alone."""
     waits = "its health check hasn't passed" if job.health else "its host hasn't said that it runs"
     for state, code, count in (
         (TaskState.ORDERED, Code.STARTING, job.ordered),
