@@ -2,19 +2,21 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 import httpx2
 
 from paceline.client.api_requests import PAGE, error_of, json_body, new_id, path_of
-from paceline.client.cause_models import Causes
-from paceline.client.cell_models import CellInfo, SkippedRecord
-from paceline.client.host_models import Host, Volume
 from paceline.client.jobs import JobRequests
 from paceline.client.lines import Lines
 from paceline.client.models import Answer, StreamEvent, Task
-from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
+
+if TYPE_CHECKING:
+    from paceline.client.cause_models import Causes
+    from paceline.client.cell_models import CellInfo, SkippedRecord
+    from paceline.client.host_models import Host, Volume
+    from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
 
 STREAM_SILENCE_S = 60.0
 
@@ -31,55 +33,55 @@ class Client(JobRequests):
     `wait` is how many seconds a write waits for its decision; 0: it returns when the fact is durable.
     """
 
-    def pools(self) -> list[Pool]:
+    def pools(self) -> "list[Pool]":
         """All pools, by path."""
-        return cast(list[Pool], self._get("/v1/pools")["pools"])
+        return cast("list[Pool]", self._get("/v1/pools")["pools"])
 
-    def pool(self, path: str) -> Pool:
+    def pool(self, path: str) -> "Pool":
         """One pool."""
-        return cast(Pool, self._get(_pool(path)))
+        return cast("Pool", self._get(_pool(path)))
 
     def define_pool(self, path: str, spec: Mapping[str, Any], wait: float = 0) -> Answer:
         """Creates or changes a pool: reservation, limit, share, static and so on, as pool files have them."""
         return cast(Answer, self._write("PUT", _pool(path), dict(spec), wait))
 
-    def pool_tree(self) -> PoolTree:
+    def pool_tree(self) -> "PoolTree":
         """All pools, by path, and what the cells have."""
-        return cast(PoolTree, self._get("/v1/pools"))
+        return cast("PoolTree", self._get("/v1/pools"))
 
     def change_pool(self, path: str, changes: Mapping[str, Any], wait: float = 0) -> Answer:
         """Changes what is named of a pool, such as `closed`; all else stays."""
         return cast(Answer, self._write("PATCH", _pool(path), dict(changes), wait))
 
-    def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> PoolPlans:
+    def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> "PoolPlans":
         """Asks what defining these pools would do in each of their cells, without doing it. Each has its `path`."""
-        return cast(PoolPlans, self._send("POST", "/v1/pool-plans", **json_body({"pools": list(pools)})).json())
+        return cast("PoolPlans", self._send("POST", "/v1/pool-plans", **json_body({"pools": list(pools)})).json())
 
-    def queue(self, path: str, size: int = 10) -> Queue:
+    def queue(self, path: str, size: int = 10) -> "Queue":
         """The first gangs of each class that wait in a pool."""
-        return cast(Queue, self._get(_pool(path, "queues"), {"size": size}))
+        return cast("Queue", self._get(_pool(path, "queues"), {"size": size}))
 
-    def entitlement(self, path: str) -> Entitlement:
+    def entitlement(self, path: str) -> "Entitlement":
         """The entitlement of a pool, and its derivation."""
-        return cast(Entitlement, self._get(_pool(path, "entitlements")))
+        return cast("Entitlement", self._get(_pool(path, "entitlements")))
 
     def remove_pool(self, path: str, wait: float = 0) -> Answer:
         """Removes a pool that is not in use."""
         return cast(Answer, self._write("DELETE", _pool(path), None, wait))
 
-    def hosts(self) -> Iterator[Host]:
+    def hosts(self) -> "Iterator[Host]":
         """All hosts."""
         return self._all("/v1/hosts", "hosts", {"page_size": PAGE})
 
-    def host(self, host_id: str) -> Host:
+    def host(self, host_id: str) -> "Host":
         """One host."""
-        return cast(Host, self._get(path_of("hosts", host_id)))
+        return cast("Host", self._get(path_of("hosts", host_id)))
 
     def host_tasks(self, host_id: str) -> Iterator[Task]:
         """The tasks on a host."""
         return self._all(path_of("hosts", host_id, "tasks"), "tasks", {"page_size": PAGE})
 
-    def volumes(self, job_id: str = "", host_id: str = "") -> Iterator[Volume]:
+    def volumes(self, job_id: str = "", host_id: str = "") -> "Iterator[Volume]":
         """The volumes that hosts keep, of jobs that are deleted too; of one job or one host, where it is named."""
         filters = {name: value for name, value in (("job", job_id), ("host", host_id)) if value}
         return self._all("/v1/volumes", "volumes", {"page_size": PAGE, **filters})
@@ -110,9 +112,9 @@ class Client(JobRequests):
         """A round of a machine, decoded."""
         return self._get(path_of("rounds", machine, str(number)))
 
-    def causes(self, subject: str) -> Causes:
+    def causes(self, subject: str) -> "Causes":
         """The causes of the record at a position, or of a job's headline."""
-        return cast(Causes, self._get(path_of("causes", *subject.split("/"))))
+        return cast("Causes", self._get(path_of("causes", *subject.split("/"))))
 
     def events(self, after: str | None = None) -> Iterator[StreamEvent]:
         """The stream of events, from now or after the event with that id; ends when the cell ends it."""
@@ -127,9 +129,9 @@ class Client(JobRequests):
         except httpx2.TransportError as error:
             raise self._unreachable(error) from error
 
-    def cell(self) -> CellInfo:
+    def cell(self) -> "CellInfo":
         """The cell: its number, log and address, and where each machine stands."""
-        return cast(CellInfo, self._get("/v1/cell"))
+        return cast("CellInfo", self._get("/v1/cell"))
 
     def cell_settings(self) -> dict[str, Any]:
         """The settings of the cell, times with their units; `resources`: the kinds that were added to it."""
@@ -139,7 +141,7 @@ class Client(JobRequests):
         """Changes settings of the cell, those that are named; `resources`: kinds to add, or licences to change."""
         return cast(Answer, self._write("PATCH", "/v1/cell/settings", dict(settings), wait))
 
-    def quarantine(self) -> Iterator[SkippedRecord]:
+    def quarantine(self) -> "Iterator[SkippedRecord]":
         """The records that were skipped."""
         return self._all("/v1/log/quarantine", "records", {"page_size": PAGE})
 
