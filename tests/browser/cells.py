@@ -19,7 +19,7 @@ from projections.views.projector import Projector
 from tests.helpers.asking import ask
 
 START_S, POLL_S = 60.0, 0.05
-MANY = Size(jobs=2_000, tasks=20_000, hosts=1_000, pools=40)
+MANY = Size(jobs=2_000, tasks=20_000, hosts=2_000, pools=40)
 TOKEN = "secret"
 HOSTILE = "\"'><script>hostile=1</script><img src=x onerror=hostile=1>\u202e\u2066\x07\x1b[31m{{7*7}}${7*7}</textarea>"
 ODD = "a-1.b_c"
