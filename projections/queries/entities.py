@@ -18,7 +18,7 @@ from paceline.client.models import Reason as Headline
 from projections.queries import explain, situations, versions
 from projections.queries.job_entries import newest_first, oldest_first
 from projections.queries.pages import Json, Page, RowsPage, first_of, rows_of, some
-from projections.queries.reason import of_code
+from projections.queries.reason import Reason, of_code
 from projections.queries.resources import kinds_of, offered_json
 from projections.queries.wake_ups import next_wake_up
 from projections.record_json import at
@@ -63,7 +63,7 @@ def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Job]:
 
 def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Job:
     """A job as the API shows it, with its spec, and in it all `overrides` even where they came in chunks."""
-    headline = explanation(connection, row)["headline"]
+    headline = explain.headline(reasons_of(connection, row))
     update = versions.newest_updates(connection, [row]).get(row.job_id)
     return {
         **_job_json(row, headline, update),
@@ -114,11 +114,16 @@ def _job_json(row: JobRow, headline: Headline | None, update: UpdateRow | None) 
     }
 
 
-def explanation(connection: Connection, row: JobRow) -> Explanation:
-    """Why a job stands where it stands."""
+def reasons_of(connection: Connection, row: JobRow) -> list[Reason]:
+    """The reasons of one job, the headline first, with all that is known of it."""
     situation = situations.of_jobs(connection, [row]).get(row.job_id)
     more = situations.detail(connection, row, situation) if situation else None
-    reasons = explain.reasons(row, situation, kinds_of(connection), more)
+    return explain.reasons(row, situation, kinds_of(connection), more)
+
+
+def explanation(connection: Connection, row: JobRow) -> Explanation:
+    """Why a job stands where it stands."""
+    reasons = reasons_of(connection, row)
     return {
         "job_id": row.job_id,
         "state": row.state,

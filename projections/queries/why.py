@@ -124,8 +124,7 @@ def starts_of(connection: Connection, row: JobRow) -> list[Start]:
         order = (_WAITS, _QUEUED)
     else:
         order = (_RUNS, ("JobChanged", "JobAccepted", "JobSubmitted"))
-    headline = entities.explanation(connection, row)["headline"]
-    code = headline["code"] if headline else None
+    code = next((reason.code for reason in entities.reasons_of(connection, row)), None)
     for events in order:
         found = list(_told(connection, row.job_id, events))
         best = next((start for start, said in found if said == code), found[0][0] if found else None)

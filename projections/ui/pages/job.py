@@ -7,11 +7,12 @@ import numpy as np
 import orjson
 
 from events.codes import ENDED_JOBS, JobState
-from paceline.client.explanation_models import WaitReason
 from projections.asked_values import whole_number
 from projections.queries import entities, versions
+from projections.queries.explain import reason_json
 from projections.queries.explanation_bars import measures
 from projections.queries.job_runs import runs_by_host
+from projections.queries.reason import Reason
 from projections.queries.story_jobs import line_of
 from projections.queries.task_columns import TaskColumns, task_columns
 from projections.ui.format import lasts, ms_of
@@ -43,11 +44,10 @@ def load(scene: Scene) -> dict[str, Any]:
     found = find_job(scene)
     _, _, connection, row = found
     [job] = entities.jobs_json(connection, [row])
-    explained = entities.explanation(connection, row)
     spec = versions.present_spec(connection, row, overrides=False)
     columns = task_columns(connection, row)
     output_of = _output_of(row, columns)
-    reasons = [_reason(each, scene.now_ms) for each in explained["reasons"]]
+    reasons = [_reason(each, scene.now_ms) for each in entities.reasons_of(connection, row)]
     return named(scene, found) | {
         "job": job,
         "per_task": _per_task(spec),
@@ -163,14 +163,13 @@ def _commands(job_id: str, output_of: int | None, at: str) -> list[str]:
     return [*found, f"paceline log why {job_id}"]
 
 
-def _reason(reason: WaitReason, now_ms: int) -> dict[str, Any]:
-    change = reason["change"]
-    since = ms_of(reason["since"])
+def _reason(reason: Reason, now_ms: int) -> dict[str, Any]:
+    fields = reason_json(reason)
     return {
-        **reason,
-        "say": reason["message"].removesuffix(f"; {change}") if change else reason["message"],
-        "measures": measures(reason),
-        "lasts": lasts(now_ms - since) if since else "",
+        **fields,
+        "say": reason.message if reason.also else reason.text,
+        "measures": measures(fields),
+        "lasts": lasts(now_ms - reason.since_ms) if reason.since_ms else "",
     }
 
 
