@@ -27,7 +27,7 @@ from processors.entitlement.pass_usage import PassUsage
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
 from processors.state.causes import CauseRow
-from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_go, slice_ms, times
+from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_go, protection, times, yields
 from processors.state.seconds import elapsed
 
 NONE = np.zeros(0, dtype=np.int64)
@@ -217,7 +217,8 @@ class Judge:
         good &= ~again
         starts = np.ones(len(slots), dtype=np.bool_)
         if named.job_id not in self._displacements:
-            borrowed, over = arena["rank"][slots] == Rank.BORROWED, arena["placed_s"][slots] <= self._slice_over(0)
+            first_slice_over = elapsed(self._now - self._cell.settings.turn_for_ms)
+            borrowed, over = arena["rank"][slots] == Rank.BORROWED, arena["placed_s"][slots] <= first_slice_over
             for what in (good, arena["shape"][slots], borrowed, over):
                 starts[1:] &= what[1:] == what[:-1]
             starts = ~starts
@@ -226,22 +227,16 @@ class Judge:
             victim = Named(named.job_id, instances[start:end], named.run[start:end], named.way)
             yield victim, slots[start:end] if good[start] else None
 
-    def _slice_over(self, used: int) -> int:
-        """Who has a place since this second or before has run for its slice; `used`: how many it has used up."""
-        settings = self._cell.settings
-        return elapsed(self._now - slice_ms(settings.turn_for_ms, used, settings.turn_doublings))
-
     def _facts(self, victim: Named, row: JobRow, slots: I64, taker: JobRow) -> Victim:
         """What counts of a unit."""
         name, instances, arena = victim.job_id, victim.instances[: len(slots)].tolist(), self._queues.arena
-        per_hour, used = self._cell.settings.preemptions_per_hour, self._displacements.slices(name, instances)
+        placed_s, borrowed = int(arena["placed_s"][slots].max()), bool((arena["rank"][slots] == Rank.BORROWED).any())
         return Victim(
-            amount=self._queues.asked(row, slots),
-            own=row.pool == taker.pool,
-            yields=row.priority < taker.rank or bool((arena["rank"][slots] == Rank.BORROWED).any()),
-            preemptible=row.preemptible,
-            capped=self._displacements.capped_ms(name, instances, self._now, per_hour) > 0,
-            slice_over=int(arena["placed_s"][slots].max()) <= self._slice_over(used),
+            self._queues.asked(row, slots),
+            row.pool == taker.pool,
+            yields(row.priority, borrowed, taker.rank),
+            row.preemptible,
+            *protection(self._displacements, name, instances, placed_s, self._cell.settings, self._now),
         )
 
     def _ordered(

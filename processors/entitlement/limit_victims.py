@@ -24,8 +24,7 @@ from processors.entitlement.placed_runs import LaneKey, PlacedRuns
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
-from processors.state.preemption_rules import Right, Victim, may_go, slice_ms, times
-from processors.state.seconds import milliseconds
+from processors.state.preemption_rules import Right, Victim, may_go, protection, times, yields
 
 Lacks = dict[tuple[str, int], int]
 """How much of a kind is to be freed below a level."""
@@ -242,18 +241,14 @@ class _Search:
 
     def _victim(self, job_id: str, row: JobRow, slots: I64, amount: Vector) -> Victim:
         settings, displacements, now = self._pass._settings, self._pass._displacements, self._pass._now
-        instances = (slots - row.base).tolist()
-        used = displacements.slices(job_id, instances)
-        ran = now - milliseconds(int(self._queues.arena["placed_s"][slots[0]]))
-        capped = displacements.capped_ms(job_id, instances, now, settings.preemptions_per_hour)
-        borrowed = bool((self._queues.arena["rank"][slots] == Rank.BORROWED).any())
+        instances, arena = (slots - row.base).tolist(), self._queues.arena
+        placed_s, borrowed = int(arena["placed_s"][slots[0]]), bool((arena["rank"][slots] == Rank.BORROWED).any())
         return Victim(
             amount,
-            own=row.pool == self._taker.pool,
-            yields=borrowed or row.priority < self._taker.priority,
-            preemptible=row.preemptible and not displacements.spared_ms(job_id, instances, now),
-            capped=capped > 0,
-            slice_over=ran >= slice_ms(settings.turn_for_ms, used, settings.turn_doublings),
+            row.pool == self._taker.pool,
+            yields(row.priority, borrowed, self._taker.priority),
+            row.preemptible and not displacements.spared_ms(job_id, instances, now),
+            *protection(displacements, job_id, instances, placed_s, settings, now),
         )
 
     def _given(self, pool: str) -> Vector:

@@ -13,7 +13,7 @@ from events.codes import Way
 from events.columns import I64
 from events.resources import Vector
 from processors.placement.packing import Mask, scores
-from processors.state.preemption_rules import Giver, Right, Verdict, Victim, may_go
+from processors.state.preemption_rules import UNPROTECTED, Giver, Right, Verdict, Victim, may_go, yields
 
 BATCH, SERVICE, CONTROLLER = range(3)
 Class = tuple[bool, int, int]
@@ -26,8 +26,8 @@ class Unit:
     """What has places and leaves as a whole: a gang, or one task."""
 
     __slots__ = (
-        *("amount", "at", "borrowed", "capped", "code", "key", "kind", "lost", "pool", "preemptible", "priority"),
-        *("shapes", "slice_over", "slots"),
+        *("amount", "at", "borrowed", "code", "key", "kind", "lost", "pool", "preemptible", "priority"),
+        *("protection", "shapes", "slots"),
     )
 
     def __init__(self, key: int, pool: str, priority: int = 0, kind: int = BATCH) -> None:
@@ -44,8 +44,7 @@ class Unit:
         """What it holds of each kind."""
         self.preemptible = True
         self.borrowed = False
-        self.capped = False
-        self.slice_over = False
+        self.protection = UNPROTECTED
         self.lost = 0
         """Seconds since its runs are available, together."""
         self.slots: list[int] = []
@@ -167,8 +166,8 @@ class Draft:
         self.board.work += 1
         taker = self.taker
         own = unit.pool == taker.pool
-        yields = unit.borrowed or unit.priority < taker.priority
-        victim = Victim(unit.amount, own, yields, unit.preemptible, unit.capped, unit.slice_over)
+        gives_way = yields(unit.priority, unit.borrowed, taker.priority)
+        victim = Victim(unit.amount, own, gives_way, unit.preemptible, *unit.protection)
         return may_go(way, victim, taker.need, self._giver(unit.pool), taker.right, self._taken)
 
     def charge(self, pick: Pick) -> None:

@@ -279,11 +279,11 @@ class Planner:
         found: dict[str, int] = {}
         codes: dict[tuple[object, ...], str] = {}
         for unit in stay.values():
-            alike = (unit.pool, unit.priority, unit.borrowed, unit.amount, unit.preemptible, unit.capped)
-            code = unit.code or codes.get((*alike, unit.slice_over))
+            alike = (unit.pool, unit.priority, unit.borrowed, unit.amount, unit.preemptible, unit.protection)
+            code = unit.code or codes.get(alike)
             if code is None:
                 others = Way.CLEAR if draft.taker.right.flags & Flag.DAEMON else Way.GIVE
                 way = Way.OWN if unit.pool == draft.taker.pool else others
-                code = codes[*alike, unit.slice_over] = draft.verdict(unit, way).code or Code.NOT_NEEDED
+                code = codes[alike] = draft.verdict(unit, way).code or Code.NOT_NEEDED
             found[code] = found.get(code, 0) + len(unit.slots)
         return dict(sorted(found.items()))

@@ -24,8 +24,8 @@ from processors.placement.plans import Plans
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Flag, Giver, slice_ms
-from processors.state.seconds import elapsed, milliseconds
+from processors.state.preemption_rules import Flag, Giver, protection
+from processors.state.seconds import elapsed
 
 CLASSES_MAX = 8
 """So many classes of victims are told apart where hosts are compared; the others count as one."""
@@ -319,17 +319,12 @@ class Victims:
         controls = row.controller and slots == [row.base]
         unit = Unit(slots[0], row.pool, row.priority, CONTROLLER if controls else SERVICE if row.service else BATCH)
         unit.preemptible, unit.borrowed, unit.slots = row.preemptible, rank == Rank.BORROWED, slots
-        settings, displaced, now, used = self._settings, self._displaced, self._now, 0
-        job_id = self._runs.waits.job_of(row.base)
-        if job_id in displaced:
-            instances = [slot - row.base for slot in slots]
-            used = displaced.slices(job_id, instances)
-            unit.capped = displaced.capped_ms(job_id, instances, now, settings.preemptions_per_hour) > 0
-            unit.code = Code.DEFERRED if displaced.spared_ms(job_id, instances, now) else ""
-        elif not settings.preemptions_per_hour:
-            unit.capped = True
-        ran_ms = now - milliseconds(placed_s)
-        unit.slice_over = ran_ms >= slice_ms(settings.turn_for_ms, used, settings.turn_doublings)
+        now, job_id = self._now, self._runs.waits.job_of(row.base)
+        instances = (slot - row.base for slot in slots)
+        unit.protection = protection(self._displaced, job_id, instances, placed_s, self._settings, now)
+        if job_id in self._displaced:
+            spared_ms = self._displaced.spared_ms(job_id, [slot - row.base for slot in slots], now)
+            unit.code = Code.DEFERRED if spared_ms else ""
         if job_id in self._barred:
             for slot in slots:
                 run = int(self._runs.arena["placed"][slot])

@@ -4,11 +4,15 @@ Pure functions over vectors of integers, one amount per kind in one order. Victi
 order chosen: each on what the ones before it have left of the numbers (`Giver.less`, `taken`).
 """
 
+from collections.abc import Iterable
 from enum import IntFlag
 from typing import NamedTuple
 
+from events.cell_settings import Settings
 from events.codes import Code, Way
 from events.resources import UNBOUNDED, Vector
+from processors.state.displacements import Displacements
+from processors.state.seconds import milliseconds
 
 
 class Flag(IntFlag):
@@ -66,6 +70,17 @@ class Victim(NamedTuple):
     """Whether it has run for its slice (`slice_ms`)."""
 
 
+class Protection(NamedTuple):
+    """The past of a unit, as far as it keeps others from preempting it."""
+
+    capped: bool
+    slice_over: bool
+    """It has run for its slice, so that no longer."""
+
+
+UNPROTECTED = Protection(False, False)
+
+
 class Verdict(NamedTuple):
     """Whether a unit may go. `code` is empty: it may; else NON_PREEMPTIBLE, CAP_REACHED, SLICE_NOT_OVER or NO_RIGHT."""
 
@@ -92,6 +107,24 @@ def slice_ms(turn_for_ms: int, used: int, doublings: int) -> int:
     number of doublings. Of a gang `used` is the most of its tasks.
     """
     return turn_for_ms << min(max(0, used), doublings)
+
+
+def yields(priority: int, borrowed: bool, taker_priority: int) -> bool:
+    """Whether a unit gives way to a gang of its own pool."""
+    return borrowed or priority < taker_priority
+
+
+def protection(
+    displaced: Displacements, job_id: str, instances: Iterable[int], placed_s: int, settings: Settings, now: int
+) -> Protection:
+    """The protection of a unit of which all tasks have had a place since the second `placed_s`."""
+    used, capped = 0, not settings.preemptions_per_hour
+    if job_id in displaced:
+        unit = list(instances)
+        used = displaced.slices(job_id, unit)
+        capped = displaced.capped_ms(job_id, unit, now, settings.preemptions_per_hour) > 0
+    ran_ms = now - milliseconds(placed_s)
+    return Protection(capped, ran_ms >= slice_ms(settings.turn_for_ms, used, settings.turn_doublings))
 
 
 def minus(amount: Vector, less: Vector) -> Vector:

@@ -10,11 +10,9 @@ from msgspec.structs import replace
 import processors.entitlement.admission as admission
 import processors.entitlement.judge as judge
 import processors.entitlement.lend_order as lend_order
-import processors.entitlement.limit_victims as limit_victims
 import processors.entitlement.turns as turns
 import processors.placement.holds as holds
 import processors.placement.plan_search as plan_search
-import processors.placement.victims as victims
 import processors.state.preemption_rules as rules
 from events.columns import I64, longs, pack_longs
 from events.ranks import Rank
@@ -56,8 +54,7 @@ def oversize_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def slices_ignored(patch: pytest.MonkeyPatch) -> None:
     """Nobody is protected for a slice."""
-    for module in (victims, judge, limit_victims):
-        patch.setattr(module, "slice_ms", lambda *numbers: 0)
+    patch.setattr(rules, "slice_ms", lambda *numbers: 0)
 
 
 def cap_ignored(patch: pytest.MonkeyPatch) -> None:
