@@ -35,8 +35,8 @@ class WakeUp(TypedDict):
 
 class Job(TypedDict):
     """A job. Times are RFC 3339; `tasks` counts them by state; `position` is where the log stood for this answer.
-    An answer to a submission that isn't decided yet has `job_id`, `state` and `position` only. `spec` and
-    `next_wake_up` stand in the job itself, not in lists; `cell` in lists over several cells.
+    `spec` and `next_wake_up` stand in the job itself, not in lists; `cell` in lists over several cells. The answer to a
+    submission that isn't decided yet is a `SubmittedJob`.
     """
 
     job_id: str

@@ -48,11 +48,13 @@ class Body(NamedTuple):
     field: str = ""
     paged: bool = False
     """Whether `next_page_token` leads on."""
+    model: str = ""
+    """The name of the specification that it has the form of."""
 
     def schema(self, of_type: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON schema of the body; `of_type`: that of the type."""
         if not self.field:
-            return dict(of_type)
+            return {"$ref": REF.format(name=self.model)} if self.model else dict(of_type)
         properties: dict[str, Any] = {self.field: {"type": "array", "items": of_type}}
         if self.paged:
             properties["next_page_token"] = {"type": "string", "description": "Empty on the last page."}
@@ -65,7 +67,7 @@ ANSWERS: Mapping[str, Body] = {
     "/v1/causes/{subject}": Body(Causes),
     "/v1/cell": Body(CellInfo),
     "/v1/cell/operations": Body(CellOperations),
-    "/v1/cell/settings": Body(dict[str, Any]),
+    "/v1/cell/settings": Body(dict[str, Any], model="CellSpec"),
     "/v1/entitlements/{path}": Body(Entitlement),
     "/v1/hosts": Body(Host, "hosts", paged=True),
     "/v1/hosts/{host_id}": Body(Host),
@@ -120,7 +122,7 @@ def describe(paths: Mapping[str, Mapping[str, Any]], components: dict[str, Any])
         answer["content"] = {"application/json": {"schema": body.schema(schema)}}
     components.update(types)
     for path, methods in paths.items():
-        for method in methods.keys() - {"get", "parameters"}:
+        for method in sorted(methods.keys() & {"delete", "patch", "post", "put"}):
             for status, kinds in of_write(method.upper(), path).items():
                 schemas, types = _schemas(kinds)
                 components.update(types)
@@ -130,4 +132,9 @@ def describe(paths: Mapping[str, Mapping[str, Any]], components: dict[str, Any])
 
 
 def _schemas(types: Iterable[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-    return msgspec.json.schema_components(types, ref_template=REF)
+    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    for component in components.values():
+        component["description"] = " ".join(component.get("description", "").split())
+    for name in {"Job", "Version"} & components.keys():
+        components[name]["properties"]["spec"] = {"$ref": REF.format(name="JobSpec")}
+    return schemas, components
