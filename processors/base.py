@@ -15,6 +15,7 @@ from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.budget import Budget
 from processors.state.causes import FACT, CurrentInput
 from processors.state.conversion import Conversions
+from processors.state.deadlines import Deadline, first_of
 from processors.state.handlers import Handlers, Row, handler_table
 from processors.state.steps import Pass
 from processors.state.table import Table
@@ -38,6 +39,8 @@ class MachineBase(ABC):
         """The next deadline, where it was looked for since the state last changed."""
         self._own: dict[type[Event], Handlers] = {}
         self._others: dict[type[Event], Handlers] = {}
+        self._deadlines: tuple[Deadline, ...] = ()
+        """All that makes the machine decide though it handles no record."""
 
     def _set_handlers(self, *rows: Row) -> None:
         """Sets the table. `TimerPassed` of other machines is left out: it is about their deadlines."""
@@ -109,6 +112,6 @@ class MachineBase(ABC):
             self._next = (self._next_wakeup(),)
         return self._next[0]
 
-    @abstractmethod
     def _next_wakeup(self) -> int | None:
-        """The time of the next deadline as the state is, in logical milliseconds."""
+        """The time of the next deadline as the state is."""
+        return first_of(self._deadlines)

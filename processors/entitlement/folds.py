@@ -1,7 +1,6 @@
 """What records say of tasks, folded into the columns and the rows that go with them."""
 
 import numpy as np
-from sortedcontainers import SortedSet
 
 from events.bounds import INT_MAX
 from events.codes import Code
@@ -18,6 +17,7 @@ from processors.entitlement.queues import OF_ADMISSION
 from processors.entitlement.rows import BackoffRow, KeptRow, OrderRow
 from processors.entitlement.state import State
 from processors.state.arena import locate, locate_ranges
+from processors.state.deadlines import Deadlines
 from processors.state.seconds import second
 from processors.state.shapes import shapes_of
 from processors.state.table import Table, struct_table
@@ -40,12 +40,11 @@ class Folds:
         self.orders: Table[int, OrderRow] = struct_table("orders", OrderRow, int)
         self.kept: Table[tuple[str, int], KeptRow] = struct_table("kept", KeptRow, tuple[str, int])
         self.backoffs: Table[tuple[str, int], BackoffRow] = struct_table("backoffs", BackoffRow, tuple[str, int])
-        self._backoff_ends: SortedSet[tuple[int, str, int]] = SortedSet()
+        self._backoff_ends: Deadlines[tuple[str, int]] = Deadlines()
 
     def restored(self) -> None:
         """The tables were loaded."""
-        self._backoff_ends.clear()
-        self._backoff_ends.update((row.until_ms, *key) for key, row in self.backoffs.items())
+        self._backoff_ends.restore((key, row.until_ms) for key, row in self.backoffs.items())
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
@@ -56,14 +55,15 @@ class Folds:
 
     def backoffs_over(self, after: int, now: int) -> list[str]:
         """The pools of which a shape ceased to back off after one time, until another."""
-        return [pool for _, pool, _ in self._backoff_ends.irange((after + 1, "", 0), (now + 1, "", 0))]
+        return [pool for pool, _ in self._backoff_ends.due(now, after)]
 
-    def next_ms(self, after: int) -> int | None:
-        """The first time after one at which a shape ceases to back off."""
-        return next((at for at, *_ in self._backoff_ends.irange((after + 1, "", 0))), None)
+    def next_ms(self) -> int | None:
+        """The next time at which a shape ceases to back off."""
+        return self._backoff_ends.first(self._state.cell.timer_ms)
 
-    def late_ms(self, after: int) -> int | None:
-        """The first time after one at which an order is overdue."""
+    def late_ms(self) -> int | None:
+        """The next time at which an order is overdue."""
+        after = self._state.cell.timer_ms
         hold_for_ms = self._state.cell.settings.hold_for_ms
         times = [row.since_ms + hold_for_ms for row in self.orders.values()]
         return min((at for at in times if at > after), default=None)
@@ -230,8 +230,8 @@ class Folds:
         """
         self._overdue(now)
         latest = now - self._state.cell.settings.return_backoff_max_ms
-        for _, pool, key in list(self._backoff_ends.irange(maximum=(latest, "", 0))):
-            self._forget_backoff(pool, key)
+        for name in self._backoff_ends.due(latest - 1):
+            self._forget_backoff(name)
 
     def _overdue(self, now: int) -> None:
         arena, hold_for_ms = self._queues.arena, self._state.cell.settings.hold_for_ms
@@ -258,21 +258,19 @@ class Folds:
             return  # one of those that were lent before the first came back
         first, most = settings.return_backoff_ms, settings.return_backoff_max_ms
         delay = first if old is None else min(2 * old.delay_ms, most)
-        if old is not None:
-            self._backoff_ends.remove((old.until_ms, pool, key))
         self.backoffs.put((pool, key), BackoffRow(now + delay, delay))
-        self._backoff_ends.add((now + delay, pool, key))
+        self._backoff_ends.set((pool, key), now + delay)
 
     def _forget_backoffs(self, slots: I64) -> None:
         """Units of a shape found a place: it is lent as before."""
         for _, row, key, _ in self._queues.split(slots):
             name = row.pool, self._queues.backoff_key(row, key)
             if name in self.backoffs:
-                self._forget_backoff(*name)
+                self._forget_backoff(name)
 
-    def _forget_backoff(self, pool: str, key: int) -> None:
-        self._backoff_ends.remove((self.backoffs[pool, key].until_ms, pool, key))
-        self.backoffs.remove((pool, key))
+    def _forget_backoff(self, name: tuple[str, int]) -> None:
+        self._backoff_ends.clear(name)
+        self.backoffs.remove(name)
 
     def _ranges(self, event: Ranges) -> tuple[I64, I64]:
         return locate_ranges(event.job_ids, event.job, event.first, event.count, self._queues.jobs)

@@ -9,6 +9,7 @@ from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.resources import Vector, add
 from processors.entitlement.queues import Queues
+from processors.state.deadlines import Deadlines
 from processors.state.table import Table, struct_table
 
 
@@ -29,9 +30,14 @@ class LimitHolds:
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
         self.table: Table[int, HoldRow] = struct_table("limit_holds", HoldRow, int)
+        self._ends: Deadlines[int] = Deadlines()
         self._version = -1
         self._at: dict[str, Vector] = {}
         self._of: dict[str, Vector] = {}
+
+    def restored(self) -> None:
+        """The table was loaded."""
+        self._ends.restore((number, row.until_ms) for number, row in self.table.items())
 
     def others(self, pool: str, level: str) -> Vector | None:
         """What is kept below a level for other pools than one; None: nothing."""
@@ -56,12 +62,13 @@ class LimitHolds:
 
     def next_ms(self, after: int) -> int | None:
         """When the next one ends, after a time."""
-        return min((row.until_ms for row in self.table.values() if row.until_ms > after), default=None)
+        return self._ends.first(after)
 
     def ordered(self, event: PreemptionsOrdered, until_ms: int) -> None:
         """Runs were ordered to leave under a limit."""
         row = HoldRow(event.for_pool, event.for_job, event.for_first, event.for_count, event.for_run, until_ms)
         self.table.put(event.order, row)
+        self._ends.set(event.order, until_ms)
         self._changed(row)
 
     def answered(self, event: PreemptionAnswered) -> None:
@@ -72,12 +79,12 @@ class LimitHolds:
 
     def expire(self, now: int) -> None:
         """Drops those whose time is over."""
-        for number, row in list(self.table.items()):
-            if row.until_ms <= now:
-                self._drop(number, row)
+        for number in self._ends.due(now):
+            self._drop(number, self.table[number])
 
     def _drop(self, number: int, row: HoldRow) -> None:
         self.table.remove(number)
+        self._ends.clear(number)
         self._changed(row)
 
     def _changed(self, row: HoldRow) -> None:

@@ -5,12 +5,11 @@ It is derived, from what parts were told and since when; what is told no more is
 
 from collections.abc import Callable, Iterator
 
-from sortedcontainers import SortedSet
-
 from events.codes import Code
 from processors.entitlement.parts import PartKey
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import JobRow, RefusalRow
+from processors.state.deadlines import Deadlines
 
 
 class LimitedParts:
@@ -19,15 +18,15 @@ class LimitedParts:
     def __init__(self, queues: Queues, delay_ms: Callable[[str], int]) -> None:
         self._queues = queues
         self._delay_ms = delay_ms
-        self._jobs: dict[str, dict[int, tuple[str, int]]] = {}
-        """By job and key of the part where it stands: level and start, or neither."""
-        self._starts: SortedSet[tuple[int, PartKey]] = SortedSet()
+        self._jobs: dict[str, dict[int, str]] = {}
+        """By job and key of the part the level that is full, or none."""
+        self._starts: Deadlines[PartKey] = Deadlines()
         self._levels: dict[str, dict[PartKey, None]] = {}
 
     def restored(self) -> None:
         """The tables were loaded."""
         self._jobs.clear()
-        self._starts.clear()
+        self._starts.restore(())
         self._levels.clear()
         for job_id, row in self._queues.jobs.items():
             for key in row.parts:
@@ -46,16 +45,15 @@ class LimitedParts:
     def changed(self, part: PartKey, row: JobRow) -> None:
         """A part was told that a limit holds it up, or another reason, or waits since another time."""
         self._leave(part)
-        what, level, start = row.parts.get(part.key), "", -1
+        what, level = row.parts.get(part.key), ""
         if what is None or not what.limited_ms:
             return
         if what.refusal is not None and is_limited(what.refusal):
             level, delay = what.refusal.at, self._delay_ms(row.pool)
             self._levels.setdefault(level, {})[part] = None
             if delay >= 0:
-                start = what.limited_ms + delay
-                self._starts.add((start, part))
-        self._jobs.setdefault(part.job_id, {})[part.key] = level, start
+                self._starts.set(part, what.limited_ms + delay)
+        self._jobs.setdefault(part.job_id, {})[part.key] = level
 
     def dropped(self, job_id: str) -> None:
         """A job has ended."""
@@ -64,13 +62,11 @@ class LimitedParts:
 
     def starts(self, after: int, until: int) -> Iterator[PartKey]:
         """The parts for which others are to leave from a time after one until another on, in this order."""
-        for _, part in self._starts.irange((after + 1,), (until + 1,)):
-            if self._level(part):
-                yield part
+        return filter(self._level, self._starts.due(until, after))
 
     def next_ms(self, after: int) -> int | None:
         """From when on others are to leave for a part next, after a time."""
-        return next((at for at, part in self._starts.irange((after + 1,)) if self._level(part)), None)
+        return next((at for at, part in self._starts.upcoming(after) if self._level(part)), None)
 
     def full_levels(self) -> list[str]:
         """The pools whose limits hold somebody up."""
@@ -87,15 +83,14 @@ class LimitedParts:
 
     def _leave(self, part: PartKey) -> None:
         mine = self._jobs.get(part.job_id, {})
-        level, start = mine.pop(part.key, ("", -1))
+        level = mine.pop(part.key, "")
         if not mine:
             self._jobs.pop(part.job_id, None)
         if level:
             del self._levels[level][part]
             if not self._levels[level]:
                 del self._levels[level]
-        if start >= 0:
-            self._starts.remove((start, part))
+        self._starts.clear(part)
 
 
 def is_limited(refusal: RefusalRow | None) -> bool:

@@ -81,8 +81,9 @@ class Limits:
                     out.append(order)
         return out
 
-    def next_ms(self, after: int) -> int | None:
-        """When somebody is due next, after a time; None: nobody is."""
+    def next_ms(self) -> int | None:
+        """When somebody is due next; None: nobody is."""
+        after = self._state.cell.timer_ms
         if not len(self._parts):
             return self._holds.next_ms(after)
         start, mark = self._parts.next_ms(after), _mark(after)

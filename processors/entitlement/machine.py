@@ -65,6 +65,7 @@ from processors.entitlement.turns import Turns
 from processors.state.arena import locate_ranges
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
+from processors.state.deadlines import Deadline
 from processors.state.handlers import Handlers
 from processors.state.steps import Pass, Step, decide_in_steps
 from processors.state.table import Table
@@ -128,6 +129,15 @@ class Entitlement(MachineBase):
             (TimerPassed, self._timer),
         )
         self._steps = self._step_table()
+        self._deadlines = (
+            Deadline("ends of turns, and credits that are full", self.turns.next_ms),
+            Deadline("rights", self.rights.next_ms),
+            Deadline("orders without an answer", self.folds.late_ms),
+            Deadline("orders under limits", self.limits.next_ms),
+            Deadline("claims that are parked", self.parking.next_ms),
+            Deadline("loans", self._next_loan),
+            Deadline("reports", self.reports.next_ms),
+        )
         self.idle.restored()
 
     @property
@@ -151,6 +161,7 @@ class Entitlement(MachineBase):
         self.queues.restored(Kinds(self.cell.settings.resources))
         self.folds.restored()
         self.displacements.restored()
+        self.holds.restored()
         self.commands.restored()
         self._parts_restored()
 
@@ -223,12 +234,13 @@ class Entitlement(MachineBase):
 
     def _next_wakeup(self) -> int | None:
         self._follow()
-        after = self.cell.timer_ms
-        times = [self.turns.next_ms(after), self.rights.next_ms(), self.folds.late_ms(after)]
-        times += [self.limits.next_ms(after), self.parking.next_ms(after)]
-        if self.queues.lines.waiting:
-            times += [self.folds.next_ms(after), self.idle.next_ms(), self.steady.next_ms()]
-        times.append(self.reports.next_ms())
+        return super()._next_wakeup()
+
+    def _next_loan(self) -> int | None:
+        """When time alone lets more be lent, as long as there is anybody to lend to."""
+        if not self.queues.lines.waiting:
+            return None
+        times = (self.folds.next_ms(), self.idle.next_ms(), self.steady.next_ms())
         return min((at for at in times if at is not None), default=None)
 
     # What follows from the state.

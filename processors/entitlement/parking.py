@@ -51,9 +51,9 @@ class Parking:
                 budget -= sum(len(each.slots) for each in found)
         return [self._ranked(taken)] if taken else []
 
-    def next_ms(self, after: int) -> int | None:
-        """When a claim has waited long enough next, after a time; None: there is none."""
-        wait = self._state.cell.settings.lend_after_ms
+    def next_ms(self) -> int | None:
+        """When a claim has waited long enough next; None: there is none."""
+        after, wait = self._state.cell.timer_ms, self._state.cell.settings.lend_after_ms
         times = [
             milliseconds(since) + wait
             for pool, _ in self._overdue()

@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
-from sortedcontainers import SortedSet
 
 from events.columns import Names, ints, longs, pack_ints, pack_longs
 from events.records.base import Event
@@ -19,6 +18,7 @@ from events.resources import Kinds, Vector
 from processors.entitlement.claims import Claims, GiverRow, RightRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
+from processors.state.deadlines import Deadlines
 from processors.state.displacements import Task
 from processors.state.preemption_rules import Flag
 from processors.state.table import Table, struct_table
@@ -53,8 +53,8 @@ class Rights:
         """Pools that may give other amounts than was said."""
         self._untimed: dict[str, None] = {}
         """Pools for which the next time isn't known."""
-        self._time_of: dict[str, int] = {}
-        self._times: SortedSet[tuple[int, str]] = SortedSet()
+        self._times: Deadlines[str] = Deadlines()
+        """When time alone changes the rights of a pool next."""
 
     @property
     def tables(self) -> Sequence[Table[Task, RightRow] | Table[str, GiverRow]]:
@@ -63,11 +63,11 @@ class Rights:
 
     def restored(self) -> None:
         """Finds again what is derived."""
-        self._of_pool, self._time_of, self._clears = {}, {}, 0
+        self._of_pool, self._clears = {}, 0
         for task, right in self.rights.items():
             self._of_pool.setdefault(right.pool, {})[task] = None
             self._clears += right.flags & Flag.CLEAR > 0
-        self._times.clear()
+        self._times.restore(())
         self.look_at_all()
 
     def look_at_all(self) -> None:
@@ -91,7 +91,7 @@ class Rights:
         """What has changed, at most `budget` ranges and pools of it; what is left over follows when that is said."""
         due = self.next_ms()
         if due is not None and due <= now:
-            self._takers.update((pool, None) for _, pool in self._times.irange(maximum=(now + 1, "")))
+            self._takers.update(dict.fromkeys(self._times.due(now)))
         change = Change([], [], [])
         for pool in sorted(self._takers):
             if len(change) < budget and not self._compare(pool, now, budget, change):
@@ -110,9 +110,9 @@ class Rights:
         self._collect()
         after = self._state.cell.timer_ms
         for pool in self._untimed:
-            self._set_time(pool, self._claims.next_ms(pool, self._said(pool), after))
+            self._times.set(pool, self._claims.next_ms(pool, self._said(pool), after))
         self._untimed = {}
-        return self._times[0][0] if self._times else None
+        return self._times.first()
 
     # What is folded.
 
@@ -152,7 +152,7 @@ class Rights:
 
     def passed(self, now: int) -> None:
         """Times up to now have passed, and all that they change was said."""
-        self._untimed.update((pool, None) for _, pool in self._times.irange(maximum=(now + 1, "")))
+        self._untimed.update(dict.fromkeys(self._times.due(now)))
 
     def touch(self, pool: str) -> None:
         """Something has changed for a pool."""
@@ -179,14 +179,6 @@ class Rights:
             if right != said.get(task) and len(change) < budget:
                 change.set.append((task, right))
         return len(change) > before
-
-    def _set_time(self, pool: str, at: int | None) -> None:
-        old = self._time_of.pop(pool, None)
-        if old is not None:
-            self._times.discard((old, pool))
-        if at is not None:
-            self._time_of[pool] = at
-            self._times.add((at, pool))
 
     def _drop(self, task: Task) -> None:
         right = self.rights.get(task)

@@ -7,10 +7,7 @@ gang of the pool go on at once.
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
-
-from sortedcontainers import SortedSet
 
 from events.codes import Code
 from events.columns import longs, pack_longs
@@ -23,6 +20,7 @@ from processors.entitlement.parts import FIRM, GANG, ROLES, PartKey
 from processors.entitlement.rows import CellRow, CreditRow, JobRow, PoolRow, TurnRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
+from processors.state.deadlines import Deadlines
 from processors.state.preemption_rules import slice_ms
 from processors.state.seconds import milliseconds
 
@@ -58,17 +56,15 @@ class Turns:
         self._heads = heads
         self._turns: dict[str, None] = {}
         """Pools that have a turn."""
-        self._fills: SortedSet[tuple[int, str]] = SortedSet()
+        self._fills: Deadlines[str] = Deadlines()
         """When the credit of pools that save is full."""
-        self._fill_of: dict[str, int] = {}
         self._credits_of: dict[str, None] = {}
         """Pools that have saved something, or owe it."""
 
     def restored(self) -> None:
         """The tables were loaded."""
         self._turns = {path: None for path, row in self._pools.items() if row.turn is not None}
-        self._fills.clear()
-        self._fill_of.clear()
+        self._fills.restore(())
         self._credits_of = {path: None for path, row in self._pools.items() if row.credit is not None}
         for path in self._pools:
             self._time(path)
@@ -98,10 +94,12 @@ class Turns:
         pools = tuple(pool for pool, _ in changed)
         return [CreditsSet(pools=pools, resources=self._queues.kinds.names, **columns)]
 
-    def next_ms(self, after: int) -> int | None:
-        """The first time after one at which time alone ends a turn, or fills a credit."""
+    def next_ms(self) -> int | None:
+        """The next time at which time alone ends a turn, or fills a credit."""
+        after = self._state.cell.timer_ms
         times = [at for pool in self._turns for at in self._ends(pool)]
-        times += [at for at, _ in islice(self._fills.irange(minimum=(after + 1, "")), 1)]
+        filled = self._fills.first(after)
+        times += [] if filled is None else [filled]
         return min((at for at in times if at > after), default=None)
 
     def _over(self, pool: str, now: int) -> list[Event]:
@@ -224,14 +222,9 @@ class Turns:
 
     def _time(self, pool: str) -> None:
         """Notes when the credit of a pool is full."""
-        old = self._fill_of.pop(pool, 0)
-        if old:
-            self._fills.remove((old, pool))
         row = self._pools.get(pool)
         at = 0 if row is None or row.turn is not None or row.credit is None else self._filled_ms(row, row.credit)
-        if at:
-            self._fill_of[pool] = at
-            self._fills.add((at, pool))
+        self._fills.set(pool, at or None)
 
     def _filled_ms(self, row: PoolRow, credit: CreditRow) -> int:
         """When a credit is full; 0: never, or it isn't saved for anybody."""
@@ -251,7 +244,7 @@ class Turns:
 
     def _begin(self, now: int) -> list[Event]:
         """The first turn that can begin."""
-        for _, pool in list(self._fills.irange(maximum=(now + 1, ""))):
+        for pool in self._fills.due(now):
             saver = self._saver(pool)
             if saver is None or closed_at(self._pools, self._queues.holdings.levels(pool)):
                 continue

@@ -9,6 +9,7 @@ from events.columns import I64
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.rows import JobRow
 from processors.lifecycle.tasks import NO_SLOTS, Tasks
+from processors.state.deadlines import Deadlines
 from processors.state.seconds import elapsed, milliseconds
 
 
@@ -18,22 +19,22 @@ class Gates:
     def __init__(self, tasks: Tasks, jobs: Jobs) -> None:
         self._tasks = tasks
         self._jobs = jobs
-        self._ready_ms: dict[str, int] = {}
+        self._ready: Deadlines[str] = Deadlines()
         """When the next task of a job may go; 0: at once."""
 
     def restored(self) -> None:
         """Finds again what is derived."""
-        self._ready_ms.clear()
+        self._ready.restore(())
 
     def next_due_ms(self) -> int | None:
         """When the next task may go."""
         self._look()
-        return min(self._ready_ms.values(), default=None)
+        return self._ready.first()
 
     def open(self, now: int, limit: int) -> I64:
         """At most `limit` tasks that go to the queue now."""
         self._look()
-        ready = [job_id for job_id, ready_ms in self._ready_ms.items() if ready_ms <= now]
+        ready = self._ready.due(now)
         if not ready:
             return NO_SLOTS
         slots = [NO_SLOTS]
@@ -50,12 +51,10 @@ class Gates:
     def _look(self) -> None:
         """Looks at the jobs that have changed."""
         for job_id in self._jobs.changed_gates():
-            self._ready_ms.pop(job_id, None)
             row = self._jobs.table.get(job_id)
             waiting = self._waiting(row) if row is not None and row.gated and self._room(row) > 0 else ()
-            if len(waiting):
-                due = int(self._tasks.arena["due"][waiting].min())
-                self._ready_ms[job_id] = milliseconds(due) if due else 0
+            due = int(self._tasks.arena["due"][waiting].min()) if len(waiting) else 0
+            self._ready.set(job_id, milliseconds(due) if due else 0 if len(waiting) else None)
 
     def _room(self, row: JobRow) -> int:
         if row.held:

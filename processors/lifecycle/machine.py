@@ -68,6 +68,7 @@ from processors.lifecycle.volumes import Volumes
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
+from processors.state.deadlines import Deadline
 from processors.state.handlers import Handlers, Row
 from processors.state.steps import Pass, Step, decide_in_steps
 from processors.state.table import Table, struct_table
@@ -140,6 +141,15 @@ class Lifecycle(MachineBase):
             self.ports,
         )
         self._steps = self._steps_in_order()
+        self._deadlines = (
+            Deadline("back-offs, and runs that take too long", self.tasks.next_due_ms),
+            Deadline("gangs that are queued again", self._jobs.gangs.next_due_ms),
+            Deadline("gated tasks", self._gates.next_due_ms),
+            Deadline("jobs of unknown pools", self._next_ask),
+            Deadline("updates", self._update_decisions.next_due_ms),
+            Deadline("overrides that are dropped", self.chunks.next_due_ms),
+            Deadline("jobs that are forgotten", self._next_forgotten),
+        )
         updates = self.updates
         self._set_handlers(
             *(*self._of_inputs(), *self._of_jobs()),
@@ -309,13 +319,14 @@ class Lifecycle(MachineBase):
     def _forget(self, this: Pass) -> list[Event]:
         return self._jobs.forgettable(this.now, self.settings, this.budget.left) if this.caught_up else []
 
-    def _next_wakeup(self) -> int | None:
-        times = [self.tasks.next_due_ms(), self._jobs.gangs.next_due_ms(), self._gates.next_due_ms()]
-        if not len(self.pool_facts) and not self.settings_pending:  # else an answer comes, and all is looked at again
-            times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
-        times += [self._update_decisions.next_due_ms(), self.chunks.next_due_ms()]
-        times.append(self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max))
-        return min((time for time in times if time is not None), default=None)
+    def _next_ask(self) -> int | None:
+        """When a job whose pool isn't known is refused; while facts about pools wait for answers, these come first."""
+        if len(self.pool_facts) or self.settings_pending or not self.asks:
+            return None
+        return next(iter(self.asks.values())).at_ms + POOL_WAIT_MS
+
+    def _next_forgotten(self) -> int | None:
+        return self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max)
 
     # What inputs say.
 

@@ -1,8 +1,5 @@
 """Overrides that were uploaded: kept for a while, and put into the jobs that name them."""
 
-from bisect import insort
-from itertools import takewhile
-
 import msgspec
 import numpy as np
 
@@ -13,6 +10,7 @@ from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.lifecycle import OverridesDropped
 from events.records.parts import Cause
 from processors.lifecycle.rows import OverrideChunkRow, OverrideRow, SubmittedRow
+from processors.state.deadlines import Deadlines
 from processors.state.record_rows import row_of
 from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
@@ -27,8 +25,7 @@ class OverrideChunks:
     def __init__(self) -> None:
         self.table: Table[str, OverrideChunkRow] = struct_table("override_chunks", OverrideChunkRow)
         """By the names in hexadecimal."""
-        self._by_time: list[tuple[int, str]] = []
-        """The same times and names, sorted."""
+        self._ends: Deadlines[str] = Deadlines()
         self._whole: tuple[SubmittedRow, SubmittedRow | str] | None = None
         """The job that was made whole last, before and after: it is asked for when it is answered and when the answer
         is applied.
@@ -36,7 +33,7 @@ class OverrideChunks:
 
     def restored(self) -> None:
         """Finds the order of the names again."""
-        self._by_time = sorted((row.at_ms, name) for name, row in self.table.items())
+        self._ends.restore((name, row.at_ms + KEPT_MS) for name, row in self.table.items())
         self._whole = None
 
     def uploaded(self, event: OverridesUploaded, now: int) -> None:
@@ -44,11 +41,11 @@ class OverrideChunks:
         name = name_of(event).hex()
         self._leave(name)
         self.table.put(name, OverrideChunkRow(now, event.content))
-        insort(self._by_time, (now, name))
+        self._ends.set(name, now + KEPT_MS)
 
     def _leave(self, name: str) -> None:
         if name in self.table:
-            self._by_time.remove((self.table[name].at_ms, name))
+            self._ends.clear(name)
             self.table.remove(name)
 
     def whole(self, job: SubmittedRow) -> SubmittedRow | str:
@@ -94,15 +91,15 @@ class OverrideChunks:
 
     def decide(self, this: Pass) -> list[Event]:
         """Drops chunks that are kept no longer, at most as many as the budget has units."""
-        due = list(takewhile(lambda item: item[0] + KEPT_MS <= this.until_ms, self._by_time[: this.budget.left]))
-        if not due:
+        names = self._ends.due(this.until_ms)[: this.budget.left]
+        if not names:
             return []
-        digests = tuple(bytes.fromhex(name) for _, name in due)
-        return [OverridesDropped(digests=digests, cause=Cause(due_ms=due[-1][0] + KEPT_MS))]
+        digests = tuple(map(bytes.fromhex, names))
+        return [OverridesDropped(digests=digests, cause=Cause(due_ms=self.table[names[-1]].at_ms + KEPT_MS))]
 
     def next_due_ms(self) -> int | None:
         """When the first chunk leaves."""
-        return self._by_time[0][0] + KEPT_MS if self._by_time else None
+        return self._ends.first()
 
 
 def _joined(job: SubmittedRow, chunks: list[JobSubmitted]) -> SubmittedRow:

@@ -75,6 +75,7 @@ from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions, with_defaults
+from processors.state.deadlines import Deadline
 from processors.state.handlers import Handlers, Row
 from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
@@ -122,6 +123,13 @@ class Placement(MachineBase):
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._set_handlers(*self._of_hosts(), *self._of_runs())
+        self._deadlines = (
+            Deadline("hosts given up", self._liveness.next_wakeup),
+            Deadline("hosts forgotten", self._removals.next_wakeup),
+            Deadline("hosts avoided", self._avoidance.next_wakeup),
+            Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
+            Deadline("plans, homes, rights and reservations", self._next_of_sharing),
+        )
 
     def _of_hosts(self) -> Sequence[Row]:
         """Handlers of records about hosts, and of what operators say."""
@@ -275,15 +283,8 @@ class Placement(MachineBase):
         planned, looked_ms = self.sharing.decide(assignment, holds, room, now, budget, last_by)
         return out + planned, looked_ms
 
-    def _next_wakeup(self) -> int | None:
-        times = (
-            self._liveness.next_wakeup(),
-            self._removals.next_wakeup(),
-            self._avoidance.next_wakeup(),
-            self.runs.admissions.next_due_ms(),
-            self.sharing.next_wakeup(self.cell["cell"].passed_ms),
-        )
-        return min((time for time in times if time is not None), default=None)
+    def _next_of_sharing(self) -> int | None:
+        return self.sharing.next_wakeup(self.cell["cell"].passed_ms)
 
     def _pool_answered(self, event: PoolAnswered, now: int) -> None:
         before = self.hosts.kinds

@@ -18,6 +18,7 @@ from events.records.placement import PreemptionAsked
 from processors.placement.runs import Runs
 from processors.state.causes import CauseRow, CurrentInput, recorded
 from processors.state.cell_settings import CellSettings
+from processors.state.deadlines import Deadlines
 from processors.state.table import Table, struct_table
 
 BARRED_MS: dict[str, int] = {Code.NO_RIGHT: 5_000, Code.SLICE_NOT_OVER: 5_000}
@@ -78,12 +79,17 @@ class Plans:
         self.changed: Callable[[], None] = lambda: None
         """Told when other units have plans than before."""
         self._of_job: dict[str, dict[int, None]] = {}
+        self._ends: Deadlines[Task] = Deadlines()
+        """When what is held for units is given up."""
+        self._bar_ends: Deadlines[Task] = Deadlines()
 
     def restored(self) -> None:
         """Finds again what is derived."""
         self._of_job = {}
         for job_id, first in self.table:
             self._of_job.setdefault(job_id, {})[first] = None
+        self._ends.restore((task, row.until_ms) for task, row in self.table.items())
+        self._bar_ends.restore((task, row.until_ms) for task, row in self.barred.items())
 
     def planned(self, job_id: str, first: int, count: int) -> int:
         """How many units within a range have plans."""
@@ -95,8 +101,8 @@ class Plans:
 
     def next_ms(self) -> int | None:
         """When the next time is over."""
-        times = [row.until_ms for row in self.table.values()] + [row.until_ms for row in self.barred.values()]
-        return min(times, default=None)
+        times = (self._ends.first(), self._bar_ends.first())
+        return min((at for at in times if at is not None), default=None)
 
     # What is said.
 
@@ -117,6 +123,7 @@ class Plans:
             victims=victims,
         )
         self.table.put((event.job_id, event.first), row)
+        self._ends.set((event.job_id, event.first), row.until_ms)
         self._of_job.setdefault(event.job_id, {})[event.first] = None
         self.changed()
 
@@ -128,6 +135,7 @@ class Plans:
             row = self.table.change(task)
             until_ms = max(until_ms, row.until_ms)
             row.order, row.until_ms, row.victims = event.order, until_ms, {}
+            self._ends.set(task, until_ms)
         self.orders.put(event.order, OrderRow(until_ms))
 
     def refused(self, event: PreemptionRefused, now: int) -> list[Task]:
@@ -135,9 +143,9 @@ class Plans:
         task, victim = (event.job_id, event.first), (event.victim_job_id, event.victim_instance)
         if event.victim_job_id in self._runs.jobs:
             barred_ms = BARRED_MS.get(event.code, BARRED_LONG_MS)
-            self.barred.put(victim, BarRow(event.victim_run, event.code, now + barred_ms))
+            self._bar(victim, BarRow(event.victim_run, event.code, now + barred_ms))
         elif event.code == Code.LIMIT_REACHED and event.job_id in self._runs.jobs:
-            self.barred.put(task, BarRow(event.run, event.code, now + BARRED_LONG_MS))
+            self._bar(task, BarRow(event.run, event.code, now + BARRED_LONG_MS))
         return self._dropped([task] if self._answers(task, event) else [])
 
     def answered(self, event: PreemptionAnswered) -> list[Task]:
@@ -161,9 +169,10 @@ class Plans:
 
     def passed(self, due_ms: int) -> list[Task]:
         """Time has passed; returns the units whose plans came to nothing."""
-        for task in [task for task, row in self.barred.items() if row.until_ms <= due_ms]:
+        for task in self._bar_ends.due(due_ms):
             self.barred.remove(task)
-        return self._dropped([task for task, row in self.table.items() if row.until_ms <= due_ms])
+            self._bar_ends.clear(task)
+        return self._dropped(self._ends.due(due_ms))
 
     # What is asked.
 
@@ -180,6 +189,10 @@ class Plans:
         row = self.barred.get(task)
         return row.code if row is not None and row.run == run and row.until_ms > now else ""
 
+    def _bar(self, task: Task, row: BarRow) -> None:
+        self.barred.put(task, row)
+        self._bar_ends.set(task, row.until_ms)
+
     def _answers(self, task: Task, event: PreemptionsOrdered | PreemptionRefused) -> bool:
         """Whether an answer is that to the plan which a unit has now."""
         row = self.table.get(task)
@@ -193,6 +206,7 @@ class Plans:
 
     def _drop(self, task: Task) -> None:
         self.table.remove(task)
+        self._ends.clear(task)
         mine = self._of_job[task[0]]
         del mine[task[1]]
         if not mine:

@@ -118,10 +118,6 @@ class Sla(MachineBase):
             *([self._defer(wait)] if len(wait) else []),
         ]
 
-    def _next_wakeup(self) -> int | None:
-        """Verdicts wait for events, never for a time."""
-        return None
-
     def unavailable(self, job_id: str) -> int:
         """Counts the instances of a job with an SLA that are unavailable, or about to be."""
         row = self.jobs[job_id]

@@ -6,7 +6,6 @@ open; and once it used up its slice, until it is removed or its job ends, for th
 """
 
 from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush
 
 import msgspec
 import numpy as np
@@ -17,6 +16,7 @@ from events.columns import ints, same_length
 from events.instance_changes import instance_change
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import InstancesChanged, PreemptionAnswered, RunsEnded
+from processors.state.deadlines import Deadlines
 from processors.state.table import Table, struct_table
 
 HOUR_MS = 3_600_000
@@ -50,7 +50,8 @@ class Displacements:
         self.table: Table[Task, DisplacedRow] = struct_table("displaced", DisplacedRow, tuple[str, int])
         self._of_job: dict[str, dict[int, None]] = {}
         self._of_order: dict[int, dict[Task, None]] = {}
-        self._later: list[tuple[int, Task]] = []
+        self._ends: Deadlines[Task] = Deadlines()
+        """When something of a row is over by time alone."""
 
     def restored(self) -> None:
         """Finds again what is derived."""
@@ -59,8 +60,7 @@ class Displacements:
             self._of_job.setdefault(task[0], {})[task[1]] = None
             if row.order:
                 self._of_order.setdefault(row.order, {})[task] = None
-        self._later = [(row.until_ms, task) for task, row in self.table.items() if row.until_ms]
-        heapify(self._later)
+        self._ends.restore((task, row.until_ms) for task, row in self.table.items() if row.until_ms)
 
     # What is asked.
 
@@ -169,7 +169,7 @@ class Displacements:
         return self.table.change(task)
 
     def _remember(self, task: Task) -> None:
-        heappush(self._later, (self.table[task].until_ms, task))
+        self._ends.set(task, self.table[task].until_ms or None)
 
     def _close(self, task: Task) -> None:
         """No order for a task is open any more."""
@@ -188,20 +188,12 @@ class Displacements:
         """Forgets what is over; a TimerPassed of one's own does. What is folded doesn't: its time is that of who wrote
         it, whose clock may be ahead.
         """
-        while self._later and self._later[0][0] <= now:
-            at, task = heappop(self._later)
-            if self._stale(at, task):
-                continue
+        for task in self._ends.due(now):
             row = self.table.change(task)
             row.times = [time for time in row.times if time + HOUR_MS > now]
             row.spared_ms = row.spared_ms if row.spared_ms > now else 0
-            if row.until_ms:
-                self._remember(task)
+            self._remember(task)
             self._forget(task)
-
-    def _stale(self, at: int, task: Task) -> bool:
-        row = self.table.get(task)
-        return row is None or row.until_ms != at
 
     def _forget(self, task: Task) -> None:
         """Drops a row of which nothing is left."""
@@ -216,6 +208,7 @@ class Displacements:
             if not self._of_order[order]:
                 del self._of_order[order]
         self.table.remove(task)
+        self._ends.clear(task)
         mine = self._of_job[task[0]]
         del mine[task[1]]
         if not mine:

@@ -12,6 +12,7 @@ from events.records.rounds import TimerPassed
 from processors.base import MachineBase
 from processors.machine import Decided, Fact, PeerRound
 from processors.state.causes import CauseRow, CurrentInput
+from processors.state.deadlines import Deadline
 from processors.state.handlers import handler_table
 from processors.state.steps import Pass
 from processors.state.table import Table
@@ -31,6 +32,7 @@ class Listener(MachineBase):
         self.looks = 0
         self.due_ms: int | None = None
         self.unsaid = 0
+        self._deadlines = (Deadline("none", lambda: None), Deadline("due", lambda: self.due_ms))
         self._set_handlers(
             (JobChanged, self._note("first"), self._note("second")),
             (JobStopRequested, self._note("stop")),
@@ -53,9 +55,6 @@ class Listener(MachineBase):
             return []
         self.unsaid -= 1
         return [CHANGED]
-
-    def _next_wakeup(self) -> int | None:
-        return self.due_ms
 
 
 def test_who_hears_a_record_stands_in_one_row() -> None:

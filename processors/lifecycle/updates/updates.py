@@ -33,6 +33,7 @@ from processors.lifecycle.updates.rows import AskedRow, PolicyRow, UpdateRow, Ve
 from processors.lifecycle.updates.steps import INHERITED, MORE, OPEN, RESHAPED, STEP, Step
 from processors.lifecycle.updates.versions import asks_more, asks_of, task_shape, version_row
 from processors.lifecycle.updates.window import UP
+from processors.state.deadlines import Deadlines
 from processors.state.handlers import Row
 from processors.state.record_rows import row_of
 from processors.state.table import Table, struct_table
@@ -55,7 +56,7 @@ class Updates:
         self.touched: dict[str, None] = {}
         self.moved: dict[str, list[I64]] = {}
         """Of each job instances that its update concerns and whose state has changed."""
-        self.due_ms: dict[str, int] = {}
+        self.deadlines: Deadlines[str] = Deadlines()
         """When updates go on by time alone, of those that aren't touched and that time matters to."""
         self.leaving: dict[str, None] = {}
         """Jobs with instances that are being removed."""
@@ -84,7 +85,7 @@ class Updates:
         """Looks at all updates, and at all instances of theirs."""
         self.touched = dict.fromkeys(self.table)
         self.moved = {}
-        self.due_ms = {}
+        self.deadlines.restore(())
         removed = np.flatnonzero(self._tasks.arena["goal"] == Goal.REMOVE)
         self.leaving = {self._jobs.at[base]: None for base in distinct(self._owners(removed)).tolist()}
         for job_id in self.table:
@@ -390,7 +391,7 @@ class Updates:
         self.table.remove(job_id)
         self.touched.pop(job_id, None)
         self.moved.pop(job_id, None)
-        self.due_ms.pop(job_id, None)
+        self.deadlines.clear(job_id)
 
 
 def _difference(before: AskedRow, after: AskedRow) -> int:

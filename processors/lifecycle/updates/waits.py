@@ -28,21 +28,19 @@ class Waits:
 
     def due(self, now: int) -> list[str]:
         """The jobs whose updates go on by time now."""
-        return [job_id for job_id, due_ms in self._updates.due_ms.items() if due_ms <= now]
+        return self._updates.deadlines.due(now)
 
     def next_due_ms(self) -> int | None:
         """When the next update goes on by time alone."""
-        times = self._updates.due_ms | {job_id: self._due_ms(job_id, 0) for job_id in self._updates.touched}
-        return min((time for time in times.values() if time is not None), default=None)
+        updates = self._updates
+        for job_id in updates.touched:
+            updates.deadlines.set(job_id, self._due_ms(job_id, 0))
+        return updates.deadlines.first()
 
     def rest(self, job_id: str, now: int) -> None:
         """Nothing is to be decided of an update until something happens to it, or its time comes."""
         self._updates.touched.pop(job_id, None)
-        due_ms = self._due_ms(job_id, now)
-        if due_ms is None:
-            self._updates.due_ms.pop(job_id, None)
-        else:
-            self._updates.due_ms[job_id] = due_ms
+        self._updates.deadlines.set(job_id, self._due_ms(job_id, now))
 
     def _due_ms(self, job_id: str, now: int) -> int | None:
         update = self._updates.table[job_id]

@@ -834,10 +834,10 @@ def test_only_updates_that_wait_for_a_time_are_looked_at_when_it_passes() -> Non
     cell.stops = False
     cell.update(command=("two",))
     updates = cell.machine.updates
-    assert (len(updates.table), updates.touched, updates.due_ms) == (1, {}, {}), "its runs are still to stop"
+    assert (len(updates.table), updates.touched, len(updates.deadlines)) == (1, {}, 0), "its runs are still to stop"
     cell.settle(cell.report(RunReport.STOPPED, *[("web", at, 1) for at in range(4)]))
     due_ms = cell.machine.next_wakeup()
-    assert updates.due_ms == {"web": due_ms}
+    assert (len(updates.deadlines), updates.deadlines.get("web")) == (1, due_ms)
     updates.restored()
     assert (updates.due_ms, cell.machine.next_wakeup()) == ({}, due_ms), "it is found again after a restart"
     cell.wait(2 * HEALTHY_MS)
