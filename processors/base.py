@@ -15,7 +15,7 @@ from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.budget import Budget
 from processors.state.causes import FACT, CurrentInput
 from processors.state.conversion import Conversions
-from processors.state.deadlines import Deadline, first_of
+from processors.state.deadlines import Deadline, earliest
 from processors.state.handlers import Handlers, Row, handler_table
 from processors.state.steps import Pass
 from processors.state.table import Table
@@ -114,4 +114,4 @@ class MachineBase(ABC):
 
     def _next_wakeup(self) -> int | None:
         """The time of the next deadline as the state is."""
-        return first_of(self._deadlines)
+        return earliest(*[each.next_ms() for each in self._deadlines])

@@ -65,7 +65,7 @@ from processors.entitlement.turns import Turns
 from processors.state.arena import locate_ranges
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
-from processors.state.deadlines import Deadline
+from processors.state.deadlines import Deadline, earliest
 from processors.state.handlers import Handlers
 from processors.state.steps import Pass, Step, decide_in_steps
 from processors.state.table import Table
@@ -240,8 +240,7 @@ class Entitlement(MachineBase):
         """When time alone lets more be lent, as long as there is anybody to lend to."""
         if not self.queues.lines.waiting:
             return None
-        times = (self.folds.next_ms(), self.idle.next_ms(), self.steady.next_ms())
-        return min((at for at in times if at is not None), default=None)
+        return earliest(self.folds.next_ms(), self.idle.next_ms(), self.steady.next_ms())
 
     # What follows from the state.
 

@@ -4,7 +4,6 @@ What happens to a task is noted in its columns, as `task_table.py` says; they an
 at. `attention` lists the slots with something to decide: derived, and found again by a scan after a restart.
 """
 
-import heapq
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +18,9 @@ from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.task_rules import Trait, decided, noted, verdicts_after
 from processors.lifecycle.task_table import CAUSE_OF, GANG_WAIT, Note, TaskEvent
 from processors.state.arena import Arena
+from processors.state.calendar import Calendar
 from processors.state.causes import CurrentInput
-from processors.state.seconds import milliseconds, seconds
+from processors.state.seconds import elapsed, milliseconds, seconds
 
 
 class Ends(NamedTuple):
@@ -83,18 +83,15 @@ class Tasks:
         self._touched: list[I64] = []
         self._attention: I64 = np.zeros(0, dtype=np.int64)
         self._stale = False
-        self._due: dict[int, list[I64]] = {}
-        self._due_heap: list[int] = []
+        self._deadlines = Calendar(self.arena, "due", self._passes)
 
     def restored(self) -> None:
         """Finds what needs attention again."""
         self.arena.restored()
         self.by_host.restored(np.flatnonzero(self.arena["host"]))
         self._touched = [np.flatnonzero(self.arena["owner"])]
-        self._due.clear()
-        self._due_heap.clear()
-        waiting = np.flatnonzero(self.arena["due"])
-        self._wait(waiting, self.arena["due"][waiting])
+        self._deadlines.clear()
+        self._note_deadlines(np.flatnonzero(self.arena["due"]))
 
     def place(self, slots: I64, hosts: I64) -> None:
         """Tasks have a host; `hosts` are their numbers, from 1."""
@@ -118,8 +115,7 @@ class Tasks:
         self._heard[number], self._lost[number] = heard, lost
         if silent and heard < HELD:
             there = self.by_host.of(np.array([number - 1]))
-            later = there[self.arena["due"][there] > 0]
-            self._wait(later, self.arena["due"][later])
+            self._note_deadlines(there)
 
     def heard_since(self, hosts: I64 | I32) -> I64:
         """Since when hosts are heard again, by their numbers; HELD: they are silent or lost, 0: they always were
@@ -140,8 +136,7 @@ class Tasks:
             slots = np.arange(start, start + tasks)
             self.touch(slots)
             self.by_host.add(slots)
-            later = slots[self.arena["due"][slots] > 0]
-            self._wait(later, self.arena["due"][later])
+            self._note_deadlines(slots)
         return start
 
     def touch(self, slots: I64) -> None:
@@ -193,31 +188,25 @@ class Tasks:
 
     def due(self, now: int) -> tuple[I64, I64]:
         """The slots whose back-off has passed at `now`, and those of runs that have taken longer than they may."""
-        first = self.next_due_ms() if self._due_heap and milliseconds(self._due_heap[0]) <= now else None
-        if first is None or first > now:
+        slots = self._deadlines.due(elapsed(now))
+        if not len(slots):
             return NO_SLOTS, NO_SLOTS
-        slots = np.concatenate([self._still_due(at) for at in sorted(self._due) if milliseconds(at) <= now])
         waits = self.arena["state"][slots] == TaskState.BACKOFF
         return slots[waits], slots[~waits]
 
     def next_due_ms(self) -> int | None:
-        """When the next deadline passes. Of what doesn't pass it is forgotten until it may: `host_is` and
-        `Jobs.gate_changed` say so.
+        """When the next deadline passes. What doesn't pass is forgotten until it may: `host_is` and `Jobs.gate_changed`
+        note it again.
         """
-        while self._due_heap:
-            at = self._due_heap[0]
-            if any(((self.arena["due"][slots] == at) & ~self._gated(slots)).any() for slots in self._due[at]):
-                return milliseconds(at)
-            heapq.heappop(self._due_heap)
-            self._due.pop(at, None)
-        return None
+        at = self._deadlines.after()
+        return None if at is None else milliseconds(at)
 
-    def _gated(self, slots: I64) -> Mask:
-        """Of whose waits others take care (`gates.py`), or that don't pass."""
-        gated: Mask = (self.arena["state"][slots] == TaskState.BACKOFF) & (
-            self.arena["traits"][slots] & Trait.GATED != 0
-        )
-        return gated | self._unheard(slots)
+    def _passes(self, slots: I64) -> Mask:
+        """Whether the deadlines of tasks pass: not those of gated ones (`gates.py`), nor while their host is silent."""
+        gated: Mask = self.arena["state"][slots] == TaskState.BACKOFF
+        gated &= self.arena["traits"][slots] & Trait.GATED != 0
+        passes: Mask = ~(gated | self._unheard(slots))
+        return passes
 
     def _unheard(self, slots: I64) -> Mask:
         """Whose hosts are silent, so that nobody knows how far they are."""
@@ -225,22 +214,16 @@ class Tasks:
         waits &= self.heard_since(self.arena["host"][slots]) == HELD
         return waits
 
-    def _still_due(self, at: int) -> I64:
-        slots = distinct(np.concatenate(self._due[at])) if at in self._due else np.zeros(0, dtype=np.int64)
-        still: I64 = slots[(self.arena["due"][slots] == at) & ~self._gated(slots)]
-        return still
-
     def wait(self, slots: I64, due: NDArray[np.int32] | I64) -> None:
         """Gives tasks deadlines, in seconds; 0: none any more."""
         self.arena.set("due", slots, due)
-        later = np.flatnonzero(due)
-        self._wait(slots[later], due[later])
+        self._note_deadlines(slots)
 
-    def _wait(self, slots: I64, due: NDArray[np.int32] | I64) -> None:
-        for at in distinct(due[due < HELD]).tolist():
-            if at not in self._due:
-                heapq.heappush(self._due_heap, at)
-            self._due.setdefault(at, []).append(slots[due == at])
+    def _note_deadlines(self, slots: I64) -> None:
+        due = self.arena["due"][slots]
+        later = slots[(due > 0) & (due < HELD)]
+        if len(later):
+            self._deadlines.note(later)
 
     def _needs(self, slots: I64) -> Mask:
         needs: Mask = decided(self.arena, slots, self.arena["due"][slots] > 0) > 0

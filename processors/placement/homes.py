@@ -13,11 +13,11 @@ from collections.abc import Callable
 import numpy as np
 
 from events.columns import I64, distinct, indexed
-from processors.placement.calendar import Calendar
 from processors.placement.hosts import Hosts, Phase
 from processors.placement.packing import Mask, turns
 from processors.placement.waits import Waits
 from processors.state.arena import Arena
+from processors.state.calendar import Calendar
 from processors.state.seconds import elapsed, milliseconds, second
 from processors.state.shapes import Shapes
 

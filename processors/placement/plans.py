@@ -18,7 +18,7 @@ from events.records.placement import PreemptionAsked
 from processors.placement.runs import Runs
 from processors.state.causes import CauseRow, CurrentInput, recorded
 from processors.state.cell_settings import CellSettings
-from processors.state.deadlines import Deadlines
+from processors.state.deadlines import Deadlines, earliest
 from processors.state.table import Table, struct_table
 
 BARRED_MS: dict[str, int] = {Code.NO_RIGHT: 5_000, Code.SLICE_NOT_OVER: 5_000}
@@ -101,8 +101,7 @@ class Plans:
 
     def next_ms(self) -> int | None:
         """When the next time is over."""
-        times = (self._ends.first(), self._bar_ends.first())
-        return min((at for at in times if at is not None), default=None)
+        return earliest(self._ends.first(), self._bar_ends.first())
 
     # What is said.
 

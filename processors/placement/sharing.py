@@ -31,6 +31,7 @@ from processors.placement.victims import Victims
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, CurrentInput
 from processors.state.cell_settings import CellSettings
+from processors.state.deadlines import earliest
 from processors.state.displacements import Displacements
 from processors.state.table import Table
 
@@ -73,8 +74,7 @@ class Sharing:
 
     def next_wakeup(self, passed_ms: int) -> int | None:
         """When time alone changes something; `passed_ms`: up to then all was looked at."""
-        times = (self._kept_until_ms(), self.rights.next_ms(), self.reservations.next_ms(passed_ms))
-        return min((time for time in times if time is not None), default=None)
+        return earliest(self._kept_until_ms(), self.rights.next_ms(), self.reservations.next_ms(passed_ms))
 
     # What is decided.
 
@@ -92,8 +92,7 @@ class Sharing:
         return first if first is not None and first <= now and (right is None or first <= right) else None
 
     def _kept_until_ms(self) -> int | None:
-        times = (self.plans.next_ms(), self._runs.homes.next_ms())
-        return min((time for time in times if time is not None), default=None)
+        return earliest(self.plans.next_ms(), self._runs.homes.next_ms())
 
     def may_ask(self, slot: int, now: int) -> bool:
         """Whether a parked unit may ask for a place now, by the slot of its first task."""

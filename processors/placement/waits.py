@@ -11,10 +11,10 @@ import numpy as np
 
 from events.columns import I64
 from events.ranks import Rank
-from processors.placement.calendar import Calendar
 from processors.placement.packing import Mask
 from processors.placement.rows import JobRow
 from processors.state.arena import Arena
+from processors.state.calendar import Calendar
 from processors.state.table import Table
 
 RANKS = (Rank.ENTITLED, Rank.PARKED, Rank.BORROWED, Rank.PARKING)

@@ -20,9 +20,10 @@ class Deadline(NamedTuple):
     """The next time of this kind, in logical milliseconds; None: there is none."""
 
 
-def first_of(deadlines: Iterable[Deadline]) -> int | None:
-    """The first time of all kinds; None: there is none."""
-    return min((at for each in deadlines if (at := each.next_ms()) is not None), default=None)
+def earliest(*times: int | None) -> int | None:
+    """The first of some times; None: there is none."""
+    present = [at for at in times if at is not None]
+    return min(present) if present else None
 
 
 class Deadlines(Generic[K]):

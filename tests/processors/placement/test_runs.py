@@ -11,7 +11,7 @@ from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint, NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
-from processors.placement import calendar
+from processors.state import calendar
 from tests.helpers.machines import of, one, ranges_of
 from tests.processors.placement.harness import World, amounts, hosts_of, offered, places
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from processors.state.deadlines import Deadline, Deadlines, first_of
+from processors.state.deadlines import Deadlines, earliest
 
 TIMES = st.integers(0, 12)
 KEYS = st.sampled_from(["a", "b", "/c", ""])
@@ -50,7 +50,6 @@ def test_keys_of_one_time_stand_in_their_order() -> None:
     assert deadlines.due(5) == [("a", 9), ("a", 10), ("b", 1)]
 
 
-def test_a_machine_wakes_at_the_first_of_all_kinds() -> None:
-    kinds = [Deadline("none", lambda: None), Deadline("late", lambda: 7), Deadline("soon", lambda: 3)]
-    assert first_of(kinds) == 3
-    assert first_of(kinds[:1]) is None
+def test_the_first_of_times_is_none_where_there_is_none() -> None:
+    assert earliest(None, 7, 3) == 3
+    assert earliest(None) is None
