@@ -44,7 +44,7 @@ class Asks:
         )
         self.table.put(max(self.table, default=0) + 1, row)
 
-    def answered(self, event: PreemptionsOrdered | PreemptionRefused | AdmissionsRanked) -> None:
+    def answered(self, event: PreemptionsOrdered | PreemptionRefused | AdmissionsRanked, now: int) -> None:
         """The first ask has its answer; an order under a limit isn't one, and of ranks only that of its own unit."""
         if not self.table or (isinstance(event, PreemptionsOrdered) and not event.host_ids):
             return

@@ -118,26 +118,18 @@ class Entitlement(MachineBase):
             (PoolAnswered, self._pool_answered),
             (EntitlementsSet, self._set),
             (GangsAdmitted, self._admitted),
-            (AdmissionsRanked, self.folds.ranked, self._ask_answered),
+            (AdmissionsRanked, self.folds.ranked, self.asks.answered),
             (GangsParked, self.folds.parked),
             (GangsHeld, self._held),
             (PreemptionsOrdered, self._ordered),
-            (PreemptionRefused, self._ask_answered),
-            (RightsSet, self._rights_set),
+            (PreemptionRefused, self.asks.answered),
+            (RightsSet, self.rights.set),
             (TurnSet, self.turns.set_turn),
             (CreditsSet, self.turns.set_credits),
             (TimerPassed, self._timer),
         )
         self._steps = self._step_table()
-        self._deadlines = (
-            Deadline("ends of turns, and credits that are full", self.turns.next_ms),
-            Deadline("rights", self.rights.next_ms),
-            Deadline("orders without an answer", self.folds.late_ms),
-            Deadline("orders under limits", self.limits.next_ms),
-            Deadline("claims that are parked", self.parking.next_ms),
-            Deadline("loans", self._next_loan),
-            Deadline("reports", self.reports.next_ms),
-        )
+        self._deadlines = self._deadline_table()
         self.idle.restored()
 
     @property
@@ -175,6 +167,17 @@ class Entitlement(MachineBase):
         decisions of one step are applied before another one looks: the first that has any ends the pass.
         """
         return decide_in_steps(self._steps, this)
+
+    def _deadline_table(self) -> tuple[Deadline, ...]:
+        return (
+            Deadline("ends of turns, and credits that are full", self.turns.next_ms),
+            Deadline("rights", self.rights.next_ms),
+            Deadline("orders without an answer", self.folds.late_ms),
+            Deadline("orders under limits", self.limits.next_ms),
+            Deadline("claims that are parked", self.parking.next_ms),
+            Deadline("loans", self._next_loan),
+            Deadline("reports", self.reports.next_ms),
+        )
 
     def _step_table(self) -> tuple[Step, ...]:
         def step(name: str, decide: Callable[[int, int], Sequence[Event]], why_here: str) -> Step:
@@ -314,16 +317,10 @@ class Entitlement(MachineBase):
     def _preemption_asked(self, event: PreemptionAsked, now: int) -> None:
         self.asks.asked(event, self._input.cause)
 
-    def _ask_answered(self, event: AdmissionsRanked | PreemptionRefused, now: int) -> None:
-        self.asks.answered(event)
-
-    def _rights_set(self, event: RightsSet, now: int) -> None:
-        self.rights.set(event)
-
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
         self.displacements.ordered(event)
         self.folds.ordered(event, now)
-        self.asks.answered(event)
+        self.asks.answered(event, now)
         if not event.host_ids or self.folds.is_parked(event.for_job, event.for_first):
             self.holds.ordered(event, now + self.cell.settings.hold_for_ms)
 

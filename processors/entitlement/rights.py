@@ -116,7 +116,7 @@ class Rights:
 
     # What is folded.
 
-    def set(self, event: RightsSet) -> None:
+    def set(self, event: RightsSet, now: int) -> None:
         """It was said."""
         kinds, cleared = self._queues.kinds, self._clears > 0
         at = [event.resources.index(name) if name in event.resources else -1 for name in kinds.names]

@@ -140,16 +140,8 @@ class Lifecycle(MachineBase):
             self.suspects,
             self.ports,
         )
-        self._steps = self._steps_in_order()
-        self._deadlines = (
-            Deadline("back-offs, and runs that take too long", self.tasks.next_due_ms),
-            Deadline("gangs that are queued again", self._jobs.gangs.next_due_ms),
-            Deadline("gated tasks", self._gates.next_due_ms),
-            Deadline("jobs of unknown pools", self._next_ask),
-            Deadline("updates", self._update_decisions.next_due_ms),
-            Deadline("overrides that are dropped", self.chunks.next_due_ms),
-            Deadline("jobs that are forgotten", self._next_forgotten),
-        )
+        self._steps = self._step_table()
+        self._deadlines = self._deadline_table()
         updates = self.updates
         self._set_handlers(
             *(*self._of_inputs(), *self._of_jobs()),
@@ -257,7 +249,18 @@ class Lifecycle(MachineBase):
         """A unit of work is a fact answered, a run, a job, or a host that was reconciled."""
         return decide_in_steps(self._steps, this)
 
-    def _steps_in_order(self) -> tuple[Step, ...]:
+    def _deadline_table(self) -> tuple[Deadline, ...]:
+        return (
+            Deadline("back-offs, and runs that take too long", self.tasks.next_due_ms),
+            Deadline("gangs that are queued again", self._jobs.gangs.next_due_ms),
+            Deadline("gated tasks", self._gates.next_due_ms),
+            Deadline("jobs of unknown pools", self._next_ask),
+            Deadline("updates", self._update_decisions.next_due_ms),
+            Deadline("overrides that are dropped", self.chunks.next_due_ms),
+            Deadline("jobs that are forgotten", self._next_forgotten),
+        )
+
+    def _step_table(self) -> tuple[Step, ...]:
         runs = RunStep(self.tasks, self._jobs, self._lookup)
         return (
             Step(

@@ -123,13 +123,7 @@ class Placement(MachineBase):
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._set_handlers(*self._of_hosts(), *self._of_runs())
-        self._deadlines = (
-            Deadline("hosts given up", self._liveness.next_wakeup),
-            Deadline("hosts forgotten", self._removals.next_wakeup),
-            Deadline("hosts avoided", self._avoidance.next_wakeup),
-            Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
-            Deadline("plans, homes, rights and reservations", self._next_of_sharing),
-        )
+        self._deadlines = self._deadline_table()
 
     def _of_hosts(self) -> Sequence[Row]:
         """Handlers of records about hosts, and of what operators say."""
@@ -189,6 +183,15 @@ class Placement(MachineBase):
             (PreemptionRefused, sharing.refused),
             (PreemptionAnswered, runs.answered, sharing.answered),
             (HostsReserved, sharing.reservations.reserved),
+        )
+
+    def _deadline_table(self) -> tuple[Deadline, ...]:
+        return (
+            Deadline("hosts given up", self._liveness.next_wakeup),
+            Deadline("hosts forgotten", self._removals.next_wakeup),
+            Deadline("hosts avoided", self._avoidance.next_wakeup),
+            Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
+            Deadline("plans, homes, rights and reservations", self._next_of_sharing),
         )
 
     @property

@@ -110,13 +110,13 @@ class Preempting:
             case PreemptionAsked():
                 self.asks.asked(event, self._input.cause)
             case PreemptionsOrdered():
-                self.asks.answered(event)
+                self.asks.answered(event, now)
                 self.displacements.ordered(event)
                 self.folds.ordered(event, now)
             case PreemptionRefused():
-                self.asks.answered(event)
+                self.asks.answered(event, now)
             case RightsSet():
-                self.rights.set(event)
+                self.rights.set(event, now)
             case EntitlementsSet():
                 self.reports.set(event, now)
                 self.rights.reported(event)
