@@ -249,7 +249,7 @@ class World(Alone[Preempting]):
             for pool, giver in self.givers.items():
                 mirror.givers.put(pool, giver)
             mirror.restored()
-            mirror.set(event)
+            mirror.set(event, self.now)
             self.rights, self.givers = dict(mirror.rights.items()), dict(mirror.givers.items())
         return said
 
