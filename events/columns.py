@@ -1,7 +1,7 @@
 """Columns: little-endian integers as Avro bytes, read and written with numpy, 60 to 110 times cheaper than arrays."""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Number = TypeVar("Number", bound=np.generic)
+Values = Iterable[int] | NDArray[Any]
+"""The values that a column is packed from."""
+INT32 = np.dtype("<i4")
+INT64 = np.dtype("<i8")
 
 FEW = 16
 """Up to so many values are gone through one by one, which costs less than numpy's calls."""
@@ -16,18 +20,25 @@ FEW = 16
 
 def ints(column: bytes) -> I32:
     """An int32 column, read-only. A column of another length than whole items loses its torn tail."""
-    return np.frombuffer(column, dtype="<i4", count=len(column) // 4)
+    return np.frombuffer(column, INT32, len(column) // 4)
 
 
 def longs(column: bytes) -> I64:
     """An int64 column, read-only."""
-    return np.frombuffer(column, dtype="<i8", count=len(column) // 8)
+    return np.frombuffer(column, INT64, len(column) // 8)
 
 
-def pack_ints(values: Iterable[int] | I32 | I64) -> bytes:
+def pack_ints(values: Values) -> bytes:
     """An int32 column of the values."""
-    array = values if isinstance(values, np.ndarray) else np.fromiter(values, dtype="<i4")
-    return array.astype("<i4", copy=False).tobytes()
+    array = values if isinstance(values, np.ndarray) else np.fromiter(values, INT32)
+    return array.astype(INT32, copy=False).tobytes()
+
+
+def pack_unless(values: Values, empty: int, kind: np.dtype[Any]) -> bytes:
+    """A column of the values; no bytes where all are `empty`."""
+    array = values if isinstance(values, np.ndarray) else np.fromiter(values, kind)
+    differs = array.any() if empty == 0 else (array != empty).any()
+    return array.astype(kind, copy=False).tobytes() if differs else b""
 
 
 def pack_some(values: I32 | I64) -> bytes:
@@ -40,10 +51,10 @@ def some(column: bytes, size: int, empty: int = 0) -> I32:
     return ints(column) if column else np.full(size, empty, dtype=np.int32)
 
 
-def pack_longs(values: Iterable[int] | I64) -> bytes:
+def pack_longs(values: Values) -> bytes:
     """An int64 column of the values."""
-    array = values if isinstance(values, np.ndarray) else np.fromiter(values, dtype="<i8")
-    return array.astype("<i8", copy=False).tobytes()
+    array = values if isinstance(values, np.ndarray) else np.fromiter(values, INT64)
+    return array.astype(INT64, copy=False).tobytes()
 
 
 def distinct(values: NDArray[Number]) -> NDArray[Number]:

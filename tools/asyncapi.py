@@ -20,7 +20,8 @@ INFO = {
         "What Paceline reads from Kafka and writes to it. Each cell has one partition of every topic; the producer "
         "names the partition. A value is Avro in single-object encoding: C3 01, the CRC-64-AVRO fingerprint of the "
         "schema in 8 bytes, little-endian, the value. Where a schema registry is configured, it is Confluent's wire "
-        "format instead, both are read, and the subject is the full name of the record (RecordNameStrategy)."
+        "format instead, both are read, and the subject is the full name of the record (RecordNameStrategy). "
+        "Bytes with the attribute column are integers of that type, little-endian, one after another."
     ),
     "license": {"name": "Apache-2.0"},
 }

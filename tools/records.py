@@ -1,6 +1,12 @@
 """Writes `events/records/*.py` from the schemas: `python -m tools.records`, checked by a test.
 
-The `.avsc` files are the source; the Python records are typed, frozen views of them.
+The `.avsc` files are the source; the Python records are typed, frozen views of them. A field with `"column"` holds
+little-endian integers of that type (decision 065); for each the record has a property NAME_array that reads it, and for
+all together `pack`, which makes a record of arrays, lists or iterators:
+
+* `"per": "resources"`: a row for each item, with as many values as the record has resources.
+* `"empty": 0, "like": "job"`: no bytes stand for that value in each of as many items as the column `job` has. It is
+  written so too, but where `"written"` is `"always"`.
 """
 
 import json
@@ -12,6 +18,12 @@ from typing import Any
 import schemas
 
 PRIMITIVES = {"string": "str", "long": "int", "int": "int", "boolean": "bool", "bytes": "bytes", "null": "None"}
+ARRAYS = {"int32": "I32", "int64": "I64"}
+BYTES = {"int32": 4, "int64": 8}
+PACKERS = {"int32": "ints", "int64": "longs"}
+LIBRARIES = {"msgspec": "import msgspec", "np": "import numpy as np"}
+HELPERS = ("I32", "I64", "INT32", "INT64", "Values", "pack_ints", "pack_longs", "pack_unless")
+BASES = ("Event", "InstancesEvent", "ItemsEvent", "RangesEvent")
 OUTPUT = schemas.ROOT.parent / "events" / "records"
 
 
@@ -51,6 +63,11 @@ def wrap(text: str, indent: int, width: int = 116) -> str:
     return f'{pad}"""' + f"\n{pad}".join(lines) + f'\n{pad}"""\n'
 
 
+def described(field: dict[str, Any]) -> str:
+    """The text about a field; of a column also its type."""
+    return f"{field['doc']} Column of {field['column']}." if "column" in field else str(field["doc"])
+
+
 def nested(avro: Any) -> list[dict[str, Any]]:
     """The record definitions inside a type, innermost first."""
     if isinstance(avro, list):
@@ -63,18 +80,80 @@ def nested(avro: Any) -> list[dict[str, Any]]:
     return nested(avro.get("items", avro.get("values")))
 
 
+def columns(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The fields of a record that are columns, by name."""
+    return {field["name"]: field for field in schema["fields"] if "column" in field}
+
+
+def base(schema: dict[str, Any], topic: str | None) -> str:
+    """The class that a record extends: by the columns that name tasks."""
+    if topic is None:
+        return "NestedRecord"
+    names = {field["name"] for field in schema["fields"]}
+    packed = columns(schema).keys()
+    if "job_ids" in names and packed >= {"job", "run"}:
+        return "ItemsEvent" if "instance" in packed else "RangesEvent"
+    return "InstancesEvent" if packed >= {"first", "count"} else "Event"
+
+
+def reader(field: dict[str, Any], by_name: dict[str, dict[str, Any]]) -> str:
+    """The property that reads a column."""
+    name, kind = field["name"], field["column"]
+    out = f"\n    @property\n    def {name}_array(self) -> {ARRAYS[kind]}:\n"
+    read = f"np.frombuffer(self.{name}, {kind.upper()}, len(self.{name}) // {BYTES[kind]})"
+    if "per" in field:
+        read += f".reshape(-1, len(self.{field['per']}) or 1)"
+    if "empty" not in field:
+        return out + f"        return {read}\n"
+    like = field["like"]
+    filled = f"np.full(len(self.{like}) // {BYTES[by_name[like]['column']]}, {field['empty']}, {kind.upper()})"
+    if "per" in field:
+        filled += f".reshape(-1, len(self.{field['per']}) or 1)"
+    return out + f"        if self.{name}:\n            return {read}\n        return {filled}\n"
+
+
+def packed(field: dict[str, Any]) -> str:
+    """The source of what a builder passes for a field."""
+    name, kind = field["name"], field.get("column")
+    if kind is None:
+        is_mutable = isinstance(field.get("default"), dict)
+        return f"{json.dumps(field['default'])} if {name} is None else {name}" if is_mutable else str(name)
+    value = f"pack_{PACKERS[kind]}({name})"
+    if "empty" in field and field.get("written") != "always":
+        value = f"pack_unless({name}, {field['empty']}, {kind.upper()})"
+    return f'b"" if {name} is None else {value}' if "default" in field else value
+
+
+def builder(schema: dict[str, Any]) -> str:
+    """The class method that makes a record of the values of its columns."""
+    out = "\n    @classmethod\n    def pack(\n        cls,\n        *,\n"
+    for field in schema["fields"]:
+        is_column = "column" in field
+        kind = "Values" if is_column else annotation(field["type"])
+        is_optional = "default" in field and (is_column or isinstance(field["default"], dict))
+        out += f"        {field['name']}: {kind}{' | None = None' if is_optional else default(field)},\n"
+    out += "    ) -> Self:\n        return cls(\n"
+    for field in schema["fields"]:
+        out += f"            {field['name']}={packed(field)},\n"
+    return out + "        )\n"
+
+
 def record(schema: dict[str, Any], topic: str | None) -> str:
     """One class."""
-    out = (
-        f"class {schema['name']}({'Event' if topic else 'NestedRecord'}, "
-        f"frozen=True{', kw_only=True' if topic else ''}):\n" + wrap(schema["doc"], 4)
+    out = f"class {schema['name']}({base(schema, topic)}, frozen=True{', kw_only=True' if topic else ''}):\n" + wrap(
+        schema["doc"], 4
     )
     if topic and topic != "rounds":
         out += f'\n    topic: ClassVar[str] = "paceline.{topic}"\n'
+    by_name = columns(schema)
+    if by_name:
+        kinds = ", ".join(f'"{name}": {field["column"].upper()}' for name, field in by_name.items())
+        out += f"\n    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {{{kinds}}}\n"
     for field in schema["fields"]:
         line = f"\n    {field['name']}: {annotation(field['type'])}{default(field)}\n"
-        out += line + wrap(field["doc"], 4)
-    return out
+        out += line + wrap(described(field), 4)
+    out += "".join(reader(field, by_name) for field in by_name.values())
+    return out + (builder(schema) if by_name else "")
 
 
 def module(folder: str, shared: dict[str, str]) -> str:
@@ -83,10 +162,15 @@ def module(folder: str, shared: dict[str, str]) -> str:
     used = sorted({part["name"] for schema in loaded for part in nested(schema)[:-1]})
     body = "\n\n".join(record(schema, folder) for schema in loaded)
     head = f'"""The records of `schemas/{folder}`. Written by `python -m tools.records`; do not edit."""\n\n'
-    has_topic = folder != "rounds" and bool(loaded)
-    head += "from typing import ClassVar\n\n" if has_topic else ""
-    head += "import msgspec\n\n" if "msgspec." in body else ""
-    head += "from events.records.base import Event\n" if loaded else ""
+    head += "from collections.abc import Mapping\n" if "Mapping[" in body else ""
+    typing = [name for name in ("Any", "ClassVar", "Self") if re.search(rf"\b{name}\b", body)]
+    head += f"from typing import {', '.join(typing)}\n\n" if typing else ""
+    libraries = [line for name, line in LIBRARIES.items() if f"{name}." in body]
+    head += "\n".join(libraries) + "\n\n" if libraries else ""
+    helpers = [name for name in HELPERS if re.search(rf"\b{name}\b", body)]
+    head += f"from events.columns import {', '.join(helpers)}\n" if helpers else ""
+    bases = [name for name in BASES if name == "Event" or re.search(rf"\({name},", body)]
+    head += f"from events.records.base import {', '.join(bases)}\n" if loaded else ""
     parts = [name for name in used if re.search(rf"\b{name}\b", body) and name in shared]
     head += f"from events.records.parts import {', '.join(parts)}\n" if parts else ""
     names = ", ".join(schema["name"] for schema in loaded)

@@ -1,17 +1,22 @@
 """The records of `schemas/jobs`. Written by `python -m tools.records`; do not edit."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import msgspec
+import numpy as np
 
-from events.records.base import Event
+from events.columns import I32, INT32, Values, pack_ints
+from events.records.base import Event, InstancesEvent
 from events.records.parts import Constraint, HealthCheck, OverrideChunk, Simulated, TaskOverride, UpdatePolicy
 
 
-class JobActionRequested(Event, frozen=True, kw_only=True):
+class JobActionRequested(InstancesEvent, frozen=True, kw_only=True):
     """A user asks for something to be done with a job or with its update. Answered by CommandAnswered."""
 
     topic: ClassVar[str] = "paceline.jobs"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32}
 
     job_id: str
     """The job."""
@@ -25,11 +30,10 @@ class JobActionRequested(Event, frozen=True, kw_only=True):
     """
 
     first: bytes = b""
-    """First instance of each range that the command is about. Column of little-endian int32; empty: all instances.
-    """
+    """First instance of each range that the command is about. Empty: all instances. Column of int32."""
 
     count: bytes = b""
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     batch: int = 0
     """For restart: most instances at a time; 0: all."""
@@ -48,6 +52,44 @@ class JobActionRequested(Event, frozen=True, kw_only=True):
 
     data: str = ""
     """Whatever the user wants kept with the command."""
+
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
+
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        command_id: str,
+        action: str,
+        first: Values | None = None,
+        count: Values | None = None,
+        batch: int = 0,
+        version: int = 0,
+        force: bool = False,
+        expected_version: int = 0,
+        reason: str = "",
+        data: str = "",
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            command_id=command_id,
+            action=action,
+            first=b"" if first is None else pack_ints(first),
+            count=b"" if count is None else pack_ints(count),
+            batch=batch,
+            version=version,
+            force=force,
+            expected_version=expected_version,
+            reason=reason,
+            data=data,
+        )
 
 
 class JobPriorityRequested(Event, frozen=True, kw_only=True):
@@ -74,12 +116,20 @@ class JobPriorityRequested(Event, frozen=True, kw_only=True):
     """Whatever the user wants kept with the command."""
 
 
-class JobReopenRequested(Event, frozen=True, kw_only=True):
+class JobReopenRequested(InstancesEvent, frozen=True, kw_only=True):
     """A user has tasks of a job run again that has ended. It carries what lifecycle keeps no more of such a job, as
     the views have it. Answered by JobAccepted, JobReopened and CommandAnswered, or by CommandAnswered alone.
     """
 
     topic: ClassVar[str] = "paceline.jobs"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "first": INT32,
+        "count": INT32,
+        "over_first": INT32,
+        "over_count": INT32,
+        "over_state": INT32,
+    }
 
     job_id: str
     """The job."""
@@ -91,21 +141,19 @@ class JobReopenRequested(Event, frozen=True, kw_only=True):
     """The specification that it has ended with, whole: an encoded JobSubmitted of this job."""
 
     first: bytes
-    """First instance of each range that is to run again. Column of little-endian int32."""
+    """First instance of each range that is to run again. Column of int32."""
 
     count: bytes
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     over_first: bytes = b""
-    """First instance of each range of the others. Column of little-endian int32."""
+    """First instance of each range of the others. Column of int32."""
 
     over_count: bytes = b""
-    """Instances of each of these ranges. Column of little-endian int32."""
+    """Instances of each of these ranges. Column of int32."""
 
     over_state: bytes = b""
-    """How the tasks of each of these ranges have ended: 6 succeeded, 7 failed, 8 killed. Column of little-endian
-    int32.
-    """
+    """How the tasks of each of these ranges have ended: 6 succeeded, 7 failed, 8 killed. Column of int32."""
 
     reason: str = ""
     """Why, in the words of the user."""
@@ -113,11 +161,61 @@ class JobReopenRequested(Event, frozen=True, kw_only=True):
     data: str = ""
     """Whatever the user wants kept with the command."""
 
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
 
-class JobStopRequested(Event, frozen=True, kw_only=True):
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def over_first_array(self) -> I32:
+        return np.frombuffer(self.over_first, INT32, len(self.over_first) // 4)
+
+    @property
+    def over_count_array(self) -> I32:
+        return np.frombuffer(self.over_count, INT32, len(self.over_count) // 4)
+
+    @property
+    def over_state_array(self) -> I32:
+        return np.frombuffer(self.over_state, INT32, len(self.over_state) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        command_id: str,
+        spec: bytes,
+        first: Values,
+        count: Values,
+        over_first: Values | None = None,
+        over_count: Values | None = None,
+        over_state: Values | None = None,
+        reason: str = "",
+        data: str = "",
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            command_id=command_id,
+            spec=spec,
+            first=pack_ints(first),
+            count=pack_ints(count),
+            over_first=b"" if over_first is None else pack_ints(over_first),
+            over_count=b"" if over_count is None else pack_ints(over_count),
+            over_state=b"" if over_state is None else pack_ints(over_state),
+            reason=reason,
+            data=data,
+        )
+
+
+class JobStopRequested(InstancesEvent, frozen=True, kw_only=True):
     """A user asks for the end of a job, or of some of its instances. Answered by CommandAnswered."""
 
     topic: ClassVar[str] = "paceline.jobs"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32}
 
     job_id: str
     """The job."""
@@ -126,11 +224,10 @@ class JobStopRequested(Event, frozen=True, kw_only=True):
     """Made by the client; a repeat has the same."""
 
     first: bytes = b""
-    """First instance of each range that the command is about. Column of little-endian int32; empty: all instances.
-    """
+    """First instance of each range that the command is about. Empty: all instances. Column of int32."""
 
     count: bytes = b""
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     expected_version: int = 0
     """The version that the job must have; another one is refused. 0: whatever it has."""
@@ -141,6 +238,36 @@ class JobStopRequested(Event, frozen=True, kw_only=True):
     data: str = ""
     """Whatever the user wants kept with the command."""
 
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
+
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        command_id: str,
+        first: Values | None = None,
+        count: Values | None = None,
+        expected_version: int = 0,
+        reason: str = "",
+        data: str = "",
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            command_id=command_id,
+            first=b"" if first is None else pack_ints(first),
+            count=b"" if count is None else pack_ints(count),
+            expected_version=expected_version,
+            reason=reason,
+            data=data,
+        )
+
 
 class JobSubmitted(Event, frozen=True, kw_only=True):
     """A user submits a job. The owner, lifecycle, answers with JobAccepted or JobRejected; the same id with the same
@@ -148,6 +275,12 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     """
 
     topic: ClassVar[str] = "paceline.jobs"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "override_first": INT32,
+        "override_count": INT32,
+        "override": INT32,
+    }
 
     job_id: str
     """Made by the client, for this job alone: 1 to 128 characters of a-z, 0-9, dot, dash, underscore. It may return
@@ -268,19 +401,121 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     """What some instances have instead, each content once."""
 
     override_first: bytes = b""
-    """First instance of each range that has an override; no instance is in two. Column of little-endian int32."""
+    """First instance of each range that has an override; no instance is in two. Column of int32."""
 
     override_count: bytes = b""
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     override: bytes = b""
-    """Index into overrides of each range. Column of little-endian int32."""
+    """Index into overrides of each range. Column of int32."""
 
     chunks: tuple[OverrideChunk, ...] = ()
     """Further overrides, which were uploaded before; no instance has two."""
 
     spec_hash: bytes = b""
     """Hash of the spec as the client sent it; equal means a repeat. Empty: the owner hashes the record."""
+
+    @property
+    def override_first_array(self) -> I32:
+        return np.frombuffer(self.override_first, INT32, len(self.override_first) // 4)
+
+    @property
+    def override_count_array(self) -> I32:
+        return np.frombuffer(self.override_count, INT32, len(self.override_count) // 4)
+
+    @property
+    def override_array(self) -> I32:
+        return np.frombuffer(self.override, INT32, len(self.override) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        pool: str,
+        kind: str = "batch",
+        instances: int = 1,
+        command: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        resources: dict[str, int] | None = None,
+        ports: tuple[str, ...] = (),
+        port_numbers: dict[str, int] | None = None,
+        volumes: tuple[str, ...] = (),
+        open_files: int = 0,
+        priority: int = 0,
+        preemptible: bool = True,
+        controller: bool = False,
+        on_controller_end: str = "end",
+        on_preempt: str = "requeue",
+        gang_min: int = 0,
+        retries_max: int = 0,
+        retries_system: int = 10,
+        max_runtime_ms: int = 0,
+        max_running: int = 0,
+        start_deadline_ms: int = 600000,
+        constraints: tuple[Constraint, ...] = (),
+        strategy: str = "pack",
+        max_unavailable: int | None = None,
+        update: UpdatePolicy | None = None,
+        health: HealthCheck | None = None,
+        stop_signal: str = "TERM",
+        stop_grace_ms: int = 10000,
+        on_silence: str = "keep",
+        stop_after_ms: int = 0,
+        description: str = "",
+        labels: dict[str, str] | None = None,
+        owner: str = "",
+        simulated: Simulated | None = None,
+        overrides: tuple[TaskOverride, ...] = (),
+        override_first: Values | None = None,
+        override_count: Values | None = None,
+        override: Values | None = None,
+        chunks: tuple[OverrideChunk, ...] = (),
+        spec_hash: bytes = b"",
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            pool=pool,
+            kind=kind,
+            instances=instances,
+            command=command,
+            env={} if env is None else env,
+            resources={"cpu": 100, "memory": 64} if resources is None else resources,
+            ports=ports,
+            port_numbers={} if port_numbers is None else port_numbers,
+            volumes=volumes,
+            open_files=open_files,
+            priority=priority,
+            preemptible=preemptible,
+            controller=controller,
+            on_controller_end=on_controller_end,
+            on_preempt=on_preempt,
+            gang_min=gang_min,
+            retries_max=retries_max,
+            retries_system=retries_system,
+            max_runtime_ms=max_runtime_ms,
+            max_running=max_running,
+            start_deadline_ms=start_deadline_ms,
+            constraints=constraints,
+            strategy=strategy,
+            max_unavailable=max_unavailable,
+            update=update,
+            health=health,
+            stop_signal=stop_signal,
+            stop_grace_ms=stop_grace_ms,
+            on_silence=on_silence,
+            stop_after_ms=stop_after_ms,
+            description=description,
+            labels={} if labels is None else labels,
+            owner=owner,
+            simulated=simulated,
+            overrides=overrides,
+            override_first=b"" if override_first is None else pack_ints(override_first),
+            override_count=b"" if override_count is None else pack_ints(override_count),
+            override=b"" if override is None else pack_ints(override),
+            chunks=chunks,
+            spec_hash=spec_hash,
+        )
 
 
 class JobUpdateRequested(Event, frozen=True, kw_only=True):

@@ -1,8 +1,12 @@
 """The records of `schemas/lifecycle`. Written by `python -m tools.records`; do not edit."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
-from events.records.base import Event
+import numpy as np
+
+from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs, pack_unless
+from events.records.base import Event, InstancesEvent, ItemsEvent, RangesEvent
 from events.records.parts import Cause, TaskShape, UpdatePolicy
 
 
@@ -33,75 +37,146 @@ class CommandAnswered(Event, frozen=True, kw_only=True):
     """The update that the command began or was about; 0: none."""
 
 
-class DisruptionAsked(Event, frozen=True, kw_only=True):
+class DisruptionAsked(ItemsEvent, frozen=True, kw_only=True):
     """Instances that lifecycle wants to disturb, for the verdict of sla."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32}
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+        )
 
 
-class DisruptionWithdrawn(Event, frozen=True, kw_only=True):
+class DisruptionWithdrawn(ItemsEvent, frozen=True, kw_only=True):
     """Disruptions that are no longer wanted."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32}
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+        )
 
 
-class GangsQueued(Event, frozen=True, kw_only=True):
+class GangsQueued(RangesEvent, frozen=True, kw_only=True):
     """Gangs that wait for admission, or, where admission is kept, for a place."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "first": INT32,
+        "count": INT32,
+        "run": INT32,
+        "gang": INT32,
+        "admitted": INT32,
+        "shape": INT32,
+        "pin": INT32,
+        "avoid": INT32,
+    }
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     first: bytes
-    """First instance of the range. Column of little-endian int32."""
+    """First instance of the range. Column of int32."""
 
     count: bytes
-    """Instances in the range. Column of little-endian int32."""
+    """Instances in the range. Column of int32."""
 
     run: bytes
-    """The run that each instance of the range is at. Column of little-endian int32."""
+    """The run that each instance of the range is at. Column of int32."""
 
     gang: bytes
-    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of little-endian int32.
-    """
+    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of int32."""
 
     admitted: bytes
-    """1: the admission of the last run is kept. Column of little-endian int32."""
+    """1: the admission of the last run is kept. Column of int32."""
 
     shapes: tuple[TaskShape, ...] = ()
     """What tasks ask that ask something else than before, each shape once."""
 
     shape: bytes = b""
-    """Index into shapes of what each task of the range asks from now on; -1: what it asked before. Column of little-
-    endian int32; empty: -1 for all.
+    """Index into shapes of what each task of the range asks from now on; -1: what it asked before. Empty: -1 for all.
+    Column of int32.
     """
 
     host_ids: tuple[str, ...] = ()
@@ -109,18 +184,94 @@ class GangsQueued(Event, frozen=True, kw_only=True):
 
     pin: bytes = b""
     """Index into host_ids of the only host that the instances of the range may run on; -1: any that matches. Empty:
-    none is bound to a host. Column of little-endian int32.
+    none is bound to a host. Column of int32.
     """
 
     avoid: bytes = b""
     """Index into host_ids of a host that couldn't start the instances of the range: another one that has room goes
-    first; -1: none. Empty: none for all. Column of little-endian int32.
+    first; -1: none. Empty: none for all. Column of int32.
     """
 
     timed: bool = False
     """Whether it is counted for how long the tasks of services among them wait for a place. No release before 0.4.0
     counts it.
     """
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
+
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def gang_array(self) -> I32:
+        return np.frombuffer(self.gang, INT32, len(self.gang) // 4)
+
+    @property
+    def admitted_array(self) -> I32:
+        return np.frombuffer(self.admitted, INT32, len(self.admitted) // 4)
+
+    @property
+    def shape_array(self) -> I32:
+        if self.shape:
+            return np.frombuffer(self.shape, INT32, len(self.shape) // 4)
+        return np.full(len(self.job) // 4, -1, INT32)
+
+    @property
+    def pin_array(self) -> I32:
+        if self.pin:
+            return np.frombuffer(self.pin, INT32, len(self.pin) // 4)
+        return np.full(len(self.job) // 4, -1, INT32)
+
+    @property
+    def avoid_array(self) -> I32:
+        if self.avoid:
+            return np.frombuffer(self.avoid, INT32, len(self.avoid) // 4)
+        return np.full(len(self.job) // 4, -1, INT32)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        first: Values,
+        count: Values,
+        run: Values,
+        gang: Values,
+        admitted: Values,
+        shapes: tuple[TaskShape, ...] = (),
+        shape: Values | None = None,
+        host_ids: tuple[str, ...] = (),
+        pin: Values | None = None,
+        avoid: Values | None = None,
+        timed: bool = False,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            first=pack_ints(first),
+            count=pack_ints(count),
+            run=pack_ints(run),
+            gang=pack_ints(gang),
+            admitted=pack_ints(admitted),
+            shapes=shapes,
+            shape=b"" if shape is None else pack_unless(shape, -1, INT32),
+            host_ids=host_ids,
+            pin=b"" if pin is None else pack_unless(pin, -1, INT32),
+            avoid=b"" if avoid is None else pack_unless(avoid, -1, INT32),
+            timed=timed,
+        )
 
 
 class HostReconciled(Event, frozen=True, kw_only=True):
@@ -182,29 +333,29 @@ class HostSuspected(Event, frozen=True, kw_only=True):
     """The RunsEnded or RunsReported of the last of them."""
 
 
-class InstancesChanged(Event, frozen=True, kw_only=True):
+class InstancesChanged(InstancesEvent, frozen=True, kw_only=True):
     """Instances of a job were added or removed. Those that are removed have no run: it was ended before. Members of a
     gang stay.
     """
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "wanted": INT32, "shape": INT32}
+
     job_id: str
     """The job."""
 
     first: bytes
-    """First instance of the range; no instance is in two. Column of little-endian int32."""
+    """First instance of the range; no instance is in two. Column of int32."""
 
     count: bytes
-    """Instances in the range. Column of little-endian int32."""
+    """Instances in the range. Column of int32."""
 
     wanted: bytes
-    """1: the instances of the range are added, none was there; 0: they are removed. Column of little-endian int32.
-    """
+    """1: the instances of the range are added, none was there; 0: they are removed. Column of int32."""
 
     shape: bytes
-    """Index into shapes of what the instances of the range ask, where they are added. Column of little-endian int32.
-    """
+    """Index into shapes of what the instances of the range ask, where they are added. Column of int32."""
 
     shapes: tuple[TaskShape, ...] = ()
     """What instances that are added ask, each shape once."""
@@ -225,12 +376,60 @@ class InstancesChanged(Event, frozen=True, kw_only=True):
     cause: Cause | None = None
     """What led to it."""
 
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
 
-class InstancesReturned(Event, frozen=True, kw_only=True):
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def wanted_array(self) -> I32:
+        return np.frombuffer(self.wanted, INT32, len(self.wanted) // 4)
+
+    @property
+    def shape_array(self) -> I32:
+        return np.frombuffer(self.shape, INT32, len(self.shape) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        first: Values,
+        count: Values,
+        wanted: Values,
+        shape: Values,
+        shapes: tuple[TaskShape, ...] = (),
+        instances: int,
+        first_run: int = 1,
+        host_ids: tuple[str, ...] = (),
+        waits: bool = False,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            first=pack_ints(first),
+            count=pack_ints(count),
+            wanted=pack_ints(wanted),
+            shape=pack_ints(shape),
+            shapes=shapes,
+            instances=instances,
+            first_run=first_run,
+            host_ids=host_ids,
+            waits=waits,
+            cause=cause,
+        )
+
+
+class InstancesReturned(InstancesEvent, frozen=True, kw_only=True):
     """Instances that an update had taken and gives back: they go on as they are until it takes them again."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32}
+
     job_id: str
     """The job."""
 
@@ -238,20 +437,48 @@ class InstancesReturned(Event, frozen=True, kw_only=True):
     """Number of the update, from 1 for each job."""
 
     first: bytes
-    """First instance of each range. Column of little-endian int32."""
+    """First instance of each range. Column of int32."""
 
     count: bytes
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     cause: Cause | None = None
     """What led to it."""
 
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
 
-class InstancesTaken(Event, frozen=True, kw_only=True):
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        number: int,
+        first: Values,
+        count: Values,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            number=number,
+            first=pack_ints(first),
+            count=pack_ints(count),
+            cause=cause,
+        )
+
+
+class InstancesTaken(InstancesEvent, frozen=True, kw_only=True):
     """Instances that an update takes: their next run is of its version."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32}
+
     job_id: str
     """The job."""
 
@@ -259,21 +486,49 @@ class InstancesTaken(Event, frozen=True, kw_only=True):
     """Number of the update, from 1 for each job."""
 
     first: bytes
-    """First instance of each range. Column of little-endian int32."""
+    """First instance of each range. Column of int32."""
 
     count: bytes
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     cause: Cause | None = None
     """What led to it."""
 
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
 
-class InstancesWanted(Event, frozen=True, kw_only=True):
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        number: int,
+        first: Values,
+        count: Values,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            number=number,
+            first=pack_ints(first),
+            count=pack_ints(count),
+            cause=cause,
+        )
+
+
+class InstancesWanted(InstancesEvent, frozen=True, kw_only=True):
     """Instances of a job that shall run from now on, or shall not. Until one is named, it shall run. Those that shall
     and have ended, of which a new run begins, wait for it.
     """
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32}
 
     job_id: str
     """The job."""
@@ -282,19 +537,47 @@ class InstancesWanted(Event, frozen=True, kw_only=True):
     """Whether they shall run."""
 
     first: bytes = b""
-    """First instance of each range. Column of little-endian int32; empty: all instances."""
+    """First instance of each range. Empty: all instances. Column of int32."""
 
     count: bytes = b""
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     cause: Cause | None = None
     """The command of a user, or the update, that changed it."""
 
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
 
-class JobAccepted(Event, frozen=True, kw_only=True):
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        wanted: bool,
+        first: Values | None = None,
+        count: Values | None = None,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            wanted=wanted,
+            first=b"" if first is None else pack_ints(first),
+            count=b"" if count is None else pack_ints(count),
+            cause=cause,
+        )
+
+
+class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
     """A job was accepted; what the other machines need of it."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "shape": INT32}
 
     job_id: str
     """The job."""
@@ -338,16 +621,65 @@ class JobAccepted(Event, frozen=True, kw_only=True):
     """
 
     first: bytes = b""
-    """First instance of each range of tasks that have another shape than the first. Column of little-endian int32.
-    """
+    """First instance of each range of tasks that have another shape than the first. Column of int32."""
 
     count: bytes = b""
-    """Tasks of each range. Column of little-endian int32."""
+    """Tasks of each range. Column of int32."""
 
     shape: bytes = b""
-    """Index of the shape of each range in shapes. Column of little-endian int32; empty: all tasks have the first
-    shape.
-    """
+    """Index of the shape of each range in shapes. Empty: all tasks have the first shape. Column of int32."""
+
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
+
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def shape_array(self) -> I32:
+        return np.frombuffer(self.shape, INT32, len(self.shape) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        jobs_offset: int,
+        pool: str,
+        kind: str,
+        instances: int,
+        shapes: tuple[TaskShape, ...],
+        priority: int = 0,
+        preemptible: bool = True,
+        controller: bool = False,
+        gang_min: int = 0,
+        max_running: int = 0,
+        max_unavailable: int | None = None,
+        first_run: int = 1,
+        first: Values | None = None,
+        count: Values | None = None,
+        shape: Values | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            jobs_offset=jobs_offset,
+            pool=pool,
+            kind=kind,
+            instances=instances,
+            shapes=shapes,
+            priority=priority,
+            preemptible=preemptible,
+            controller=controller,
+            gang_min=gang_min,
+            max_running=max_running,
+            max_unavailable=max_unavailable,
+            first_run=first_run,
+            first=b"" if first is None else pack_ints(first),
+            count=b"" if count is None else pack_ints(count),
+            shape=b"" if shape is None else pack_ints(shape),
+        )
 
 
 class JobChanged(Event, frozen=True, kw_only=True):
@@ -430,35 +762,69 @@ class JobRejected(Event, frozen=True, kw_only=True):
     """The cell to submit it to, where the code is WRONG_CELL."""
 
 
-class JobReopened(Event, frozen=True, kw_only=True):
+class JobReopened(InstancesEvent, frozen=True, kw_only=True):
     """A job that had ended is there again, by the JobAccepted before it: some of its tasks stay over, the others run
     again.
     """
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "state": INT32}
+
     job_id: str
     """The job."""
 
     first: bytes
-    """First instance of each range that stays over. Column of little-endian int32."""
+    """First instance of each range that stays over. Column of int32."""
 
     count: bytes
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     state: bytes
-    """How these tasks have ended: 6 succeeded, 7 failed, 8 killed. Column of little-endian int32."""
+    """How these tasks have ended: 6 succeeded, 7 failed, 8 killed. Column of int32."""
 
     cause: Cause | None = None
     """The command."""
 
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
 
-class JobSlaChanged(Event, frozen=True, kw_only=True):
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def state_array(self) -> I32:
+        return np.frombuffer(self.state, INT32, len(self.state) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        first: Values,
+        count: Values,
+        state: Values,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            first=pack_ints(first),
+            count=pack_ints(count),
+            state=pack_ints(state),
+            cause=cause,
+        )
+
+
+class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
     """A job has another SLA. Where it had none, sla knows nothing of its instances: the columns say all that there
     are.
     """
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "run": INT32, "wanted": INT32}
 
     job_id: str
     """The job."""
@@ -470,21 +836,59 @@ class JobSlaChanged(Event, frozen=True, kw_only=True):
     """The highest instance that the job has, plus 1; 0 where it had an SLA."""
 
     first: bytes = b""
-    """First instance of each range of instances that there are; empty where it had an SLA. Column of little-endian
-    int32.
-    """
+    """First instance of each range of instances that there are; empty where it had an SLA. Column of int32."""
 
     count: bytes = b""
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     run: bytes = b""
-    """The run by which each of them is available; 0: it isn't. Column of little-endian int32."""
+    """The run by which each of them is available; 0: it isn't. Column of int32."""
 
     wanted: bytes = b""
-    """1: they shall run; 0: they shall not. Column of little-endian int32."""
+    """1: they shall run; 0: they shall not. Column of int32."""
 
     cause: Cause | None = None
     """The command of a user, or the update, that changed it."""
+
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
+
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def wanted_array(self) -> I32:
+        return np.frombuffer(self.wanted, INT32, len(self.wanted) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        max_unavailable: int | None = None,
+        instances: int = 0,
+        first: Values | None = None,
+        count: Values | None = None,
+        run: Values | None = None,
+        wanted: Values | None = None,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            max_unavailable=max_unavailable,
+            instances=instances,
+            first=b"" if first is None else pack_ints(first),
+            count=b"" if count is None else pack_ints(count),
+            run=b"" if run is None else pack_ints(run),
+            wanted=b"" if wanted is None else pack_ints(wanted),
+            cause=cause,
+        )
 
 
 class JobsForgotten(Event, frozen=True, kw_only=True):
@@ -516,10 +920,12 @@ class OverridesDropped(Event, frozen=True, kw_only=True):
     """The deadline that passed."""
 
 
-class PreemptionAnswered(Event, frozen=True, kw_only=True):
+class PreemptionAnswered(ItemsEvent, frozen=True, kw_only=True):
     """The only answer to a PreemptionsOrdered. Sla is heard on all its runs before any is stopped."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32}
 
     number: int
     """The number of the order."""
@@ -539,194 +945,555 @@ class PreemptionAnswered(Event, frozen=True, kw_only=True):
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        number: int,
+        order: Cause,
+        code: str,
+        victims: int,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+    ) -> Self:
+        return cls(
+            number=number,
+            order=order,
+            code=code,
+            victims=victims,
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+        )
 
 
-class RunsAvailable(Event, frozen=True, kw_only=True):
+class RunsAvailable(ItemsEvent, frozen=True, kw_only=True):
     """Runs that were reported to be running."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32}
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+        )
 
 
-class RunsEnded(Event, frozen=True, kw_only=True):
+class RunsEnded(ItemsEvent, frozen=True, kw_only=True):
     """Runs that are over: hosts and pools get back what they held."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "instance": INT32,
+        "run": INT32,
+        "outcome": INT32,
+        "exit_code": INT32,
+        "kept": INT32,
+        "cause": INT32,
+        "why": INT32,
+        "next": INT32,
+        "counts_as": INT32,
+        "failures": INT32,
+        "wait_ms": INT32,
+        "hold": INT32,
+    }
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     outcome: bytes
     """1 succeeded, 2 failed, 3 stopped, 4 preempted, 5 lost, 6 ended with its gang, 7 replaced by an update or a
-    restart. Column of little-endian int32.
+    restart. Column of int32.
     """
 
     exit_code: bytes
-    """Exit code; -1: none. Column of little-endian int32."""
+    """Exit code; -1: none. Column of int32."""
 
     kept: bytes
-    """1: the admission passes to the next run. Column of little-endian int32."""
+    """1: the admission passes to the next run. Column of int32."""
 
     causes: tuple[Cause, ...] = ()
     """What the column cause names."""
 
     cause: bytes = b""
     """Index into causes: the HostLost or the HostInventory by which a run is lost; -1: a record that names the run.
-    Column of little-endian int32; empty: -1 for all.
+    Empty: -1 for all. Column of int32.
     """
 
     why: bytes = b""
     """Why the run was to end, the strongest cause: 0 nothing, 1 removed, 2 stopped by the user, 3 its job ends, 4
     max_runtime, 5 unhealthy, 6 not ready in time, 7 preempted, 8 its gang, 9 drain, 10 update or restart, 11 its
-    job is held. Column of little-endian int32; empty: 0 for all.
+    job is held. Empty: 0 for all. Column of int32.
     """
 
     next: bytes = b""
-    """State of the task after it: 5 waits for its next run, 6 succeeded, 7 failed, 8 killed. Column of little-endian
-    int32; empty: 5 for all.
+    """State of the task after it: 5 waits for its next run, 6 succeeded, 7 failed, 8 killed. Empty: 5 for all. Column
+    of int32.
     """
 
     counts_as: bytes = b""
-    """0: nothing; 1: a failure of the task; 2: a failure of the host to run it. Column of little-endian int32; empty:
-    0 for all.
+    """0: nothing; 1: a failure of the task; 2: a failure of the host to run it. Empty: 0 for all. Column of int32.
     """
 
     failures: bytes = b""
-    """How many failures of that kind the task has now; 0 where it doesn't count. Column of little-endian int32; empty:
-    0 for all.
+    """How many failures of that kind the task has now; 0 where it doesn't count. Empty: 0 for all. Column of int32.
     """
 
     wait_ms: bytes = b""
-    """How long it waits at least before its next run. Column of little-endian int32; empty: 0 for all."""
+    """How long it waits at least before its next run. Empty: 0 for all. Column of int32."""
 
     hold: bytes = b""
-    """1: the room on its host is kept for its next run for two minutes. Column of little-endian int32; empty: 0 for
-    all.
-    """
+    """1: the room on its host is kept for its next run for two minutes. Empty: 0 for all. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def outcome_array(self) -> I32:
+        return np.frombuffer(self.outcome, INT32, len(self.outcome) // 4)
+
+    @property
+    def exit_code_array(self) -> I32:
+        return np.frombuffer(self.exit_code, INT32, len(self.exit_code) // 4)
+
+    @property
+    def kept_array(self) -> I32:
+        return np.frombuffer(self.kept, INT32, len(self.kept) // 4)
+
+    @property
+    def cause_array(self) -> I32:
+        if self.cause:
+            return np.frombuffer(self.cause, INT32, len(self.cause) // 4)
+        return np.full(len(self.job) // 4, -1, INT32)
+
+    @property
+    def why_array(self) -> I32:
+        if self.why:
+            return np.frombuffer(self.why, INT32, len(self.why) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def next_array(self) -> I32:
+        if self.next:
+            return np.frombuffer(self.next, INT32, len(self.next) // 4)
+        return np.full(len(self.job) // 4, 5, INT32)
+
+    @property
+    def counts_as_array(self) -> I32:
+        if self.counts_as:
+            return np.frombuffer(self.counts_as, INT32, len(self.counts_as) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def failures_array(self) -> I32:
+        if self.failures:
+            return np.frombuffer(self.failures, INT32, len(self.failures) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def wait_ms_array(self) -> I32:
+        if self.wait_ms:
+            return np.frombuffer(self.wait_ms, INT32, len(self.wait_ms) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def hold_array(self) -> I32:
+        if self.hold:
+            return np.frombuffer(self.hold, INT32, len(self.hold) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        outcome: Values,
+        exit_code: Values,
+        kept: Values,
+        causes: tuple[Cause, ...] = (),
+        cause: Values | None = None,
+        why: Values | None = None,
+        next: Values | None = None,
+        counts_as: Values | None = None,
+        failures: Values | None = None,
+        wait_ms: Values | None = None,
+        hold: Values | None = None,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            outcome=pack_ints(outcome),
+            exit_code=pack_ints(exit_code),
+            kept=pack_ints(kept),
+            causes=causes,
+            cause=b"" if cause is None else pack_unless(cause, -1, INT32),
+            why=b"" if why is None else pack_unless(why, 0, INT32),
+            next=b"" if next is None else pack_ints(next),
+            counts_as=b"" if counts_as is None else pack_unless(counts_as, 0, INT32),
+            failures=b"" if failures is None else pack_unless(failures, 0, INT32),
+            wait_ms=b"" if wait_ms is None else pack_unless(wait_ms, 0, INT32),
+            hold=b"" if hold is None else pack_unless(hold, 0, INT32),
+        )
 
 
-class RunsOrdered(Event, frozen=True, kw_only=True):
+class RunsOrdered(ItemsEvent, frozen=True, kw_only=True):
     """Runs that agents shall start."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "instance": INT32,
+        "run": INT32,
+        "host_session": INT64,
+        "host": INT32,
+        "ports": INT32,
+        "port_count": INT32,
+        "version": INT32,
+    }
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     host_ids: tuple[str, ...]
     """The hosts named by the column host."""
 
     host_session: bytes
-    """Session of each host of host_ids. Column of little-endian int64."""
+    """Session of each host of host_ids. Column of int64."""
 
     host: bytes
-    """Index into host_ids. Column of little-endian int32."""
+    """Index into host_ids. Column of int32."""
 
     ports: bytes = b""
-    """Port numbers, for each item as many as port_count says. Column of little-endian int32."""
+    """Port numbers, for each item as many as port_count says. Column of int32."""
 
     port_count: bytes = b""
-    """Ports of each item. Column of little-endian int32; empty: nobody has ports."""
+    """Ports of each item. Empty: nobody has ports. Column of int32."""
 
     version: bytes = b""
-    """Version of the job that each run is of. Column of little-endian int32; empty: 1 for all."""
+    """Version of the job that each run is of. Empty: 1 for all. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def host_session_array(self) -> I64:
+        return np.frombuffer(self.host_session, INT64, len(self.host_session) // 8)
+
+    @property
+    def host_array(self) -> I32:
+        return np.frombuffer(self.host, INT32, len(self.host) // 4)
+
+    @property
+    def ports_array(self) -> I32:
+        return np.frombuffer(self.ports, INT32, len(self.ports) // 4)
+
+    @property
+    def port_count_array(self) -> I32:
+        if self.port_count:
+            return np.frombuffer(self.port_count, INT32, len(self.port_count) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def version_array(self) -> I32:
+        if self.version:
+            return np.frombuffer(self.version, INT32, len(self.version) // 4)
+        return np.full(len(self.job) // 4, 1, INT32)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        host_ids: tuple[str, ...],
+        host_session: Values,
+        host: Values,
+        ports: Values | None = None,
+        port_count: Values | None = None,
+        version: Values | None = None,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            host_ids=host_ids,
+            host_session=pack_longs(host_session),
+            host=pack_ints(host),
+            ports=b"" if ports is None else pack_ints(ports),
+            port_count=b"" if port_count is None else pack_unless(port_count, 0, INT32),
+            version=b"" if version is None else pack_unless(version, 1, INT32),
+        )
 
 
-class RunsOverdue(Event, frozen=True, kw_only=True):
+class RunsOverdue(ItemsEvent, frozen=True, kw_only=True):
     """Runs that have taken longer than they may; what becomes of them is said by RunsStopping and RunsEnded."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32, "what": INT32}
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     what: bytes
     """1: it has run for max_runtime; 2: it is not ready after start_deadline; 3: it has not obeyed its stop. Column of
-    little-endian int32.
+    int32.
     """
 
     cause: Cause | None = None
     """The first of the deadlines that have passed."""
 
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
 
-class RunsStopping(Event, frozen=True, kw_only=True):
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def what_array(self) -> I32:
+        return np.frombuffer(self.what, INT32, len(self.what) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        what: Values,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            what=pack_ints(what),
+            cause=cause,
+        )
+
+
+class RunsStopping(ItemsEvent, frozen=True, kw_only=True):
     """Runs that agents shall stop."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "instance": INT32,
+        "run": INT32,
+        "host": INT32,
+        "cause": INT32,
+        "why": INT32,
+        "kill": INT32,
+    }
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     host_ids: tuple[str, ...]
     """The hosts named by the column host."""
 
     host: bytes
-    """Index into host_ids. Column of little-endian int32."""
+    """Index into host_ids. Column of int32."""
 
     cause: bytes
-    """Outcome of a run that ends by this: 3 stopped, 4 preempted, 5 lost, 6 gang; 2 failed. Column of little-endian
-    int32.
-    """
+    """Outcome of a run that ends by this: 3 stopped, 4 preempted, 5 lost, 6 gang; 2 failed. Column of int32."""
 
     why: bytes = b""
-    """Why, as in RunsEnded; 0: nobody wants the run. Column of little-endian int32; empty: 0 for all."""
+    """Why, as in RunsEnded; 0: nobody wants the run. Empty: 0 for all. Column of int32."""
 
     kill: bytes = b""
-    """1: it hasn't obeyed, and shall be killed at once. Column of little-endian int32; empty: 0 for all."""
+    """1: it hasn't obeyed, and shall be killed at once. Empty: 0 for all. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def host_array(self) -> I32:
+        return np.frombuffer(self.host, INT32, len(self.host) // 4)
+
+    @property
+    def cause_array(self) -> I32:
+        return np.frombuffer(self.cause, INT32, len(self.cause) // 4)
+
+    @property
+    def why_array(self) -> I32:
+        if self.why:
+            return np.frombuffer(self.why, INT32, len(self.why) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def kill_array(self) -> I32:
+        if self.kill:
+            return np.frombuffer(self.kill, INT32, len(self.kill) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        host_ids: tuple[str, ...],
+        host: Values,
+        cause: Values,
+        why: Values | None = None,
+        kill: Values | None = None,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            host_ids=host_ids,
+            host=pack_ints(host),
+            cause=pack_ints(cause),
+            why=b"" if why is None else pack_unless(why, 0, INT32),
+            kill=b"" if kill is None else pack_unless(kill, 0, INT32),
+        )
 
 
 class UpdateEnded(Event, frozen=True, kw_only=True):
@@ -771,10 +1538,12 @@ class UpdatePaused(Event, frozen=True, kw_only=True):
     """What led to it."""
 
 
-class UpdateProgressed(Event, frozen=True, kw_only=True):
+class UpdateProgressed(InstancesEvent, frozen=True, kw_only=True):
     """Instances of an update that went a step further."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "step": INT32}
 
     job_id: str
     """The job."""
@@ -783,15 +1552,15 @@ class UpdateProgressed(Event, frozen=True, kw_only=True):
     """Number of the update, from 1 for each job."""
 
     first: bytes
-    """First instance of each range. Column of little-endian int32."""
+    """First instance of each range. Column of int32."""
 
     count: bytes
-    """Instances of each range. Column of little-endian int32."""
+    """Instances of each range. Column of int32."""
 
     step: bytes
     """Of each range: 2 being updated, 3 done, 4 failed, 5 failed since it found no place within the progress deadline,
     6 left out since the only host that it may run on is lost; 0, or 1 for one that is still to be taken: it is up
-    again that an earlier update had brought down. Column of little-endian int32.
+    again that an earlier update had brought down. Column of int32.
     """
 
     pending: int
@@ -815,6 +1584,50 @@ class UpdateProgressed(Event, frozen=True, kw_only=True):
     cause: Cause | None = None
     """What led to it."""
 
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
+
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def step_array(self) -> I32:
+        return np.frombuffer(self.step, INT32, len(self.step) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        number: int,
+        first: Values,
+        count: Values,
+        step: Values,
+        pending: int,
+        flight: int,
+        done: int,
+        bad: int,
+        waits: bool = False,
+        failures_kept: bool = False,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            number=number,
+            first=pack_ints(first),
+            count=pack_ints(count),
+            step=pack_ints(step),
+            pending=pending,
+            flight=flight,
+            done=done,
+            bad=bad,
+            waits=waits,
+            failures_kept=failures_kept,
+            cause=cause,
+        )
+
 
 class UpdatePromoted(Event, frozen=True, kw_only=True):
     """The canary of an update was promoted: the other instances follow."""
@@ -831,10 +1644,12 @@ class UpdatePromoted(Event, frozen=True, kw_only=True):
     """What led to it."""
 
 
-class UpdateStarted(Event, frozen=True, kw_only=True):
+class UpdateStarted(InstancesEvent, frozen=True, kw_only=True):
     """A job has a new version, and an update takes its instances to it."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "forgotten": INT32}
 
     job_id: str
     """The job."""
@@ -866,15 +1681,13 @@ class UpdateStarted(Event, frozen=True, kw_only=True):
     """How it goes."""
 
     first: bytes = b""
-    """For a restart: first instance of each range that is restarted. Column of little-endian int32; empty: all
-    instances.
-    """
+    """For a restart: first instance of each range that is restarted. Empty: all instances. Column of int32."""
 
     count: bytes = b""
-    """For a restart: instances of each range. Column of little-endian int32."""
+    """For a restart: instances of each range. Column of int32."""
 
     forgotten: bytes = b""
-    """Versions that no run is of, and that nobody can go back to any more. Column of little-endian int32."""
+    """Versions that no run is of, and that nobody can go back to any more. Column of int32."""
 
     paused: bool = False
     """Whether it waits for resume."""
@@ -893,6 +1706,62 @@ class UpdateStarted(Event, frozen=True, kw_only=True):
 
     cause: Cause | None = None
     """What led to it."""
+
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
+
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def forgotten_array(self) -> I32:
+        return np.frombuffer(self.forgotten, INT32, len(self.forgotten) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        number: int,
+        kind: str,
+        from_version: int,
+        version: int,
+        like: int = 0,
+        jobs_offset: int = -1,
+        spec_hash: bytes = b"",
+        policy: UpdatePolicy,
+        first: Values | None = None,
+        count: Values | None = None,
+        forgotten: Values | None = None,
+        paused: bool = False,
+        added: int = 0,
+        updated: int = 0,
+        removed: int = 0,
+        unchanged: int = 0,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            number=number,
+            kind=kind,
+            from_version=from_version,
+            version=version,
+            like=like,
+            jobs_offset=jobs_offset,
+            spec_hash=spec_hash,
+            policy=policy,
+            first=b"" if first is None else pack_ints(first),
+            count=b"" if count is None else pack_ints(count),
+            forgotten=b"" if forgotten is None else pack_ints(forgotten),
+            paused=paused,
+            added=added,
+            updated=updated,
+            removed=removed,
+            unchanged=unchanged,
+            cause=cause,
+        )
 
 
 class VolumeRemovalOrdered(Event, frozen=True, kw_only=True):

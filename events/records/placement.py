@@ -1,8 +1,12 @@
 """The records of `schemas/placement`. Written by `python -m tools.records`; do not edit."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
-from events.records.base import Event
+import numpy as np
+
+from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs, pack_unless
+from events.records.base import Event, ItemsEvent, RangesEvent
 from events.records.parts import Cause, NearMiss
 
 
@@ -29,56 +33,110 @@ class CapacityChanged(Event, frozen=True, kw_only=True):
     """The changes of hosts since the last one, at most 8, the newest last."""
 
 
-class GangsParked(Event, frozen=True, kw_only=True):
+class GangsParked(RangesEvent, frozen=True, kw_only=True):
     """Entitled gangs without a place that hold nothing under limits from now on: an AdmissionsRanked asked for that.
     They keep their places in the order, and ask (PreemptionAsked) before they are placed.
     """
 
     topic: ClassVar[str] = "paceline.placement"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "first": INT32,
+        "count": INT32,
+        "run": INT32,
+        "gang": INT32,
+    }
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     first: bytes
-    """First instance of the range. Column of little-endian int32."""
+    """First instance of the range. Column of int32."""
 
     count: bytes
-    """Instances in the range. Column of little-endian int32."""
+    """Instances in the range. Column of int32."""
 
     run: bytes
-    """The run that each instance of the range is at. Column of little-endian int32."""
+    """The run that each instance of the range is at. Column of int32."""
 
     gang: bytes
-    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of little-endian int32.
-    """
+    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
+
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def gang_array(self) -> I32:
+        return np.frombuffer(self.gang, INT32, len(self.gang) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        first: Values,
+        count: Values,
+        run: Values,
+        gang: Values,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            first=pack_ints(first),
+            count=pack_ints(count),
+            run=pack_ints(run),
+            gang=pack_ints(gang),
+        )
 
 
-class GangsReturned(Event, frozen=True, kw_only=True):
+class GangsReturned(RangesEvent, frozen=True, kw_only=True):
     """Gangs given back to their pools."""
 
     topic: ClassVar[str] = "paceline.placement"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "first": INT32,
+        "count": INT32,
+        "run": INT32,
+        "gang": INT32,
+    }
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     first: bytes
-    """First instance of the range. Column of little-endian int32."""
+    """First instance of the range. Column of int32."""
 
     count: bytes
-    """Instances in the range. Column of little-endian int32."""
+    """Instances in the range. Column of int32."""
 
     run: bytes
-    """The run that each instance of the range is at. Column of little-endian int32."""
+    """The run that each instance of the range is at. Column of int32."""
 
     gang: bytes
-    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of little-endian int32.
-    """
+    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of int32."""
 
     code: str
     """NO_HOST_FITS, GANG_INCOMPLETE or HELD_FOR_OTHERS, of borrowed work only; NO_HOSTS, CONSTRAINT_MISMATCH,
@@ -89,6 +147,50 @@ class GangsReturned(Event, frozen=True, kw_only=True):
     """Whether each of these tasks may run on one host alone: what keeps it from there says nothing of others of its
     shape. No release before 0.4.0 says it.
     """
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def first_array(self) -> I32:
+        return np.frombuffer(self.first, INT32, len(self.first) // 4)
+
+    @property
+    def count_array(self) -> I32:
+        return np.frombuffer(self.count, INT32, len(self.count) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def gang_array(self) -> I32:
+        return np.frombuffer(self.gang, INT32, len(self.gang) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        first: Values,
+        count: Values,
+        run: Values,
+        gang: Values,
+        code: str,
+        bound: bool = False,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            first=pack_ints(first),
+            count=pack_ints(count),
+            run=pack_ints(run),
+            gang=pack_ints(gang),
+            code=code,
+            bound=bound,
+        )
 
 
 class GangsUnplaced(Event, frozen=True, kw_only=True):
@@ -193,17 +295,43 @@ class HostHearingChanged(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.placement"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"host_session": INT64, "hearing": INT32}
+
     host_ids: tuple[str, ...]
     """The hosts."""
 
     host_session: bytes
-    """The session of each host, parallel to host_ids. Column of little-endian int64."""
+    """The session of each host, parallel to host_ids. Column of int64."""
 
     hearing: bytes
-    """Of each host: 1 heard, 2 silent, 3 lost. Column of little-endian int32."""
+    """Of each host: 1 heard, 2 silent, 3 lost. Column of int32."""
 
     cause: Cause | None = None
     """The last change of a host before it."""
+
+    @property
+    def host_session_array(self) -> I64:
+        return np.frombuffer(self.host_session, INT64, len(self.host_session) // 8)
+
+    @property
+    def hearing_array(self) -> I32:
+        return np.frombuffer(self.hearing, INT32, len(self.hearing) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        host_ids: tuple[str, ...],
+        host_session: Values,
+        hearing: Values,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            host_ids=host_ids,
+            host_session=pack_longs(host_session),
+            hearing=pack_ints(hearing),
+            cause=cause,
+        )
 
 
 class HostLost(Event, frozen=True, kw_only=True):
@@ -278,6 +406,8 @@ class HostsReserved(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.placement"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"tasks": INT32, "shape": INT32}
+
     job_id: str
     """The gang or task: its job."""
 
@@ -294,11 +424,11 @@ class HostsReserved(Event, frozen=True, kw_only=True):
     """The hosts."""
 
     tasks: bytes
-    """How many of its tasks each host of host_ids is to hold. Column of little-endian int32."""
+    """How many of its tasks each host of host_ids is to hold. Column of int32."""
 
     shape: bytes = b""
     """Which of its tasks: the index of their shape among those of the gang, in the order of their first instances; a
-    host stands once for each. Column of little-endian int32; empty: all tasks have one shape.
+    host stands once for each. Empty: all tasks have one shape. Column of int32.
     """
 
     kept: dict[str, int]
@@ -315,6 +445,46 @@ class HostsReserved(Event, frozen=True, kw_only=True):
     cause: Cause | None = None
     """The admission, or the last change of hosts or runs before it."""
 
+    @property
+    def tasks_array(self) -> I32:
+        return np.frombuffer(self.tasks, INT32, len(self.tasks) // 4)
+
+    @property
+    def shape_array(self) -> I32:
+        if self.shape:
+            return np.frombuffer(self.shape, INT32, len(self.shape) // 4)
+        return np.full(len(self.tasks) // 4, 0, INT32)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        first: int,
+        count: int,
+        run: int,
+        host_ids: tuple[str, ...],
+        tasks: Values,
+        shape: Values | None = None,
+        kept: dict[str, int],
+        state: str,
+        until_ms: int,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            first=first,
+            count=count,
+            run=run,
+            host_ids=host_ids,
+            tasks=pack_ints(tasks),
+            shape=b"" if shape is None else pack_unless(shape, 0, INT32),
+            kept=kept,
+            state=state,
+            until_ms=until_ms,
+            cause=cause,
+        )
+
 
 class MatchingHostsChanged(Event, frozen=True, kw_only=True):
     """Hosts match the constraints of daemons from now on, or no longer. A host that is lost goes on matching until it
@@ -323,6 +493,13 @@ class MatchingHostsChanged(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.placement"
 
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "host_session": INT64,
+        "job": INT32,
+        "host": INT32,
+        "matches": INT32,
+    }
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
@@ -330,19 +507,57 @@ class MatchingHostsChanged(Event, frozen=True, kw_only=True):
     """The hosts named by the column host."""
 
     host_session: bytes
-    """The session of each host, parallel to host_ids. Column of little-endian int64."""
+    """The session of each host, parallel to host_ids. Column of int64."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     host: bytes
-    """Index into host_ids. Column of little-endian int32."""
+    """Index into host_ids. Column of int32."""
 
     matches: bytes
-    """1: the host matches from now on; 0: it no longer does. Column of little-endian int32."""
+    """1: the host matches from now on; 0: it no longer does. Column of int32."""
 
     cause: Cause | None = None
     """The last change of hosts or jobs."""
+
+    @property
+    def host_session_array(self) -> I64:
+        return np.frombuffer(self.host_session, INT64, len(self.host_session) // 8)
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def host_array(self) -> I32:
+        return np.frombuffer(self.host, INT32, len(self.host) // 4)
+
+    @property
+    def matches_array(self) -> I32:
+        return np.frombuffer(self.matches, INT32, len(self.matches) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        host_ids: tuple[str, ...],
+        host_session: Values,
+        job: Values,
+        host: Values,
+        matches: Values,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            host_ids=host_ids,
+            host_session=pack_longs(host_session),
+            job=pack_ints(job),
+            host=pack_ints(host),
+            matches=pack_ints(matches),
+            cause=cause,
+        )
 
 
 class PreemptionAsked(Event, frozen=True, kw_only=True):
@@ -352,6 +567,15 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
     """
 
     topic: ClassVar[str] = "paceline.placement"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "tasks": INT32,
+        "shape": INT32,
+        "job": INT32,
+        "instance": INT32,
+        "victim_run": INT32,
+        "way": INT32,
+    }
 
     job_id: str
     """The gang or task: its job."""
@@ -369,28 +593,28 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
     """The hosts on which it would run."""
 
     tasks: bytes
-    """How many of its tasks would run on each host of host_ids. Column of little-endian int32."""
+    """How many of its tasks would run on each host of host_ids. Column of int32."""
 
     shape: bytes = b""
     """Which of its tasks: the index of their shape among those of the gang, in the order of their first instances; a
-    host stands once for each. Column of little-endian int32; empty: all tasks have one shape.
+    host stands once for each. Empty: all tasks have one shape. Column of int32.
     """
 
     job_ids: tuple[str, ...]
     """The victims, in the order chosen: the jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0; the members of a gang stand one after another. Column of little-endian int32."""
+    """Instance of the job, from 0; the members of a gang stand one after another. Column of int32."""
 
     victim_run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     way: bytes
     """1 OWN: own pool's lower priority or borrowed work; 2 GIVE: a pool above its entitlement; 3 MOVE: it has a place
-    elsewhere at once; 4 CLEAR: it has run for its slice. Column of little-endian int32.
+    elsewhere at once; 4 CLEAR: it has run for its slice. Column of int32.
     """
 
     spared: dict[str, int] = {}
@@ -399,38 +623,166 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
     cause: Cause | None = None
     """The RightsSet that gave the right."""
 
+    @property
+    def tasks_array(self) -> I32:
+        return np.frombuffer(self.tasks, INT32, len(self.tasks) // 4)
 
-class TasksPlaced(Event, frozen=True, kw_only=True):
+    @property
+    def shape_array(self) -> I32:
+        if self.shape:
+            return np.frombuffer(self.shape, INT32, len(self.shape) // 4)
+        return np.full(len(self.tasks) // 4, 0, INT32)
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def victim_run_array(self) -> I32:
+        return np.frombuffer(self.victim_run, INT32, len(self.victim_run) // 4)
+
+    @property
+    def way_array(self) -> I32:
+        return np.frombuffer(self.way, INT32, len(self.way) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_id: str,
+        first: int,
+        count: int,
+        run: int,
+        host_ids: tuple[str, ...],
+        tasks: Values,
+        shape: Values | None = None,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        victim_run: Values,
+        way: Values,
+        spared: dict[str, int] | None = None,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_id=job_id,
+            first=first,
+            count=count,
+            run=run,
+            host_ids=host_ids,
+            tasks=pack_ints(tasks),
+            shape=b"" if shape is None else pack_unless(shape, 0, INT32),
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            victim_run=pack_ints(victim_run),
+            way=pack_ints(way),
+            spared={} if spared is None else spared,
+            cause=cause,
+        )
+
+
+class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
     """Runs assigned to hosts."""
 
     topic: ClassVar[str] = "paceline.placement"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "instance": INT32,
+        "run": INT32,
+        "host_session": INT64,
+        "host": INT32,
+        "ports": INT32,
+        "port_count": INT32,
+    }
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     host_ids: tuple[str, ...]
     """The hosts named by the column host."""
 
     host_session: bytes
-    """Session of each host of host_ids. Column of little-endian int64."""
+    """Session of each host of host_ids. Column of int64."""
 
     host: bytes
-    """Index into host_ids. Column of little-endian int32."""
+    """Index into host_ids. Column of int32."""
 
     ports: bytes = b""
-    """Port numbers, for each item as many as port_count says. Column of little-endian int32."""
+    """Port numbers, for each item as many as port_count says. Column of int32."""
 
     port_count: bytes = b""
-    """Ports of each item. Column of little-endian int32; empty: nobody has ports."""
+    """Ports of each item. Empty: nobody has ports. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def host_session_array(self) -> I64:
+        return np.frombuffer(self.host_session, INT64, len(self.host_session) // 8)
+
+    @property
+    def host_array(self) -> I32:
+        return np.frombuffer(self.host, INT32, len(self.host) // 4)
+
+    @property
+    def ports_array(self) -> I32:
+        return np.frombuffer(self.ports, INT32, len(self.ports) // 4)
+
+    @property
+    def port_count_array(self) -> I32:
+        if self.port_count:
+            return np.frombuffer(self.port_count, INT32, len(self.port_count) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        host_ids: tuple[str, ...],
+        host_session: Values,
+        host: Values,
+        ports: Values | None = None,
+        port_count: Values | None = None,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            host_ids=host_ids,
+            host_session=pack_longs(host_session),
+            host=pack_ints(host),
+            ports=b"" if ports is None else pack_ints(ports),
+            port_count=b"" if port_count is None else pack_unless(port_count, 0, INT32),
+        )
 
 
 ALL: tuple[type[Event], ...] = (

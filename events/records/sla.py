@@ -1,65 +1,161 @@
 """The records of `schemas/sla`. Written by `python -m tools.records`; do not edit."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
-from events.records.base import Event
+import numpy as np
+
+from events.columns import I32, INT32, Values, pack_ints, pack_unless
+from events.records.base import Event, ItemsEvent
 from events.records.parts import Cause
 
 
-class DisruptionAllowed(Event, frozen=True, kw_only=True):
+class DisruptionAllowed(ItemsEvent, frozen=True, kw_only=True):
     """Disruptions that may go on; their budget is held until the instance is available again or gone."""
 
     topic: ClassVar[str] = "paceline.sla"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32, "deferred": INT32}
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     causes: tuple[Cause, ...] = ()
     """For each job of job_ids the last change of its availability, or of what is asked of it, before the verdict.
     """
 
     deferred: bytes = b""
-    """1: it was deferred before; empty: none was. Column of little-endian int32."""
+    """1: it was deferred before; empty: none was. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def deferred_array(self) -> I32:
+        if self.deferred:
+            return np.frombuffer(self.deferred, INT32, len(self.deferred) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        causes: tuple[Cause, ...] = (),
+        deferred: Values | None = None,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            causes=causes,
+            deferred=b"" if deferred is None else pack_unless(deferred, 0, INT32),
+        )
 
 
-class DisruptionDeferred(Event, frozen=True, kw_only=True):
+class DisruptionDeferred(ItemsEvent, frozen=True, kw_only=True):
     """Disruptions that must wait."""
 
     topic: ClassVar[str] = "paceline.sla"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "instance": INT32,
+        "run": INT32,
+        "unavailable": INT32,
+        "max_unavailable": INT32,
+    }
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     code: str
     """Reason code."""
 
     unavailable: bytes
-    """Instances that are unavailable now, or may be, of each job of job_ids. Column of little-endian int32."""
+    """Instances that are unavailable now, or may be, of each job of job_ids. Column of int32."""
 
     max_unavailable: bytes
-    """Instances that may be, of each job of job_ids. Column of little-endian int32."""
+    """Instances that may be, of each job of job_ids. Column of int32."""
 
     causes: tuple[Cause, ...] = ()
     """For each job of job_ids the last change of its availability, or of what is asked of it, before the verdict.
     """
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def unavailable_array(self) -> I32:
+        return np.frombuffer(self.unavailable, INT32, len(self.unavailable) // 4)
+
+    @property
+    def max_unavailable_array(self) -> I32:
+        return np.frombuffer(self.max_unavailable, INT32, len(self.max_unavailable) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        code: str,
+        unavailable: Values,
+        max_unavailable: Values,
+        causes: tuple[Cause, ...] = (),
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            code=code,
+            unavailable=pack_ints(unavailable),
+            max_unavailable=pack_ints(max_unavailable),
+            causes=causes,
+        )
 
 
 ALL: tuple[type[Event], ...] = (

@@ -1,14 +1,26 @@
 """The records of `schemas/tasks`. Written by `python -m tools.records`; do not edit."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
-from events.records.base import Event
+import numpy as np
+
+from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs, pack_unless
+from events.records.base import Event, ItemsEvent
 
 
-class HostInventory(Event, frozen=True, kw_only=True):
+class HostInventory(ItemsEvent, frozen=True, kw_only=True):
     """All runs that an agent knows when it connects."""
 
     topic: ClassVar[str] = "paceline.tasks"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "instance": INT32,
+        "run": INT32,
+        "state": INT32,
+        "exit_code": INT32,
+    }
 
     host_id: str
     """The host."""
@@ -20,28 +32,87 @@ class HostInventory(Event, frozen=True, kw_only=True):
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     state: bytes
     """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent, 6
     healthy, 7 unhealthy, 8 how it ended is not known, 9 still there though it was killed by order, 10 could not
-    start and cannot there. Column of little-endian int32.
+    start and cannot there. Column of int32.
     """
 
     exit_code: bytes
-    """Exit code of the process; 128 + n after signal n; 0 while it runs. Column of little-endian int32."""
+    """Exit code of the process; 128 + n after signal n; 0 while it runs. Column of int32."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def state_array(self) -> I32:
+        return np.frombuffer(self.state, INT32, len(self.state) // 4)
+
+    @property
+    def exit_code_array(self) -> I32:
+        return np.frombuffer(self.exit_code, INT32, len(self.exit_code) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        host_id: str,
+        session: int,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        state: Values,
+        exit_code: Values,
+    ) -> Self:
+        return cls(
+            host_id=host_id,
+            session=session,
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            state=pack_ints(state),
+            exit_code=pack_ints(exit_code),
+        )
 
 
-class RunsReported(Event, frozen=True, kw_only=True):
+class RunsReported(ItemsEvent, frozen=True, kw_only=True):
     """A batch of reports of runs from one gateway."""
 
     topic: ClassVar[str] = "paceline.tasks"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "host_session": INT64,
+        "job": INT32,
+        "instance": INT32,
+        "run": INT32,
+        "host": INT32,
+        "state": INT32,
+        "exit_code": INT32,
+        "reason": INT32,
+        "signal": INT32,
+        "out_of_memory": INT32,
+        "cpu_ms": INT64,
+        "memory_kib": INT64,
+    }
 
     gateway: str
     """The gateway."""
@@ -50,55 +121,147 @@ class RunsReported(Event, frozen=True, kw_only=True):
     """The hosts named by the column host."""
 
     host_session: bytes = b""
-    """Session of each host of host_ids in which this was reported. Column of little-endian int64; empty: not known,
-    taken for the present one.
+    """Session of each host of host_ids in which this was reported. Empty: not known, taken for the present one. Column
+    of int64.
     """
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
     job: bytes
-    """Index into job_ids. Column of little-endian int32."""
+    """Index into job_ids. Column of int32."""
 
     instance: bytes
-    """Instance of the job, from 0. Column of little-endian int32."""
+    """Instance of the job, from 0. Column of int32."""
 
     run: bytes
-    """Number of the run, from 1. Column of little-endian int32."""
+    """Number of the run, from 1. Column of int32."""
 
     host: bytes
-    """Index into host_ids. Column of little-endian int32."""
+    """Index into host_ids. Column of int32."""
 
     state: bytes
     """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent, 6
     healthy, 7 unhealthy, 8 how it ended is not known, 9 still there though it was killed by order, 10 could not
-    start and cannot there. Column of little-endian int32.
+    start and cannot there. Column of int32.
     """
 
     exit_code: bytes
-    """Exit code of the process; 128 + n after signal n; 0 while it runs. Column of little-endian int32."""
+    """Exit code of the process; 128 + n after signal n; 0 while it runs. Column of int32."""
 
     reasons: tuple[str, ...] = ()
     """Texts named by the column reason."""
 
     reason: bytes = b""
-    """Index into reasons plus 1, 0: none. Column of little-endian int32; empty: none at all."""
+    """Index into reasons plus 1, 0: none. Empty: none at all. Column of int32."""
 
     signal: bytes = b""
-    """Signal that ended the process; 0: none. Column of little-endian int32; empty: 0 for all."""
+    """Signal that ended the process; 0: none. Empty: 0 for all. Column of int32."""
 
     out_of_memory: bytes = b""
-    """1: the kernel killed the process for want of memory, as far as the agent can tell. Column of little-endian
-    int32; empty: 0 for all.
+    """1: the kernel killed the process for want of memory, as far as the agent can tell. Empty: 0 for all. Column of
+    int32.
     """
 
     cpu_ms: bytes = b""
-    """CPU time that the process and those that it waited for have used. Column of little-endian int64; empty: not
-    known.
-    """
+    """CPU time that the process and those that it waited for have used. Empty: not known. Column of int64."""
 
     memory_kib: bytes = b""
-    """Most memory that one of these processes had at a time. Column of little-endian int64; empty: not known."""
+    """Most memory that one of these processes had at a time. Empty: not known. Column of int64."""
+
+    @property
+    def host_session_array(self) -> I64:
+        return np.frombuffer(self.host_session, INT64, len(self.host_session) // 8)
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def host_array(self) -> I32:
+        return np.frombuffer(self.host, INT32, len(self.host) // 4)
+
+    @property
+    def state_array(self) -> I32:
+        return np.frombuffer(self.state, INT32, len(self.state) // 4)
+
+    @property
+    def exit_code_array(self) -> I32:
+        return np.frombuffer(self.exit_code, INT32, len(self.exit_code) // 4)
+
+    @property
+    def reason_array(self) -> I32:
+        if self.reason:
+            return np.frombuffer(self.reason, INT32, len(self.reason) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def signal_array(self) -> I32:
+        if self.signal:
+            return np.frombuffer(self.signal, INT32, len(self.signal) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def out_of_memory_array(self) -> I32:
+        if self.out_of_memory:
+            return np.frombuffer(self.out_of_memory, INT32, len(self.out_of_memory) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
+    @property
+    def cpu_ms_array(self) -> I64:
+        return np.frombuffer(self.cpu_ms, INT64, len(self.cpu_ms) // 8)
+
+    @property
+    def memory_kib_array(self) -> I64:
+        return np.frombuffer(self.memory_kib, INT64, len(self.memory_kib) // 8)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        gateway: str,
+        host_ids: tuple[str, ...],
+        host_session: Values | None = None,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        host: Values,
+        state: Values,
+        exit_code: Values,
+        reasons: tuple[str, ...] = (),
+        reason: Values | None = None,
+        signal: Values | None = None,
+        out_of_memory: Values | None = None,
+        cpu_ms: Values | None = None,
+        memory_kib: Values | None = None,
+    ) -> Self:
+        return cls(
+            gateway=gateway,
+            host_ids=host_ids,
+            host_session=b"" if host_session is None else pack_longs(host_session),
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            host=pack_ints(host),
+            state=pack_ints(state),
+            exit_code=pack_ints(exit_code),
+            reasons=reasons,
+            reason=b"" if reason is None else pack_unless(reason, 0, INT32),
+            signal=b"" if signal is None else pack_unless(signal, 0, INT32),
+            out_of_memory=b"" if out_of_memory is None else pack_unless(out_of_memory, 0, INT32),
+            cpu_ms=b"" if cpu_ms is None else pack_longs(cpu_ms),
+            memory_kib=b"" if memory_kib is None else pack_longs(memory_kib),
+        )
 
 
 ALL: tuple[type[Event], ...] = (
