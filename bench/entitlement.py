@@ -15,9 +15,9 @@ from bench import Options, Result, sized
 from bench._admission import KINDS, SHAPES, leaves_of, pool_paths
 from events.cell_settings import KindRow
 from events.resources import Kinds, Vector
-from processors.entitlement.pool_tree import parent_of
+from processors.entitlement.pools.tree import parent_of
 from processors.entitlement.rows import PoolRow, root_row
-from processors.entitlement.share_tree import ShareTree
+from processors.entitlement.shares.tree import ShareTree
 
 POOLS, REPEATS = sized(10_000, 300), sized(7, 1)
 CAPACITY, WANT_MAX, RESERVED_MAX = 200_000_000, 100_000, 3_000

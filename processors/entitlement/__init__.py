@@ -2,7 +2,7 @@
 
 **Life of a unit.** A unit is what is admitted at once: a gang whole, a controller, or one task (`parts.py`). Units of a
 job that are alike are a part of it, and a part has one place in the queue of its pool. A unit goes through these
-states, held in the columns of its tasks (`passages.py` says what each passage adds to counts and sums):
+states, held in the columns of its tasks (`transitions.py` says what each passage adds to counts and sums):
 
     waits ──admitted──> entitled, without a place: a claim ──placed──> runs ──over──> gone, or waits again
       │                   │ ^          │ ^
@@ -14,7 +14,7 @@ states, held in the columns of its tasks (`passages.py` says what each passage a
 * It is *admitted* (GangsAdmitted) while what its pool has entitled at its priority and above, with it, is within the
   entitlement of the pool, and no other bound refuses it (`bounds.BOUNDS`). Else the first that refuses it is told
   (GangsHeld).
-* It is *lent* to, if it is preemptible, what nobody uses or claims (`lending.py`). Borrowed units keep their place in
+* It is *lent* to, if it is preemptible, what nobody uses or claims (`lend.py`). Borrowed units keep their place in
   the queue: when their turn comes they are entitled without having moved (AdmissionsRanked).
 * A *claim* is entitled and has no place. Once it has waited as long as its pool does, it has a right that others leave
   for it (RightsSet). Claims that take room under a limit that others wait for are *parked* meanwhile.
@@ -29,7 +29,7 @@ refuses it (PreemptionRefused). Lifecycle stops the runs of an order, with the c
 **Laws.**
 
 1. Entitlements are exact: level by level, resource by resource, weighted max-min over what pools want, reservations
-   first (`share_tree.py`). `whole_tree.py` computes the same at once, and tests hold one against the other.
+   first (`tree.py`). `solve.py` computes the same at once, and tests hold one against the other.
 2. In a queue nobody is overtaken by what needs what it lacks. Other work goes past a head, beside what is kept for it.
 3. No bound is exceeded by what is admitted or lent; only bounds that are lowered later may be.
 4. A unit leaves only by a rule of `preemption_rules.py`, judged on what the victims before it have left.
@@ -41,7 +41,7 @@ refuses it (PreemptionRefused). Lifecycle stops the runs of an order, with the c
 
 * A bound: its class and place in `bounds.py`, a code in `events/codes.py` with its row in `docs/reasons.md`, the bound
   in the checker (`paceline/simulate/checker/`).
-* A rank, or a column of tasks: `events/ranks.py` and `passages.py`, the columns in `parts.py`, `state` with a
+* A rank, or a column of tasks: `events/ranks.py` and `transitions.py`, the columns in `parts.py`, `state` with a
   conversion (`conversion.py`).
 * A rule by which runs leave: `preemption_rules.py`, used by the plans of placement and the answers here; the checker.
 * Something that changes what a pool may do: `Lines.touch` for its pool, else it isn't looked at; a time that does: the

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from events.ranks import Rank
-from processors.entitlement.parts import COLUMNS
+from processors.entitlement.queues.parts import COLUMNS
 from processors.state.conversion import Rows
 from processors.state.table import RowChange
 

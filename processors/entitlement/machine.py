@@ -38,19 +38,21 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from events.resources import Kinds
 from processors.base import MachineBase
-from processors.entitlement.asks import Asks
-from processors.entitlement.claims import Claims
+from processors.entitlement.admission.idle import Idle
+from processors.entitlement.admission.proposals import Passes
+from processors.entitlement.admission.steady import SteadyClaims
+from processors.entitlement.admission.turns import Turns
 from processors.entitlement.conversion import from_0_3
-from processors.entitlement.explanations import Explanations
-from processors.entitlement.folds import Folds
-from processors.entitlement.idle import Idle
-from processors.entitlement.limits import Limits
-from processors.entitlement.parking import Parking
-from processors.entitlement.parts import PartKey
-from processors.entitlement.passes import Passes
-from processors.entitlement.pools import Pools
-from processors.entitlement.reports import Reports
-from processors.entitlement.rights import Rights
+from processors.entitlement.pools.commands import Pools
+from processors.entitlement.preemption.asks import Asks
+from processors.entitlement.preemption.limits import Limits
+from processors.entitlement.preemption.parking import Parking
+from processors.entitlement.preemption.rights import Rights
+from processors.entitlement.preemption.unplaced import Claims
+from processors.entitlement.queues.parts import PartKey
+from processors.entitlement.queues.records import Folds
+from processors.entitlement.reports.pools import Reports
+from processors.entitlement.reports.waits import Explanations
 from processors.entitlement.rows import (
     CellRow,
     ConfiguredRow,
@@ -60,8 +62,6 @@ from processors.entitlement.rows import (
     ask_row,
 )
 from processors.entitlement.state import State
-from processors.entitlement.steady import SteadyClaims
-from processors.entitlement.turns import Turns
 from processors.state.arena import locate_ranges
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from events.resources import Vector, subtract
-from processors.entitlement.bounds import refused_for_good
-from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.queues import Queues
+from processors.entitlement.admission.bounds import refused_for_good
+from processors.entitlement.admission.limit_holds import LimitHolds
+from processors.entitlement.queues.queues import Queues
 from processors.entitlement.rows import CellRow, PoolRow, ReportedRow, root_row
-from processors.entitlement.shares import Shares
+from processors.entitlement.shares.entitlements import Shares
 from processors.state.displacements import Displacements
 from processors.state.table import Table, struct_table
 

@@ -10,9 +10,9 @@ from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, Vector, in_order
 from events.words import plural
 from paceline.client.pool_models import CellCapacity, Entitlement, SharedAmounts
-from processors.entitlement.pool_tree import pool_row
+from processors.entitlement.pools.tree import pool_row
 from processors.entitlement.rows import DefinedRow, root_row
-from processors.entitlement.share_tree import ShareTree
+from processors.entitlement.shares.tree import ShareTree
 from processors.state.record_rows import row_of
 from projections.queries.pages import rows_of
 from projections.queries.pool_levels import pools_named, standings

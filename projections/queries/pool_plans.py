@@ -21,8 +21,8 @@ from events.records.jobs import JobSubmitted
 from events.records.pools import PoolDefined
 from events.resources import Kinds
 from paceline.client.pool_models import CellPlan, FieldChange, JobOutlook, PoolChange, PoolOutlook
-from processors.entitlement.pool_commands import answer
-from processors.entitlement.pool_tree import Entry, Tree, pool_row
+from processors.entitlement.pools.rules import answer
+from processors.entitlement.pools.tree import Entry, Tree, pool_row
 from processors.entitlement.rows import DefinedRow, root_row
 from processors.state.record_rows import row_of
 from projections.queries.pages import rows_of

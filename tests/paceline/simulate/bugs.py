@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-import processors.entitlement.admission as admission
-import processors.entitlement.bounds as bounds
+import processors.entitlement.admission.admit as admission
+import processors.entitlement.admission.bounds as bounds
 import processors.lifecycle.host_reports as host_reports
 import processors.lifecycle.task_rules as task_rules
 from events.acceptance import CLAIM, Acceptance, Chain, RoundKey, parse
@@ -25,7 +25,7 @@ from events.resources import Vector, scale
 from events.rounds import key_of
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import OrderKind
-from processors.entitlement.holdings import Holdings
+from processors.entitlement.queues.usage import Holdings
 from processors.lifecycle.gangs import Gangs
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.host_reports import Reported

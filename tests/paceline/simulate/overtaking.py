@@ -17,8 +17,8 @@ from events.records.placement import TasksPlaced
 from paceline.simulate.checker.history import History
 from paceline.simulate.checker.items import Task, places_of, ranges_of
 from paceline.simulate.scenario.scenario import Scenario
-from processors.entitlement.admission import Walk
-from processors.entitlement.lines import ALL
+from processors.entitlement.admission.admit import Walk
+from processors.entitlement.queues.order import ALL
 from tests.paceline.simulate.sharing import play
 
 MINUTES = 90

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-import processors.entitlement.admission as admission
-import processors.entitlement.judge as judge
-import processors.entitlement.lend_order as lend_order
-import processors.entitlement.turns as turns
+import processors.entitlement.admission.admit as admission
+import processors.entitlement.admission.lend_order as lend_order
+import processors.entitlement.admission.turns as turns
+import processors.entitlement.preemption.confirm as judge
 import processors.placement.holds as holds
 import processors.placement.plan_search as plan_search
 import processors.state.preemption_rules as rules
@@ -18,11 +18,11 @@ from events.columns import I64, longs, pack_longs
 from events.ranks import Rank
 from events.records.entitlement import EntitlementsSet, PreemptionsOrdered
 from events.records.lifecycle import JobAccepted
-from processors.entitlement.claims import Claims
-from processors.entitlement.explanations import Explanations
-from processors.entitlement.folds import Folds
-from processors.entitlement.passes import Passes
-from processors.entitlement.reports import Reports
+from processors.entitlement.admission.proposals import Passes
+from processors.entitlement.preemption.unplaced import Claims
+from processors.entitlement.queues.records import Folds
+from processors.entitlement.reports.pools import Reports
+from processors.entitlement.reports.waits import Explanations
 from processors.lifecycle.causes import SlaVerdict
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.task_table import TaskEvent

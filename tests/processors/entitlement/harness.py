@@ -11,9 +11,9 @@ from events.records.parts import TaskShape
 from events.records.placement import CapacityChanged, GangsReturned, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import Amounts, Vector
-from processors.entitlement.holdings import Holding
 from processors.entitlement.machine import Entitlement
-from processors.entitlement.parts import GANG, ROLES
+from processors.entitlement.queues.parts import GANG, ROLES
+from processors.entitlement.queues.usage import Holding
 from tests.helpers.machines import Alone, Range, Run, columns, of, one, queued, ranges, ranges_of, runs_of, shaped
 
 

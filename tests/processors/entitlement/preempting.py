@@ -14,12 +14,12 @@ from events.records.parts import Cause
 from events.records.placement import PreemptionAsked, TasksPlaced
 from events.records.rounds import TimerPassed
 from events.resources import STANDARD_KINDS, Vector
-from processors.entitlement.asks import Asks
-from processors.entitlement.claims import Claims, GiverRow, RightRow
-from processors.entitlement.folds import Folds
-from processors.entitlement.placed_runs import PlacedRuns
-from processors.entitlement.reports import Reports
-from processors.entitlement.rights import Rights
+from processors.entitlement.preemption.asks import Asks
+from processors.entitlement.preemption.rights import Rights
+from processors.entitlement.preemption.unplaced import Claims, GiverRow, RightRow
+from processors.entitlement.queues.placed_runs import PlacedRuns
+from processors.entitlement.queues.records import Folds
+from processors.entitlement.reports.pools import Reports
 from processors.entitlement.rows import ReportedRow, root_row
 from processors.entitlement.state import State
 from processors.machine import Decided, Input, PeerRound

@@ -8,7 +8,7 @@ import numpy as np
 from events.codes import Code
 from events.ranks import Rank
 from processors.entitlement.conversion import from_0_3
-from processors.entitlement.parts import COLUMNS
+from processors.entitlement.queues.parts import COLUMNS
 from processors.entitlement.rows import RefusalRow
 from processors.state.table import RowChange
 from tests.helpers.drawn import seeds

@@ -17,7 +17,7 @@ from events.records.parts import Cause, TaskShape
 from events.records.placement import GangsParked, PreemptionAsked
 from events.resources import Vector, add
 from processors.entitlement.machine import Entitlement
-from processors.entitlement.parts import GANG, ROLES
+from processors.entitlement.queues.parts import GANG, ROLES
 from processors.entitlement.rows import JobRow
 from tests.helpers.drawn import examples
 from tests.helpers.machines import Range, Run, columns, mixed, ranges

@@ -13,7 +13,7 @@ from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered, Run
 from events.records.parts import Cause, ResourceKind
 from events.records.rounds import TimerPassed
 from events.resources import scale
-from processors.entitlement.limit_victims import LimitVictims, Taker, spared
+from processors.entitlement.preemption.victims import LimitVictims, Taker, spared
 from processors.state.preemption_rules import Right
 from tests.helpers.drawn import seeds
 from tests.helpers.machines import Run, columns, of

@@ -17,9 +17,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from events.resources import STANDARD_KINDS, Vector
-from processors.entitlement.max_min import fill
 from processors.entitlement.rows import PoolRow
-from processors.entitlement.share_tree import ShareTree
+from processors.entitlement.shares.fill import fill
+from processors.entitlement.shares.tree import ShareTree
 from tests.helpers import WORKED
 from tests.helpers.drawn import examples
 

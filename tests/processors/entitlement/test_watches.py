@@ -3,10 +3,10 @@
 from random import Random
 
 from events.resources import STANDARD_KINDS, Vector
-from processors.entitlement.pool_tree import parent_of
+from processors.entitlement.pools.tree import parent_of
 from processors.entitlement.rows import PoolRow, root_row
-from processors.entitlement.share_tree import ShareTree
-from processors.entitlement.watches import Watch
+from processors.entitlement.shares.tree import ShareTree
+from processors.entitlement.shares.triggers import Watch
 from tests.helpers.drawn import seeds
 
 NOTHING = (0, 0, 0, 0)

@@ -18,7 +18,7 @@ from events.records.pools import PoolDefined
 from events.resources import Amounts
 from hostagent.gateway.desired_runs import DesiredRuns
 from processors.entitlement.machine import Entitlement
-from processors.entitlement.queues import Queues
+from processors.entitlement.queues.queues import Queues
 from processors.machine import Decided, Fact
 from tests.helpers.counted import Counted, lines
 from tests.helpers.machines import shaped

@@ -1,0 +1,1 @@
+"""Admission: units are entitled, or lent to, within bounds."""

@@ -1,0 +1,379 @@
+"""The bounds of admission: each is known here alone, with what it leaves, how it refuses, and the numbers of that.
+
+A bound allows a pool, or one above it, so much of something, and the pool holds so much of that: the difference is its
+room, and a unit that needs more is refused. Whoever admits, lends, preempts, waits for a change, explains or plans asks
+the bounds over a `Usage`, so a new bound is a class more and its place in `BOUNDS`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from events.codes import Code
+from events.resources import Amounts, Kinds, Vector, add
+from processors.entitlement.queues.parts import CONTROLLERS, DAEMONS, FIRM
+from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow
+
+BOUNDLESS = 1 << 62
+"""More room than anybody needs; within 64 bits also after amounts were added."""
+ALL, OWN, ABOVE, BELOW_ROOT = slice(None), slice(0, 1), slice(1, None), slice(0, -1)
+"""At which of the pool and those above it, up to the root, a bound holds."""
+
+
+class Refusal(NamedTuple):
+    """Why a unit isn't admitted: the code of the bound, and the pool at which it holds. Where it is told also the
+    numbers: what the unit asks, what the bound allows (empty: it is no amount) and what the pool holds of that.
+    """
+
+    code: Code
+    at: str
+    asked: Vector = ()
+    bound: Vector = ()
+    held: Vector = ()
+
+
+class Ask(NamedTuple):
+    """The next unit of a part; `kind` is its class. `lent`: it is admitted beyond the entitlement of its pool."""
+
+    pool: str
+    kind: int
+    priority: int
+    need: Vector
+    lent: bool = False
+
+
+class Usage(Protocol):
+    """What pools hold of what is bounded: as the state is, with what a pass has admitted, or as a plan has it."""
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether the cell has any host."""
+
+    def row(self, level: str) -> PoolRow:
+        """The definition of a pool."""
+
+    def levels(self, pool: str) -> tuple[str, ...]:
+        """The pool and those above it, up to the root."""
+
+    def limit(self, level: str) -> Vector:
+        """The limit of a pool; of the root with the licences of the cell."""
+
+    def entitlement(self, level: str) -> Vector:
+        """The amount that a pool may use now."""
+
+    def allocation(self, level: str) -> Vector:
+        """The amount that is admitted in a pool, without parked units."""
+
+    def kept(self, level: str, pool: str) -> Vector | None:
+        """The amount that is kept under the limit of a level for other pools than one ("": for all); None: nothing."""
+
+    def parked(self, level: str) -> Vector:
+        """The amount of parked units."""
+
+    def firm(self, level: str) -> Vector:
+        """The amount that is admitted and not preemptible."""
+
+    def controllers(self, level: str) -> Vector:
+        """The amount that controllers hold."""
+
+    def entitled(self, pool: str, priority: int) -> Vector:
+        """The amount that is entitled at a priority and above, or not preemptible."""
+
+    def beyond(self, ask: Ask) -> Refusal:
+        """Why a unit waits that is beyond the entitlement of its pool."""
+
+
+class Bound(ABC):
+    """One bound of admission."""
+
+    code: Code
+    levels: slice = ALL
+
+    def binds(self, kind: int) -> bool:
+        """Whether it holds for a class of work."""
+        return True
+
+    def is_lifted(self, usage: Usage, level: str) -> bool:
+        """Whether a pool may hold any amount for now."""
+        return False
+
+    @abstractmethod
+    def allows(self, usage: Usage, level: str) -> Vector:
+        """The amount that a pool may hold; `UNLIMITED`: any."""
+
+    @abstractmethod
+    def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
+        """The amount that it holds of that."""
+
+    def room(self, usage: Usage, level: str, ask: Ask) -> Vector | None:
+        """The amount that a pool may hold more; None: any."""
+        if self.is_lifted(usage, level):
+            return None
+        pairs = zip(self.allows(usage, level), self.held(usage, level, ask), strict=True)
+        return tuple([most - have if most >= 0 else BOUNDLESS for most, have in pairs])
+
+    def refuses(self, usage: Usage, level: str, ask: Ask) -> bool:
+        """Whether a pool has too little room for a unit."""
+        room = self.room(usage, level, ask)
+        return room is not None and exceeds(ask.need, room)
+
+    def refusal(self, usage: Usage, ask: Ask) -> Refusal | None:
+        """Why a unit isn't admitted by this bound, with the first pool at which that is so; None: it may be."""
+        for level in usage.levels(ask.pool)[self.levels]:
+            if self.refuses(usage, level, ask):
+                return Refusal(self.code, level)
+        return None
+
+    def told(self, usage: Usage, level: str, ask: Ask) -> tuple[Vector, Vector]:
+        """The numbers of a refusal: the amount that is allowed, and what counts against it."""
+        return self.allows(usage, level), self.held(usage, level, ask)
+
+    def told_limit(self, usage: Usage, level: str, kinds: Kinds) -> Amounts:
+        """The amount that is told as the limit of a pool, by resource."""
+        return limit_amounts(usage.row(level), level, kinds)
+
+
+class Gate(Bound):
+    """A bound that is no amount: it refuses all units, or none."""
+
+    def room(self, usage: Usage, level: str, ask: Ask) -> Vector | None:
+        """Return nothing where it refuses; see `Bound.room`."""
+        return (0,) * len(ask.need) if self.refuses(usage, level, ask) else None
+
+    def allows(self, usage: Usage, level: str) -> Vector:
+        """Return no amount."""
+        return ()
+
+    def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
+        """Return all that is admitted."""
+        return _admitted(usage, level)
+
+
+class Closed(Gate):
+    """A closed pool admits nothing, and none below it does."""
+
+    code = Code.POOL_CLOSED
+
+    def refuses(self, usage: Usage, level: str, ask: Ask) -> bool:
+        """Return whether units are refused, those that need nothing too."""
+        return usage.row(level).closed
+
+
+class Hosts(Gate):
+    """Without hosts pools are entitled to nothing; that is said instead."""
+
+    code = Code.NO_HOSTS
+    levels = slice(-1, None)
+
+    def refuses(self, usage: Usage, level: str, ask: Ask) -> bool:
+        """Return whether units are refused."""
+        return not usage.has_hosts
+
+    def room(self, usage: Usage, level: str, ask: Ask) -> Vector | None:
+        """Return None: daemons may be admitted before there are hosts."""
+        return None
+
+
+class Reservation(Bound):
+    """Work that isn't preemptible stays within the reservation of its pool and of those above it."""
+
+    code = Code.RESERVATION_REACHED
+    levels = BELOW_ROOT
+
+    def binds(self, kind: int) -> bool:
+        """Return whether it holds for a class of work."""
+        return kind & FIRM > 0
+
+    def allows(self, usage: Usage, level: str) -> Vector:
+        """Return the amount that a pool may hold."""
+        return usage.row(level).reservation
+
+    def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
+        """Return the amount that it holds of that."""
+        return usage.firm(level)
+
+    def told_limit(self, usage: Usage, level: str, kinds: Kinds) -> Amounts:
+        """Return the amount that it allows, by resource."""
+        return kinds.amounts(self.allows(usage, level))
+
+
+class Limit(Bound):
+    """What is admitted stays within limits and licences, without what is kept there for others."""
+
+    code = Code.LIMIT_REACHED
+
+    def __init__(self, levels: slice) -> None:
+        self.levels = levels
+
+    def is_lifted(self, usage: Usage, level: str) -> bool:
+        """Return whether a pool may hold any amount for now."""
+        return max(usage.limit(level)) < 0
+
+    def allows(self, usage: Usage, level: str) -> Vector:
+        """Return the amount that a pool may hold."""
+        return usage.limit(level)
+
+    def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
+        """Return the amount that it holds of that."""
+        allocation, kept = usage.allocation(level), usage.kept(level, "" if ask.lent else ask.pool)
+        return allocation if kept is None else add(allocation, kept)
+
+
+class Controllers(Bound):
+    """Controllers hold at most a part of the entitlement of their pool. The first one may go on whatever it needs: else
+    a pool that wants little never ran one.
+    """
+
+    code = Code.CONTROLLER_LIMIT_REACHED
+    levels = OWN
+
+    def binds(self, kind: int) -> bool:
+        """Return whether it holds for a class of work."""
+        return kind & CONTROLLERS > 0
+
+    def is_lifted(self, usage: Usage, level: str) -> bool:
+        """Return whether a pool may hold any amount for now."""
+        percent = usage.row(level).controllers_percent
+        return percent >= 100 or (percent > 0 and not any(usage.controllers(level)))
+
+    def allows(self, usage: Usage, level: str) -> Vector:
+        """Return the amount that a pool may hold."""
+        percent = usage.row(level).controllers_percent
+        return tuple([percent * amount // 100 for amount in usage.entitlement(level)])
+
+    def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
+        """Return the amount that it holds of that."""
+        return usage.controllers(level)
+
+    def told_limit(self, usage: Usage, level: str, kinds: Kinds) -> Amounts:
+        """Return the amount that it allows, by resource."""
+        return kinds.amounts(self.allows(usage, level))
+
+    def entitlement_for(self, usage: Usage, level: str, amount: Vector) -> Vector | None:
+        """The least entitlement with which controllers may hold an amount; None: it doesn't depend on that."""
+        percent = usage.row(level).controllers_percent
+        if not percent or self.is_lifted(usage, level):
+            return None
+        return tuple([-(100 * -each // percent) for each in amount])
+
+
+class Entitlement(Bound):
+    """A pool has entitled what it may use now, by priority; daemons stand beside that."""
+
+    code = Code.ENTITLEMENT_REACHED
+    levels = OWN
+
+    def binds(self, kind: int) -> bool:
+        """Return whether it holds for a class of work."""
+        return kind != DAEMONS
+
+    def allows(self, usage: Usage, level: str) -> Vector:
+        """Return the amount that a pool may hold."""
+        return usage.entitlement(level)
+
+    def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
+        """Return the amount that it holds of that."""
+        return usage.entitled(level, ask.priority)
+
+    def refusal(self, usage: Usage, ask: Ask) -> Refusal | None:
+        """Return a refusal whose code says why a pool isn't entitled to more."""
+        return usage.beyond(ask) if self.refuses(usage, ask.pool, ask) else None
+
+    def told(self, usage: Usage, level: str, ask: Ask) -> tuple[Vector, Vector]:
+        """Return the entitlement, and all that is admitted, of lower priority too."""
+        return usage.entitlement(level), _admitted(usage, level)
+
+
+CLOSED, HOSTS, RESERVATION, CONTROLLERS_SHARE = Closed(), Hosts(), Reservation(), Controllers()
+LIMIT, LIMIT_ABOVE, LIMITS = Limit(OWN), Limit(ABOVE), Limit(ALL)
+ENTITLEMENT = Entitlement()
+BOUNDS: tuple[Bound, ...] = (CLOSED, HOSTS, RESERVATION, LIMIT, CONTROLLERS_SHARE, ENTITLEMENT, LIMIT_ABOVE)
+"""All of them; the first that refuses a unit is the reason that is told. An own bound comes before those of others, and
+what a user or an owner can change before what changes by itself.
+"""
+RIGHTS: tuple[Bound, ...] = (RESERVATION, CONTROLLERS_SHARE, ENTITLEMENT)
+"""Those by which a unit is entitled, before limits are looked at."""
+_TOLD: Mapping[str, Bound] = {bound.code: bound for bound in (*BOUNDS, LIMITS)}
+
+
+def check(usage: Usage, ask: Ask, bounds: Iterable[Bound] = BOUNDS) -> Refusal | None:
+    """Why a unit isn't admitted; None: no bound refuses it."""
+    for bound in bounds:
+        if bound.binds(ask.kind) and (refusal := bound.refusal(usage, ask)) is not None:
+            return refusal
+    return None
+
+
+def room(usage: Usage, ask: Ask, bounds: Iterable[Bound]) -> Vector:
+    """The amount that bounds leave for a unit and those like it; what it needs itself isn't looked at."""
+    amount: Vector = (BOUNDLESS,) * len(ask.need)
+    for bound in bounds:
+        if bound.binds(ask.kind):
+            for level in usage.levels(ask.pool)[bound.levels]:
+                left = bound.room(usage, level, ask)
+                amount = amount if left is None else tuple(map(min, amount, left))
+    return amount
+
+
+def bound_of(code: str) -> Bound:
+    """The bound that refuses with a code; of codes for which there is none one that has no amount."""
+    return _TOLD.get(code, CLOSED)
+
+
+def with_numbers(usage: Usage, refusal: Refusal, ask: Ask) -> Refusal:
+    """A refusal with its numbers, as they are now."""
+    allowed, held = bound_of(refusal.code).told(usage, refusal.at, ask)
+    return refusal._replace(asked=ask.need, bound=allowed, held=held)
+
+
+def refused_for_good(
+    pools: Mapping[str, PoolRow],
+    cell: CellRow,
+    levels: Sequence[str],
+    kind: int,
+    need: Vector,
+    tasks: Sequence[Vector],
+) -> Refusal | None:
+    """Why a unit of a class that needs so much can't be admitted before hosts or pools change, whoever leaves; `levels`
+    are its pool and those above, `tasks` what its tasks need. None: it can.
+    """
+    pool = levels[0]
+    if pool not in pools:
+        return Refusal(Code.NO_SUCH_POOL, pool)
+    for level in levels:
+        if any(0 <= most < want for most, want in zip(pools[level].limit, need, strict=True)):
+            return Refusal(LIMITS.code, level)
+    for level in levels[BELOW_ROOT] if RESERVATION.binds(kind) else ():
+        if exceeds(need, pools[level].reservation):
+            return Refusal(RESERVATION.code, level)
+    if cell.hosts and (exceeds(need, cell.capacity) or any(map(cell.lacks, tasks))):
+        return Refusal(Code.NEVER_FITS, "/")
+    return None
+
+
+def closed_at(pools: Mapping[str, PoolRow], levels: Iterable[str]) -> str:
+    """The pool on a path that is closed; empty: none is."""
+    return next((level for level in levels if pools[level].closed), "")
+
+
+def limit_of(row: PoolRow, level: str, kinds: Kinds) -> Vector:
+    """The limit of a pool; of the root with the licences of the cell."""
+    licences = kinds.licences if level == "/" else {}
+    if not licences:
+        return row.limit
+    return tuple([licences.get(name, most) for name, most in zip(kinds.names, row.limit, strict=True)])
+
+
+def limit_amounts(row: PoolRow, level: str, kinds: Kinds) -> Amounts:
+    """The same by resource, of those that are limited; licences come last."""
+    return kinds.amounts(row.limit, UNLIMITED) | (kinds.licences if level == "/" else {})
+
+
+def exceeds(need: Vector, room: Vector) -> bool:
+    """Whether more is needed of a kind than there is."""
+    return any(want > have for want, have in zip(need, room, strict=True) if want > 0)
+
+
+def _admitted(usage: Usage, level: str) -> Vector:
+    """The amount that is admitted in a pool, with parked units: these count as entitled."""
+    return add(usage.allocation(level), usage.parked(level))

@@ -1,0 +1,165 @@
+"""What pools hold with what one pass has admitted: a pass changes nothing, so that is counted beside the state."""
+
+from events.codes import Code
+from events.resources import Vector, add, subtract
+from processors.entitlement.admission.bounds import (
+    BOUNDLESS,
+    CONTROLLERS_SHARE,
+    ENTITLEMENT,
+    LIMITS,
+    RESERVATION,
+    Ask,
+    Bound,
+    Refusal,
+    exceeds,
+    limit_of,
+    room,
+)
+from processors.entitlement.queues.parts import CONTROLLERS, DAEMONS, FIRM
+from processors.entitlement.rows import PoolRow
+from processors.entitlement.state import State
+
+
+class PassUsage:
+    """Implements `bounds.Usage`."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._usage = state.queues.holdings
+        self._allocation: dict[str, Vector] = {}
+        self._firm: dict[str, Vector] = {}
+        self._controllers: dict[str, Vector] = {}
+        self._entitled: dict[str, Vector] = {}
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether the cell has any host."""
+        return self._state.cell.hosts > 0
+
+    def row(self, level: str) -> PoolRow:
+        """The definition of a pool."""
+        return self._state.pools[level]
+
+    def levels(self, pool: str) -> tuple[str, ...]:
+        """The pool and those above it, up to the root."""
+        return self._usage.levels(pool)
+
+    def limit(self, level: str) -> Vector:
+        """The limit of a pool; of the root with the licences of the cell."""
+        return limit_of(self._state.pools[level], level, self._state.queues.kinds)
+
+    def entitlement(self, level: str) -> Vector:
+        """The amount that a pool may use now."""
+        return self._state.shares.entitlement(level)
+
+    def allocation(self, level: str) -> Vector:
+        """The amount that is admitted in a pool, without parked units."""
+        return _sum(self._usage[level].allocation, self._allocation.get(level))
+
+    def kept(self, level: str, pool: str) -> Vector | None:
+        """The amount that is kept under the limit of a level for other pools than one ("": for all); None: nothing."""
+        return self._state.holds.others(pool, level)
+
+    def parked(self, level: str) -> Vector:
+        """The amount of parked units."""
+        return self._usage[level].parked
+
+    def firm(self, level: str) -> Vector:
+        """The amount that is admitted and not preemptible."""
+        return _sum(self._usage[level].firm, self._firm.get(level))
+
+    def controllers(self, level: str) -> Vector:
+        """The amount that controllers hold."""
+        return _sum(self._usage[level].controllers, self._controllers.get(level))
+
+    def entitled(self, pool: str, priority: int) -> Vector:
+        """The amount that is entitled at a priority and above, or not preemptible."""
+        return _sum(self._usage[pool].level(priority), self._entitled.get(pool))
+
+    def beyond(self, ask: Ask) -> Refusal:
+        """Why a unit waits that is beyond the entitlement of its pool."""
+        pool, need, shares, row = ask.pool, ask.need, self._state.shares, self._state.pools[ask.pool]
+        held = self.entitled(pool, ask.priority)
+        saves = row.credit is not None and any(row.credit.full) and exceeds(need, shares.share(pool))
+        if saves and not exceeds(need, subtract(shares.most(pool), held)):
+            return Refusal(Code.SAVING_FOR_TURN, pool)
+        free = subtract(shares.entitlement(pool), held)
+        short = [kind for kind, want in enumerate(need) if want > free[kind]]
+        for level in self.levels(pool)[:-1]:
+            above = self._state.pools[level]
+            if any(not above.share[kind] and not above.reservation[kind] for kind in short):
+                return Refusal(Code.SHARE_OF_NOTHING, level)
+        return Refusal(Code.ENTITLEMENT_REACHED, pool)
+
+    def take(self, pool: str, kind: int, amount: Vector) -> None:
+        """Units of a class were admitted that hold so much together."""
+        for level in self.levels(pool):
+            _add(self._allocation, level, amount)
+            if kind & FIRM:
+                _add(self._firm, level, amount)
+        if kind & CONTROLLERS:
+            _add(self._controllers, pool, amount)
+
+    def entitle(self, pool: str, amount: Vector) -> None:
+        """Units are entitled that hold so much together, admitted just now or before."""
+        _add(self._entitled, pool, amount)
+
+
+class PoolRoom:
+    """The room that bounds leave for units of one pool in a pass, kept up with what they get: a part costs a
+    subtraction.
+    """
+
+    def __init__(self, usage: PassUsage, pool: str, nothing: Vector) -> None:
+        self._usage = usage
+        self._pool = pool
+        self._nothing = nothing
+        self._room: dict[Bound, Vector] = {}
+        self._priority: int | None = None
+
+    def entitled(self, ask: Ask, borrowed: bool) -> Vector:
+        """The amount that may be entitled of units; controllers that are admitted already are in their share."""
+        if ask.priority != self._priority:
+            self._priority = ask.priority
+            self._room.pop(ENTITLEMENT, None)
+        left = self._left(ENTITLEMENT, ask) if ask.kind != DAEMONS else (BOUNDLESS,) * len(self._nothing)
+        if ask.kind & FIRM:
+            left = tuple(map(min, left, self._left(RESERVATION, ask)))
+        if ask.kind & CONTROLLERS and not borrowed:
+            left = tuple(map(min, left, room(self._usage, ask, (CONTROLLERS_SHARE,))))
+        return left
+
+    def limited(self, ask: Ask) -> Vector:
+        """The amount that limits leave for units."""
+        return self._left(LIMITS, ask)
+
+    def take(self, kind: int, amount: Vector, fresh: Vector) -> None:
+        """Units hold so much that are entitled now; `fresh`: those of them that weren't admitted before."""
+        if kind != DAEMONS:
+            self._usage.entitle(self._pool, amount)
+            self._subtract(ENTITLEMENT, amount)
+        if any(fresh):
+            self._usage.take(self._pool, kind, fresh)
+            self._subtract(LIMITS, fresh)
+            if kind & FIRM:
+                self._subtract(RESERVATION, fresh)
+
+    def _left(self, bound: Bound, ask: Ask) -> Vector:
+        left = self._room.get(bound)
+        if left is None:
+            left = self._room[bound] = room(self._usage, ask, (bound,))
+        return left
+
+    def _subtract(self, bound: Bound, amount: Vector) -> None:
+        left = self._room.get(bound)
+        if left is not None:
+            self._room[bound] = subtract(left, amount)
+
+
+def _sum(have: Vector, more: Vector | None) -> Vector:
+    return have if more is None else add(have, more)
+
+
+def _add(sums: dict[str, Vector], name: str, amount: Vector) -> None:
+    have = sums.get(name)
+    sums[name] = amount if have is None else add(have, amount)

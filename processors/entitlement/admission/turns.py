@@ -1,0 +1,348 @@
+"""Turns: a gang that needs more than the share of its pool gets it for a time, once the pool has saved for it.
+
+Credit grows by what the pool's own work leaves of its share, per resource that the gang is short of, as amount times
+time. When it is full in all of them, the pool is entitled to what the gang needs on top of its work, until the gang is
+over or has run for its slice. Meanwhile what it uses beyond its share is paid back. What is left lets the next such
+gang of the pool go on at once.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from events.codes import Code
+from events.columns import longs, pack_longs
+from events.records.base import Event
+from events.records.entitlement import CreditsSet, TurnSet
+from events.resources import Vector, add, subtract
+from processors.entitlement.admission.admit import Head
+from processors.entitlement.admission.bounds import closed_at, exceeds
+from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
+from processors.entitlement.rows import CellRow, CreditRow, JobRow, PoolRow, TurnRow
+from processors.entitlement.state import State
+from processors.state.causes import recorded
+from processors.state.deadlines import Deadlines
+from processors.state.preemption_rules import slice_ms
+from processors.state.seconds import milliseconds
+
+Heads = dict[str, list[Head]]
+MOST = 1 << 62
+WAITS_FOR_CREDIT = (
+    Code.ENTITLEMENT_REACHED,
+    Code.SAVING_FOR_TURN,
+    Code.SHARE_OF_NOTHING,
+    Code.LIMIT_REACHED,
+)
+
+
+class Saver(NamedTuple):
+    """The gang that a pool saves for, with what its pool has entitled at its priority and above."""
+
+    job_id: str
+    key: int
+    row: JobRow
+    need: Vector
+    level: Vector
+
+
+class Turns:
+    """Decides credits and turns; the rows are those of the pools. `heads`: who is first in the queues of each pool."""
+
+    def __init__(self, state: State, heads: Heads) -> None:
+        self._state = state
+        self._queues = state.queues
+        self._pools = state.pools
+        self._shares = state.shares
+        self._displacements = state.displacements
+        self._heads = heads
+        self._turns: dict[str, None] = {}
+        """Pools that have a turn."""
+        self._fills: Deadlines[str] = Deadlines()
+        """When the credit of pools that save is full."""
+        self._credits_of: dict[str, None] = {}
+        """Pools that have saved something, or owe it."""
+
+    def restored(self) -> None:
+        """The tables were loaded."""
+        self._turns = {path: None for path, row in self._pools.items() if row.turn is not None}
+        self._fills.restore(())
+        self._credits_of = {path: None for path, row in self._pools.items() if row.credit is not None}
+        for path in self._pools:
+            self._time(path)
+
+    # What is decided.
+
+    def decide(self, now: int) -> list[Event]:
+        """Turns that are over, then one that begins."""
+        return [event for pool in sorted(self._turns) for event in self._over(pool, now)] or self._begin(now)
+
+    def credits(self, now: int, budget: int) -> list[Event]:
+        """What has changed of what pools save, of so many pools at most."""
+        changed: list[tuple[str, CreditRow]] = []
+        for pool in sorted({**self._credits_of, **self._turns, **dict.fromkeys(self._beyond())}):
+            row = self._pools.get(pool)
+            new = None if row is None else self._credit(pool, row, now)
+            if new is not None:
+                changed.append((pool, new))
+                if len(changed) >= budget:
+                    break
+        if not changed:
+            return []
+        columns = {
+            name: pack_longs([each for _, credit in changed for each in getattr(credit, name)])
+            for name in ("credit", "rate", "full")
+        }
+        pools = tuple(pool for pool, _ in changed)
+        return [CreditsSet(pools=pools, resources=self._queues.kinds.names, **columns)]
+
+    def next_ms(self) -> int | None:
+        """The next time at which time alone ends a turn, or fills a credit."""
+        after = self._state.cell.timer_ms
+        times = [at for pool in self._turns for at in self._ends(pool)]
+        filled = self._fills.first(after)
+        times += [] if filled is None else [filled]
+        return min((at for at in times if at > after), default=None)
+
+    def _over(self, pool: str, now: int) -> list[Event]:
+        turn = self._pools[pool].turn
+        assert turn is not None
+        code, _ = self._gang_state(turn)
+        if not code and now >= self._ends(pool)[0]:
+            code = Code.SLICE_USED if self._placed_ms(turn) else Code.GIVEN_UP
+        return [self._turn_set(pool, turn, code)] if code else []
+
+    def _gang_state(self, turn: TurnRow) -> tuple[Code | None, JobRow | None]:
+        """ENDED: the gang of a turn is over or waits for good; None: it isn't; and the row of its job."""
+        row = self._queues.jobs.get(turn.job_id)
+        if row is None or turn.first >= row.instances:
+            return Code.ENDED, None
+        arena, slot = self._queues.arena, row.base + turn.first
+        if arena["held"][slot] >= turn.run:
+            return None, row
+        waits = arena["queued"][slot] == turn.run
+        part = PartKey(turn.job_id, self._queues.part_of(row, turn.first))
+        return (None, row) if waits and self._queues.lines.waits(part) else (Code.ENDED, None)
+
+    def _placed_ms(self, turn: TurnRow) -> int:
+        """Since when the gang of a turn has a place; 0: it has none."""
+        row = self._queues.jobs[turn.job_id]
+        arena, slot = self._queues.arena, row.base + turn.first
+        return milliseconds(int(arena["placed_s"][slot])) if arena["placed"][slot] else 0
+
+    def _ends(self, pool: str) -> list[int]:
+        """When a turn is over by time; nothing where it is already."""
+        turn, settings = self._pools[pool].turn, self._state.cell.settings
+        if turn is None or self._gang_state(turn)[0]:
+            return []
+        placed = self._placed_ms(turn)
+        if not placed:
+            return [turn.since_ms + settings.turn_wait_ms]
+        used = self._displacements.slices(turn.job_id, range(turn.first, turn.first + turn.count))
+        return [placed + slice_ms(settings.turn_for_ms, used, settings.turn_doublings)]
+
+    def _beyond(self) -> Iterator[str]:
+        """Pools with a head that needs more than they are entitled to, whatever they hold."""
+        entitlements = self._shares.all() if self._heads else {}
+        for pool, heads in self._heads.items():
+            for head in heads:
+                job_id, key = head.part
+                if exceeds(self._queues.unit_need(self._queues.jobs[job_id], key), entitlements[pool]):
+                    yield pool
+                    break
+
+    def _credit(self, pool: str, row: PoolRow, now: int) -> CreditRow | None:
+        """What a pool saves from now on; None: as before."""
+        old, nothing = row.credit, self._queues.nothing
+        have = value(old, now, self._state.cell) if old is not None else nothing
+        full = rate = nothing
+        saver = None if row.turn is not None else self._saver(pool)
+        share = self._shares.share(pool)
+        if row.turn is not None:
+            full = old.full if old is not None else nothing
+            rate = subtract(share, self._used(pool, row.turn))
+            rate = tuple([each if want else 0 for each, want in zip(rate, full, strict=True)])
+        elif saver is not None:
+            short = subtract(add(saver.level, saver.need), share)
+            time = max(1, self._state.cell.settings.credit_time_ms)
+            full = tuple(
+                [min(max(0, each) * time, MOST) if want else 0 for each, want in zip(short, saver.need, strict=True)]
+            )
+            rate = _positive(subtract(share, saver.level))
+            have = tuple(map(min, have, full))
+        else:
+            have = tuple([min(0, each) for each in have])
+            rate = _positive(subtract(share, self._queues.holdings[pool].placed))
+        rate = tuple([each if want or debt < 0 else 0 for each, want, debt in zip(rate, full, have, strict=True)])
+        if old is None and not any(full) and not any(have):
+            return None
+        stays = any(full) or (old is not None and max(old.credit) <= 0)
+        if old is not None and (old.rate, old.full) == (rate, full) and stays:
+            return None
+        return CreditRow(have, rate, full, now)
+
+    def _saver(self, pool: str) -> Saver | None:
+        """The head that needs more than the share of its pool, and for which that would suffice."""
+        heads = [head for head in self._heads.get(pool, ()) if not head.kind & FIRM]
+        heads = [head for head in heads if head.why.code in WAITS_FOR_CREDIT]
+        lines, found = self._queues.lines, None
+        for head in heads:
+            job_id, key = head.part
+            row = self._queues.jobs[job_id]
+            place = (-row.priority, row.number, row.parts[key].first)
+            if lines.waits(head.part) and (found is None or place < found[0]):
+                found = place, job_id, key, row
+        if found is None:
+            return None
+        _, job_id, key, row = found
+        need = self._queues.unit_need(row, key)
+        level = self._queues.holdings[pool].level(row.priority)
+        if not exceeds(need, self._shares.share(pool)) or self._is_last(pool, need, level):
+            return None
+        return Saver(job_id, key, row, need, level)
+
+    def _is_last(self, pool: str, need: Vector, held: Vector) -> bool:
+        """Whether what a pool is short of is with those that are served before it, or before one above it. Where one
+        above it that is served last has enough for it, it competes with its siblings only.
+        """
+        share, floor = self._shares.share(pool), add(held, need)
+        short = [kind for kind, (want, have) in enumerate(zip(need, share, strict=True)) if want > have]
+        return any(
+            not self._pools[level].share[kind] and floor[kind] > self._shares.share(level)[kind]
+            for level in self._queues.holdings.levels(pool)[:-1]
+            for kind in short
+        )
+
+    def _used(self, pool: str, turn: TurnRow) -> Vector:
+        """What a pool uses during its turn: what it has placed, and what stands idle for its gang."""
+        placed = self._queues.holdings[pool].placed
+        row = self._gang_state(turn)[1]
+        if row is None or self._placed_ms(turn):
+            return placed
+        need = self._queues.unit_need(row, self._queues.part_of(row, turn.first))
+        return add(placed, tuple(map(min, need, _positive(self._state.idle()))))
+
+    def _time(self, pool: str) -> None:
+        """Notes when the credit of a pool is full."""
+        row = self._pools.get(pool)
+        at = 0 if row is None or row.turn is not None or row.credit is None else self._filled_ms(row, row.credit)
+        self._fills.set(pool, at or None)
+
+    def _filled_ms(self, row: PoolRow, credit: CreditRow) -> int:
+        """When a credit is full; 0: never, or it isn't saved for anybody."""
+        if not any(credit.full):
+            return 0
+        if row.goes_on:
+            return credit.since_ms
+        latest = credit.since_ms
+        for have, rate, full in zip(credit.credit, credit.rate, credit.full, strict=True):
+            if full and rate < 0:
+                return 0  # it was used since
+            if full and have < full:
+                if not rate:
+                    return 0
+                latest = max(latest, credit.since_ms - (-(full - have) // rate))
+        return latest
+
+    def _begin(self, now: int) -> list[Event]:
+        """The first turn that can begin."""
+        for pool in self._fills.due(now):
+            saver = self._saver(pool)
+            if saver is None or closed_at(self._pools, self._queues.holdings.levels(pool)):
+                continue
+            floor = add(saver.level, saver.need)
+            floor = tuple([each if want else 0 for each, want in zip(floor, saver.need, strict=True)])
+            most = self._shares.most(pool)
+            if not exceeds(floor, most) and self._shares.holds_floor(pool, floor, self._turns):
+                gang = saver.key % ROLES == GANG
+                slots = self._queues.gang(saver.row) if gang else self._queues.slots(saver.row, saver.key, "queued")[:1]
+                run = int(self._queues.arena["queued"][slots[0]])
+                first = int(slots[0]) - saver.row.base
+                turn = TurnRow(saver.job_id, first, len(slots), run, floor, now)
+                return [self._turn_set(pool, turn, Code.STARTED)]
+        return []
+
+    def _turn_set(self, pool: str, turn: TurnRow, state: Code) -> TurnSet:
+        return TurnSet(
+            pool=pool,
+            job_id=turn.job_id,
+            first=turn.first,
+            count=turn.count,
+            run=turn.run,
+            floor=self._queues.kinds.amounts(turn.floor),
+            state=state,
+            cause=recorded(self._state.cell.last_by),
+        )
+
+    # What is folded.
+
+    def set_turn(self, event: TurnSet, now: int) -> None:
+        """A turn began or is over."""
+        if event.pool not in self._pools:
+            return
+        row = self._pools.change(event.pool)
+        row.goes_on = False
+        if event.state == Code.STARTED:
+            floor = self._queues.kinds.vector(event.floor)
+            row.turn = TurnRow(event.job_id, event.first, event.count, event.run, floor, now)
+            self._turns[event.pool] = None
+        else:
+            row.turn = None
+            self._turns.pop(event.pool, None)
+            if event.state == Code.GIVEN_UP:
+                row.credit = None
+            elif event.state == Code.ENDED and row.credit is not None:
+                have = value(row.credit, now, self._state.cell)
+                row.goes_on = all(left > 0 for left, full in zip(have, row.credit.full, strict=True) if full)
+        self._time(event.pool)
+        self._shares.turned(event.pool)
+        self._queues.lines.touch(event.pool)
+        self._queues.changes += 1
+        self._queues.holdings.numbers += 1
+
+    def removed(self, pool: str) -> None:
+        """A pool was removed, maybe during its turn: one of the same name begins anew."""
+        self._turns.pop(pool, None)
+        self._credits_of.pop(pool, None)
+        self._time(pool)
+
+    def set_credits(self, event: CreditsSet, now: int) -> None:
+        """Pools save otherwise."""
+        size = len(event.resources)
+        columns = [_rows(column, size) for column in (event.credit, event.rate, event.full)]
+        widened = self._queues.kinds.widened
+        for pool, have, rate, full in zip(event.pools, *columns, strict=True):
+            if pool not in self._pools:
+                continue
+            row = self._pools.change(pool)
+            credit = CreditRow(widened(have), widened(rate), widened(full), now)
+            row.credit = credit if any(credit.full) or any(credit.credit) else None
+            row.goes_on = row.goes_on and row.credit is not None
+            if row.credit is None:
+                self._credits_of.pop(pool, None)
+            else:
+                self._credits_of[pool] = None
+            self._time(pool)
+            self._queues.lines.touch(pool)
+        self._queues.changes += 1
+
+
+def value(credit: CreditRow, now: int, cell: CellRow) -> Vector:
+    """What is saved by now: at most what suffices for a turn; less than nothing after one, at least what a whole slice
+    uses.
+    """
+    settings, passed = cell.settings, max(0, now - credit.since_ms)
+    found = []
+    for have, rate, full in zip(credit.credit, credit.rate, credit.full, strict=True):
+        if full:
+            least = -(full * settings.turn_for_ms // max(1, settings.credit_time_ms))
+            found.append(max(min(least, have), min(have + rate * passed, full)))
+        else:
+            found.append(min(have + rate * passed, 0) if have < 0 else have)
+    return tuple(found)
+
+
+def _positive(vector: Vector) -> Vector:
+    return tuple([max(0, each) for each in vector])
+
+
+def _rows(column: bytes, size: int) -> list[Vector]:
+    return [tuple(row) for row in longs(column).reshape(-1, max(1, size)).tolist()]

@@ -1,0 +1,1 @@
+"""The pool tree: facts about pools are answered by its rules."""

@@ -1,0 +1,1 @@
+"""The parts of jobs, what pools hold of them, and the order in which they wait."""

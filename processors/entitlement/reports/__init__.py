@@ -1,0 +1,1 @@
+"""Reports: reasons of what waits, and numbers of pools."""

@@ -1,0 +1,136 @@
+"""What pools are entitled to as they are now: the share tree is told what changed, and asked along paths."""
+
+from collections.abc import Iterable
+
+from events.resources import Vector, add, subtract
+from processors.entitlement.admission.bounds import exceeds
+from processors.entitlement.queues.queues import Queues
+from processors.entitlement.rows import CellRow, PoolRow
+from processors.entitlement.shares.tree import ShareTree
+from processors.entitlement.shares.triggers import Watch
+from processors.state.table import Table
+
+FEW_POOLS = 16
+"""The entitlements of so many pools are read one by one; those of more are computed by columns."""
+
+
+class Shares:
+    """Entitlements, kept up when they are asked for."""
+
+    def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow]) -> None:
+        self._queues = queues
+        self._pools = pools
+        self._cell = cell
+        self._tree = ShareTree(queues.kinds)
+        self._all: tuple[int, dict[str, Vector]] = (-1, {})
+        self._anew = True
+        """The tree is built anew before it is asked."""
+        self._to_share: tuple[Vector, Vector] | None = None
+        """The capacity and what daemons hold of it, as the tree knows it."""
+
+    def restored(self) -> None:
+        """The tables were loaded, or the cell knows more kinds."""
+        self._anew = True
+
+    def define(self, path: str) -> None:
+        """A pool was created or changed."""
+        if not self._anew:
+            self._tree.define(path, self._pools[path])
+            self._set_floor(path)
+
+    def remove(self, path: str) -> None:
+        """A pool was removed."""
+        if not self._anew:
+            self._tree.remove(path)
+
+    def turned(self, path: str) -> None:
+        """A turn began or is over."""
+        if not self._anew:
+            self._set_floor(path)
+
+    def follow(self) -> list[str]:
+        """Brings the tree up to date. Returns the pools that are watched and to be looked at since."""
+        lines = self._queues.lines
+        if self._anew:
+            self._build()
+        for path in lines.changed:
+            if path in self._pools:
+                self._tree.set_want(path, self.wanted(path))
+        lines.changed.clear()
+        to_share = self._cell["cell"].capacity, self._queues.holdings["/"].daemons
+        if to_share != self._to_share:
+            self._to_share = to_share
+            self._tree.set_capacity(self._queues.holdings.shared(to_share[0]))
+        return self._tree.found()
+
+    def watch(self, path: str, needs: tuple[Vector, ...], least: Vector) -> None:
+        """Looks out for when a pool is entitled to one of the needs, or to less than the least."""
+        self._tree.watch(path, Watch(needs, least) if needs or any(least) else None)
+
+    def all(self) -> dict[str, Vector]:
+        """What each pool may use now."""
+        if self._all[0] != self._tree.version:
+            few = len(self._pools) <= FEW_POOLS
+            whole = {path: self._tree.entitlement(path) for path in self._pools} if few else self._tree.all()
+            self._all = self._tree.version, whole
+        return self._all[1]
+
+    def entitlement(self, path: str) -> Vector:
+        """What a pool may use now."""
+        return self._tree.entitlement(path)
+
+    def share(self, path: str) -> Vector:
+        """What it might use if nobody had a turn."""
+        return self._tree.share(path)
+
+    def most(self, path: str) -> Vector:
+        """The most that it might use by a turn: what the reservations of others leave, as far as these want them."""
+        return self._tree.most(path)
+
+    def demand(self, path: str) -> Vector:
+        """What it wants with all below it, within its limit."""
+        return self._tree.want(path)
+
+    def holds_floor(self, path: str, floor: Vector, turns: Iterable[str]) -> bool:
+        """Whether a pool would be entitled to a floor beside the reservations of others, and beside their turns."""
+        floors = {path: floor}
+        for other in turns:
+            turn = self._pools[other].turn
+            if turn is not None:
+                floors[other] = tuple(map(min, turn.floor, self._tree.want(other)))
+        self._tree.set_floor(path, floor)
+        holds = not any(exceeds(each, self._tree.entitlement(pool)) for pool, each in floors.items())
+        self._set_floor(path)
+        return holds
+
+    def wanted(self, path: str) -> Vector:
+        """What a pool itself wants: what it holds, and what waits and may be admitted; of work that isn't preemptible
+        so much as its reservation can take, the rest would claim in vain.
+        """
+        holding = self._queues.holdings[path]
+        row = self._pools[path]
+        want = subtract(add(holding.allocation, holding.parked), holding.daemons)
+        if any(self._pools[level].closed for level in self._queues.holdings.levels(path)):
+            return want
+        want = add(want, holding.waiting)
+        if not any(holding.firm_waiting):
+            return want
+        left = subtract(row.reservation, holding.firm)
+        firm = [max(0, min(waits, have)) for waits, have in zip(holding.firm_waiting, left, strict=True)]
+        return add(want, tuple(firm))
+
+    def _set_floor(self, path: str) -> None:
+        turn = self._pools[path].turn
+        self._tree.set_floor(path, None if turn is None else turn.floor)
+
+    def _build(self) -> None:
+        self._anew, self._all, self._to_share = False, (-1, {}), None
+        self._tree = ShareTree(self._queues.kinds)
+        for path in sorted(self._pools, key=lambda path: (path.count("/") if path != "/" else 0, path)):
+            self._tree.define(path, self._pools[path])
+        for path, row in self._pools.items():
+            if row.turn is not None:
+                self._set_floor(path)
+        for path, _ in self._queues.holdings.items():
+            if path in self._pools and path in self._queues.open_jobs:
+                self._queues.lines.changed[path] = None
