@@ -104,7 +104,7 @@ def _levels(
             for number in mine.keys() & step.numbers:
                 first = step.numbers.index(number) * len(names)
                 mine[number].stand(at, dict(zip(names, step.values[first : first + len(names)], strict=True)))
-            for number in mine.keys() & step.gone:
+            for number in mine.keys() & step.removed:
                 mine[number].stand(at, {})
     newest = newest_s(connection, topic)
     if 0 <= newest < times.end_s:

@@ -124,17 +124,17 @@ class Ui:
         return show
 
     async def _then(self, request: Request) -> Then | Making:
-        """What is looked at: the present, or the moment that `at` names, or how far its making is; forms leave it
-        empty. Raises a problem.
+        """The data that a request looks at: the present, or the moment that `at` names, or how far its making is; forms
+        leave it empty. Raises a problem.
         """
         at = request.query_params.get("at")
         if not at:
             return self._now()
         asker = Asker(client_of(request), self.frame.session(request) is not None)
-        found = await self._moments.wait(at, asker, MAKING_S)
-        if isinstance(found, Making):
-            return found
-        return Then(found.contexts, found.moment.at_ms, found.moment.text)
+        answer = await self._moments.wait(at, asker, MAKING_S)
+        if isinstance(answer, Making):
+            return answer
+        return Then(answer.contexts, answer.moment.at_ms, answer.moment.text)
 
     def _now(self) -> Then:
         """The present; of history it is its end."""
@@ -152,30 +152,30 @@ class Ui:
             try:
                 return rendering.html(page.template, values | page.load(scene)), 200
             except Problem as problem:
-                told = {"status": problem.status, "code": problem.code, "text": problem.detail, "watch": ""}
-                return rendering.html("problem.html", values | told), problem.status
+                fault = {"status": problem.status, "code": problem.code, "text": problem.detail, "watch": ""}
+                return rendering.html("problem.html", values | fault), problem.status
 
     def _time_bar(self, scene: Scene) -> dict[str, Any]:
         context, connection = scene.first()
-        shown = time_bar.now(connection, scene.now_ms)._replace(past=bool(scene.at))
+        place = time_bar.now(connection, scene.now_ms)._replace(past=bool(scene.at))
         with self.contexts[context.cell].views.read() as present:
-            return time_bar.bar(context.cell, present, self._now().now_ms if scene.at else scene.now_ms, shown)
+            return time_bar.bar(context.cell, present, self._now().now_ms if scene.at else scene.now_ms, place)
 
     def _bar_beside(self, request: Request, at_ms: int | None) -> dict[str, Any]:
         """The bar on a page that shows nothing of a cell: at a time whose views aren't there yet; at the present."""
         now = self._now()
         with opened(now.contexts, {}, request.query_params, now.now_ms) as scene:
             context, present = scene.first()
-            shown = time_bar.now(present, now.now_ms)
+            place = time_bar.now(present, now.now_ms)
             if at_ms is not None:
-                shown = time_bar.Shown(at_ms, None, past=True)
-            return time_bar.bar(context.cell, present, now.now_ms, shown)
+                place = time_bar.Shown(at_ms, None, past=True)
+            return time_bar.bar(context.cell, present, now.now_ms, place)
 
     def _gives(self, data: Data) -> Any:
         def load(request: Request, then: Then) -> bytes:
             with opened(then.contexts, request.path_params, request.query_params, then.now_ms, then.at) as scene:
-                found = data.load(scene)
-            return found if isinstance(found, bytes) else orjson.dumps(found)
+                result = data.load(scene)
+            return result if isinstance(result, bytes) else orjson.dumps(result)
 
         async def give(request: Request) -> Response:
             try:
@@ -201,24 +201,24 @@ class Ui:
         return act
 
     async def _stream(self, request: Request) -> Response:
-        wanted = {text: self._load_of(text) for text in request.query_params.getlist("watch")}
+        loads = {text: self._load_of(text) for text in request.query_params.getlist("watch")}
         packed = "gzip" in request.headers.get("accept-encoding", "")
-        with ExitStack() as held:
+        with ExitStack() as stack:
             client = client_of(request)
-            held.enter_context(self._streams.one(client))
-            reader = held.enter_context(self._hub.reader(wanted, packed, client))
+            stack.enter_context(self._streams.one(client))
+            reader = stack.enter_context(self._hub.reader(loads, packed, client))
             more = {"Content-Encoding": "gzip"} if packed else {}
-            return EventResponse(reader.follow(), held.pop_all().close, **more)
+            return EventResponse(reader.follow(), stack.pop_all().close, **more)
 
     def _load_of(self, text: str) -> Load:
-        """What renders the parts of a page that a stream asks for. Raises a problem where there is no such page."""
+        """The function that renders the parts of a page for a stream. Raises a problem where there is no such page."""
         url = urlsplit(text if text.startswith("/") and not text.startswith("//") else "")
         scope = {"type": "http", "method": "GET", "path": unquote(url.path)}
         query = QueryParams(url.query)
         for page, route in self._watched:
-            match, found = route.matches(scope)
+            match, params = route.matches(scope)
             if match == Match.FULL and not page.for_writing and not query.get("at"):
-                return lambda: self._parts(page, found["path_params"], query)
+                return lambda: self._parts(page, params["path_params"], query)
         raise Problem(404, "NO_SUCH_PAGE", f"{text[:200]!r} is no page that changes")
 
     def _parts(self, page: Page, path: Mapping[str, str], query: QueryParams) -> Iterator[tuple[str, str]]:

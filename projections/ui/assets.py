@@ -44,11 +44,11 @@ def assets() -> dict[str, Asset]:
 
 @lru_cache(1)
 def digest() -> str:
-    """What tells these files from those of another version."""
-    found = hashlib.sha256()
+    """The digest that tells these files from those of another version."""
+    hasher = hashlib.sha256()
     for name, asset in assets().items():
-        found.update(name.encode() + b"\0" + asset.content)
-    return found.hexdigest()[:12]
+        hasher.update(name.encode() + b"\0" + asset.content)
+    return hasher.hexdigest()[:12]
 
 
 def href(name: str) -> str:

@@ -39,7 +39,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def lasts(ms: float) -> str:
-    """How long something takes, in two units at most: 41 s, 3 h 26 min, 12 d."""
+    """A duration in words, in two units at most: 41 s, 3 h 26 min, 12 d."""
     seconds = max(0, int(ms // 1000))
     if seconds < 60:
         return f"{seconds} s"
@@ -93,7 +93,7 @@ def plain(value: Any) -> Any:
     """
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
 
 
 def page_of(kind: str, name: str) -> str:
@@ -109,10 +109,10 @@ def linked(text: str, links: Iterable[tuple[str, str]]) -> Iterator[tuple[str, s
     if pages:
         names = "|".join(map(re.escape, sorted(pages, key=len, reverse=True)))
         text_at = 0
-        for found in re.finditer(rf"(?<![\w/.-])(?:{names})(?![\w/-])", text):
-            if found[0] in pages:
-                yield text[text_at : found.start()], ""
-                yield found[0], pages.pop(found[0])
-                text_at = found.end()
+        for match in re.finditer(rf"(?<![\w/.-])(?:{names})(?![\w/-])", text):
+            if match[0] in pages:
+                yield text[text_at : match.start()], ""
+                yield match[0], pages.pop(match[0])
+                text_at = match.end()
         text = text[text_at:]
     yield text, ""

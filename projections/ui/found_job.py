@@ -32,22 +32,22 @@ def find_job(scene: Scene) -> FoundJob:
     problem where no cell knows it.
     """
     job_id = scene.path["job_id"]
-    found = [
+    jobs = [
         FoundJob(cell, each.context, each.connection, row)
         for cell, each in scene.cells.items()
         if (row := entities.job_row(each.connection, job_id)) is not None
     ]
-    if not found:
+    if not jobs:
         raise Problem(404, Code.NOT_FOUND, f"{no_job(job_id)}. {GONE}")
-    return min(found, key=lambda each: each.row.state == REJECTED)
+    return min(jobs, key=lambda each: each.row.state == REJECTED)
 
 
-def named(scene: Scene, found: FoundJob) -> dict[str, Any]:
-    """What every page of a job names."""
+def named(scene: Scene, of_job: FoundJob) -> dict[str, Any]:
+    """The values that every page of a job has."""
     return {
-        "job_id": found.row.job_id,
-        "job_cell": found.cell,
+        "job_id": of_job.row.job_id,
+        "job_cell": of_job.cell,
         "cells_more": len(scene.cells) > 1,
-        "row": found.row,
-        "has_output": found.context.task_log is not None,
+        "row": of_job.row,
+        "has_output": of_job.context.task_log is not None,
     }

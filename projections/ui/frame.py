@@ -1,4 +1,4 @@
-"""What every page shows around its own: the menu, the moment, who is signed in."""
+"""The frame of every page: the menu, the moment, who is signed in."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -35,8 +35,8 @@ class Frame:
         self.read_only = sessions is None
 
     def shared(self, section: str, at: str, cell: str | None = None) -> dict[str, Any]:
-        """What doesn't depend on who looks: parts that are sent to all may show only this. `off`: why nothing can be
-        changed, empty where it can.
+        """The values that are the same for all readers: parts that are sent to all may show only these. `off`: why
+        nothing can be changed, empty where it can.
         """
         off = READ_ONLY if self.read_only else IN_THE_PAST if at else ""
         return {
@@ -74,7 +74,7 @@ class Frame:
         }
 
     def session(self, request: Request) -> Session | None:
-        """Who is signed in."""
+        """The session of the reader who is signed in."""
         return self._sessions.of(request) if self._sessions else None
 
     def must_be_writable(self, request: Request) -> Sessions:

@@ -1,4 +1,4 @@
-"""What pages say of the state of a host: its shape, since when, why, and what helps."""
+"""Words about the state of a host: its shape, since when, why, and what helps."""
 
 from paceline.client.host_models import Host
 from projections.ui.format import lasts, moment
@@ -13,11 +13,11 @@ SHAPES = {
     "CONNECTING": "pending",
 }
 COMMANDS = {"SILENT": "confirm-loss", "LOST": "remove", "SUSPECTED": "clear"}
-"""What an operator can say of a host in a state, as `paceline host` has it."""
+"""The command of an operator for a host in a state, as `paceline host` has it."""
 
 
 def since(row: HostRow, state: str, now_ms: int) -> str:
-    """How long a host has its state; empty: the views don't tell."""
+    """Says for how long a host has its state; empty: the views don't tell."""
     began = {"LOST": row.lost_ms, "SILENT": row.silent_ms, "UP": row.connected_ms}.get(state, 0)
     return lasts(now_ms - began) if began else ""
 

@@ -1,4 +1,4 @@
-"""What may be done to a job from its page: each asks first, and names what is affected."""
+"""Actions on a job from its page: each asks first, and names what is affected."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ Update = Mapping[str, Any]
 
 
 class Need(NamedTuple):
-    """What must hold of a job for an action to make sense, and what is said where it doesn't."""
+    """A condition on a job for an action, and the sentence where it doesn't hold."""
 
     holds: Callable[[JobRow, Update], bool]
     otherwise: str
@@ -28,7 +28,7 @@ class JobAction(NamedTuple):
     says: str
     danger: bool = False
     fields: tuple[str, ...] = ()
-    """What it asks for beside a reason: instances, batch, version, priority."""
+    """Its fields beside a reason: instances, batch, version, priority."""
 
     def lacks(self, row: JobRow, update: Update) -> str:
         """Why it makes no sense for a job as it is; empty: it does."""

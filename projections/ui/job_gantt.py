@@ -15,9 +15,9 @@ ENDS = {"FAILED": "failed", "PREEMPTED": "preempted", "LOST": "lost", "STOPPED":
 _TROUBLE = frozenset(each.name for each in TROUBLE)
 
 
-def drawn(found: RunsByHost, newest: int, now_ms: int) -> dict[str, Any]:
+def drawn(runs_by_host: RunsByHost, newest: int, now_ms: int) -> dict[str, Any]:
     """The hosts with their lanes, and the axis."""
-    runs = [run for host in found.shown for run in host.runs]
+    runs = [run for host in runs_by_host.shown for run in host.runs]
     first = min((run.ordered_s for run in runs), default=0)
     last = max([now_ms // 1000 if any(not run.outcome for run in runs) else 0, *(run.ended_s for run in runs)])
     length = max(1, last - first)
@@ -26,9 +26,9 @@ def drawn(found: RunsByHost, newest: int, now_ms: int) -> dict[str, Any]:
         return round((second - first) / length * 100, 3)
 
     return {
-        "hosts": [_host(host, newest, last, at) for host in found.shown],
-        "all": found.hosts,
-        "partial": found.partial,
+        "hosts": [_host(host, newest, last, at) for host in runs_by_host.shown],
+        "all": runs_by_host.hosts,
+        "partial": runs_by_host.partial,
         "ticks": [(at(second), moment(second * 1000)) for second in range(first, last, max(1, length // TICKS))][
             1:TICKS
         ],

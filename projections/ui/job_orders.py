@@ -20,7 +20,7 @@ from projections.ui.scene import Contexts, Sent
 from projections.views.jobs import REJECTED
 
 WAIT_S = 10.0
-"""How long the answer of a machine is waited for."""
+"""Seconds for which the answer of a machine is waited for."""
 AT_ONCE = 32
 _MODELS: Mapping[str, type[JobCommand]] = {
     "stop": InstancesCommand,
@@ -34,15 +34,15 @@ _PLAIN = {
     "string_pattern_mismatch": "instances are written as 0-9,12: numbers, and ranges from one to another",
     "missing": "a number is needed",
 }
-"""What is wrong with a field, where pydantic says it for developers."""
+"""Plain words for faults of a field that pydantic describes for developers."""
 
 
 _AGAIN = {"this command was carried out before": "this was sent already, and is done"}
-"""What lifecycle says to a form that comes again, as its sender sees it."""
+"""Plain words for lifecycle's answer to a form that is sent again."""
 
 
 class Outcome(NamedTuple):
-    """What became of a command about one job."""
+    """The outcome of a command about one job."""
 
     job_id: str
     done: bool
@@ -50,10 +50,10 @@ class Outcome(NamedTuple):
     message: str
 
 
-async def carry_out(sent: Sent, name: str, job_ids: Sequence[str]) -> list[Outcome]:
+async def carry_out(form: Sent, name: str, job_ids: Sequence[str]) -> list[Outcome]:
     """Gives a command to each of some jobs. Raises a problem where the form says what no command can."""
-    commands = [_command(sent, name, at) for at in range(len(job_ids))]
-    cells = await run_in_threadpool(_cells, sent.contexts, job_ids)
+    commands = [_command(form, name, at) for at in range(len(job_ids))]
+    cells = await run_in_threadpool(_cells, form.contexts, job_ids)
     outcomes: list[Outcome] = []
     for first in range(0, len(job_ids), AT_ONCE):
         part = zip(job_ids[first : first + AT_ONCE], commands[first : first + AT_ONCE], strict=True)
@@ -61,14 +61,14 @@ async def carry_out(sent: Sent, name: str, job_ids: Sequence[str]) -> list[Outco
     return outcomes
 
 
-def _command(sent: Sent, name: str, at: int) -> JobCommand:
+def _command(form: Sent, name: str, at: int) -> JobCommand:
     """The command about the job at a place of the form: the same form gives it the same id again."""
-    fields: dict[str, Any] = {"command_id": f"{sent.field('command_id')[:100]}-{at}", "reason": sent.field("reason")}
+    fields: dict[str, Any] = {"command_id": f"{form.field('command_id')[:100]}-{at}", "reason": form.field("reason")}
     if not fields["reason"].strip():
         raise Problem(422, "REASON_NEEDED", "a reason is needed: it is recorded in the log with the command")
     model = _MODELS.get(name, JobCommand)
     for each in ("instances", *_NUMBERS):
-        text = sent.field(each).replace(" ", "")
+        text = form.field(each).replace(" ", "")
         if each in model.model_fields and text:
             fields[each] = _whole(each, text) if each in _NUMBERS else text
     try:
@@ -76,8 +76,8 @@ def _command(sent: Sent, name: str, at: int) -> JobCommand:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        told = _PLAIN.get(first["type"], first["msg"].lower())
-        raise Problem(422, "INVALID_REQUEST", f"{where}: {told}") from error
+        message = _PLAIN.get(first["type"], first["msg"].lower())
+        raise Problem(422, "INVALID_REQUEST", f"{where}: {message}") from error
 
 
 def _whole(name: str, text: str) -> int:
@@ -89,14 +89,14 @@ def _whole(name: str, text: str) -> int:
 
 def _cells(contexts: Contexts, job_ids: Iterable[str]) -> dict[str, Context]:
     """The context of each job; a cell that has rejected one comes last."""
-    found: dict[str, Context] = {}
+    contexts_by_job: dict[str, Context] = {}
     for context in contexts.values():
         with context.views.read() as connection:
             for job_id in job_ids:
                 row = entities.job_row(connection, job_id)
-                if row is not None and (row.state != REJECTED or job_id not in found):
-                    found[job_id] = context
-    return found
+                if row is not None and (row.state != REJECTED or job_id not in contexts_by_job):
+                    contexts_by_job[job_id] = context
+    return contexts_by_job
 
 
 async def _one(context: Context | None, job_id: str, name: str, command: JobCommand) -> Outcome:
@@ -106,10 +106,10 @@ async def _one(context: Context | None, job_id: str, name: str, command: JobComm
         response = await _call(context, job_id, name, command)
     except Problem as problem:
         return Outcome(job_id, False, problem.code, problem.detail)
-    told = orjson.loads(response.body)
-    if "code" not in told:
-        return Outcome(job_id, True, "WRITTEN", f"written at {told['position']}; it isn't answered yet")
-    return Outcome(job_id, True, told["code"], _AGAIN.get(told["message"], told["message"] or "done"))
+    answer = orjson.loads(response.body)
+    if "code" not in answer:
+        return Outcome(job_id, True, "WRITTEN", f"written at {answer['position']}; it isn't answered yet")
+    return Outcome(job_id, True, answer["code"], _AGAIN.get(answer["message"], answer["message"] or "done"))
 
 
 async def _call(context: Context, job_id: str, name: str, command: JobCommand) -> Any:

@@ -40,18 +40,18 @@ def update_shown(connection: Connection, job: JobRow, now_ms: int) -> dict[str, 
 
 def _batches(connection: Connection, job: JobRow, number: int) -> list[dict[str, Any]]:
     """The instances that were taken at once, and how far the update is with them."""
-    held = tables.update_steps
-    query = select(held).where(held.c.job_id == job.job_id, held.c.number == number)
-    taken = []
-    for values in connection.execute(query.order_by(held.c.offset.desc(), held.c.place.desc()).limit(STEPS_READ)):
+    steps = tables.update_steps
+    query = select(steps).where(steps.c.job_id == job.job_id, steps.c.number == number)
+    batches = []
+    for values in connection.execute(query.order_by(steps.c.offset.desc(), steps.c.place.desc()).limit(STEPS_READ)):
         row = UpdateStepRow(*values)
         first, count, step = np.reshape(ints(row.ranges), (3, -1))
         mine = step == UpdateStep.IN_FLIGHT
         if mine.any():
-            taken.append((row.at_ms, first[mine], count[mine]))
-        if len(taken) == BATCHES_SHOWN:
+            batches.append((row.at_ms, first[mine], count[mine]))
+        if len(batches) == BATCHES_SHOWN:
             break
-    return [_batch(connection, job, number, *each) for each in taken]
+    return [_batch(connection, job, number, *each) for each in batches]
 
 
 def _batch(connection: Connection, job: JobRow, number: int, at_ms: int, first: Any, count: Any) -> dict[str, Any]:

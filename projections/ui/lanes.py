@@ -33,19 +33,19 @@ class Mark(NamedTuple):
     height: float
     kind: str
     path: str
-    """Of its page; empty: it has none."""
+    """The path of its page; empty: it has none."""
     title: str
     label: str
 
 
 @dataclass
 class Lanes:
-    """What the drawing consists of; `ticks` are places and times of some marks."""
+    """The parts of the drawing; `ticks` are places and times of some marks."""
 
     names: list[tuple[str, int]] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     arrows: dict[Key, list[str]] = field(default_factory=dict)
-    """Of each mark, from what led to it."""
+    """The arrows to each mark from its causes."""
     ticks: list[tuple[float, str]] = field(default_factory=list)
 
 
@@ -84,8 +84,8 @@ def lanes_of(
         label = str(each.number) if kind else ""
         lanes.marks.append(_mark(places[key], each.machine, key, each.decisions, kind, path, title, label))
     by_key = {mark.key: mark for mark in lanes.marks}
-    shown = [(by_key[cause], by_key[effect]) for cause, effect in links if cause in by_key and effect in by_key]
-    for cause, effect in shown[-ARROWS_MAX:]:
+    arrows_shown = [(by_key[cause], by_key[effect]) for cause, effect in links if cause in by_key and effect in by_key]
+    for cause, effect in arrows_shown[-ARROWS_MAX:]:
         if cause.key != effect.key:
             lanes.arrows.setdefault(effect.key, []).append(_arrow(cause, effect))
     lanes.ticks = _ticks(rounds, facts, places)
@@ -93,7 +93,7 @@ def lanes_of(
 
 
 def taken_in(rounds: Sequence[Round], before: dict[Key, Round]) -> list[tuple[Key, Key]]:
-    """Which of some rounds took which others in; `before`: the round before each."""
+    """Pairs of rounds of which one took the other in; `before`: the round before each."""
     at = {(rounds_of(each.machine), each.offset): (each.machine, each.number) for each in rounds}
     links = []
     for each in rounds:
@@ -107,14 +107,14 @@ def taken_in(rounds: Sequence[Round], before: dict[Key, Round]) -> list[tuple[Ke
 
 def _places(rounds: Sequence[Round], facts: Sequence[Fact]) -> dict[Key, float]:
     """Where each mark begins: by its time, those of one moment side by side in the order of cause and effect."""
-    found: list[tuple[int, int, Key]] = [(each.at_ms, each.depth, (each.machine, each.number)) for each in rounds]
-    found += [(each.at_ms, 0, (each.topic, each.offset)) for each in facts]
-    found.sort()
-    span = max(1, found[-1][0] - found[0][0]) if found else 1
+    depths: list[tuple[int, int, Key]] = [(each.at_ms, each.depth, (each.machine, each.number)) for each in rounds]
+    depths += [(each.at_ms, 0, (each.topic, each.offset)) for each in facts]
+    depths.sort()
+    span = max(1, depths[-1][0] - depths[0][0]) if depths else 1
     places: dict[Key, float] = {}
     last = LEFT - APART
-    for at_ms, _, key in found:
-        last = max(last + APART, LEFT + (at_ms - found[0][0]) / span * WIDTH)
+    for at_ms, _, key in depths:
+        last = max(last + APART, LEFT + (at_ms - depths[0][0]) / span * WIDTH)
         places[key] = last
     scale = min(1.0, WIDTH / max(1.0, last - LEFT))
     return {key: round(LEFT + (x - LEFT) * scale, 1) for key, x in places.items()}

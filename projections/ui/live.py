@@ -27,7 +27,7 @@ from projections.api.problems import Problem
 from projections.views.reader import ViewsAway
 
 OF_STREAM_MAX = 32
-"""What one stream may watch: all tabs of a browser share one."""
+"""The most pages that one stream may watch: all tabs of a browser share one."""
 WATCHES_MAX = 1000
 OF_CLIENT_MAX = 64
 """Different pages that all browsers of one address watch together."""
@@ -48,7 +48,7 @@ GZIP_HEAD = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 Load = Callable[[], Iterable[tuple[str, str]]]
 """Renders the parts of a page: id and HTML of each. Raises a problem where there is nothing to show any more."""
 AWAY = (LogError, ViewsAway, OperationalError)
-"""What is raised while there is nothing to read."""
+"""Exceptions that are raised while there is nothing to read."""
 T = TypeVar("T")
 
 
@@ -115,21 +115,21 @@ class Hub:
         """When a mistake was logged last, by where it is."""
 
     @contextmanager
-    def reader(self, wanted: Mapping[str, Load], packed: bool, client: str = "") -> Iterator["Reader"]:
+    def reader(self, loads: Mapping[str, Load], packed: bool, client: str = "") -> Iterator["Reader"]:
         """Somebody at an address who looks at pages, by name, until it is left. Raises a problem where there are too
         many.
         """
-        if len(wanted) > OF_STREAM_MAX:
+        if len(loads) > OF_STREAM_MAX:
             raise Problem(400, "BAD_REQUEST", f"a stream watches {OF_STREAM_MAX} pages at most")
-        if len(self._watches.keys() | wanted.keys()) > WATCHES_MAX:
+        if len(self._watches.keys() | loads.keys()) > WATCHES_MAX:
             raise Problem(
                 503, "TOO_MANY_PAGES", f"{WATCHES_MAX} pages are watched already", headers={"Retry-After": "5"}
             )
         of_client = {name for name, watch in self._watches.items() if client in watch.clients()}
-        if len(of_client | wanted.keys()) > OF_CLIENT_MAX:
+        if len(of_client | loads.keys()) > OF_CLIENT_MAX:
             detail = f"{OF_CLIENT_MAX} pages are watched from this address, no more are allowed"
             raise Problem(429, "TOO_MANY_PAGES", detail, headers={"Retry-After": "5"})
-        watches = [self._watches.setdefault(name, Watch(name, load)) for name, load in wanted.items()]
+        watches = [self._watches.setdefault(name, Watch(name, load)) for name, load in loads.items()]
         reader = Reader(self, watches, packed, client)
         for watch in watches:
             watch.readers.add(reader)
@@ -233,6 +233,6 @@ class Reader:
                     await self.wake.wait()
 
     def _behind_s(self) -> float:
-        """How old what was sent may be."""
+        """The age in seconds that the sent parts may have."""
         changed = [watch.changed_at for watch in self._watches if watch.changed_at is not None]
         return time.monotonic() - min([self._hub.looked_at, *changed])

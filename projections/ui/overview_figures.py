@@ -14,7 +14,7 @@ from projections.ui.pool_plots import without_hosts
 from projections.views.pool_series import ROOT
 
 HEIGHT = 20
-"""Of a line, see `lines.drawn`."""
+"""The height of a line, see `lines.drawn`."""
 RECENT = 5
 """Points of an hour, minutes, that say how much there is of something a minute."""
 
@@ -31,7 +31,7 @@ class Figure(NamedTuple):
 
 
 class MachineFigures(NamedTuple):
-    """Of one machine over an hour: its largest lag in the last minutes, decisions a minute, and their lines."""
+    """Figures of one machine over an hour: its largest lag in the last minutes, decisions a minute, and their lines."""
 
     lag_ms: int | None
     decisions: float
@@ -98,14 +98,14 @@ def _lag(day: CellSeries, hour: CellSeries) -> Figure:
 
 def machine(hour: CellSeries, name: str) -> MachineFigures:
     """The figures of a machine."""
-    found = hour.machines[name]
+    figures = hour.machines[name]
     return MachineFigures(
-        _most(found.lag_ms[-RECENT:]), _a_minute(found.decisions), line(found.lag_ms), line(found.decisions)
+        _most(figures.lag_ms[-RECENT:]), _a_minute(figures.decisions), line(figures.lag_ms), line(figures.decisions)
     )
 
 
 def hosts(series: CellSeries) -> list[tuple[str, int]]:
-    """How many hosts have each state; states that none has are left out."""
+    """The number of hosts in each state; states that none has are left out."""
     return [(state, count) for state in HOSTS if (count := last(series.hosts.get(state, [])))]
 
 
@@ -125,5 +125,5 @@ def _most(values: Iterable[int | None]) -> int | None:
 
 
 def _a_minute(counts: Sequence[int]) -> float:
-    """How often in the last minutes, each."""
+    """The rate a minute over the last minutes."""
     return sum(counts[-RECENT:]) / RECENT

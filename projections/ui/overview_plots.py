@@ -17,9 +17,9 @@ from projections.views import tables
 from projections.views.pool_series import ROOT
 
 REASONS_MAX = 8
-"""Reasons that are told apart, the largest."""
+"""The most reasons with a colour of their own, the largest."""
 POOLS_MAX = 7
-"""Pools of the first level that are told apart, the largest."""
+"""The most pools of the first level with a colour of their own, the largest."""
 Plot = dict[str, Any]
 
 
@@ -38,11 +38,11 @@ def waiting(day: CellSeries) -> Plot:
     """
     peaks = {code: max((value or 0 for value in values), default=0) for code, values in day.waiting.items()}
     largest = sorted((code for code in peaks if peaks[code]), key=lambda code: (-peaks[code], code))
-    shown = {code: REASONS[code] for code in REASONS if code in largest[:REASONS_MAX]}
-    free = [colour for colour in PALETTE if colour not in shown.values()]
-    shown |= dict(zip((code for code in largest[:REASONS_MAX] if code not in shown), free, strict=False))
-    rest = [code for code in largest if code not in shown]
-    series = [{"name": code, "colour": shown[code], "values": day.waiting[code]} for code in reversed(shown)]
+    coloured = {code: REASONS[code] for code in REASONS if code in largest[:REASONS_MAX]}
+    free = [colour for colour in PALETTE if colour not in coloured.values()]
+    coloured |= dict(zip((code for code in largest[:REASONS_MAX] if code not in coloured), free, strict=False))
+    rest = [code for code in largest if code not in coloured]
+    series = [{"name": code, "colour": coloured[code], "values": day.waiting[code]} for code in reversed(coloured)]
     if rest:
         name = rest[0] if len(rest) == 1 else "other reasons"
         series.insert(0, {"name": name, "colour": REST, "values": total([day.waiting[code] for code in rest])})
@@ -64,11 +64,11 @@ def pools_of_day(connection: Connection, day: CellSeries) -> PoolsSeries:
     return pool_series(connection, names, day.times[0], day.times[-1] + day.step_ms, len(day.times))
 
 
-def pools(day: CellSeries, found: PoolsSeries, resource: str, unit: str) -> Plot:
-    """What pools of the first level hold of a resource on hosts, against what the cell has; and what is admitted and
-    has no host yet.
+def pools(day: CellSeries, all_pools: PoolsSeries, resource: str, unit: str) -> Plot:
+    """The plot of what pools of the first level hold of a resource on hosts, against the capacity of the cell; and of
+    what is admitted and has no host yet.
     """
-    allocated = {name: pool.placed[resource] for name, pool in found.pools.items() if resource in pool.placed}
+    allocated = {name: pool.placed[resource] for name, pool in all_pools.pools.items() if resource in pool.placed}
     of_all = allocated.pop(ROOT, None)
     largest = sorted(allocated, key=lambda name: (-max(value or 0 for value in allocated[name]), name))[:POOLS_MAX]
     series: list[dict[str, Any]] = [
@@ -76,14 +76,16 @@ def pools(day: CellSeries, found: PoolsSeries, resource: str, unit: str) -> Plot
         for place, name in enumerate(largest, 1)
     ]
     if of_all is not None and len(allocated) > len(largest):
-        shown = total([allocated[name] for name in largest])
-        rest: Values = [None if all_ is None else all_ - (part or 0) for all_, part in zip(of_all, shown, strict=True)]
+        stacked = total([allocated[name] for name in largest])
+        rest: Values = [
+            None if all_ is None else all_ - (part or 0) for all_, part in zip(of_all, stacked, strict=True)
+        ]
         series.append({"name": "other pools", "colour": REST, "values": _written(rest, unit)})
     series.reverse()
     if resource in day.capacity:
         capacity = {"name": "capacity", "colour": "ink", "values": _written(day.capacity[resource], unit)}
         series.append(capacity | {"line": True})
-    without = without_hosts(found.pools[ROOT], resource) if ROOT in found.pools else []
+    without = without_hosts(all_pools.pools[ROOT], resource) if ROOT in all_pools.pools else []
     if any(without):
         values = _written(without, unit)
         series.append({"name": WITHOUT_HOSTS, "colour": "backoff", "values": values, "line": True})
@@ -98,8 +100,8 @@ def total(rows: Sequence[Values]) -> Values:
 def _stacked(day: CellSeries, series: Sequence[Mapping[str, Any]]) -> Plot:
     """A plot, to the end of its last point."""
     times = [at // 1000 for at in [*day.times, day.times[-1] + day.step_ms]]
-    shown = [{**each, "values": [*each["values"], each["values"][-1]]} for each in series]
-    return {"times": times, "stacked": True, "series": shown}
+    stepped = [{**each, "values": [*each["values"], each["values"][-1]]} for each in series]
+    return {"times": times, "stacked": True, "series": stepped}
 
 
 def _written(values: Values, unit: str) -> list[float | None]:

@@ -1,4 +1,4 @@
-"""What a row about a pool shows: amounts as bars on one scale, and whether it gets its share."""
+"""A row about a pool: amounts as bars on one scale, and whether it gets its share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -42,17 +42,17 @@ def bar(name: str, pool: Shared, whole: int, unit: Unit) -> dict[str, Any] | Non
     amounts = {field: getattr(pool, field).get(name, 0) for field in ("entitlement", "allocation", "placed", "demand")}
     if not any((reserved, limit, *amounts.values())):
         return None
-    entitled, allocated, placed, wanted = amounts.values()
+    entitled, allocated, placed, demand = amounts.values()
     most = max(reserved, limit or 0, entitled, allocated, placed)
-    top = whole or int(max(most, min(wanted, most * DEMAND_SHOWN if most else wanted)) * ROOM) or 1
+    top = whole or int(max(most, min(demand, most * DEMAND_SHOWN if most else demand)) * ROOM) or 1
     texts = {"reserved": reserved, "entitled": entitled, "held": placed, "without hosts": max(0, allocated - placed)}
-    texts |= {"demand": wanted} | ({} if limit is None else {"limit": limit})
+    texts |= {"demand": demand} | ({} if limit is None else {"limit": limit})
     return {
         "res": percent(reserved, top),
         "ent": percent(entitled, top),
         "alloc": percent(allocated, top),
         "placed": percent(placed, top),
-        "dem": percent(wanted, top),
+        "dem": percent(demand, top),
         "lim": None if limit is None else percent(limit, top),
         "over": placed > entitled,
         "label": ", ".join(f"{title} {with_unit(value, unit)}" for title, value in texts.items()),
@@ -74,9 +74,9 @@ class Verdict(NamedTuple):
 
 
 def verdict(row: PoolRow, pool: Shared, waits: Waits | None, now_ms: int) -> Verdict:
-    """See above; the first that holds."""
-    spec, entitled, wanted = pool.spec, pool.entitlement, pool.demand
-    reserved = {name: min(most, wanted.get(name, 0)) for name, most in spec.reservation.items()}
+    """The first verdict that holds."""
+    spec, entitled, demand = pool.spec, pool.entitlement, pool.demand
+    reserved = {name: min(most, demand.get(name, 0)) for name, most in spec.reservation.items()}
     below = [name for name, most in reserved.items() if entitled.get(name, 0) < most]
     if row.over_since_ms:
         return Verdict("preempted", f"more than its share, for {lasts(now_ms - row.over_since_ms)}")
@@ -86,7 +86,7 @@ def verdict(row: PoolRow, pool: Shared, waits: Waits | None, now_ms: int) -> Ver
         return Verdict("warn", f"admitted tasks have no host, for {lasts(now_ms - row.under_since_ms)}")
     if spec.closed:
         return Verdict("warn", "closed: admits nothing")
-    short = {name for name, most in wanted.items() if most > entitled.get(name, 0)}
+    short = {name for name, most in demand.items() if most > entitled.get(name, 0)}
     at_limit = any(entitled.get(name, 0) >= most for name, most in spec.limit.items() if name in short)
     if at_limit:
         return Verdict("warn", "at its limit")
@@ -98,4 +98,4 @@ def verdict(row: PoolRow, pool: Shared, waits: Waits | None, now_ms: int) -> Ver
         return Verdict("good", "yes; wants more")
     if waits is not None and waits.tasks:
         return Verdict("good", "yes; tasks wait")
-    return Verdict("good", "all it wants") if any(wanted.values()) else Verdict("fact", "wants nothing")
+    return Verdict("good", "all it wants") if any(demand.values()) else Verdict("fact", "wants nothing")

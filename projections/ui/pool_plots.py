@@ -30,9 +30,9 @@ def plots(
     at_ms: Sequence[int],
 ) -> dict[str, Any]:
     """A plot for each resource, see `plots.js`; `at_ms`: when to put marks."""
-    found = pool_series(connection, [path], *between_ms)
-    pool = found.pools.get(path)
-    times = [each // 1000 for each in found.times] if pool else []
+    all_series = pool_series(connection, [path], *between_ms)
+    pool = all_series.pools.get(path)
+    times = [each // 1000 for each in all_series.times] if pool else []
     unknown: Values = [None] * len(times)
 
     def series(name: str, unit: Unit) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def _values(pool: PoolSeries, name: str, unknown: Values) -> dict[str, Values]:
 
 
 def without_hosts(pool: PoolSeries, name: str) -> Values:
-    """How much of a resource a pool was admitted that has no host yet."""
+    """The amount of a resource that was admitted in a pool and has no host yet."""
     both = zip(pool.allocation.get(name, ()), pool.placed.get(name, ()), strict=True)
     return [None if admitted is None or placed is None else max(0, admitted - placed) for admitted, placed in both]
 
@@ -71,5 +71,5 @@ def _scaled(values: Sequence[int | None], unit: Unit) -> list[float | None]:
 
 def changes(connection: Connection, path: str, begin_ms: int, end_ms: int) -> list[Mark]:
     """When a pool was changed, the newest first."""
-    found = marks(connection, begin_ms, end_ms)
-    return [each for each in reversed(found) if each.shape == CHANGE and ("pool", path) in each.links]
+    all_marks = marks(connection, begin_ms, end_ms)
+    return [each for each in reversed(all_marks) if each.shape == CHANGE and ("pool", path) in each.links]

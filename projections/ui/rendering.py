@@ -14,7 +14,7 @@ from projections.ui import assets, colours, format
 from projections.ui.format import plain
 
 LIVE = "live_"
-"""Blocks of a template that are sent anew when they have changed; each is one element with that id."""
+"""Blocks of a template that are sent again when they have changed; each is one element with that id."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; worker-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -33,7 +33,7 @@ SMALL = 1024
 @lru_cache(1)
 def environment() -> Environment:
     """The templates with what all of them may use."""
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("projections.ui"),
         autoescape=True,
         trim_blocks=True,
@@ -42,7 +42,7 @@ def environment() -> Environment:
         finalize=plain,
         auto_reload=False,
     )
-    made.filters |= {
+    jinja.filters |= {
         "short": format.short,
         "grouped": format.grouped,
         "counted": format.counted,
@@ -51,8 +51,8 @@ def environment() -> Environment:
         "iso": format.iso,
         "segment": lambda name: quote(name, safe=""),
     }
-    made.globals |= {"asset": assets.href, "reason_colours": colours.REASONS}
-    return made
+    jinja.globals |= {"asset": assets.href, "reason_colours": colours.REASONS}
+    return jinja
 
 
 def link(at: str, path: str, **query: Any) -> str:
@@ -66,18 +66,18 @@ def link(at: str, path: str, **query: Any) -> str:
 @lru_cache(1)
 def _frameless() -> Environment:
     """The same templates with nothing around what pages show."""
-    made = environment()
-    assert made.loader is not None
-    return made.overlay(loader=ChoiceLoader([DictLoader({"base.html": ""}), made.loader]))
+    jinja = environment()
+    assert jinja.loader is not None
+    return jinja.overlay(loader=ChoiceLoader([DictLoader({"base.html": ""}), jinja.loader]))
 
 
 def parts(template: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The live blocks of a page: id and HTML of each."""
-    made: Template = _frameless().get_template(template)
-    context = made.new_context(dict(values))
-    for _ in made.root_render_func(context):  # what the template imports and defines outside its blocks
+    compiled: Template = _frameless().get_template(template)
+    context = compiled.new_context(dict(values))
+    for _ in compiled.root_render_func(context):  # what the template imports and defines outside its blocks
         pass
-    for name, block in made.blocks.items():
+    for name, block in compiled.blocks.items():
         if name.startswith(LIVE):
             yield name, "".join(block(context))
 

@@ -51,20 +51,20 @@ def drawn(runs: Sequence[HostRun], begin_ms: int, end_ms: int) -> dict[str, Any]
             }
         )
     ticks = [(round(100 * each / TICKS, 2), moment(begin_ms + span * each // TICKS)) for each in range(TICKS)]
-    shown = {COLOURS[run.outcome]: run.outcome.lower().replace("_", " ") or "running" for run in runs}
+    colours_used = {COLOURS[run.outcome]: run.outcome.lower().replace("_", " ") or "running" for run in runs}
     return {
         "bars": bars,
         "height": 6 + LANE_PX * max(1, len(free)),
         "left_out": len(runs) - len(bars),
         "ticks": ticks,
-        "keys": sorted(shown.items()),
+        "keys": sorted(colours_used.items()),
     }
 
 
 def _title(run: HostRun, end_ms: int) -> str:
     outcome = run.outcome.lower().replace("_", " ") or "goes on"
     ended_ms = run.ended_s * 1000 or end_ms
-    told = f"{run.job_id} task {run.instance}, run {run.run}: {outcome}"
+    text = f"{run.job_id} task {run.instance}, run {run.run}: {outcome}"
     if not run.started_s:
-        return f"{told}, {lasts(ended_ms - run.ordered_s * 1000)} from its order at {moment(run.ordered_s * 1000)}"
-    return f"{told}, {lasts(ended_ms - run.started_s * 1000)} from {moment(run.started_s * 1000)}"
+        return f"{text}, {lasts(ended_ms - run.ordered_s * 1000)} from its order at {moment(run.ordered_s * 1000)}"
+    return f"{text}, {lasts(ended_ms - run.started_s * 1000)} from {moment(run.started_s * 1000)}"

@@ -1,4 +1,4 @@
-"""What a page is, and what it is rendered from; what its forms do."""
+"""Types of pages: a page, the data that it is rendered from, the actions of its forms."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -28,8 +28,8 @@ class Scene(NamedTuple):
 
     def first(self) -> OpenCell:
         """The cell that `?cell=` names, the first where it names none."""
-        wanted = whole_number(self.query.get("cell", ""))
-        return (self.cells.get(wanted) if wanted is not None else None) or next(iter(self.cells.values()))
+        number = whole_number(self.query.get("cell", ""))
+        return (self.cells.get(number) if number is not None else None) or next(iter(self.cells.values()))
 
     def parameters(self, *but: str) -> dict[str, list[str]]:
         """The parameters of the query by name but for some, for links that change a part; `link` keeps the moment."""
@@ -37,7 +37,7 @@ class Scene(NamedTuple):
 
 
 class Elsewhere(Exception):
-    """What `load` of a page raises where another page shows it: the path of that, below /ui."""
+    """Raised by `load` of a page where another page shows it: the path of that, below /ui."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a script of a page asks for: a path below /ui, and what it answers with, as JSON; bytes are JSON already."""
+    """Data for a script of a page: a path below /ui, and the function that makes the answer, as JSON; bytes are JSON
+    already.
+    """
 
     path: str
     load: Callable[[Scene], Any]
@@ -84,8 +86,9 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a form does: the path below /ui that it is sent to, and what then happens: an answer to show, or the address
-    of a page to go to. The session and the CSRF token are checked before. Raises a `Problem` where it is refused.
+    """The action of a form: the path below /ui that it is sent to, and what then happens: an answer to show, or the
+    address of a page to go to. The session and the CSRF token are checked before. Raises a `Problem` where it is
+    refused.
     """
 
     path: str

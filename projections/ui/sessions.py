@@ -1,4 +1,5 @@
-"""Who is signed in: a cookie that carries its own proof, so that any process with the token of the cell knows it.
+"""Sessions of readers who are signed in: a cookie that carries its own proof, so that any process with the token of the
+cell knows it.
 
 The cookie is `expiry.nonce.proof`; forms carry a second proof over the same nonce against requests of other pages.
 """
@@ -31,7 +32,7 @@ class Session(NamedTuple):
 
     nonce: str
     csrf: str
-    """What its forms carry."""
+    """The CSRF token of its forms."""
 
 
 class Sessions:
@@ -108,7 +109,7 @@ async def fields_of(request: Request) -> Form:
     if len(body) > FORM_BYTES_MAX:
         raise Problem(413, "TOO_LARGE", f"the form is over {FORM_BYTES_MAX} bytes")
     try:
-        found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS_MAX)
+        fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS_MAX)
     except ValueError as error:
         raise Problem(400, "BAD_REQUEST", f"the form can't be read: {error}") from error
-    return {name: [value.replace("\r\n", "\n") for value in values] for name, values in found.items()}
+    return {name: [value.replace("\r\n", "\n") for value in values] for name, values in fields.items()}

@@ -46,31 +46,31 @@ def now(connection: Connection, now_ms: int) -> Shown:
     return Shown(now_ms, round_of(connection, PLACEMENT), past=False)
 
 
-def bar(cell: int, present: Connection, now_ms: int, shown: Shown) -> dict[str, Any]:
+def bar(cell: int, present: Connection, now_ms: int, place: Shown) -> dict[str, Any]:
     """The bar of a cell: `at_ms`, `round` and `past` of what is shown, `from_ms` and `to_ms` of the bar, and what lies
     on it, in percent of its width.
     """
-    newest, number = round_of(present, PLACEMENT), shown.round
+    newest, number = round_of(present, PLACEMENT), place.round
     begin = begin_ms(present)
-    from_ms, to_ms, grid_ms = _span(begin, now_ms, shown)
-    at_ms = shown.at_ms if shown.past else to_ms
+    from_ms, to_ms, grid_ms = _span(begin, now_ms, place)
+    at_ms = place.at_ms if place.past else to_ms
     return {
         "cell": cell,
-        "at_ms": shown.at_ms,
-        "past": shown.past,
+        "at_ms": place.at_ms,
+        "past": place.past,
         "round": number,
-        "ago_ms": now_ms - shown.at_ms,
+        "ago_ms": now_ms - place.at_ms,
         "begin_ms": begin,
         "from_ms": from_ms,
         "to_ms": to_ms,
         "now_ms": now_ms,
         "x": max(0.0, (at_ms - from_ms) * 100 / (to_ms - from_ms)),
         "handle": (to_ms - from_ms) // min(grid_ms, MINUTE_MS),
-        "back": _back(cell, begin, shown),
+        "back": _back(cell, begin, place),
         "on": {
             "round": _round(cell, number + 1) if number is not None and number < newest else None,
-            "min": iso(shown.at_ms + MINUTE_MS) if shown.at_ms + MINUTE_MS < now_ms else None,
-            "hour": iso(shown.at_ms + HOUR_MS) if shown.at_ms + HOUR_MS < now_ms else None,
+            "min": iso(place.at_ms + MINUTE_MS) if place.at_ms + MINUTE_MS < now_ms else None,
+            "hour": iso(place.at_ms + HOUR_MS) if place.at_ms + HOUR_MS < now_ms else None,
         },
         "points": (to_ms - from_ms) // grid_ms,
         "spark": _spark(present, from_ms, min(to_ms, -(-now_ms // grid_ms) * grid_ms), grid_ms),
@@ -79,24 +79,24 @@ def bar(cell: int, present: Connection, now_ms: int, shown: Shown) -> dict[str, 
     }
 
 
-def _span(begin: int, now_ms: int, shown: Shown) -> tuple[int, int, int]:
+def _span(begin: int, now_ms: int, place: Shown) -> tuple[int, int, int]:
     """Where the bar begins and ends, and its steps. It ends now; half a day after a moment that was longer ago than the
     bar is long. It begins a day before, or with the cell.
     """
     coarse = GRIDS_MS[-1]
-    end = now_ms if shown.at_ms > now_ms - DAY_MS + coarse else min(now_ms, shown.at_ms + DAY_MS // 2)
-    start = min(max(begin, end - DAY_MS + coarse) if begin else end, shown.at_ms, end - SHORTEST_MS)
+    end = now_ms if place.at_ms > now_ms - DAY_MS + coarse else min(now_ms, place.at_ms + DAY_MS // 2)
+    start = min(max(begin, end - DAY_MS + coarse) if begin else end, place.at_ms, end - SHORTEST_MS)
     grid = next((each for each in GRIDS_MS if end - start + 2 * each <= POINTS_MAX * each), coarse)
     return start // grid * grid, -(-end // grid) * grid, grid
 
 
-def _back(cell: int, begin: int, shown: Shown) -> dict[str, str | None]:
+def _back(cell: int, begin: int, place: Shown) -> dict[str, str | None]:
     """Where the steps back lead: to the beginning of the cell where there is less before the moment."""
-    before = begin and shown.at_ms > begin
+    before = begin and place.at_ms > begin
     return {
-        "hour": iso(max(begin, shown.at_ms - HOUR_MS)) if before else None,
-        "min": iso(max(begin, shown.at_ms - MINUTE_MS)) if before else None,
-        "round": _round(cell, shown.round - 1) if shown.round and shown.round > 1 else None,
+        "hour": iso(max(begin, place.at_ms - HOUR_MS)) if before else None,
+        "min": iso(max(begin, place.at_ms - MINUTE_MS)) if before else None,
+        "round": _round(cell, place.round - 1) if place.round and place.round > 1 else None,
     }
 
 
@@ -125,4 +125,4 @@ def _ticks(from_ms: int, to_ms: int) -> Iterator[tuple[str, str]]:
 
 
 PART = Page("/time", "time_bar.html", live, "")
-"""What the stream calls the bar: it is part of every page."""
+"""The bar as a page of the stream: it is part of every page."""

@@ -50,8 +50,8 @@ class Blocks:
 
     def place(self, slots: I64) -> I64:
         """Where slots are in memory, read from the file where they weren't."""
-        wanted = slots // BLOCK
-        blocks = distinct(wanted)
+        block_numbers = slots // BLOCK
+        blocks = distinct(block_numbers)
         numbers = blocks.tolist()
         missing = [number for number in numbers if number not in self._frame_of]
         if missing:
@@ -59,10 +59,10 @@ class Blocks:
         frames = np.array([self._frame_of[number] for number in numbers], dtype=np.int64)
         self._tick += 1
         self._used[frames] = self._tick
-        return frames[np.searchsorted(blocks, wanted)] * BLOCK + slots % BLOCK
+        return frames[np.searchsorted(blocks, block_numbers)] * BLOCK + slots % BLOCK
 
     def touch(self, places: I64) -> None:
-        """What is at these places was changed."""
+        """Marks the values at these places as changed."""
         self._dirty[places // BLOCK] = True
 
     def clear(self, start: int, size: int) -> None:
@@ -111,9 +111,9 @@ class Blocks:
         if empty:
             self.connection.executemany(f"DELETE FROM {self._name} WHERE block = ?", empty)
         self._dirty[:] = False
-        taken = np.flatnonzero(self._block_of >= 0)
-        if len(taken) > self._frames_max:
-            oldest = taken[np.argsort(self._used[taken], kind="stable")][: len(taken) - self._frames_max // 2]
+        loaded = np.flatnonzero(self._block_of >= 0)
+        if len(loaded) > self._frames_max:
+            oldest = loaded[np.argsort(self._used[loaded], kind="stable")][: len(loaded) - self._frames_max // 2]
             for number in self._block_of[oldest].tolist():
                 del self._frame_of[number]
             self._block_of[oldest] = -1
@@ -126,12 +126,12 @@ class Blocks:
             self._matrix[:, frame * BLOCK : (frame + 1) * BLOCK] = 0
         assert self.connection is not None
         low, high = int(blocks[0]), int(blocks[-1])
-        wanted = set(blocks.tolist())
+        missing = set(blocks.tolist())
         text = f"SELECT block, data FROM {self._name} WHERE block BETWEEN ? AND ?"
         if high - low > 4 * len(blocks):
             text = f"SELECT block, data FROM {self._name} WHERE block IN ({','.join(map(str, blocks.tolist()))})"
         for block, data in self.connection.execute(text, (low, high) if "?" in text else ()):
-            if block in wanted:
+            if block in missing:
                 frame = self._frame_of[block]
                 self._matrix[:, frame * BLOCK : (frame + 1) * BLOCK] = unpack(data, len(self._index))
 

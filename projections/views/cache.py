@@ -78,8 +78,8 @@ class Rows(Generic[R]):
             values = part if len(self._keys) == 1 else [value for key in part for value in key]
             assert self.connection is not None
             text = f"{self._select}{', '.join([self._mark] * len(part))})"
-            for found in self.connection.execute(text, values):
-                row = self._row(*found)
+            for values_read in self.connection.execute(text, values):
+                row = self._row(*values_read)
                 rows[self._key(row)] = row
 
     def get(self, key: Any) -> R | None:
@@ -137,11 +137,11 @@ class Rows(Generic[R]):
         if self._gone:
             self._remove_gone()
         if self._changed:
-            gone = [self._values(key) for key in self._changed if self._rows[key] is None]
+            deleted = [self._values(key) for key in self._changed if self._rows[key] is None]
             changes = [(row, all_) for key, all_ in self._changed.items() if (row := self._rows[key]) is not None]
             whole, moved = [row for row, all_ in changes if all_], [row for row, all_ in changes if not all_]
-            if gone:
-                self.connection.executemany(self._delete, gone)
+            if deleted:
+                self.connection.executemany(self._delete, deleted)
             if whole:
                 self.connection.executemany(self._insert, map(astuple, whole))
             if moved:
@@ -239,15 +239,15 @@ class Cache:
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
         self._all: tuple[Rows[Any] | Lines[Any] | Blocks | JobRecords, ...] = tuple(
-            held for held in vars(self).values() if isinstance(held, Rows | Lines | Blocks | JobRecords)
+            holder for holder in vars(self).values() if isinstance(holder, Rows | Lines | Blocks | JobRecords)
         )
 
     def begin(self, connection: Connection) -> None:
         """Reads and writes through this connection from now on."""
-        for held in self._all:
-            held.connection = connection
+        for holder in self._all:
+            holder.connection = connection
 
     def flush(self) -> None:
         """Writes everything that changed; the caller commits."""
-        for held in self._all:
-            held.flush()
+        for holder in self._all:
+            holder.flush()

@@ -1,4 +1,4 @@
-"""What lists find a job by, beside its id."""
+"""The text by which lists find a job, beside its id."""
 
 from events.records.jobs import JobSubmitted
 

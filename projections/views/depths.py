@@ -1,4 +1,4 @@
-"""How deep rounds stand in the order of cause and effect: what follows from something sorts after it."""
+"""Depths of rounds in the order of cause and effect: an effect sorts after its cause."""
 
 import sqlite3
 from bisect import bisect_left
@@ -8,8 +8,8 @@ _DEPTH_BEFORE = "SELECT depth FROM rounds WHERE machine = ? AND position < ? ORD
 
 
 class Depths:
-    """How deep the rounds of a machine stand in the order of cause and effect: the newest in memory, the others in the
-    views.
+    """The depths of a machine's rounds in the order of cause and effect: the newest in memory, the others in
+    the views.
     """
 
     def __init__(self, machine: str, older: bool) -> None:

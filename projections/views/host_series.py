@@ -17,11 +17,11 @@ HOSTS = "hosts/"
 """Before the states in the names of levels."""
 STATES = ("up", "suspected", "silent", "lost", "returning")
 CONNECTED, OFFERED, WITHDRAWN, SILENT, BACK, RECONCILED = range(6)
-"""What placement hears of a session of a host."""
+"""Events of a host's session, as placement reads them."""
 
 
 def heard(event: Event) -> int | None:
-    """What a fact of the topic of hosts says of the state of its host; None: nothing."""
+    """The event of a host's session in a fact of the topic of hosts; None: none."""
     match event:
         case HostConnected():
             return CONNECTED
@@ -35,7 +35,7 @@ def heard(event: Event) -> int | None:
 
 
 class HostSeries:
-    """See above."""
+    """The series of the states of hosts."""
 
     def __init__(self, cache: Cache, columns: Columns) -> None:
         self._rows = cache.host_states

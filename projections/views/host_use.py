@@ -1,4 +1,6 @@
-"""What runs hold on hosts, as lifecycle has ordered it, and the numbers that hosts have in the task columns."""
+"""Amounts that runs hold on hosts, as lifecycle has ordered them, and the numbers that hosts have in the task
+columns.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -22,7 +24,7 @@ SPAN = 1 << 32
 
 
 class HostUse:
-    """See above."""
+    """The use of hosts by runs."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -47,23 +49,25 @@ class HostUse:
         self._cache.hosts.load(host_ids)
         return list(map(self.host, host_ids))
 
-    def release(self, named: NamedTasks) -> None:
+    def release(self, selection: NamedTasks) -> None:
         """Runs are over."""
-        numbers, index = indexed(self._cache.tasks["host"][named.places])
+        numbers, index = indexed(self._cache.tasks["host"][selection.places])
         hosts = self.hosts([self._host_ids[number - 1] for number in numbers.tolist()])
-        self.allocate(named, hosts, index, -1)
+        self.allocate(selection, hosts, index, -1)
 
-    def allocate(self, named: NamedTasks, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
+    def allocate(self, selection: NamedTasks, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
         """Runs begin (1) or cease (-1) to hold what their tasks need, each on the host of its index."""
-        versions = self._cache.tasks["version"][named.places]
-        which, of = indexed(named.job * SPAN + versions)
-        asked = [(named.jobs[key // SPAN].need, named.jobs[key // SPAN].needs, key % SPAN) for key in which.tolist()]
-        kinds = {each: number for number, each in enumerate(dict.fromkeys(asked))}
+        versions = self._cache.tasks["version"][selection.places]
+        which, of = indexed(selection.job * SPAN + versions)
+        asks = [
+            (selection.jobs[key // SPAN].need, selection.jobs[key // SPAN].needs, key % SPAN) for key in which.tolist()
+        ]
+        kinds = {each: number for number, each in enumerate(dict.fromkeys(asks))}
         needs = [_need_of(*each) for each in kinds]
         names = list(dict.fromkeys(name for need in needs for name in need))
         amounts = np.array([[1, *(need.get(name, 0) for name in names)] for need in needs], dtype=np.int64)
         sums = np.zeros((len(hosts), 1 + len(names)), dtype=np.int64)
-        kind = np.array([kinds[each] for each in asked], dtype=np.int64)
+        kind = np.array([kinds[each] for each in asks], dtype=np.int64)
         each_needs = amounts.reshape(-1, 1 + len(names))[kind[of]]
         if len(hosts) == 1:
             sums[0] = each_needs.sum(axis=0)
@@ -71,14 +75,14 @@ class HostUse:
             np.add.at(sums, index, each_needs)
         for host, (runs, *more) in zip(hosts, (sign * sums).tolist(), strict=True):
             host.runs += runs
-            held = amounts_in(host.allocated)
+            sums_of_host = amounts_in(host.allocated)
             for name, amount in zip(names, more, strict=True):
-                held[name] = held.get(name, 0) + amount
-            host.allocated = to_json(in_order(held))
+                sums_of_host[name] = sums_of_host.get(name, 0) + amount
+            host.allocated = to_json(in_order(sums_of_host))
 
 
 @lru_cache(NEEDS_KEPT)
 def _need_of(need: str, needs: str, version: int) -> Mapping[str, int]:
-    """What a task of a version of a job needs, by these columns of its row: many jobs are alike in them."""
+    """The needs of a task of a version of a job, by these columns of its row: many jobs are alike in them."""
     older: dict[str, Amounts] = msgspec.json.decode(needs)
     return older.get(str(version)) or amounts_in(need)

@@ -15,7 +15,7 @@ OFFER = ("capacity", "sizes", "attributes", "port_first", "port_last")
 
 
 class HostFold:
-    """See above. What is said of an earlier session than the present one is void."""
+    """The fold of hosts by placement's rounds. What is said of an earlier session than the present one is void."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -83,18 +83,18 @@ class HostFold:
         row = self._cache.hosts.get(event.host_id)
         if row is None:
             return
-        left = HostRow(row.host_id)
+        rest = HostRow(row.host_id)
         if row.session > event.session:
             for name in CONNECTION + (OFFER if row.offered else ()):
-                setattr(left, name, getattr(row, name))
+                setattr(rest, name, getattr(row, name))
         if row.lost_session > event.session:
-            left.lost_session, left.lost_code, left.lost_ms = row.lost_session, row.lost_code, row.lost_ms
+            rest.lost_session, rest.lost_code, rest.lost_ms = row.lost_session, row.lost_code, row.lost_ms
         if row.reconciled_session > event.session:
-            left.reconciled_session = row.reconciled_session
-        if left == HostRow(row.host_id):
+            rest.reconciled_session = row.reconciled_session
+        if rest == HostRow(row.host_id):
             self._cache.hosts.remove(row.host_id)
         else:
-            self._cache.hosts.put(left)
+            self._cache.hosts.put(rest)
 
     def _row(self, host_id: str) -> HostRow:
         return self._cache.hosts.change(host_id) or self._cache.hosts.put(HostRow(host_id))

@@ -1,4 +1,4 @@
-"""What happened to each job: one entry per fact or decision and job, however many tasks it is about."""
+"""The history of each job: one entry per fact or decision and job, however many tasks it is about."""
 
 from typing import Any
 
@@ -59,12 +59,12 @@ def record(cache: Cache, moment: RecordContext, event: Event, value: bytes) -> l
     place = (moment.at_ms, moment.depth, moment.rank, moment.offset, moment.place, moment.round, kind.__name__)
     if hasattr(event, "job_id"):
         return _record_one(cache, moment, event, value, place)
-    runs, told = mentions.windows(event), dict(details(event))
-    jobs = list(told if not runs or told.keys() >= runs.keys() else {**told, **runs})
+    runs, texts = mentions.windows(event), dict(details(event))
+    jobs = list(texts if not runs or texts.keys() >= runs.keys() else {**texts, **runs})
     if moment.machine:
         rows = cache.jobs.get_all(jobs)
         jobs = [job_id for job_id, row in zip(jobs, rows, strict=True) if concerns(row, moment)]
-    cache.history.add(place, jobs, told, runs)
+    cache.history.add(place, jobs, texts, runs)
     return jobs
 
 
@@ -78,9 +78,9 @@ def _record_one(cache: Cache, moment: RecordContext, event: Any, value: bytes, p
     return [job_id]
 
 
-def detail_of(said: bytes | dict[str, Any]) -> dict[str, Any]:
-    """What is told of a record, from what is kept of it; as JSON has it, with sorted keys."""
-    detail = details(decode(said))[0][1] if isinstance(said, bytes) else said
+def detail_of(content: bytes | dict[str, Any]) -> dict[str, Any]:
+    """The details of a record, from what is kept of it; as JSON has it, with sorted keys."""
+    detail = details(decode(content))[0][1] if isinstance(content, bytes) else content
     plain: dict[str, Any] = msgspec.json.decode(to_json(detail))
     return plain
 
@@ -97,7 +97,7 @@ def strike(cache: Cache, job_id: str, offset: int) -> None:
 
 
 def details(event: Event) -> Details:
-    """What is told of a record to each job that it is about, in the order of the record."""
+    """The details of a record for each job that it is about, in the order of the record."""
     if isinstance(event, JobSubmitted):
         return [(event.job_id, {"pool": event.pool, "instances": event.instances, "owner": event.owner})]
     if isinstance(event, Command):
@@ -141,24 +141,24 @@ def _of_matching(event: MatchingHostsChanged) -> Details:
 
 
 def _of_command(event: Command) -> dict[str, Any]:
-    """What a user asks for; what was left out is not shown."""
+    """The fields of a command; those that were left out are not shown."""
     names = ("action", "priority", "batch", "version", "force", "expected_version", "reason", "data", "command_id")
-    found = {name: value for name in names if (value := getattr(event, name, None))}
+    fields = {name: value for name in names if (value := getattr(event, name, None))}
     if isinstance(event, JobStopRequested | JobActionRequested | JobReopenRequested) and event.first:
-        found["instances"] = _ranges_text(ints(event.first), ints(event.count))
-    return found
+        fields["instances"] = _ranges_text(ints(event.first), ints(event.count))
+    return fields
 
 
 def _of_update(event: UpdateStarted) -> dict[str, Any]:
     names = ("number", "kind", "from_version", "version", "like", "added", "updated", "removed", "unchanged", "paused")
-    found = {name: value for name in names if (value := getattr(event, name))}
+    fields = {name: value for name in names if (value := getattr(event, name))}
     policy = {name: value for name in event.policy.__struct_fields__ if (value := getattr(event.policy, name))}
     cause = {"cause": _cause_text(event.cause)} if event.cause is not None else {}
-    return {**found, "policy": policy, **cause}
+    return {**fields, "policy": policy, **cause}
 
 
 def _of_steps(event: InstancesTaken | InstancesReturned | UpdateProgressed) -> dict[str, Any]:
-    """Which instances of an update have gone a step further, by step where there are several."""
+    """The instances of an update that have gone a step further, by step where there are several."""
     first, count = ints(event.first), ints(event.count)
     if not isinstance(event, UpdateProgressed):
         return {"number": event.number, "instances": _ranges_text(first, count)}
@@ -171,8 +171,8 @@ def _of_steps(event: InstancesTaken | InstancesReturned | UpdateProgressed) -> d
 
 def _ranges_text(first: Any, count: Any) -> str:
     """Ranges of instances, the first of them."""
-    shown = write_ranges(zip(first[:RANGES_SHOWN].tolist(), count[:RANGES_SHOWN].tolist(), strict=True))
-    return shown if len(first) <= RANGES_SHOWN else f"{shown} and {int(count[RANGES_SHOWN:].sum())} more"
+    text = write_ranges(zip(first[:RANGES_SHOWN].tolist(), count[:RANGES_SHOWN].tolist(), strict=True))
+    return text if len(first) <= RANGES_SHOWN else f"{text} and {int(count[RANGES_SHOWN:].sum())} more"
 
 
 def _cause_text(cause: Cause) -> str:
@@ -187,23 +187,23 @@ def _of_many(event: Any) -> Details:
     job = ints(event.job)
     count = ints(event.count) if hasattr(event, "count") else np.ones(len(job), dtype=np.int32)
     tasks = np.bincount(job, count, len(event.job_ids)).astype(np.int64)
-    found, first = np.unique(job, return_index=True) if len(job) != 1 else (job, np.zeros(1, dtype=np.int64))
+    indices, first = np.unique(job, return_index=True) if len(job) != 1 else (job, np.zeros(1, dtype=np.int64))
     instance = ints(event.first if hasattr(event, "first") else event.instance)[first].tolist()
     run = ints(event.run)[first].tolist()
     of_all = {name: getattr(event, name) for name in ("code", "at") if hasattr(event, name)}
-    columns = zip(found.tolist(), tasks[found].tolist(), instance, run, strict=True)
+    columns = zip(indices.tolist(), tasks[indices].tolist(), instance, run, strict=True)
     out: Details = [
         (event.job_ids[index], {"tasks": count, "instance": first, "run": number, **of_all})
         for index, count, first, number in columns
     ]
     if isinstance(event, GangsAdmitted | AdmissionsRanked):
-        _add_borrowed(event, job, count, out, found.tolist())
+        _add_borrowed(event, job, count, out, indices.tolist())
     if hasattr(event, "host"):
         _add_hosts(event, job, out)
     if isinstance(event, RunsEnded):
-        _add_counts("outcomes", Outcome, ints(event.outcome), job, out, found.tolist())
+        _add_counts("outcomes", Outcome, ints(event.outcome), job, out, indices.tolist())
     if isinstance(event, RunsEnded | RunsStopping) and event.why:
-        _add_counts("why", RunCause, ints(event.why), job, out, found.tolist())
+        _add_counts("why", RunCause, ints(event.why), job, out, indices.tolist())
     return out
 
 
@@ -219,24 +219,24 @@ def _of_order(event: PreemptionsOrdered) -> Details:
             detail = {"tasks": len(mine), "from_pool": event.from_pools[pool[mine[0]]], "ways": ways}
             detail |= {"instance": int(ints(event.instance)[mine[0]]), "run": int(ints(event.run)[mine[0]])}
             out.append((job_id, {**shared, **detail}))
-    named = {job_id: int((job == index).sum()) for index, job_id in enumerate(event.job_ids[:JOBS_SHOWN])}
-    won = {"victims": len(job), "from_jobs": named, "from_pools": event.from_pools, "spared": event.spared}
+    by_job_id = {job_id: int((job == index).sum()) for index, job_id in enumerate(event.job_ids[:JOBS_SHOWN])}
+    won = {"victims": len(job), "from_jobs": by_job_id, "from_pools": event.from_pools, "spared": event.spared}
     hosts = {"hosts": event.host_ids[:HOSTS_SHOWN]}
     return [*out, (event.for_job, {**shared, "instance": event.for_first, "run": event.for_run, **won, **hosts})]
 
 
 def _of_ask(event: PreemptionAsked) -> dict[str, Any]:
-    asked = {"victims": len(ints(event.job)), "from_jobs": event.job_ids[:JOBS_SHOWN], "spared": event.spared}
+    counts = {"victims": len(ints(event.job)), "from_jobs": event.job_ids[:JOBS_SHOWN], "spared": event.spared}
     unit = {"instance": event.first, "tasks": event.count, "run": event.run}
-    return {**unit, **asked, "hosts": event.host_ids[:HOSTS_SHOWN]}
+    return {**unit, **counts, "hosts": event.host_ids[:HOSTS_SHOWN]}
 
 
-def _add_borrowed(event: Any, job: Any, count: Any, out: Details, found: list[int]) -> None:
-    """How many of the tasks of each job are beyond the entitlement of their pool."""
+def _add_borrowed(event: Any, job: Any, count: Any, out: Details, indices: list[int]) -> None:
+    """Adds the number of tasks of each job that are beyond the entitlement of their pool."""
     if not event.entitled:
         return
     borrowed = np.bincount(job, np.where(ints(event.entitled) > 0, 0, count), len(event.job_ids)).astype(np.int64)
-    for (_, detail), index in zip(out, found, strict=True):
+    for (_, detail), index in zip(out, indices, strict=True):
         detail["borrowed"] = int(borrowed[index])
 
 
@@ -254,12 +254,12 @@ def _add_hosts(event: Any, job: Any, out: Details) -> None:
 
 
 def _add_counts(
-    name: str, kinds: type[Outcome] | type[RunCause], column: I32, job: I32, out: Details, found: list[int]
+    name: str, kinds: type[Outcome] | type[RunCause], column: I32, job: I32, out: Details, indices: list[int]
 ) -> None:
-    """How many of the tasks of each job have which number in a column, by its name."""
+    """Adds the number of tasks of each job for each number in a column, by its name."""
     width = max(kinds) + 1
     counts = np.bincount(job * width + column, minlength=(int(job.max(initial=0)) + 1) * width).tolist()
-    for (_, detail), index in zip(out, found, strict=True):
-        told = {kind.name: counts[index * width + kind] for kind in kinds if kind and counts[index * width + kind]}
-        if told:
-            detail[name] = told
+    for (_, detail), index in zip(out, indices, strict=True):
+        by_name = {kind.name: counts[index * width + kind] for kind in kinds if kind and counts[index * width + kind]}
+        if by_name:
+            detail[name] = by_name

@@ -25,7 +25,7 @@ KEYS_MAX = 512
 """Jobs asked for in one statement."""
 
 Said = bytes | dict[str, Any] | None
-"""What is told of a record: the encoded record itself where that is short, else its details; None: nothing."""
+"""The content of an entry: the encoded record itself where that is short, else its details; None: nothing."""
 
 
 class JobEntry(NamedTuple):
@@ -58,8 +58,8 @@ _RUNS = JobEntry._fields.index("first")
 
 
 class JobRecords:
-    """What was added to the histories of jobs and isn't written yet. `position` is to be set: it gives a number that
-    grows with each record that is folded.
+    """Entries of the histories of jobs that aren't written yet. `position` is to be set: it gives a number that grows
+    with each record that is folded.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class JobRecords:
         self,
         place: tuple[Any, ...],
         job_ids: Sequence[str],
-        told: Mapping[str, Said],
+        contents: Mapping[str, Said],
         runs: Mapping[str, tuple[int, ...]],
     ) -> None:
         """Adds a `JobEntry` to the history of each job: `place` are its fields up to the event."""
@@ -81,10 +81,10 @@ class JobRecords:
         self._unwritten += len(job_ids)
         if runs:
             for job_id in job_ids:
-                new[job_id].append((*place, told.get(job_id), *runs.get(job_id, ())))
+                new[job_id].append((*place, contents.get(job_id), *runs.get(job_id, ())))
         else:
             for job_id in job_ids:
-                new[job_id].append((*place, told.get(job_id)))
+                new[job_id].append((*place, contents.get(job_id)))
 
     def add_one(self, job_id: str, entry: tuple[Any, ...]) -> None:
         """Adds a `JobEntry` to the history of one job."""
@@ -113,33 +113,33 @@ class JobRecords:
         self.connection.executemany(_INSERT, rows)
         self._new, self._unwritten = defaultdict(list), 0
 
-    def keep(self, job_ids: Iterable[str], kept: Callable[[str, JobEntry], bool]) -> int:
+    def keep(self, job_ids: Iterable[str], keeps: Callable[[str, JobEntry], bool]) -> int:
         """Removes the entries of these jobs that are not to be kept; returns how many rows that took."""
         self.flush()
         assert self.connection is not None
-        ids, changed, gone = list(dict.fromkeys(job_ids)), [], []
+        ids, changed, removed = list(dict.fromkeys(job_ids)), [], []
         for start in range(0, len(ids), KEYS_MAX):
             part = ids[start : start + KEYS_MAX]
             marks = ", ".join("?" * len(part))
             text = f"SELECT job_id, number, entries FROM history WHERE job_id IN ({marks})"
             for job_id, number, data in self.connection.execute(text, part):
                 before = entries_in(data)
-                after = [_short(entry) for entry in before if kept(job_id, entry)]
+                after = [_short(entry) for entry in before if keeps(job_id, entry)]
                 if not after:
-                    gone.append((job_id, number))
+                    removed.append((job_id, number))
                 elif len(after) < len(before):
                     changed.append(self._row(job_id, number, after))
-        self.connection.executemany("DELETE FROM history WHERE job_id = ? AND number = ?", gone)
+        self.connection.executemany("DELETE FROM history WHERE job_id = ? AND number = ?", removed)
         self.connection.executemany(_INSERT, changed)
-        return len(gone) + len(changed)
+        return len(removed) + len(changed)
 
     def _row(self, job_id: str, number: int, entries: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         kinds, runs = 0, (INT_MAX, -1, INT_MAX, -1)
         if len(entries) == 1 and len(entries[0]) <= _RUNS:
             return job_id, number, entries[0][0], entries[0][0], kinds, *runs, _encode(entries)
         times = [entry[0] for entry in entries]
-        if named := [entry for entry in entries if len(entry) > _RUNS]:
-            *_, events, _, first, last, first_run, last_run = zip(*named, strict=True)
+        if with_runs := [entry for entry in entries if len(entry) > _RUNS]:
+            *_, events, _, first, last, first_run, last_run = zip(*with_runs, strict=True)
             runs = min(first), max(last), min(first_run), max(last_run)
             for event in events:
                 kinds |= mentions.BITS[event]

@@ -43,7 +43,7 @@ REJECTED = "REJECTED"
 
 
 class JobFold:
-    """See above. A second submission of an id changes the row only when lifecycle has answered it."""
+    """The fold of jobs. A second submission of an id changes the row only when lifecycle has answered it."""
 
     def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
         self._cache = cache
@@ -118,8 +118,8 @@ class JobFold:
 
     def _accepted(self, moment: RecordContext, event: JobAccepted) -> None:
         self._answer(moment, event, Code.DONE)
-        known = self._cache.jobs.get(event.job_id)
-        if known is not None and known.ended_ms and known.base >= 0:
+        job = self._cache.jobs.get(event.job_id)
+        if job is not None and job.ended_ms and job.base >= 0:
             self._there_again(moment, event)
             return
         row = self._show(moment, event.job_id, event.jobs_offset)

@@ -29,12 +29,12 @@ LOST, SILENT, SUSPECTED, POLICY, PREEMPTED, RESTART, FAILED = (
 process for a machine; jobs that failed.
 """
 ITEMS = 8
-"""Of those that one mark counts, so many say what they are."""
+"""The most items of one mark that have details."""
 UNSAID = frozenset(("path", "command_id"))
 
 
 class MarkFold:
-    """See above. It sees a decision before the other folds: a change is told by what was before."""
+    """The fold of marks. It sees a decision before the other folds: a change is told by what was before."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -54,8 +54,8 @@ class MarkFold:
     def epoch(self, moment: RecordContext, event: EpochStarted) -> None:
         """A process has taken a machine over from another one."""
         if event.epoch > 1:
-            said = {"machine": event.machine, "epoch": event.epoch, "claimant": event.claimant, "round": event.round}
-            self._add(moment, RESTART, said)
+            item = {"machine": event.machine, "epoch": event.epoch, "claimant": event.claimant, "round": event.round}
+            self._add(moment, RESTART, item)
 
     def _lost(self, moment: RecordContext, event: HostLost) -> None:
         self._add(moment, LOST, {"host_id": event.host_id, "code": event.code})
@@ -66,8 +66,8 @@ class MarkFold:
     def _preempted(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
         runs = ints(event.from_pool).tolist()
         for at, path in enumerate(event.from_pools):
-            said = {"from": path, "for": event.for_pool, "job_id": event.for_job, "code": event.code}
-            self._add(moment, PREEMPTED, said | {"runs": runs.count(at)}, runs.count(at))
+            item = {"from": path, "for": event.for_pool, "job_id": event.for_job, "code": event.code}
+            self._add(moment, PREEMPTED, item | {"runs": runs.count(at)}, runs.count(at))
 
     def _changed(self, moment: RecordContext, event: PoolAnswered) -> None:
         if event.code != Code.DONE:
@@ -80,8 +80,8 @@ class MarkFold:
             case PoolDefined():
                 row = self._cache.pools.get(fact.path)
                 before = decode(row.spec) if row is not None and row.spec else None
-                said = {"path": fact.path, "changes": _changes(before, fact)}
-                self._add(moment, POLICY, said | ({"defined": True} if before is None else {}))
+                item = {"path": fact.path, "changes": _changes(before, fact)}
+                self._add(moment, POLICY, item | ({"defined": True} if before is None else {}))
             case CellConfigured():
                 names = [name for name in fact.__struct_fields__ if name not in UNSAID]
                 self._add(
@@ -92,10 +92,10 @@ class MarkFold:
         if event.state != JobState.FAILED or not is_over(event):
             return
         row = self._cache.jobs.get(event.job_id)
-        said = {"job_id": event.job_id, "tasks": event.failed}
+        item = {"job_id": event.job_id, "tasks": event.failed}
         if row is not None:
-            said |= {"pool": row.pool, "instance": row.failed_instance, "exit_code": row.failed_exit_code}
-        self._add(moment, FAILED, said)
+            item |= {"pool": row.pool, "instance": row.failed_instance, "exit_code": row.failed_exit_code}
+        self._add(moment, FAILED, item)
 
     def _add(self, moment: RecordContext, shape: str, item: dict[str, Any], count: int = 1) -> None:
         rows, second = self._cache.marks, moment.at_ms // 1000
@@ -122,7 +122,7 @@ def _with(items: list[dict[str, Any]], item: dict[str, Any]) -> list[dict[str, A
 
 
 def _changes(before: Event | None, after: PoolDefined) -> dict[str, list[Any]]:
-    """What a pool had and has now, of the fields and amounts that differ; null: it had none."""
+    """The values of a pool before and now, of the fields and amounts that differ; null: it had none."""
     out: dict[str, list[Any]] = {}
     for field in after.__struct_fields__:
         old, new = getattr(before, field, None), getattr(after, field)

@@ -1,5 +1,5 @@
-"""Which runs of a job a record names, of the kinds that lead to decisions about it: the index by which causes are found
-(`queries.causes`) tells which instances and runs a record names at most, so that few of them are read.
+"""The runs of a job that a record names, of the kinds that lead to decisions about it: the index by which causes are
+found (`queries.causes`) tells which instances and runs a record names at most, so that few of them are read.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ KINDS: tuple[type[Event], ...] = (*_OF_ONE_JOB, *_OF_MANY)
 """Records that may be a cause without that a decision carries their position."""
 INDEXED = frozenset(KINDS)
 BITS = {kind.__name__: 1 << at for at, kind in enumerate(KINDS)}
-"""Which bit stands for a kind in the rows of histories."""
+"""The bit of each kind in the rows of histories."""
 _ANY = (0, INT_MAX)
 
 Window = tuple[int, ...]
@@ -49,7 +49,7 @@ Named = tuple[str, Window]
 
 
 def windows(event: Event) -> dict[str, Window]:
-    """Of each job that a record of these kinds names, the runs."""
+    """The runs of each job that a record of these kinds names."""
     return dict(_named(event)) if type(event) in INDEXED else {}
 
 
@@ -73,7 +73,7 @@ def _named(event: Any) -> Iterable[Named]:
 
 
 def _of_many(job_ids: tuple[str, ...], job: I32, first: I32, last: I32, run: I32) -> Iterable[Named]:
-    """Of each job the least and the greatest of the columns over its items; items of no job are left out."""
+    """The least and the greatest of the columns of each job over its items; items of no job are left out."""
     if len(job) == 1 and 0 <= job[0] < len(job_ids):  # most often, and then without numpy's costs
         return [(job_ids[job[0]], (int(first[0]), int(last[0]), int(run[0]), int(run[0])))]
     order = np.argsort(job, kind="stable")
@@ -83,5 +83,5 @@ def _of_many(job_ids: tuple[str, ...], job: I32, first: I32, last: I32, run: I32
         return []
     low, low_run = (np.minimum.reduceat(column[order], starts).tolist() for column in (first, run))
     high, high_run = (np.maximum.reduceat(column[order], starts).tolist() for column in (last, run))
-    found = zip(job[starts].tolist(), zip(low, high, low_run, high_run, strict=True), strict=True)
-    return [(job_ids[at], window) for at, window in found if 0 <= at < len(job_ids)]
+    windows_by_job = zip(job[starts].tolist(), zip(low, high, low_run, high_run, strict=True), strict=True)
+    return [(job_ids[at], window) for at, window in windows_by_job if 0 <= at < len(job_ids)]

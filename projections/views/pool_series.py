@@ -77,10 +77,10 @@ class _Steps:
 
     def stretch(self, part: int) -> Stretch:
         """The rows of a part."""
-        found = self._stretches.get(part)
-        if found is None:
-            found = self._stretches[part] = Stretch(self._lines, self._topic, part, self.resolution)
-        return found
+        stretch = self._stretches.get(part)
+        if stretch is None:
+            stretch = self._stretches[part] = Stretch(self._lines, self._topic, part, self.resolution)
+        return stretch
 
 
 class PoolSeries:
@@ -113,7 +113,7 @@ class PoolSeries:
                     since = select(rows.data).where(mine, rows.step >= coarse.start)
                     for data in connection.scalars(since):
                         row = _decode(data)
-                        coarse.changed.setdefault(part, set()).update(row.numbers[: row.changed], row.gone)
+                        coarse.changed.setdefault(part, set()).update(row.numbers[: row.changed], row.removed)
 
     def go_to(self, at_ms: int) -> None:
         """The time of the topic; steps that are over are written."""
@@ -158,14 +158,16 @@ class PoolSeries:
             last = min(first + POOLS_IN_PART, len(self._numbers.paths))
             numbers += [number for number in range(first, last) if number not in changed]
         names, values = self._values([self._numbers.paths[number] for number in numbers])
-        known = [at for at, row in enumerate(values) if row is not None]
-        flat = [each for at in known for each in values[at] or ()]
-        gone = [numbers[at] for at in range(len(changed)) if values[at] is None]
-        stretch.write(_encode(PoolStep(names, gone, len(changed) - len(gone), [numbers[at] for at in known], flat)))
+        present = [at for at, row in enumerate(values) if row is not None]
+        flat = [each for at in present for each in values[at] or ()]
+        removed = [numbers[at] for at in range(len(changed)) if values[at] is None]
+        stretch.write(
+            _encode(PoolStep(names, removed, len(changed) - len(removed), [numbers[at] for at in present], flat))
+        )
 
 
 class ShareSeries(PoolSeries):
-    """What entitlement says of pools."""
+    """The series of entitlement's amounts of pools."""
 
     def __init__(self, cache: Cache, topic: int, numbers: PoolNumbers) -> None:
         self._pools = cache.pools
@@ -174,13 +176,13 @@ class ShareSeries(PoolSeries):
     def _shares(self, paths: Sequence[str]) -> Named:
         self._pools.load(paths)
         rows = [self._pools.get(path) for path in paths]
-        said = [row and [amounts_in(getattr(row, kind)) for kind in SHARES] for row in rows]
-        names = sorted({name for amounts in said for each in amounts or () for name in each})
-        return names, [_flat(amounts, names) if amounts else None for amounts in said]
+        amounts_of_rows = [row and [amounts_in(getattr(row, kind)) for kind in SHARES] for row in rows]
+        names = sorted({name for amounts in amounts_of_rows for each in amounts or () for name in each})
+        return names, [_flat(amounts, names) if amounts else None for amounts in amounts_of_rows]
 
 
 class PoolTaskSeries(PoolSeries):
-    """How many tasks pools have, as lifecycle says: those of the pools below too."""
+    """The series of the number of tasks of pools, as lifecycle says: those of the pools below too."""
 
     def __init__(self, cache: Cache, topic: int, numbers: PoolNumbers) -> None:
         self._tasks = cache.pool_tasks

@@ -22,7 +22,7 @@ from projections.views.rows import CAPACITY_META, SETTINGS_META, MetaRow, PoolFa
 
 
 class PoolFold:
-    """See above."""
+    """The fold of pools and their demand."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -81,8 +81,8 @@ class PoolFold:
             row = self._cache.pools.change(fact.path) or self._cache.pools.put(PoolRow(fact.path, 0, b""))
             row.offset, row.spec, row.at_ms = event.pools_offset, pending.value, moment.now
         elif isinstance(fact, CellConfigured):
-            known = self._cache.meta.get(SETTINGS_META)
-            settings = msgspec.json.decode(known.value, type=Settings) if known else DEFAULTS
+            stored = self._cache.meta.get(SETTINGS_META)
+            settings = msgspec.json.decode(stored.value, type=Settings) if stored else DEFAULTS
             self._cache.meta.put(MetaRow(SETTINGS_META, to_json(changed(settings, change_of(fact)))))
 
     def _set(self, moment: RecordContext, event: EntitlementsSet) -> None:

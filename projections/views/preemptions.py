@@ -16,7 +16,7 @@ JOBS_NAMED = 20
 
 
 class PreemptionFold:
-    """See above. Victims' rows go with their jobs, orders some time after they were given."""
+    """The fold of orders to preempt. Victims' rows go with their jobs, orders some time after they were given."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -32,7 +32,7 @@ class PreemptionFold:
         columns = np.stack([ints(event.instance), ints(event.run), ints(event.way), ints(event.slice)])
         by_job = np.bincount(job, minlength=len(event.job_ids)).tolist()
         by_pool = np.bincount(pool, minlength=len(event.from_pools)).tolist()
-        named = dict(zip(event.job_ids, by_job, strict=True))
+        tasks_by_job = dict(zip(event.job_ids, by_job, strict=True))
         self._cache.orders.put(
             OrderRow(
                 number=event.order,
@@ -48,7 +48,7 @@ class PreemptionFold:
                 host_ids=to_json(event.host_ids),
                 spared=to_json(event.spared),
                 from_pools=to_json(dict(zip(event.from_pools, by_pool, strict=True))),
-                from_jobs=to_json(dict(list(named.items())[:JOBS_NAMED])),
+                from_jobs=to_json(dict(list(tasks_by_job.items())[:JOBS_NAMED])),
             )
         )
         self._cache.jobs.load(event.job_ids)

@@ -52,7 +52,7 @@ RECORDS = 1000
 DECISIONS_BYTES = 256 * 1024
 """After so many bytes of rounds a step ends: about 20,000 tasks, some tens of milliseconds."""
 ROW_BYTES = 64
-"""What a row that is removed counts for in that: it takes about as long."""
+"""The bytes that a removed row counts for: it takes about as long."""
 RETRY_MS = 1000
 WAIT_S = 0.1
 PACE_MS = 20
@@ -101,9 +101,9 @@ class Projector:
         self._preemptions = PreemptionFold(self._cache)
         self._waiting = WaitingFold(self._cache)
         self._leaving = JobRetention(self._cache)
-        told = (self._reasons, self._preemptions, self._marks, self._series, self._jobs, self._pools, self._waiting)
+        folds = (self._reasons, self._preemptions, self._marks, self._series, self._jobs, self._pools, self._waiting)
         self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
-        for holder in (*told, self._hosts):
+        for holder in (*folds, self._hosts):
             for kind, fold in holder.folds.items():
                 self._folds[kind].append(fold)
         self._folds[JobsForgotten].append(self._forgotten)
@@ -111,7 +111,7 @@ class Projector:
         self._clock = SystemClock()
         self._written_ms = self._rest_ms = 0
         self._records = self._bytes = self._removed_before = 0
-        """Of this transaction; and how many rows were removed before it."""
+        """The records and bytes of this transaction, and the number of rows that were removed before it."""
         self._retry_ms: int | None = None
         self._blocked = False
         self._soon: list[str] = []
@@ -196,7 +196,7 @@ class Projector:
             self._take_in(self._reader.poll(RECORDS, seconds if due_ms is None else min(seconds, due_ms / 1000)))
 
     def positions(self) -> dict[str, int]:
-        """How far each topic is in the views."""
+        """The position of each topic in the views."""
         return self._positions
 
     def fold_whole(self, progress: Callable[[int], None] | None = None) -> None:
@@ -341,14 +341,14 @@ class Projector:
         covered = self._chains["lifecycle"].inputs
         if machine == "lifecycle":
             self._leaving.covered(covered.get(TASKS.name, 0))
-        known = next((each.position for each in round_.seen if each.topic == rounds_of("lifecycle")), 0)
+        seen_position = next((each.position for each in round_.seen if each.topic == rounds_of("lifecycle")), 0)
         first = RecordContext(
-            record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=known
+            record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=seen_position
         )
         self._series.round(first, len(round_.decisions), self._chains[machine].inputs)
         shared = first[:-2]
         for place, (decision, value) in enumerate(zip(delivered.decisions(), round_.decisions, strict=True)):
-            self._decision(RecordContext(*shared, place, known), decision, value)
+            self._decision(RecordContext(*shared, place, seen_position), decision, value)
         self._leaving.sweep(first, covered)
 
     def _decision(self, moment: RecordContext, event: Event, value: bytes) -> None:

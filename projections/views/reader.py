@@ -46,7 +46,9 @@ class Views:
         self.reached: Mapping[str, int] | None = None
         """Per topic the last offset that is reached; None: this process doesn't know."""
         self.awaited = 0
-        """How many readers wait for the views to go on, as far as this process knows: the projector writes at once."""
+        """The number of readers that wait for the views to go on, as far as this process knows: the projector then
+        writes at once.
+        """
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -59,21 +61,21 @@ class Views:
         self.reached = reached
         self.version += 1
 
-    def has(self, wanted: Mapping[str, int]) -> bool:
+    def has(self, positions: Mapping[str, int]) -> bool:
         """Whether these offsets are reached."""
         have = self.reached
         if have is None:
             with self.read() as connection:
                 have = reached(connection)
-        return all(have.get(topic, -1) >= offset for topic, offset in wanted.items())
+        return all(have.get(topic, -1) >= offset for topic, offset in positions.items())
 
-    def lacks(self, wanted: Mapping[str, int]) -> bool:
+    def lacks(self, positions: Mapping[str, int]) -> bool:
         """Whether this process knows, without a look into the views, that they haven't reached these offsets."""
-        return self.reached is not None and not self.has(wanted)
+        return self.reached is not None and not self.has(positions)
 
 
 class AttachedViews(Views):
-    """Those in a file that a projector in another process keeps. They may be made anew meanwhile: a file that has taken
+    """Those in a file that a projector in another process keeps. They may be rebuilt meanwhile: a file that has taken
     the place of another is read from then on. Raises `ViewsAway` where there is none, or it isn't made to the end.
     """
 
@@ -108,12 +110,12 @@ class AttachedViews(Views):
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another of its name; its number stays taken as long as a connection holds it open."""
+    """The identity of a file among others of its name; its number stays taken as long as a connection holds it open."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def reached(connection: Connection) -> dict[str, int]:
@@ -149,8 +151,8 @@ def chains_of(connection: Connection) -> list[tuple[str, int, int]]:
 
 def rows_as_text(connection: Connection, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
     """The rows of a query in text, without what SQLAlchemy adds to each: for what every answer or a long list asks."""
-    found: sqlite3.Cursor = connection.connection.cursor().execute(query, values)
-    return found
+    cursor: sqlite3.Cursor = connection.connection.cursor().execute(query, values)
+    return cursor
 
 
 def write_positions(positions: Mapping[str, int]) -> str:

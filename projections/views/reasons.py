@@ -2,7 +2,7 @@
 
 `unplaced` and `asked` are placement's, `refused` and `right` entitlement's, `disruption` sla's; `unplaced` is of tasks
 that are placed alone, `unplaced_gang` of a gang. A row goes when its machine says that what it was about has come to
-pass, and with the end of its job; those of WAITS stay then, with 0 tasks: a machine says a reason anew only when it is
+pass, and with the end of its job; those of WAITS stay then, with 0 tasks: a machine says a reason again only when it is
 another one, so tasks that came later may still wait for it.
 
 What entitlement says of tasks that wait for admission is in `waiting.py`, orders to preempt are in `preemptions.py`.
@@ -32,7 +32,7 @@ _LEFT_OUT = ("job_id", "job_ids", "code", "tasks", "cause")
 
 
 class ReasonFold:
-    """See above."""
+    """The fold of the reasons for which jobs wait."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -98,8 +98,8 @@ class ReasonFold:
     def _deferred(self, moment: RecordContext, event: DisruptionDeferred) -> None:
         columns = (ints(event.unavailable).tolist(), ints(event.max_unavailable).tolist())
         for (job_id, tasks), *numbers in zip(per_job(event), *columns, strict=True):
-            said = dict(zip(("unavailable", "max_unavailable"), numbers, strict=True))
-            self._say(moment, job_id, "disruption", event.code, tasks, said)
+            numbers_by_name = dict(zip(("unavailable", "max_unavailable"), numbers, strict=True))
+            self._say(moment, job_id, "disruption", event.code, tasks, numbers_by_name)
 
     def _settle_all(self, kinds: tuple[str, ...], event: TasksPlaced | DisruptionAllowed) -> None:
         """Tasks of jobs have what they waited for; their rows are read at once."""
@@ -119,7 +119,7 @@ class ReasonFold:
                 self._rows.put(msgspec.structs.replace(row, tasks=max(0, row.tasks - tasks)))
 
     def _rights(self, moment: RecordContext, event: RightsSet) -> None:
-        """Takers and what they may take; those that are removed and not named anew have no right any more."""
+        """Takers and what they may take; those that are removed and not named again have no right any more."""
         for at in {*ints(event.removed_job).tolist()} - {*ints(event.job).tolist()}:
             self._rows.remove((event.job_ids[at], "right"))
         others = longs(event.others).reshape(-1, len(event.resources)).tolist() if event.resources else []
@@ -179,6 +179,6 @@ def _some(names: tuple[str, ...], amounts: list[int]) -> dict[str, int]:
 
 
 def _numbers(event: Event) -> dict[str, Any]:
-    """What a reason says beside whom it is about."""
+    """The numbers of a reason."""
     fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _LEFT_OUT}
     return {name: value for name, value in fields.items() if not isinstance(value, bytes)}

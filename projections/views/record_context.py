@@ -21,7 +21,7 @@ class RecordContext(NamedTuple):
     place: int = 0
     """Index of a decision in its round."""
     seen: int = 0
-    """How far the writer of a round had read the topic of lifecycle."""
+    """The position up to which the writer of a round had read the topic of lifecycle."""
 
     @property
     def rank(self) -> int:
@@ -36,4 +36,4 @@ def of_fact(record: LogRecord) -> RecordContext:
 
 Fold = Callable[[RecordContext, Any], None]
 Folds = Mapping[type[Event], Fold]
-"""What folds decisions, by their kind: nobody is asked about a decision that it says nothing about."""
+"""Folds of decisions, by their kind: a fold gets no decision of another kind."""

@@ -1,4 +1,4 @@
-"""What leaves the views, so that they grow with what a cell knows and not with its age.
+"""Removes rows from the views, so that they grow with what a cell knows and not with its age.
 
 A job goes with all its rows by the same fact as from the machines: JobsForgotten. What came of a newer submission of
 its id stays. Rejected jobs, answers and rounds go `KEPT_MS` after they were written, by the time of their machine.
@@ -43,13 +43,13 @@ Report = tuple[str, int, int, int]
 
 
 class JobRetention:
-    """See above."""
+    """Removes the rows of jobs that are forgotten, and reports of runs that are kept no longer."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._unread = Unread(cache.unread, "lifecycle", TASKS.name)
-        """Of reports of hosts that lifecycle hasn't read yet, what they say something about: job, instance and run;
-        instance and run are 0 where it isn't about a reason.
+        """The subjects of reports of hosts that lifecycle hasn't read yet: job, instance and run; instance and run are
+        0 where it isn't about a reason.
         """
         self.removed = 0
         """Rows removed so far, to bound a transaction by."""
@@ -75,16 +75,16 @@ class JobRetention:
         if not due:
             return
         self._cache.jobs.load(job_id for job_id, _, _ in due)
-        reasons, unknown, known = [], set(), []
+        reasons, unknown, reports = [], set(), []
         for job_id, instance, run in due:
             job = self._cache.jobs.get(job_id)
             if run and (job is None or job.base < 0 or run < job.first_run):
                 reasons.append((job_id, instance, run, position))
             elif run and job is not None and instance < job.instances:
-                known.append((job.base + instance, (job_id, instance, run, position)))
+                reports.append((job.base + instance, (job_id, instance, run, position)))
             elif job is None or job.base < 0:
                 unknown.add(job_id)
-        reasons += self._too_old(known)
+        reasons += self._too_old(reports)
         if reasons:
             self._delete("run_reports WHERE job_id = ? AND instance = ? AND run = ? AND offset < ?", reasons)
         if unknown:
@@ -93,7 +93,7 @@ class JobRetention:
             )
 
     def _too_old(self, reports: Sequence[tuple[int, Report]]) -> list[Report]:
-        """Which reports, each with the slot of its task, are of runs that are kept no longer."""
+        """The reports, each with the slot of its task, of runs that are kept no longer."""
         if not reports:
             return []
         slots, runs = (np.array(column) for column in zip(*((slot, each[2]) for slot, each in reports), strict=True))
@@ -106,9 +106,9 @@ class JobRetention:
         digests = [event.digests[at : at + DIGEST_BYTES] for at in range(0, len(event.digests), DIGEST_BYTES)]
         digests += map(job_digest, event.job_ids)
         self._cache.jobs.flush()
-        found = [job_id for digest in digests for job_id in self._named(digest)]
-        self._cache.jobs.load(found)
-        rows = [row for row in map(self._cache.jobs.get, found) if row is not None and row.state in ENDED_JOBS]
+        job_ids = [job_id for digest in digests for job_id in self._named(digest)]
+        self._cache.jobs.load(job_ids)
+        rows = [row for row in map(self._cache.jobs.get, job_ids) if row is not None and row.state in ENDED_JOBS]
         self._drop(rows, covered)
 
     def sweep(self, moment: RecordContext, covered: Mapping[str, int]) -> None:
@@ -122,8 +122,8 @@ class JobRetention:
         topic = ANSWERED.get(machine)
         if topic is not None:
             self._cache.answers.flush()
-            found = self._connection.execute(_OLDEST_ANSWER, (topic, oldest)).fetchone()
-            self._delete("answers WHERE topic = ? AND offset < ?", [(topic, found[0] if found else LONG_MAX)])
+            first_row = self._connection.execute(_OLDEST_ANSWER, (topic, oldest)).fetchone()
+            self._delete("answers WHERE topic = ? AND offset < ?", [(topic, first_row[0] if first_row else LONG_MAX)])
         if machine == "entitlement":
             self._cache.orders.flush()
             self._delete("victims WHERE number IN (SELECT number FROM orders WHERE at_ms < ?)", [(limit,)])
@@ -143,34 +143,34 @@ class JobRetention:
     def _named(self, digest: bytes) -> Sequence[str]:
         return [job_id for (job_id,) in self._connection.execute("SELECT job_id FROM jobs WHERE digest = ?", (digest,))]
 
-    def _drop(self, gone: Sequence[JobRow], covered: Mapping[str, int]) -> None:
-        if not gone:
+    def _drop(self, rows: Sequence[JobRow], covered: Mapping[str, int]) -> None:
+        if not rows:
             return
-        cache, ids = self._cache, [row.job_id for row in gone]
+        cache, ids = self._cache, [row.job_id for row in rows]
         cache.flush()
         versions = "offset IN (SELECT offset FROM versions WHERE job_id = ?)"
         self.removed += cache.submissions.delete(versions, [(each,) for each in ids])
-        for row in gone:
+        for row in rows:
             cache.jobs.remove(row.job_id)
             cache.submissions.remove(row.offset)
-        self.removed += 2 * len(gone)
+        self.removed += 2 * len(rows)
         cache.flush()
         tasks = covered.get(TASKS.name, 0)
         self._drop_history(ids, covered.get(JOBS.name, 0), tasks)
-        for held in (cache.past_runs, cache.stops, cache.victims, cache.update_steps, cache.versions, cache.updates):
-            self.removed += held.delete("job_id = ?", [(each,) for each in ids])
+        for table in (cache.past_runs, cache.stops, cache.victims, cache.update_steps, cache.versions, cache.updates):
+            self.removed += table.delete("job_id = ?", [(each,) for each in ids])
         override_chunks.remove_unused(cache)
         self.removed += cache.reservations.delete("job_id = ?", [(each,) for each in ids])
         self._delete("run_reports WHERE job_id = ? AND offset < ?", [(each, tasks) for each in ids])
-        for base, size in _stretches((row.base, row.slots) for row in gone):
+        for base, size in _stretches((row.base, row.slots) for row in rows):
             cache.tasks.clear(base, size)
-        for base, size in _stretches((row.port_base, row.slots * row.ports) for row in gone):
+        for base, size in _stretches((row.port_base, row.slots * row.ports) for row in rows):
             cache.ports.clear(base, size)
         for start in range(0, len(ids), KEYS_MAX):
             self._show_newer(ids, start)
 
     def _drop_history(self, ids: Sequence[str], jobs: int, tasks: int) -> None:
-        """Of histories facts stay that lifecycle hadn't read, and submissions that are still there."""
+        """Drops histories, but for facts that lifecycle hadn't read, and submissions that are still there."""
         open_ = {offset for start in range(0, len(ids), KEYS_MAX) for offset, *_ in self._submissions(ids, start)}
 
         def newer(_: str, entry: JobEntry) -> bool:

@@ -10,14 +10,14 @@ from events.resources import Amounts, in_order
 
 
 class PositionRow(msgspec.Struct):
-    """How far a topic was folded."""
+    """The position up to which a topic was folded."""
 
     topic: str
     position: int
 
 
 class ChainRow(msgspec.Struct):
-    """What is known of a machine's history, see `events.acceptance.Chain`; `inputs` is JSON."""
+    """The chain of a machine's history, see `events.acceptance.Chain`; `inputs` is JSON."""
 
     machine: str
     epoch: int
@@ -28,7 +28,7 @@ class ChainRow(msgspec.Struct):
 
 
 class OwnerRow(msgspec.Struct):
-    """Who has a machine: the process that claimed its present epoch, when, and of which version it is."""
+    """The owner of a machine: the process that claimed its present epoch, when, and of which version it is."""
 
     machine: str
     epoch: int
@@ -94,7 +94,7 @@ class JobRow(msgspec.Struct):
     removed: int = 0
     ports: int = 0
     need: str = "{}"
-    """What one task needs, amounts by name."""
+    """The needs of one task, amounts by name."""
     gang_min: int = 0
     overridden: int = 0
     """Whether tasks have overrides."""
@@ -111,7 +111,7 @@ class JobRow(msgspec.Struct):
     """Why it did, a `RunCause`."""
     failed_run: int = 0
     digest: bytes = b""
-    """What stands for its id when it is forgotten."""
+    """The digest that stands for its id when it is forgotten."""
     accepted: int = -1
     """Where the round of lifecycle stands that accepted it."""
     first_run: int = 1
@@ -120,9 +120,9 @@ class JobRow(msgspec.Struct):
     update: int = 0
     """The newest; 0: there was none."""
     needs: str = "{}"
-    """What a task of an older version needs, by version, where it is something else."""
+    """The needs of a task of an older version, by version, where they differ."""
     command: str = ""
-    """What runs, as far as lists are searched for it."""
+    """The command, as far as lists are searched for it."""
     waits_ms: int = 0
     """Since when tasks of it are queued, without a moment when none was; 0: none is."""
     queued: int = 0
@@ -134,16 +134,16 @@ class JobRow(msgspec.Struct):
     failed: int = 0
     killed: int = 0
     overran: int = 0
-    """Of the killed, those that ran for as long as they may."""
+    """The killed tasks that ran for as long as they may."""
     stopped: int = 0
-    """Of the killed, those that a user stopped."""
+    """The killed tasks that a user stopped."""
     stops: int = 0
-    """How often a user has stopped it, or instances of it."""
+    """The number of times that a user has stopped it, or instances of it."""
     max_runtime_ms: int = 0
 
     @property
     def tasks(self) -> int:
-        """How many instances it has."""
+        """The number of its instances."""
         return self.instances - self.removed
 
 
@@ -176,7 +176,7 @@ class PoolRow(msgspec.Struct):
     entitlement: str = "{}"
     demand: str = "{}"
     allocation: str = "{}"
-    """What is admitted, with hosts or without."""
+    """The admitted amounts, with hosts or without."""
     placed: str = "{}"
     """The part of that which has hosts."""
     at_ms: int = 0
@@ -187,7 +187,7 @@ class PoolRow(msgspec.Struct):
     over_since_ms: int = 0
     """Since when it has more on hosts than it is entitled to; 0: it hasn't."""
     over_ms: int = 0
-    """How long it did so before that."""
+    """Milliseconds for which it did so before that."""
     under_since_ms: int = 0
     """Since when admitted work waits for hosts though the pool has less there than it is entitled to; 0: none does."""
 
@@ -224,7 +224,7 @@ class HostRow(msgspec.Struct):
     """Why what it offers in this session counts as nothing."""
     capacity: str = "{}"
     sizes: str = "[]"
-    """Which of it is in MiB, beside memory and disk."""
+    """The resources of it in MiB, beside memory and disk."""
     port_first: int = 0
     port_last: int = 0
     attributes: str = "{}"
@@ -243,7 +243,7 @@ class HostRow(msgspec.Struct):
     """The run for which it was last suspected."""
     runs: int = 0
     allocated: str = "{}"
-    """What those runs hold, amounts by name."""
+    """The amounts that those runs hold, by name."""
 
 
 class VolumeRow(msgspec.Struct):
@@ -279,7 +279,7 @@ class RoundRow(msgspec.Struct):
     depth: int
     hash: bytes
     ends: str
-    """How far its machine had taken in each topic, itself included, as JSON."""
+    """The position up to which its machine had read each topic, its own included, as JSON."""
 
 
 class ExplanationRow(msgspec.Struct):
@@ -351,7 +351,7 @@ class MetaRow(msgspec.Struct):
 SETTINGS_META = "settings"
 """The row of `meta` that has the settings of the cell, as JSON."""
 CAPACITY_META = "capacity"
-"""What the cell has, as JSON: `amounts` by name, and the number of `hosts`."""
+"""The capacity of the cell, as JSON: `amounts` by name, and the number of `hosts`."""
 
 
 def to_json(value: object) -> str:

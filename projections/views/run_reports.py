@@ -1,4 +1,4 @@
-"""What hosts say of runs beside their states: reasons, how processes ended, and what they used.
+"""Reports of hosts about runs beside their states: reasons, how processes ended, and what they used.
 
 The views take nothing else from the topic of tasks: how tasks stand is what lifecycle decided.
 """
@@ -19,9 +19,12 @@ def rows_of(event: RunsReported, offset: int) -> Iterator[Row]:
     if not same_length(event.job_ids, event.job, event.instance, event.run, event.state):
         return
     items = len(ints(event.job))
-    said = (ints(event.reason), ints(event.signal), ints(event.out_of_memory))
+    columns_said = (ints(event.reason), ints(event.signal), ints(event.out_of_memory))
     used = (longs(event.cpu_ms), longs(event.memory_kib))
-    reason, *columns = [*(_filled(column, items) for column in said), *(_filled(column, items) for column in used)]
+    reason, *columns = [
+        *(_filled(column, items) for column in columns_said),
+        *(_filled(column, items) for column in used),
+    ]
     if any(len(column) != items for column in (reason, *columns)):
         return
     reason = np.where((reason > 0) & (reason <= len(event.reasons)), reason, 0)
@@ -29,9 +32,9 @@ def rows_of(event: RunsReported, offset: int) -> Iterator[Row]:
     job, instance, run, state = (ints(column) for column in (event.job, event.instance, event.run, event.state))
     texts = ("", *event.reasons)
     for at in some.tolist():
-        named = event.job_ids[job[at]], int(instance[at]), int(run[at])
+        key = event.job_ids[job[at]], int(instance[at]), int(run[at])
         signal, out_of_memory, cpu_ms, memory_kib = (int(column[at]) for column in columns)
-        yield *named, offset, int(state[at]), texts[reason[at]], signal, out_of_memory, cpu_ms, memory_kib
+        yield *key, offset, int(state[at]), texts[reason[at]], signal, out_of_memory, cpu_ms, memory_kib
 
 
 def _filled(column: I32 | I64, items: int) -> I32 | I64:

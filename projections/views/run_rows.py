@@ -4,8 +4,8 @@ import msgspec
 
 
 class RunReportRow(msgspec.Struct):
-    """What a host said of a run beside its state, owned by the topic of tasks: why, and how the process ended and what
-    it used, as in RunsReported. `offset` is where that stands; several reports of a run may say something.
+    """The report of a host about a run beside its state, owned by the topic of tasks: why, and how the process ended
+    and what it used, as in RunsReported. `offset` is where that stands; several reports of a run may say something.
     """
 
     job_id: str
@@ -36,7 +36,7 @@ class PastRunRow(msgspec.Struct):
     started_s: int
     ended_s: int
     why: int
-    """What ended it, a `RunCause`."""
+    """The cause of its end, a `RunCause`."""
 
 
 class StopRow(msgspec.Struct):

@@ -34,7 +34,7 @@ CAPACITY = "capacity/"
 
 
 class SeriesFold:
-    """See above."""
+    """The fold of the series of a cell."""
 
     def __init__(self, cache: Cache) -> None:
         self._columns = {topic.name: Columns(cache.series, RANK[topic.name]) for topic in ALL}
@@ -114,14 +114,14 @@ class SeriesFold:
         for owner in (ENTITLEMENT, PLACEMENT):
             self._unread[owner, LIFECYCLE].add(moment.offset, LEFT, job_id, pack_ints(instances))
 
-    def _read(self, owner: str, what: int, name: str, said: Any) -> None:
+    def _read(self, owner: str, what: int, name: str, value: Any) -> None:
         """A machine has read what another topic says."""
         if what != LEFT:
-            self._hosts.hear(what, name, said)
+            self._hosts.hear(what, name, value)
         elif owner == ENTITLEMENT:
-            self._held.left(name, ints(said))
+            self._held.left(name, ints(value))
         else:
-            self._unplaced.left(name, len(ints(said)))
+            self._unplaced.left(name, len(ints(value)))
 
     def _capacity(self, moment: RecordContext, event: CapacityChanged) -> None:
         columns = self._columns[PLACEMENT]

@@ -84,12 +84,12 @@ class Columns:
     def restore(self, connection: Connection) -> None:
         """Finds the levels and the open steps again."""
         for step in self._steps:
-            found = last_rows(connection, self._topic, step.stretch.resolution.step_s, CELL_PART)
-            if not found:
+            rows = last_rows(connection, self._topic, step.stretch.resolution.step_s, CELL_PART)
+            if not rows:
                 return
-            for row in found:
+            for row in rows:
                 self._levels.update(_decode(row.data).levels)
-            last = found[-1]
+            last = rows[-1]
             data = _decode(last.data)
             step.stretch.step, step.stretch.whole, step.open = last.step, bool(last.whole), True
             step.levels, step.counts, step.peaks = set(data.levels), data.counts, data.peaks
@@ -113,7 +113,7 @@ class Columns:
         return self._second
 
     def level(self, name: str) -> int:
-        """How high a level stands."""
+        """The value of a level."""
         return self._levels.get(name, 0)
 
     def names(self, prefix: str) -> list[str]:
@@ -168,5 +168,5 @@ class Columns:
 def last_rows(connection: Connection, topic: int, step_s: int, part: int, until: int = LAST_S) -> list[SeriesRow]:
     """The last whole row of a part that begins at a second at the latest, and those between; empty: there is none."""
     key = {"topic": topic, "step_s": step_s, "part": part, "until": until}
-    found = connection.execute(_LAST_ROWS, key)
-    return [SeriesRow(*row) for row in found]
+    cursor = connection.execute(_LAST_ROWS, key)
+    return [SeriesRow(*row) for row in cursor]

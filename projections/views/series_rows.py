@@ -45,9 +45,9 @@ class SeriesRow(msgspec.Struct):
 POOLS_IN_PART = 64
 """Pools of neighbouring numbers share the rows of a part, the first of which is part 1."""
 SHARES = ("entitlement", "demand", "allocation", "placed")
-"""What entitlement says of a pool, for each resource."""
+"""Amounts of a pool by entitlement, for each resource."""
 TASKS_OF_POOL = ("queued", "live")
-"""How many tasks of a pool wait in the queue, and how many have a host."""
+"""Counts of a pool's tasks: those in the queue, and those with a host."""
 
 
 class PoolNumberRow(msgspec.Struct):
@@ -68,13 +68,13 @@ class PoolTasksRow(msgspec.Struct):
 
 
 class PoolStep(msgspec.Struct, array_like=True):
-    """The columns of some pools at the end of a step. `gone` are the numbers of those that were removed in it; of
+    """The columns of some pools at the end of a step. `removed` are the numbers of those that were removed in it; of
     `numbers` the first `changed` had changes in it. `values` are those of one pool after another: of entitlement, each
     of `SHARES` for each of `names`; of lifecycle, one for each of `names`.
     """
 
     names: list[str]
-    gone: list[int]
+    removed: list[int]
     changed: int
     numbers: list[int]
     values: list[int]
@@ -91,8 +91,8 @@ class CellStep(msgspec.Struct, array_like=True):
 
 
 class UnreadRow(msgspec.Struct):
-    """What a record of another topic says that a machine has not read yet: the series of a machine know it only when
-    a round of it covers the record, see `unread.py`. `place` tells several of one record apart.
+    """The content of a record of another topic that a machine has not read yet: the series of a machine know it only
+    when a round of it covers the record, see `unread.py`. `place` tells several of one record apart.
     """
 
     machine: str
@@ -110,7 +110,7 @@ class HeldTasksRow(msgspec.Struct):
 
 
 class UnplacedTasksRow(msgspec.Struct):
-    """How many tasks of a job placement last said it finds no place for, less those that it placed since or heard to
+    """The number of tasks of a job for which placement last found no place, less those that it placed since or that
     have ended; `gang`: 1: of its gang.
     """
 
@@ -133,8 +133,9 @@ class HostStateRow(msgspec.Struct):
 
 
 class MarkRow(msgspec.Struct):
-    """What of one kind (`shape`) happened in a step, as far as one topic says: how often (`count`), when and where
-    first, and what, in `items`: JSON of the first of them. Rows of each resolution are kept as long as those of series.
+    """Events of one kind (`shape`) in a step, as far as one topic says: their number (`count`), time and place of the
+    first, and details in `items`: JSON of the first of them. Rows of each resolution are kept as long as those of
+    series.
     """
 
     step_s: int

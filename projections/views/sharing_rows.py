@@ -8,7 +8,7 @@ import msgspec
 
 
 class WaitingRow(msgspec.Struct):
-    """How many tasks of a job wait with one standing: the number of a `HoldRow`, or one of `Standing`."""
+    """The number of tasks of a job that wait with one standing: the number of a `HoldRow`, or one of `Standing`."""
 
     job_id: str
     standing: int
@@ -89,7 +89,7 @@ class TurnRow(msgspec.Struct):
 
 
 class CreditRow(msgspec.Struct):
-    """What a pool has saved at `at_ms`, and what is added each millisecond. Maps are JSON."""
+    """The credit of a pool at `at_ms`, and what is added each millisecond. Maps are JSON."""
 
     pool: str
     credit: str

@@ -1,4 +1,4 @@
-"""How long tasks were in each state, for Prometheus: counted by this process as the views fold the log."""
+"""Durations of tasks in each state, for Prometheus: counted by this process as the views fold the log."""
 
 from bisect import bisect_left
 from collections.abc import Iterator

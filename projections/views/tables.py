@@ -169,5 +169,5 @@ def _format_of(engine: Engine) -> str | None:
     try:
         with engine.connect() as connection:
             return connection.execute(select(meta.c.value).where(meta.c.name == "format")).scalar()
-    except Exception:  # whatever is wrong with the file, it is made anew from the log
+    except Exception:  # whatever is wrong with the file, it is rebuilt from the log
         return None

@@ -32,29 +32,33 @@ class TaskMoves:
         self._waiting = Waiting(cache)
 
     def move(
-        self, moment: RecordContext, named: NamedTasks, after: NDArray[Any] | int, kept: I64 | None = None
+        self,
+        moment: RecordContext,
+        selection: NamedTasks,
+        after: NDArray[Any] | int,
+        keeps_admission: I64 | None = None,
     ) -> None:
         """Gives tasks new states and counts them in their jobs; `kept`: 1 where one that is queued stays admitted."""
-        if len(named.places) == ALONE:
+        if len(selection.places) == ALONE:
             one = after if isinstance(after, int) else int(after[0])
-            self._move_one(moment, named, one, None if kept is None else kept[0] == 1)
+            self._move_one(moment, selection, one, None if keeps_admission is None else keeps_admission[0] == 1)
             return
-        tasks, places = self._cache.tasks, named.places
+        tasks, places = self._cache.tasks, selection.places
         state = tasks["state"]
         before = state[places]
-        first = named.job * STATES
-        size = len(named.jobs) * STATES
+        first = selection.job * STATES
+        size = len(selection.jobs) * STATES
         counted = np.bincount(first + after, minlength=size) - np.bincount(first + before, minlength=size)
         state[places] = after
         since = tasks["state_s"][places]
-        self._series.moved(moment, named, counted.reshape(-1, STATES), before, state[places], since)
-        news = places if kept is not None else places[before != after]
+        self._series.moved(moment, selection, counted.reshape(-1, STATES), before, state[places], since)
+        news = places if keeps_admission is not None else places[before != after]
         tasks["since_s"][news] = moment.now // 1000
         self._times.left(tasks, places[before != after], before[before != after], moment.now // 1000)
         tasks.touch(places)
-        self._stand(named, before, kept)
+        self._stand(selection, before, keeps_admission)
         for at in np.flatnonzero(counted).tolist():
-            _count(moment, named.jobs[at // STATES], at % STATES, int(counted[at]))
+            _count(moment, selection.jobs[at // STATES], at % STATES, int(counted[at]))
 
     def _move_one(self, moment: RecordContext, task: NamedTasks, after: int, stays: bool | None) -> None:
         tasks, place, now_s = self._cache.tasks, int(task.places[0]), moment.now // 1000
@@ -81,19 +85,23 @@ class TaskMoves:
         if comes:
             self._waiting.count_one(job, int(standing[place]), 1)
 
-    def _stand(self, named: NamedTasks, before: I32, kept: I64 | None) -> None:
-        """What entitlement has said stays with a task that gets a place, and with one that keeps its admission."""
-        tasks, places = self._cache.tasks, named.places
+    def _stand(self, selection: NamedTasks, before: I32, keeps_admission: I64 | None) -> None:
+        """Keeps the standing by entitlement of a task that gets a place, and of one that keeps its admission."""
+        tasks, places = self._cache.tasks, selection.places
         after, standing = tasks["state"][places], tasks["standing"][places]
-        left, came = before == TaskState.QUEUED, after == TaskState.QUEUED
-        if not left.any() and not came.any():
+        leaving, came = before == TaskState.QUEUED, after == TaskState.QUEUED
+        if not leaving.any() and not came.any():
             return
-        self._waiting.count(named.jobs, named.job[left], standing[left], -1)
-        fresh = np.where(kept == 1, np.minimum(standing, 0), Standing.UNKNOWN) if kept is not None else standing
-        over = left & ~came & (after != TaskState.ORDERED)
+        self._waiting.count(selection.jobs, selection.job[leaving], standing[leaving], -1)
+        fresh = (
+            np.where(keeps_admission == 1, np.minimum(standing, 0), Standing.UNKNOWN)
+            if keeps_admission is not None
+            else standing
+        )
+        over = leaving & ~came & (after != TaskState.ORDERED)
         standing = np.where(came, fresh, np.where(over, Standing.UNKNOWN, standing)).astype(np.int32)
         tasks["standing"][places] = standing
-        self._waiting.count(named.jobs, named.job[came], standing[came], 1)
+        self._waiting.count(selection.jobs, selection.job[came], standing[came], 1)
 
 
 def _count(moment: RecordContext, job: JobRow, state: int, more: int) -> None:

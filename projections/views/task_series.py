@@ -26,17 +26,17 @@ OLDEST = "oldest_s"
 
 
 class TaskSeries:
-    """See above."""
+    """The series of the tasks of a cell by state."""
 
     def __init__(
-        self, columns: Columns, pools: PoolTaskSeries, left: Callable[[RecordContext, str, I64], None]
+        self, columns: Columns, pools: PoolTaskSeries, on_leaving: Callable[[RecordContext, str, I64], None]
     ) -> None:
         self._columns = columns
         self._pools = pools
-        self._left = left
+        self._left = on_leaving
         """Told of the instances of a job that have left the queue for no host."""
         self._queued: dict[int, int] = {}
-        """How many tasks are queued, by the second since which they are."""
+        """The number of queued tasks, by the second since which they are."""
 
     def restore(self, connection: Connection) -> None:
         """Counts the tasks that are queued."""
@@ -51,27 +51,31 @@ class TaskSeries:
                 queued[max(0, start - block * BLOCK) : max(0, end - block * BLOCK)] = False
             self._note(columns[since][queued], 1)
 
-    def moved(self, moment: RecordContext, named: NamedTasks, counts: I64, before: I32, after: I32, since: I32) -> None:
+    def moved(
+        self, moment: RecordContext, selection: NamedTasks, counts: I64, before: I32, after: I32, since: I32
+    ) -> None:
         """Tasks have other states; `counts`: how many more there are by job and state, `since`: when they got the
         state that they had before.
         """
-        jobs = named.jobs
+        jobs = selection.jobs
         if any(job.ended_ms for job in jobs):
             open_ = np.array([not job.ended_ms for job in jobs])
-            mine = open_[named.job]
-            named, before, after, since = named.some(mine), before[mine], after[mine], since[mine]
+            mine = open_[selection.job]
+            selection, before, after, since = selection.some(mine), before[mine], after[mine], since[mine]
             counts, jobs = counts[open_], [job for job in jobs if not job.ended_ms]
         if not jobs:
             return
         self._add(jobs, counts)
-        left, came = before == TaskState.QUEUED, after == TaskState.QUEUED
-        if left.any():
-            gone = left & (after != TaskState.ORDERED)
-            for job in distinct(named.job[gone]).tolist():
-                self._left(moment, named.jobs[job].job_id, named.instance[gone & (named.job == job)])
-            self._note(since[left & ~came], -1)
+        leaving, came = before == TaskState.QUEUED, after == TaskState.QUEUED
+        if leaving.any():
+            without_host = leaving & (after != TaskState.ORDERED)
+            for job in distinct(selection.job[without_host]).tolist():
+                self._left(
+                    moment, selection.jobs[job].job_id, selection.instance[without_host & (selection.job == job)]
+                )
+            self._note(since[leaving & ~came], -1)
         if came.any():
-            news = int((came & ~left).sum())
+            news = int((came & ~leaving).sum())
             self._note(np.full(news, moment.now // 1000, dtype=np.int32), 1)
         self._set_oldest()
 
@@ -117,8 +121,8 @@ class TaskSeries:
             self._columns.set(HELD, self._columns.level(HELD) + more)
 
     def _add(self, jobs: Sequence[JobRow], counts: I64) -> None:
-        held = [number for number, job in enumerate(jobs) if job.held_ms]
-        self._add_held(int(counts[held, TaskState.BACKOFF].sum()) if held else 0)
+        on_hold = [number for number, job in enumerate(jobs) if job.held_ms]
+        self._add_held(int(counts[on_hold, TaskState.BACKOFF].sum()) if on_hold else 0)
         sums = counts.sum(axis=0).tolist()
         for state in OPEN:
             if sums[state]:
@@ -151,9 +155,9 @@ class TaskSeries:
             self._note_some(second, sign * number)
 
     def _note_some(self, second: int, more: int) -> None:
-        left = self._queued.get(second, 0) + more
-        if left:
-            self._queued[second] = left
+        rest = self._queued.get(second, 0) + more
+        if rest:
+            self._queued[second] = rest
         else:
             self._queued.pop(second, None)
 

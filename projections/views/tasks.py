@@ -34,11 +34,11 @@ from projections.views.task_series import TaskSeries
 RUNS_KEPT = 100
 """Runs of a task that are kept, the present one too."""
 OF_RUN = ("host", "version", "outcome", "exit_code", "ordered_s", "started_s", "ended_s", "why")
-"""What is kept of a past run, as in `PastRunRow`."""
+"""Columns of a past run, as in `PastRunRow`."""
 
 
 class TaskFold:
-    """See above. Ports stand in a column of their own, for each task as many slots as its job has ports."""
+    """The fold of tasks. Ports stand in a column of their own, for each task as many slots as its job has ports."""
 
     def __init__(self, cache: Cache, times: StateTimes, series: TaskSeries) -> None:
         self._cache = cache
@@ -96,9 +96,9 @@ class TaskFold:
     def wait_at_gate(self, moment: RecordContext, row: JobRow, instance: I64, run: int) -> None:
         """New tasks wait for their first run until the job has room for them (max_running)."""
         places = self._cache.tasks.place(row.base + instance)
-        named = NamedTasks([row], np.zeros(len(instance), np.int64), instance, places, np.arange(len(instance)))
+        selection = NamedTasks([row], np.zeros(len(instance), np.int64), instance, places, np.arange(len(instance)))
         self._cache.tasks["run"][places] = run
-        self._moves.move(moment, named, TaskState.BACKOFF)
+        self._moves.move(moment, selection, TaskState.BACKOFF)
 
     def start(self, moment: RecordContext, row: JobRow, event: InstancesWanted) -> None:
         """Tasks of a job are wanted: those that have ended run again."""
@@ -111,11 +111,11 @@ class TaskFold:
         places = tasks.place(row.base + np.arange(row.instances))
         state, why = tasks["state"][places], tasks["why"][places]
         stopped = (state == TaskState.STOPPING) | ((state == TaskState.KILLED) & (why == RunCause.STOP))
-        left = np.flatnonzero(~stopped)
-        if not len(left) or len(left) == row.instances:
+        running = np.flatnonzero(~stopped)
+        if not len(running) or len(running) == row.instances:
             return b"", b""
-        starts = np.flatnonzero(np.diff(left, prepend=-2) != 1)
-        return pack_ints(left[starts]), pack_ints(np.diff(np.append(starts, len(left))))
+        starts = np.flatnonzero(np.diff(running, prepend=-2) != 1)
+        return pack_ints(running[starts]), pack_ints(np.diff(np.append(starts, len(running))))
 
     def run_again(self, moment: RecordContext, row: JobRow, instance: I64) -> None:
         """Tasks run again that have ended: they wait for it."""
@@ -123,19 +123,21 @@ class TaskFold:
         places = tasks.place(row.base + instance)
         over = np.isin(tasks["state"][places], ENDED_TASKS)
         instance, places = instance[over], places[over]
-        named = NamedTasks([row], np.zeros(len(instance), np.int64), instance, places, np.arange(len(instance)))
+        selection = NamedTasks([row], np.zeros(len(instance), np.int64), instance, places, np.arange(len(instance)))
         tasks["failures"][places] = 0
         if row.killed:
-            self._count_killed(named, -1)
-        self._moves.move(moment, named, TaskState.BACKOFF)
+            self._count_killed(selection, -1)
+        self._moves.move(moment, selection, TaskState.BACKOFF)
 
     def _remove(self, moment: RecordContext, row: JobRow, removed: I64) -> None:
         tasks, count = self._cache.tasks, len(removed)
-        named = NamedTasks([row], np.zeros(count, np.int64), removed, tasks.place(row.base + removed), np.arange(count))
-        self._keep_runs(named)
+        selection = NamedTasks(
+            [row], np.zeros(count, np.int64), removed, tasks.place(row.base + removed), np.arange(count)
+        )
+        self._keep_runs(selection)
         if row.killed:
-            self._count_killed(named, -1)
-        self._moves.move(moment, named, TaskState.NONE)
+            self._count_killed(selection, -1)
+        self._moves.move(moment, selection, TaskState.NONE)
         tasks.zero(row.base + removed)
         if row.ports:
             self._cache.ports.zero(spread(row.port_base + removed * row.ports, np.full(count, row.ports)))
@@ -177,26 +179,26 @@ class TaskFold:
         of = np.repeat(job, count)
         bases = np.array([row.base for row in rows], dtype=np.int64)
         tasks = self._cache.tasks
-        named = NamedTasks(rows, of, instance, tasks.place(bases[of] + instance), np.arange(len(of)))
-        self._keep_runs(named)
-        tasks["run"][named.places] = np.repeat(run, count)
-        tasks["host"][named.places] = tasks["due_s"][named.places] = 0
-        kept = np.repeat(ints(event.admitted).astype(np.int64), count)
-        self._moves.move(moment, named, TaskState.QUEUED, kept)
+        selection = NamedTasks(rows, of, instance, tasks.place(bases[of] + instance), np.arange(len(of)))
+        self._keep_runs(selection)
+        tasks["run"][selection.places] = np.repeat(run, count)
+        tasks["host"][selection.places] = tasks["due_s"][selection.places] = 0
+        keeps_admission = np.repeat(ints(event.admitted).astype(np.int64), count)
+        self._moves.move(moment, selection, TaskState.QUEUED, keeps_admission)
 
-    def _keep_runs(self, named: NamedTasks) -> None:
+    def _keep_runs(self, selection: NamedTasks) -> None:
         """The runs that others come after: where they were, of which version, and how they ended."""
-        columns = [self._cache.tasks[name][named.places] for name in OF_RUN]
-        host, run, old = self._cache.tasks["host"][named.places], self._cache.tasks["run"][named.places], []
+        columns = [self._cache.tasks[name][selection.places] for name in OF_RUN]
+        host, run, old = self._cache.tasks["host"][selection.places], self._cache.tasks["run"][selection.places], []
         for at in np.flatnonzero(host).tolist():
-            task, number = (named.jobs[named.job[at]].job_id, int(named.instance[at])), int(run[at])
+            task, number = (selection.jobs[selection.job[at]].job_id, int(selection.instance[at])), int(run[at])
             self._cache.past_runs.add(*task, number, *(int(column[at]) for column in columns))
             old += [(*task, number - RUNS_KEPT)] if number >= RUNS_KEPT else []
-        for kept in (self._cache.past_runs, self._cache.run_reports) if old else ():
-            kept.delete("job_id = ? AND instance = ? AND run <= ?", old)
+        for table in (self._cache.past_runs, self._cache.run_reports) if old else ():
+            table.delete("job_id = ? AND instance = ? AND run <= ?", old)
 
     def set_steps(self, row: JobRow, update: int, instances: I64, steps: I64) -> None:
-        """How far an update is with instances of a job; those that are none are passed over."""
+        """Sets the steps of an update for instances of a job; others are ignored."""
         there = instances < row.instances
         places = self._cache.tasks.place(row.base + instances[there])
         self._cache.tasks["update"][places] = update
@@ -210,7 +212,11 @@ class TaskFold:
         older[str(row.version)] = amounts_in(row.need)
         row.version, row.need = version, text
         row.needs = to_json(
-            {each: kept for each, kept in older.items() if to_json(kept) != text and int(each) not in forgotten}
+            {
+                each: amounts
+                for each, amounts in older.items()
+                if to_json(amounts) != text and int(each) not in forgotten
+            }
         )
         if ports > row.ports:
             self._widen_ports(row, ports)
@@ -218,114 +224,120 @@ class TaskFold:
     def _widen_ports(self, row: JobRow, ports: int) -> None:
         """Gives each task of a job more slots for its ports."""
         _, base = self.take_slots(0, row.slots * ports)
-        held, before = self._cache.ports, row.ports
+        port_table, before = self._cache.ports, row.ports
         if before:
             instances = np.repeat(np.arange(row.slots), before)
             port = np.tile(np.arange(before), row.slots)
-            old = held.place(row.port_base + instances * before + port)
-            numbers = held["port"][old].copy()
-            new = held.place(base + instances * ports + port)
-            held["port"][new] = numbers
-            held.touch(new)
-            held.clear(row.port_base, row.slots * before)
+            old = port_table.place(row.port_base + instances * before + port)
+            numbers = port_table["port"][old].copy()
+            new = port_table.place(base + instances * ports + port)
+            port_table["port"][new] = numbers
+            port_table.touch(new)
+            port_table.clear(row.port_base, row.slots * before)
         row.port_base, row.ports = base, ports
         self._cache.jobs.put(row)
 
     def _ordered(self, moment: RecordContext, event: RunsOrdered) -> None:
-        named = self._named(moment, event)
+        selection = self._named(moment, event)
         hosts = self._hosts.hosts(event.host_ids)
-        index = ints(event.host)[named.at]
+        index = ints(event.host)[selection.at]
         tasks = self._cache.tasks
-        tasks["run"][named.places] = ints(event.run)[named.at]
-        tasks["host"][named.places] = np.array([host.number for host in hosts], dtype=np.int32)[index]
+        tasks["run"][selection.places] = ints(event.run)[selection.at]
+        tasks["host"][selection.places] = np.array([host.number for host in hosts], dtype=np.int32)[index]
         for name in ("exit_code", "outcome", "started_s", "ended_s", "why"):
-            tasks[name][named.places] = 0
-        tasks["ordered_s"][named.places] = moment.now // 1000
-        tasks["version"][named.places] = ints(event.version)[named.at] if event.version else 1
-        self._moves.move(moment, named, TaskState.ORDERED)
-        self._hosts.allocate(named, hosts, index, 1)
-        self._note_ports(named, event)
+            tasks[name][selection.places] = 0
+        tasks["ordered_s"][selection.places] = moment.now // 1000
+        tasks["version"][selection.places] = ints(event.version)[selection.at] if event.version else 1
+        self._moves.move(moment, selection, TaskState.ORDERED)
+        self._hosts.allocate(selection, hosts, index, 1)
+        self._note_ports(selection, event)
 
     def _available(self, moment: RecordContext, event: RunsAvailable) -> None:
-        named = self._named(moment, event)
-        self._cache.tasks["started_s"][named.places] = moment.now // 1000
-        self._moves.move(moment, named, TaskState.RUNNING)
-        for row in named.jobs:
+        selection = self._named(moment, event)
+        self._cache.tasks["started_s"][selection.places] = moment.now // 1000
+        self._moves.move(moment, selection, TaskState.RUNNING)
+        for row in selection.jobs:
             row.started_ms = row.started_ms or moment.now
 
     def _stopping(self, moment: RecordContext, event: RunsStopping) -> None:
-        named = self._named(moment, event)
+        selection = self._named(moment, event)
         tasks = self._cache.tasks
-        state = tasks["state"][named.places]
-        current = tasks["run"][named.places] == ints(event.run)[named.at]
+        state = tasks["state"][selection.places]
+        current = tasks["run"][selection.places] == ints(event.run)[selection.at]
         current &= (state == TaskState.ORDERED) | (state == TaskState.RUNNING)
-        self._moves.move(moment, named.some(current), TaskState.STOPPING)
+        self._moves.move(moment, selection.some(current), TaskState.STOPPING)
 
     def _ended(self, moment: RecordContext, event: RunsEnded) -> None:
-        named = self._named(moment, event)
+        selection = self._named(moment, event)
         tasks = self._cache.tasks
-        outcome = ints(event.outcome)[named.at]
-        self._note_failures(named, event)
-        state = tasks["state"][named.places]
+        outcome = ints(event.outcome)[selection.at]
+        self._note_failures(selection, event)
+        state = tasks["state"][selection.places]
         live = (state >= LIVE_TASKS[0]) & (state <= LIVE_TASKS[-1])
-        self._hosts.release(named.some(live))
+        self._hosts.release(selection.some(live))
         size = len(ints(event.run))
-        counted = some(event.counts_as, size)[named.at] == Counts.TASK
-        tasks["failures"][named.places[counted]] = some(event.failures, size)[named.at[counted]]
-        tasks["run"][named.places] = ints(event.run)[named.at]
-        tasks["exit_code"][named.places] = ints(event.exit_code)[named.at]
-        tasks["outcome"][named.places] = outcome
-        tasks["ended_s"][named.places] = moment.now // 1000
+        counted = some(event.counts_as, size)[selection.at] == Counts.TASK
+        tasks["failures"][selection.places[counted]] = some(event.failures, size)[selection.at[counted]]
+        tasks["run"][selection.places] = ints(event.run)[selection.at]
+        tasks["exit_code"][selection.places] = ints(event.exit_code)[selection.at]
+        tasks["outcome"][selection.places] = outcome
+        tasks["ended_s"][selection.places] = moment.now // 1000
         # A process that was over before its start was told has started all the same: then both are told at once.
         process = (outcome == Outcome.SUCCEEDED) | (outcome == Outcome.FAILED)
-        unseen = named.places[process & (tasks["started_s"][named.places] == 0)]
+        unseen = selection.places[process & (tasks["started_s"][selection.places] == 0)]
         tasks["started_s"][unseen] = moment.now // 1000
-        after, wait_ms = some(event.next, size, TaskState.BACKOFF)[named.at], some(event.wait_ms, size)[named.at]
+        after, wait_ms = (
+            some(event.next, size, TaskState.BACKOFF)[selection.at],
+            some(event.wait_ms, size)[selection.at],
+        )
         due_s = -(-(moment.now + wait_ms.astype(np.int64)) // 1000)
-        tasks["due_s"][named.places] = np.where((after == TaskState.BACKOFF) & (wait_ms > 0), due_s, 0)
+        tasks["due_s"][selection.places] = np.where((after == TaskState.BACKOFF) & (wait_ms > 0), due_s, 0)
         if event.why:
-            tasks["why"][named.places] = some(event.why, size)[named.at]
-        for index in np.unique(named.job[process]).tolist():
-            named.jobs[index].started_ms = named.jobs[index].started_ms or moment.now
-        self._moves.move(moment, named, after)
+            tasks["why"][selection.places] = some(event.why, size)[selection.at]
+        for index in np.unique(selection.job[process]).tolist():
+            selection.jobs[index].started_ms = selection.jobs[index].started_ms or moment.now
+        self._moves.move(moment, selection, after)
         if event.why:
-            self._count_killed(named, 1)
+            self._count_killed(selection, 1)
 
-    def _count_killed(self, named: NamedTasks, sign: int) -> None:
+    def _count_killed(self, selection: NamedTasks, sign: int) -> None:
         """Counts killed tasks of jobs by what ended them; `sign` -1: they are killed no longer."""
-        killed = self._cache.tasks["state"][named.places] == TaskState.KILLED
-        why = self._cache.tasks["why"][named.places[killed]]
+        killed = self._cache.tasks["state"][selection.places] == TaskState.KILLED
+        why = self._cache.tasks["why"][selection.places[killed]]
         for name, cause in (("overran", RunCause.RUN_LIMIT), ("stopped", RunCause.STOP)):
-            counted = np.bincount(named.job[killed][why == cause], minlength=len(named.jobs))
+            counted = np.bincount(selection.job[killed][why == cause], minlength=len(selection.jobs))
             for index in np.flatnonzero(counted).tolist():
-                row = named.jobs[index]
+                row = selection.jobs[index]
                 setattr(row, name, getattr(row, name) + sign * int(counted[index]))
 
     @staticmethod
-    def _note_failures(named: NamedTasks, event: RunsEnded) -> None:
-        run = ints(event.run)[named.at]
-        exit_code, why = ints(event.exit_code)[named.at], some(event.why, len(ints(event.run)))[named.at]
-        failed = np.flatnonzero(ints(event.outcome)[named.at] == Outcome.FAILED)[::-1]
-        jobs, last = np.unique(named.job[failed], return_index=True)
+    def _note_failures(selection: NamedTasks, event: RunsEnded) -> None:
+        run = ints(event.run)[selection.at]
+        exit_code, why = ints(event.exit_code)[selection.at], some(event.why, len(ints(event.run)))[selection.at]
+        failed = np.flatnonzero(ints(event.outcome)[selection.at] == Outcome.FAILED)[::-1]
+        jobs, last = np.unique(selection.job[failed], return_index=True)
         for index, at in zip(jobs.tolist(), failed[last].tolist(), strict=True):
-            row = named.jobs[index]
-            row.failed_instance, row.failed_exit_code = int(named.instance[at]), int(exit_code[at])
+            row = selection.jobs[index]
+            row.failed_instance, row.failed_exit_code = int(selection.instance[at]), int(exit_code[at])
             row.failed_why, row.failed_run = int(why[at]), int(run[at])
 
-    def _note_ports(self, named: NamedTasks, event: RunsOrdered) -> None:
+    def _note_ports(self, selection: NamedTasks, event: RunsOrdered) -> None:
         """The port numbers stand one after another in the record, so many for each of its items; where a run has fewer
         than the one before it, the others are 0.
         """
-        width = np.array([row.ports for row in named.jobs], dtype=np.int64)[named.job]
+        width = np.array([row.ports for row in selection.jobs], dtype=np.int64)[selection.job]
         if not width.any():
             return
-        base = np.array([row.port_base for row in named.jobs], dtype=np.int64)[named.job] + named.instance * width
+        base = (
+            np.array([row.port_base for row in selection.jobs], dtype=np.int64)[selection.job]
+            + selection.instance * width
+        )
         self._cache.ports.zero(spread(base, width))
         if not event.ports:
             return
         counts = ints(event.port_count).astype(np.int64)
-        starts = (np.cumsum(counts) - counts)[named.at]
-        counts = counts[named.at]
+        starts = (np.cumsum(counts) - counts)[selection.at]
+        counts = counts[selection.at]
         each = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         places = self._cache.ports.place(np.repeat(base, counts) + each)
         self._cache.ports["port"][places] = ints(event.ports)[np.repeat(starts, counts) + each]

@@ -34,7 +34,9 @@ class Transaction:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """What is done in it; if that fails, all is undone. Raises `ViewsFault` where the file can't be written."""
+        """The context of the transaction; if it fails, all is undone. Raises `ViewsFault` where the file can't be
+        written.
+        """
         try:
             if not self.open:
                 self.connection.execute("BEGIN")
@@ -58,7 +60,7 @@ class Transaction:
         self.open = False
 
     def age_ms(self) -> int:
-        """How long ago it began."""
+        """Milliseconds since it began."""
         return self._clock.monotonic_ms() - self._begun_ms
 
     def close(self) -> None:

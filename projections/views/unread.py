@@ -1,4 +1,4 @@
-"""What other topics say, until a machine has read it.
+"""Content of other topics, until a machine has read it.
 
 The series of a machine are as that machine saw the cell: what another topic says counts from the round on that covers
 it. So they follow from the machine's topic alone, whichever of the two topics is folded first.
@@ -17,21 +17,21 @@ from projections.views.series_rows import UnreadRow
 
 
 class Unread:
-    """What one topic says and one machine has not read yet: items, each a tuple that MessagePack can write."""
+    """The content of one topic that one machine has not read yet: items, each a tuple that MessagePack can write."""
 
     def __init__(self, lines: Lines[UnreadRow], machine: str, topic: str) -> None:
         self._lines = lines
         self._key = (machine, RANK[topic])
         self._items: deque[tuple[int, int, Any]] = deque()
         self._written = 0
-        """How many of them, from the first on, are in the file."""
+        """The number of them, from the first on, that are in the file."""
 
     def restore(self, connection: Connection) -> None:
         """Finds the items again."""
         rows = tables.unread.c
         mine = (rows.machine == self._key[0]) & (rows.topic == self._key[1])
-        found = select(rows.offset, rows.place, rows.item).where(mine).order_by(rows.offset, rows.place)
-        for offset, place, item in connection.execute(found):
+        query = select(rows.offset, rows.place, rows.item).where(mine).order_by(rows.offset, rows.place)
+        for offset, place, item in connection.execute(query):
             self._items.append((offset, place, msgspec.msgpack.decode(item)))
         self._written = len(self._items)
 
@@ -42,13 +42,13 @@ class Unread:
 
     def read(self, position: int) -> list[Any]:
         """The machine has read the topic up to a position: what is said before that."""
-        found = []
+        items = []
         while self._items and self._items[0][0] < position:
-            found.append(self._items.popleft()[2])
-        if found and self._written:
+            items.append(self._items.popleft()[2])
+        if items and self._written:
             self._lines.delete("machine = ? AND topic = ? AND offset < ?", [(*self._key, position)])
-            self._written = max(0, self._written - len(found))
-        return found
+            self._written = max(0, self._written - len(items))
+        return items
 
     def flush(self) -> None:
         """Writes the items that aren't in the file yet."""

@@ -65,8 +65,8 @@ class UpdateRow(msgspec.Struct):
 
 
 class UpdateStepRow(msgspec.Struct):
-    """What happened to instances of an update, by one decision: three int32 columns, first, count and step of ranges
-    of instances.
+    """Steps of instances of an update, by one decision: three int32 columns, first, count and step of ranges of
+    instances.
     """
 
     job_id: str

@@ -46,7 +46,7 @@ Instances = InstancesTaken | InstancesReturned | UpdateProgressed
 
 
 class UpdateFold:
-    """See above."""
+    """The fold of versions and updates."""
 
     def __init__(self, cache: Cache, tasks: TaskFold) -> None:
         self._cache = cache
@@ -72,24 +72,24 @@ class UpdateFold:
             return None
         if not event.update or self._cache.updates.get((event.job_id, event.update)) is not None:
             self._cache.commands.remove(event.jobs_offset)
-        found = decode(row.value)
-        assert isinstance(found, Command)
-        return found
+        command = decode(row.value)
+        assert isinstance(command, Command)
+        return command
 
     def forget(self, row: JobRow) -> None:
         """A job is as it was submitted, whatever versions and updates it had."""
         if row.update:
             row.update = 0
-            for held in (self._cache.versions, self._cache.updates, self._cache.update_steps):
-                held.delete("job_id = ?", [(row.job_id,)])
+            for table in (self._cache.versions, self._cache.updates, self._cache.update_steps):
+                table.delete("job_id = ?", [(row.job_id,)])
 
     def stopped(self, moment: RecordContext, row: JobRow, event: InstancesWanted) -> None:
         """A user stopped a job, or instances of it; what an earlier stop stopped remains with that."""
         command = (
             self._cache.commands.get(event.cause.offset) if event.cause and event.cause.topic == JOBS.name else None
         )
-        said = decode(command.value) if command is not None else None
-        reason = said.reason if isinstance(said, Command) else ""
+        request = decode(command.value) if command is not None else None
+        reason = request.reason if isinstance(request, Command) else ""
         row.stops += 1
         place = row.stops % STOPS_KEPT
         again = row.stops > 1 and not event.first

@@ -21,7 +21,7 @@ from projections.views.rows import JobRow, MetaRow, to_json
 from projections.views.sharing_rows import HoldRow, WaitingRow
 
 HOLDS_MAX = (1 << 31) - 2
-"""Numbers of holds begin anew after so many."""
+"""Numbers of holds begin at 1 again after so many."""
 SPAN = 1 << 32
 """More than there are standings."""
 NEXT_HOLD = "next_hold"
@@ -49,10 +49,10 @@ class Waiting:
         """Tasks of `jobs`, each with the index of its job, begin (1) or cease (-1) to wait with a standing."""
         keys, counts = counted(job * SPAN + standing - Standing.BORROWED)
         rows = self._cache.waiting
-        named = [(jobs[key // SPAN], key % SPAN + Standing.BORROWED) for key in keys.tolist()]
-        places = [(each.job_id, value) for each, value in named]
+        pairs = [(jobs[key // SPAN], key % SPAN + Standing.BORROWED) for key in keys.tolist()]
+        places = [(each.job_id, value) for each, value in pairs]
         rows.load(places)
-        for (each, value), tasks in zip(named, counts.tolist(), strict=True):
+        for (each, value), tasks in zip(pairs, counts.tolist(), strict=True):
             self.count_one(each, value, sign * tasks)
 
     def count_one(self, job: JobRow, standing: int, tasks: int) -> None:
@@ -110,8 +110,8 @@ class WaitingFold:
     def _hold(self, moment: RecordContext, event: GangsHeld) -> int:
         """The number of a new hold."""
         meta = self._cache.meta
-        known = meta.get(NEXT_HOLD)
-        number = int(known.value) if known else 1
+        row = meta.get(NEXT_HOLD)
+        number = int(row.value) if row else 1
         meta.put(MetaRow(NEXT_HOLD, str(number % HOLDS_MAX + 1)))
         numbers = to_json({name: getattr(event, name) for name in NUMBERS})
         self._cache.holds.put(
@@ -129,8 +129,8 @@ class WaitingFold:
         """Tasks stand so from now on; `ranked`: only those that are admitted, running ones too."""
         jobs = self._cache.jobs
         jobs.load(event.job_ids)
-        found = [jobs.get(job_id) for job_id in event.job_ids]
-        rows = [row for row in found if row is not None and not row.ended_ms and concerns(row, moment)]
+        job_rows = [jobs.get(job_id) for job_id in event.job_ids]
+        rows = [row for row in job_rows if row is not None and not row.ended_ms and concerns(row, moment)]
         if not rows:
             return
         at = {row.job_id: index for index, row in enumerate(rows)}

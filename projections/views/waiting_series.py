@@ -59,21 +59,21 @@ class HeldTasks:
         before = self._jobs.get(job_id, [])
         codes = [*dict.fromkeys([*(each for each, _, _ in before), *([code] if code else [])])]
         size = max([int(instances.max(initial=-1)) + 1, *(first + count for _, first, count in before)])
-        held = np.zeros(size, dtype=np.int64)
+        standings = np.zeros(size, dtype=np.int64)
         for each, first, count in before:
-            held[first : first + count] = codes.index(each) + 1
-        after = held.copy()
+            standings[first : first + count] = codes.index(each) + 1
+        after = standings.copy()
         after[instances] = codes.index(code) + 1 if code else 0
-        more = np.bincount(after, minlength=len(codes) + 1) - np.bincount(held, minlength=len(codes) + 1)
+        more = np.bincount(after, minlength=len(codes) + 1) - np.bincount(standings, minlength=len(codes) + 1)
         for each, change in zip(codes, more[1:].tolist(), strict=True):
             if change:
                 self._columns.set(HELD + each, self._columns.level(HELD + each) + change)
         self._keep(job_id, codes, after)
 
-    def _keep(self, job_id: str, codes: list[str], held: I64) -> None:
-        edges = [0, *(np.flatnonzero(np.diff(held)) + 1).tolist(), len(held)]
-        parts = [(first, end) for first, end in pairwise(edges) if end > first and held[first]]
-        ranges = [(codes[held[first] - 1], first, end - first) for first, end in parts]
+    def _keep(self, job_id: str, codes: list[str], standings: I64) -> None:
+        edges = [0, *(np.flatnonzero(np.diff(standings)) + 1).tolist(), len(standings)]
+        parts = [(first, end) for first, end in pairwise(edges) if end > first and standings[first]]
+        ranges = [(codes[standings[first] - 1], first, end - first) for first, end in parts]
         if ranges:
             self._jobs[job_id] = ranges
             self._rows.put(HeldTasksRow(job_id, msgspec.msgpack.encode(ranges)))
@@ -82,7 +82,7 @@ class HeldTasks:
 
 
 class UnplacedTasks:
-    """Tasks that placement finds no place for. It says a reason anew only where it is another one, so tasks that come
+    """Tasks that placement finds no place for. It says a reason again only where it is another one, so tasks that come
     to wait later for the same one aren't counted.
     """
 

@@ -1,6 +1,6 @@
 """Keeps the write-ahead log of the views short though somebody is always reading.
 
-SQLite begins this file anew when a write finds all of it copied into the views and nobody reading from it. By itself it
+SQLite starts this file over when a write finds all of it copied into the views and nobody reading from it. By itself it
 copies at commits and up to where the oldest reader stands: while reads overlap, that is never the end.
 """
 
@@ -13,7 +13,9 @@ from sqlalchemy import Engine
 
 SIZE_MAX = 64 * 1024 * 1024
 PATIENCE_S = 0.1
-"""How long readers of a file of `SIZE_MAX` are waited for; of a longer one in proportion, up to `PATIENCE_MAX_S`."""
+"""Seconds for which readers of a file of `SIZE_MAX` are waited for; of a longer one in proportion, up to
+`PATIENCE_MAX_S`.
+"""
 PATIENCE_MAX_S = 1.0
 REST = 10
 """After an attempt there is none for so many times its patience."""

@@ -1,4 +1,4 @@
-"""What the field in the header finds: the page of the only hit, or a list."""
+"""The search of the field in the header: the page of the only hit, or a list."""
 
 from typing import Any
 from urllib.parse import quote
@@ -7,7 +7,7 @@ from projections.queries.finding import Named, named
 from projections.ui.scene import Elsewhere, Page, Scene
 
 MOST = 20
-"""Of each kind in each cell."""
+"""The most hits of each kind in each cell."""
 
 
 def load(scene: Scene) -> dict[str, Any]:
@@ -17,17 +17,17 @@ def load(scene: Scene) -> dict[str, Any]:
     text = scene.query.get("q", "").strip()[:300]
     if not text:
         raise Elsewhere("/jobs")
-    found = {each: _path(each) for cell in scene.cells.values() for each in named(cell.connection, text, MOST)}
-    whole = [each for each in found if each.name in (text, f"/{text}")]
-    for only in (whole, list(found)):
+    hits = {each: _path(each) for cell in scene.cells.values() for each in named(cell.connection, text, MOST)}
+    whole = [each for each in hits if each.name in (text, f"/{text}")]
+    for only in (whole, list(hits)):
         if len(only) == 1:
-            raise Elsewhere(found[only[0]])
-    return {"q": text, "found": found, "most": MOST}
+            raise Elsewhere(hits[only[0]])
+    return {"q": text, "found": hits, "most": MOST}
 
 
-def _path(found: Named) -> str:
-    name = quote(found.name.strip("/"), safe="/" if found.kind == "pool" else "")
-    return f"/{found.kind}s/{name}" if name else f"/{found.kind}s"
+def _path(hit: Named) -> str:
+    name = quote(hit.name.strip("/"), safe="/" if hit.kind == "pool" else "")
+    return f"/{hit.kind}s/{name}" if name else f"/{hit.kind}s"
 
 
 PAGES = (Page("/find", "find.html", load, ""),)

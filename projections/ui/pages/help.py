@@ -1,4 +1,4 @@
-"""What the keys do, for browsers without scripts."""
+"""The list of keys, for browsers without scripts."""
 
 from projections.ui.scene import Page
 

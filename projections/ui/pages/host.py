@@ -29,14 +29,14 @@ TASKS = 50
 VOLUMES = 50
 ENDED = 20
 SHAPES_OF_ENDS = {each: each.lower() for each in ("SUCCEEDED", "FAILED", "PREEMPTED", "LOST")} | {"WITH_GANG": "failed"}
-"""Of others it is that of a run that was stopped."""
+"""Shapes of ends; others have that of a run that was stopped."""
 HOURS = {1: "1 h", 24: "24 h", 168: "7 d"}
 WAIT_S = 10.0
 REASON_MAX = 1000
 
 
 class WordAbout(NamedTuple):
-    """What an operator can say of a host: the verb, in which states, what comes of it, and the fact."""
+    """A command of an operator about a host: the verb, the states, the effect, and the fact."""
 
     verb: str
     title: str
@@ -108,18 +108,18 @@ def load(scene: Scene) -> dict[str, Any]:
 
 def _found(scene: Scene) -> tuple[OpenCell, HostRow]:
     """The host in the cell where it is; one that was lost here may have come back elsewhere. Raises a problem."""
-    name, found = scene.path["host_id"], []
+    name, hosts_there = scene.path["host_id"], []
     for each in scene.cells.values():
         row = host_row(each.connection, name)
         if row is not None:
-            found.append((each, row))
-    if not found:
+            hosts_there.append((each, row))
+    if not hosts_there:
         raise not_found("host", name)
-    return next((pair for pair in found if not pair[1].lost_code), found[0])
+    return next((pair for pair in hosts_there if not pair[1].lost_code), hosts_there[0])
 
 
 def ask(scene: Scene) -> dict[str, Any]:
-    """What a word about a host means, before it is given."""
+    """Loads the meaning of a command about a host, before it is given."""
     of, row = _found(scene)
     word = _word(scene.path["word"])
     body = host_json(row, kinds_of(of.connection))
@@ -142,37 +142,37 @@ def _word(name: str) -> WordAbout:
     return WORDS[name]
 
 
-async def say(sent: Sent) -> Shown | str:
+async def say(form: Sent) -> Shown | str:
     """Gives the word, and shows what was answered."""
-    word, host_id = _word(sent.path["word"]), sent.path["host_id"]
-    reason = sent.field("reason").strip()
+    word, host_id = _word(form.path["word"]), form.path["host_id"]
+    reason = form.field("reason").strip()
     if not reason or len(reason) > REASON_MAX:
         raise Problem(422, "INVALID_REQUEST", f"a reason is needed, of {REASON_MAX} characters at most")
-    command = Command(command_id=sent.field("command_id")[:128] or None, reason=reason)
-    context = _context(sent)
+    command = Command(command_id=form.field("command_id")[:128] or None, reason=reason)
+    context = _context(form)
     try:
-        told = _told(await api.tell(context, host_id, word.fact, command, WAIT_S))
+        outcome = _told(await api.tell(context, host_id, word.fact, command, WAIT_S))
         status = 200
     except Problem as problem:
-        told, status = {"code": problem.code, "message": problem.detail, "fine": False}, problem.status
-    values = {"word": word, "host_id": host_id, "of_cell": context.cell, "given": reason, "answer": told}
+        outcome, status = {"code": problem.code, "message": problem.detail, "fine": False}, problem.status
+    values = {"word": word, "host_id": host_id, "of_cell": context.cell, "given": reason, "answer": outcome}
     return Shown("host_word.html", values, status)
 
 
-def _context(sent: Sent) -> Context:
+def _context(form: Sent) -> Context:
     """The cell that the form was made for."""
-    wanted = whole_number(sent.field("of_cell"), 9)
-    context = None if wanted is None else sent.contexts.get(wanted)
+    number = whole_number(form.field("of_cell"), 9)
+    context = None if number is None else form.contexts.get(number)
     if context is None:
         raise Problem(422, "CELL_NEEDED", "the form says no cell that is served here")
     return context
 
 
 def _told(answer: Response) -> dict[str, Any]:
-    said = json.loads(bytes(answer.body))
-    if "code" not in said:
-        said |= {"code": "NOT_ANSWERED", "message": f"placement hasn't answered yet; it is at {said['position']}"}
-    return {**said, "fine": True}
+    body = json.loads(bytes(answer.body))
+    if "code" not in body:
+        body |= {"code": "NOT_ANSWERED", "message": f"placement hasn't answered yet; it is at {body['position']}"}
+    return {**body, "fine": True}
 
 
 PAGES = (

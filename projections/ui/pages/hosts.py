@@ -27,73 +27,73 @@ NOT_UP = 20
 PREFERRED = ("rack", "zone", "class")
 BY_STATE = "state"
 SIZES = {Unit.MILLI: (1, 2, 4, 8, 16, 32, 64, 128), Unit.MIB: (1, 4, 16, 64, 256, 1024)}
-"""Of tasks, in cores or GiB."""
+"""Sizes of tasks, in cores or GiB."""
 Mask = NDArray[np.bool_]
 
 
 def load(scene: Scene) -> dict[str, Any]:
     """The hosts of a cell."""
-    of, asked = scene.first(), scene.query
-    found, kinds = of.context.host_maps.of(of.context.views, of.connection), kinds_of(of.connection)
-    resource, names = _resource(scene, found)
-    attributes = found.attributes()
-    by = _by(asked.get("by", ""), attributes)
-    mask, by_state = _mask(scene, found, resource), asked.get("show") == BY_STATE
+    of, query = scene.first(), scene.query
+    host_map, kinds = of.context.host_maps.of(of.context.views, of.connection), kinds_of(of.connection)
+    resource, names = _resource(scene, host_map)
+    attributes = host_map.attributes()
+    by = _by(query.get("by", ""), attributes)
+    mask, by_state = _mask(scene, host_map, resource), query.get("show") == BY_STATE
     return {
         "cell": of.context.cell,
-        "hosts": len(found.ids),
-        "counts": [(word, SHAPES[word], count) for word, count in found.counts().items() if count],
+        "hosts": len(host_map.ids),
+        "counts": [(word, SHAPES[word], count) for word, count in host_map.counts().items() if count],
         "names": names,
         "resource": resource,
         "by_state": by_state,
         "attributes": attributes,
         "by": by,
-        "groups": len(found.groups(by)[0]) if by else 0,
+        "groups": len(host_map.groups(by)[0]) if by else 0,
         "asked": scene.parameters(),
-        "filtered": [(name, asked[name]) for name in ("state", "step", "q") if asked.get(name)],
+        "filtered": [(name, query[name]) for name in ("state", "step", "q") if query.get(name)],
         "matching": int(mask.sum()),
-        "map": _map(scene, found, by, resource, by_state),
-        "steps": _steps(found, resource) if resource in found.capacity else [],
-        "room": _room(found, resource, kinds) if resource in found.capacity else None,
-        "not_up": _rows(of.connection, kinds, found, found.state != 0, "", NOT_UP, scene.now_ms),
-        "not_up_count": int((found.state != 0).sum()),
-        "rows": _rows(of.connection, kinds, found, mask, asked.get("after", ""), PAGE, scene.now_ms),
-        "after": _after(found, mask, asked.get("after", "")),
+        "map": _map(scene, host_map, by, resource, by_state),
+        "steps": _steps(host_map, resource) if resource in host_map.capacity else [],
+        "room": _room(host_map, resource, kinds) if resource in host_map.capacity else None,
+        "not_up": _rows(of.connection, kinds, host_map, host_map.state != 0, "", NOT_UP, scene.now_ms),
+        "not_up_count": int((host_map.state != 0).sum()),
+        "rows": _rows(of.connection, kinds, host_map, mask, query.get("after", ""), PAGE, scene.now_ms),
+        "after": _after(host_map, mask, query.get("after", "")),
         "titles": [(name, titled(name, kinds.units[name])) for name in names],
     }
 
 
-def _resource(scene: Scene, found: HostMap) -> tuple[str, list[str]]:
+def _resource(scene: Scene, host_map: HostMap) -> tuple[str, list[str]]:
     """The resource to show, and all that hosts have."""
-    names = [name for name, have in found.capacity.items() if have.any()]
-    wanted = scene.query.get("show", "")
-    return wanted if wanted in names else (names or ["cpu"])[0], names
+    names = [name for name, have in host_map.capacity.items() if have.any()]
+    choice = scene.query.get("show", "")
+    return choice if choice in names else (names or ["cpu"])[0], names
 
 
-def _by(wanted: str, attributes: Sequence[str]) -> str:
+def _by(choice: str, attributes: Sequence[str]) -> str:
     """The attribute to group by: what is asked for, or one that is usual; empty: none."""
-    if wanted in attributes or wanted == "none":
-        return wanted.replace("none", "")
+    if choice in attributes or choice == "none":
+        return choice.replace("none", "")
     return next((name for name in (*PREFERRED, *attributes) if name in attributes), "")
 
 
-def _mask(scene: Scene, found: HostMap, resource: str) -> Mask:
+def _mask(scene: Scene, host_map: HostMap, resource: str) -> Mask:
     """The hosts that the filters leave."""
     state, step, text = (scene.query.get(name, "") for name in ("state", "step", "q"))
-    mask = np.ones(len(found.ids), dtype=np.bool_)
+    mask = np.ones(len(host_map.ids), dtype=np.bool_)
     if state in STATES:
-        mask &= found.state == STATES.index(state)
+        mask &= host_map.state == STATES.index(state)
     tenth = whole_number(step, 1)
-    if tenth is not None and resource in found.capacity:
-        share = found.share(resource)
-        mask &= (found.state == 0) & (share != NONE) & (step_of(share) == tenth)
+    if tenth is not None and resource in host_map.capacity:
+        share = host_map.share(resource)
+        mask &= (host_map.state == 0) & (share != NONE) & (step_of(share) == tenth)
     if text:
-        mask &= found.named(text)
+        mask &= host_map.named(text)
     return mask
 
 
-def _map(scene: Scene, found: HostMap, by: str, resource: str, by_state: bool) -> Json:
-    """What the script of the map needs beside the columns."""
+def _map(scene: Scene, host_map: HostMap, by: str, resource: str, by_state: bool) -> Json:
+    """The values for the script of the map beside the columns."""
     return {
         "show": BY_STATE if by_state else resource,
         "resource": resource,
@@ -101,13 +101,13 @@ def _map(scene: Scene, found: HostMap, by: str, resource: str, by_state: bool) -
         "data": link(scene.at, "/data/hosts", **scene.parameters("after", "by"), by=by or "none"),
         "at": scene.at,
         "states": [{"word": word.capitalize(), "shape": SHAPES[word]} for word in STATES],
-        "version": found.version,
-        "rest_ms": found.rest_ms,
+        "version": host_map.version,
+        "rest_ms": host_map.rest_ms,
     }
 
 
-def _steps(found: HostMap, name: str) -> list[dict[str, Any]]:
-    counts = found.steps(name)
+def _steps(host_map: HostMap, name: str) -> list[dict[str, Any]]:
+    counts = host_map.steps(name)
     most = max(counts)
     return [
         {"step": step, "from": 10 * step, "to": 10 * step + 10, "hosts": count, "percent": percent(count, most)}
@@ -115,12 +115,12 @@ def _steps(found: HostMap, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _room(found: HostMap, name: str, kinds: Kinds) -> dict[str, Any]:
-    """How many more tasks of some sizes fit, and how many would if what is free were on one host."""
-    unit, free = kinds.units[name], found.free(name)
+def _room(host_map: HostMap, name: str, kinds: Kinds) -> dict[str, Any]:
+    """The number of further tasks of some sizes that fit, and that would fit if all that is free were on one host."""
+    unit, free = kinds.units[name], host_map.free(name)
     factor = GIB if unit is Unit.MIB else 1000
     largest, total = int(free.max(initial=0)), int(free.sum())
-    biggest = int(found.capacity[name].max(initial=0))
+    biggest = int(host_map.capacity[name].max(initial=0))
     rows = []
     for size in SIZES[unit]:
         if size * factor <= biggest:
@@ -135,12 +135,12 @@ def _room(found: HostMap, name: str, kinds: Kinds) -> dict[str, Any]:
 
 
 def _rows(
-    connection: Connection, kinds: Kinds, found: HostMap, mask: Mask, after: str, size: int, now_ms: int
+    connection: Connection, kinds: Kinds, host_map: HostMap, mask: Mask, after: str, size: int, now_ms: int
 ) -> list[dict[str, Any]]:
-    ids = [found.ids[at] for at in np.flatnonzero(mask & found.beyond(after))[:size].tolist()]
+    ids = [host_map.ids[at] for at in np.flatnonzero(mask & host_map.beyond(after))[:size].tolist()]
     hosts = tables.hosts
     rows = rows_of(connection, HostRow, select(hosts).where(hosts.c.host_id.in_(ids)).order_by(hosts.c.host_id))
-    telling = found.telling()
+    telling = host_map.telling()
     return [_line(row, kinds, telling, now_ms) for row in rows]
 
 
@@ -162,11 +162,11 @@ def _line(row: HostRow, kinds: Kinds, telling: Container[str], now_ms: int) -> d
 
 def uses(row: HostRow, kinds: Kinds) -> dict[str, dict[str, Any]]:
     """Each resource of a host: how much of it runs hold."""
-    have, held = used_of(kinds, row.capacity, row.sizes), used_of(kinds, row.allocated, "[]")
+    have, allocated = used_of(kinds, row.capacity, row.sizes), used_of(kinds, row.allocated, "[]")
     return {
         name: {
-            "percent": percent(held.get(name, 0), most),
-            "held": amount(held.get(name, 0), kinds.units[name]),
+            "percent": percent(allocated.get(name, 0), most),
+            "held": amount(allocated.get(name, 0), kinds.units[name]),
             "most": amount(most, kinds.units[name]),
         }
         for name, most in have.items()
@@ -174,25 +174,25 @@ def uses(row: HostRow, kinds: Kinds) -> dict[str, dict[str, Any]]:
     }
 
 
-def _after(found: HostMap, mask: Mask, after: str) -> str | None:
+def _after(host_map: HostMap, mask: Mask, after: str) -> str | None:
     """Where the next page of the table begins; None: this was the last."""
-    places = np.flatnonzero(mask & found.beyond(after))[: PAGE + 1].tolist()
-    return found.ids[places[PAGE - 1]] if len(places) > PAGE else None
+    places = np.flatnonzero(mask & host_map.beyond(after))[: PAGE + 1].tolist()
+    return host_map.ids[places[PAGE - 1]] if len(places) > PAGE else None
 
 
 def columns(scene: Scene) -> bytes:
     """The hosts as columns, for the map: a byte a host and resource, and the number of its group."""
     of = scene.first()
-    found = of.context.host_maps.of(of.context.views, of.connection)
-    by = _by(scene.query.get("by", ""), found.attributes())
-    mask = _mask(scene, found, _resource(scene, found)[0])
-    names, group = found.groups(by) if by else ([""], np.zeros(len(found.ids), dtype=np.uint16))
+    host_map = of.context.host_maps.of(of.context.views, of.connection)
+    by = _by(scene.query.get("by", ""), host_map.attributes())
+    mask = _mask(scene, host_map, _resource(scene, host_map)[0])
+    names, group = host_map.groups(by) if by else ([""], np.zeros(len(host_map.ids), dtype=np.uint16))
     return orjson.dumps(
         {
-            "version": found.version,
-            "ids": found.ids,
-            "state": packed(found.state),
-            "shares": {name: packed(found.share(name)) for name, have in found.capacity.items() if have.any()},
+            "version": host_map.version,
+            "ids": host_map.ids,
+            "state": packed(host_map.state),
+            "shares": {name: packed(host_map.share(name)) for name, have in host_map.capacity.items() if have.any()},
             "groups": names,
             "group": packed(group.astype("<u2")),
             "match": "" if mask.all() else packed(mask),

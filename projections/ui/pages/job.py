@@ -41,14 +41,14 @@ SHAPES = {
 
 def load(scene: Scene) -> dict[str, Any]:
     """All of the page."""
-    found = find_job(scene)
-    _, _, connection, row = found
+    of_job = find_job(scene)
+    _, _, connection, row = of_job
     [job] = entities.jobs_json(connection, [row])
     spec = versions.present_spec(connection, row, overrides=False)
     columns = task_columns(connection, row)
     output_of = _output_of(row, columns)
     reasons = [_reason(each, scene.now_ms) for each in entities.reasons_of(connection, row)]
-    return named(scene, found) | {
+    return named(scene, of_job) | {
         "job": job,
         "per_task": _per_task(spec),
         "open": row.state not in (*ENDED_JOBS, "REJECTED"),
@@ -59,7 +59,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "actions": offered(row, job["update"] or {}),
         "ranges": columns.ranges(),
         "grid": {"position": job["position"], "instances": len(columns.state)},
-        "story": story(scene, found, STORY_SHOWN, None)["story"],
+        "story": story(scene, of_job, STORY_SHOWN, None)["story"],
         "gantt": drawn(runs_by_host(connection, row, HOSTS_SHOWN), row.version, scene.now_ms),
         "update": update_shown(connection, row, scene.now_ms),
         "diff": _diff(connection, row),
@@ -74,41 +74,41 @@ def load(scene: Scene) -> dict[str, Any]:
     }
 
 
-def story(scene: Scene, found: FoundJob, size: int, before: Any) -> dict[str, Any]:
-    """What happened to a job in sentences, the newest first."""
-    page = entities.history_page(found.connection, found.row.job_id, size, before, newest=True)
+def story(scene: Scene, of_job: FoundJob, size: int, before: Any) -> dict[str, Any]:
+    """The history of a job in sentences, the newest first."""
+    page = entities.history_page(of_job.connection, of_job.row.job_id, size, before, newest=True)
     return {"story": [_told(event) for event in page.items], "next": page.next}
 
 
 def load_tasks(scene: Scene) -> dict[str, Any]:
     """The columns of all tasks."""
-    found = find_job(scene)
-    columns = task_columns(found.connection, found.row)
-    return {"instances": len(columns.state), "newest": found.row.version, **columns.run_lengths()}
+    of_job = find_job(scene)
+    columns = task_columns(of_job.connection, of_job.row)
+    return {"instances": len(columns.state), "newest": of_job.row.version, **columns.run_lengths()}
 
 
 def load_spec(scene: Scene) -> dict[str, Any]:
     """The specification of the job."""
-    found = find_job(scene)
-    spec = versions.present_spec(found.connection, found.row, overrides=True)
-    return named(scene, found) | {"text": orjson.dumps(spec, option=orjson.OPT_INDENT_2).decode()}
+    of_job = find_job(scene)
+    spec = versions.present_spec(of_job.connection, of_job.row, overrides=True)
+    return named(scene, of_job) | {"text": orjson.dumps(spec, option=orjson.OPT_INDENT_2).decode()}
 
 
 def load_story(scene: Scene) -> dict[str, Any]:
     """A page of what happened to the job."""
-    found = find_job(scene)
+    of_job = find_job(scene)
     text = scene.query.get("before", "")
     before = [part for part in map(whole_number, text.split(".")) if part is not None]
-    told = story(scene, found, STORY_PAGE, before if len(before) == 5 else None)
-    return named(scene, found) | told | {"next": ".".join(map(str, told["next"] or ())), "first": not text}
+    values = story(scene, of_job, STORY_PAGE, before if len(before) == 5 else None)
+    return named(scene, of_job) | values | {"next": ".".join(map(str, values["next"] or ())), "first": not text}
 
 
 def load_versions(scene: Scene) -> dict[str, Any]:
     """The versions of the job, and how two of them differ."""
-    found = find_job(scene)
-    _, _, connection, row = found
-    kept = versions.versions(connection, row)
-    numbers = {each.version: each for each in kept}
+    of_job = find_job(scene)
+    _, _, connection, row = of_job
+    kept_versions = versions.versions(connection, row)
+    numbers = {each.version: each for each in kept_versions}
     newest = row.version
     begin, end = (whole_number(scene.query.get(name, "")) for name in ("from", "to"))
     to = end if end in numbers else newest
@@ -119,10 +119,10 @@ def load_versions(scene: Scene) -> dict[str, Any]:
         if numbers
         else {"changes": [], "more": 0}
     )
-    shown = [versions.version_json(each) for each in kept]
+    bodies = [versions.version_json(each) for each in kept_versions]
     return (
-        named(scene, found)
-        | {"versions": shown, "since": since, "to": to}
+        named(scene, of_job)
+        | {"versions": bodies, "since": since, "to": to}
         | {
             "different": changes["changes"],
             "more": changes["more"],
@@ -131,16 +131,16 @@ def load_versions(scene: Scene) -> dict[str, Any]:
 
 
 def _diff(connection: Any, row: Any) -> dict[str, Any] | None:
-    """How the newest version differs from the one before that is kept; None: there is none before."""
-    kept = versions.versions(connection, row)
-    if len(kept) < 2:
+    """The difference of the newest version from the one before that is kept; None: there is none before."""
+    kept_versions = versions.versions(connection, row)
+    if len(kept_versions) < 2:
         return None
-    old, new = (versions.whole_spec(connection, each.offset) for each in (kept[1], kept[0]))
-    return {"from": kept[1].version, "to": kept[0].version, **versions.changes_json(old, new)}
+    old, new = (versions.whole_spec(connection, each.offset) for each in (kept_versions[1], kept_versions[0]))
+    return {"from": kept_versions[1].version, "to": kept_versions[0].version, **versions.changes_json(old, new)}
 
 
 def _per_task(spec: dict[str, Any]) -> str:
-    """What one task asks for."""
+    """The needs of one task in words."""
     parts = [
         f"{_large(amount)} {name}" for name, amount in spec.get("resources", {}).items() if amount not in (0, "0MiB")
     ]
@@ -158,9 +158,9 @@ def _large(amount: Any) -> Any:
 def _commands(job_id: str, output_of: int | None, at: str) -> list[str]:
     """Commands that say what the page says."""
     then = f" --at {at}" if at else ""
-    found = [f"paceline job {verb} {job_id}{then}" for verb in ("get", "explain", "tasks", "history", "versions")]
-    found += [f"paceline job logs {job_id} --task {output_of} --follow"] if output_of is not None else []
-    return [*found, f"paceline log why {job_id}"]
+    commands = [f"paceline job {verb} {job_id}{then}" for verb in ("get", "explain", "tasks", "history", "versions")]
+    commands += [f"paceline job logs {job_id} --task {output_of} --follow"] if output_of is not None else []
+    return [*commands, f"paceline log why {job_id}"]
 
 
 def _reason(reason: Reason, now_ms: int) -> dict[str, Any]:
@@ -188,14 +188,14 @@ def _output_of(row: JobRow, columns: TaskColumns) -> int | None:
     """The task whose output is looked at first: the one that failed last, or the first one that was told to run; None:
     none was.
     """
-    told = np.flatnonzero(columns.version)
+    ordered = np.flatnonzero(columns.version)
     if 0 <= row.failed_instance < len(columns.version) and columns.version[row.failed_instance]:
         return row.failed_instance
-    return int(told[0]) if len(told) else None
+    return int(ordered[0]) if len(ordered) else None
 
 
 def _stream_of(row: JobRow, output_of: int | None) -> str:
-    """What is looked at first of its output: why it failed, where it failed and hasn't run again."""
+    """The stream of its output to show first: the error output, where it failed and hasn't run again."""
     failing = row.state == JobState.FAILED or row.backoff > 0
     return "stderr" if failing and output_of == row.failed_instance else "stdout"
 

@@ -22,7 +22,7 @@ from projections.views.rows import JobRow
 MANY_MAX = 500
 """Jobs of one form."""
 PATTERN_OF_FORMS = PATTERN.strip("^$").replace("(,", "(, ?")
-"""What instances look like; a space may follow a comma."""
+"""The pattern of instances in forms; a space may follow a comma."""
 NAMED_MAX = 20
 """Jobs that are named one by one before that."""
 FOR_MANY = ("stop", "hold", "release", "priority")
@@ -30,26 +30,26 @@ FIELDS = ("instances", "batch", "version", "priority")
 
 
 def load_one(scene: Scene) -> dict[str, Any]:
-    """What an action would do to the job."""
-    action, found = _action(scene.path["action"]), find_job(scene)
-    row = found.row
-    update = versions.newest_updates(found.connection, [row]).get(row.job_id)
+    """Loads what an action would do to the job."""
+    action, of_job = _action(scene.path["action"]), find_job(scene)
+    row = of_job.row
+    update = versions.newest_updates(of_job.connection, [row]).get(row.job_id)
     lacks = action.lacks(row, versions.update_json(update) if update else {})
-    form = _of_one(action, found)
+    form = _of_one(action, of_job)
     return form | {"lacks": lacks, "given": form["given"] | {"instances": scene.query.get("instances", "")}}
 
 
-def _of_one(action: JobAction, found: FoundJob) -> dict[str, Any]:
-    row = found.row
-    kept = [each.version for each in versions.versions(found.connection, row) if each.version != row.version]
+def _of_one(action: JobAction, of_job: FoundJob) -> dict[str, Any]:
+    row = of_job.row
+    other_versions = [each.version for each in versions.versions(of_job.connection, row) if each.version != row.version]
     return _form(action, [row]) | {
-        "ranges": task_columns(found.connection, row).ranges(),
-        "versions": kept,
+        "ranges": task_columns(of_job.connection, row).ranges(),
+        "versions": other_versions,
     }
 
 
 def load_many(scene: Scene) -> dict[str, Any]:
-    """What an action would do to the jobs that are chosen, or to all that the list has."""
+    """Loads what an action would do to the selected jobs, or to all of the list."""
     action = _action(scene.query.get("do", ""))
     if action.name not in FOR_MANY:
         raise Problem(422, "INVALID_REQUEST", f"{action.word} is for one job at a time")
@@ -90,50 +90,52 @@ def _action(name: str) -> JobAction:
 
 def _chosen(scene: Scene) -> list[JobRow]:
     job_ids = list(dict.fromkeys(scene.query.getlist("job")))[:MANY_MAX]
-    found = (entities.job_row(cell.connection, job_id) for job_id in job_ids for cell in scene.cells.values())
-    return [row for row in found if row is not None]
+    job_rows = (entities.job_row(cell.connection, job_id) for job_id in job_ids for cell in scene.cells.values())
+    return [row for row in job_rows if row is not None]
 
 
 def _matching(scene: Scene) -> tuple[list[JobRow], bool]:
     """The first jobs of the list as its address has it, and whether there are more."""
-    wanted = asked(scene.query).filter(scene.now_ms)
+    job_filter = asked(scene.query).filter(scene.now_ms)
     rows: list[JobRow] = []
     more = False
     for cell in scene.cells.values():
-        page = cell.context.texts.page(cell.connection, wanted, MANY_MAX, None)
+        page = cell.context.texts.page(cell.connection, job_filter, MANY_MAX, None)
         more |= page.more
         rows += entities.job_rows(cell.connection, [each.number for each in page.rows])
     return rows[:MANY_MAX], more or len(rows) > MANY_MAX
 
 
-async def change(sent: Sent) -> Shown | str:
+async def change(form: Sent) -> Shown | str:
     """Gives the command of the form to its jobs."""
-    action, job_ids = _action(sent.field("do")), sent.form.get("job", [])[:MANY_MAX]
+    action, job_ids = _action(form.field("do")), form.form.get("job", [])[:MANY_MAX]
     if not job_ids:
         raise Problem(422, "INVALID_REQUEST", "no job was chosen")
     try:
-        outcomes = await carry_out(sent, action.name, job_ids)
+        outcomes = await carry_out(form, action.name, job_ids)
     except Problem as problem:
-        return Shown("job_change.html", await run_in_threadpool(_again, sent, action, problem), problem.status)
-    fields = {name: sent.field(name) for name in FIELDS}
+        return Shown("job_change.html", await run_in_threadpool(_again, form, action, problem), problem.status)
+    fields = {name: form.field(name) for name in FIELDS}
     values = {
         "action": action,
-        "reason_given": sent.field("reason"),
+        "reason_given": form.field("reason"),
         "outcomes": sorted(outcomes, key=lambda each: each.done),
         "done": sum(each.done for each in outcomes),
-        "commands": command_line(action.name, job_ids[:NAMED_MAX], sent.field("reason"), fields),
+        "commands": command_line(action.name, job_ids[:NAMED_MAX], form.field("reason"), fields),
     }
     return Shown("job_changed.html", values)
 
 
-def _again(sent: Sent, action: JobAction, problem: Problem) -> dict[str, Any]:
+def _again(submission: Sent, action: JobAction, problem: Problem) -> dict[str, Any]:
     """The form as it was sent, with what is wrong with it."""
-    fields = {name: sent.field(name) for name in (*FIELDS, "reason")}
-    job_ids = sent.form["job"]
-    with opened(sent.contexts, {"job_id": job_ids[0]}, QueryParams([("job", each) for each in job_ids]), 0) as scene:
+    fields = {name: submission.field(name) for name in (*FIELDS, "reason")}
+    job_ids = submission.form["job"]
+    with opened(
+        submission.contexts, {"job_id": job_ids[0]}, QueryParams([("job", each) for each in job_ids]), 0
+    ) as scene:
         form = _of_one(action, find_job(scene)) if len(job_ids) == 1 else _form(action, _chosen(scene))
     fault = f"{problem.code}: {problem.detail}"
-    return form | {"given": fields, "fault": fault, "command_id": sent.field("command_id")}
+    return form | {"given": fields, "fault": fault, "command_id": submission.field("command_id")}
 
 
 PAGES = (

@@ -17,11 +17,11 @@ from projections.ui.format import iso
 GROUPS = ("pool", "owner", "state", "reason")
 SORTS = {"newest": "newest first", "wait": "longest wait first"}
 SPANS = {"1h": ("last hour", 3_600), "24h": ("last 24 h", 86_400), "7d": ("last 7 days", 604_800)}
-"""What the list offers as time: words, and seconds."""
+"""The choices of time in the list: words, and seconds."""
 
 
 class Asked(NamedTuple):
-    """What an address of the page asks for. `since` is one of `SPANS`, a time, or empty."""
+    """The query of the page's address. `since` is one of `SPANS`, a time, or empty."""
 
     states: list[str]
     pool: str
@@ -58,25 +58,25 @@ class Asked(NamedTuple):
 
     def query(self, **changes: Any) -> dict[str, Any]:
         """The query of the address, with some of it changed; what is empty is left out."""
-        named = self._asdict() | changes
-        named["state"] = ",".join(named.pop("states"))
-        named |= {"owner": named.pop("owners"), "label": named.pop("labels")}
+        fields = self._asdict() | changes
+        fields["state"] = ",".join(fields.pop("states"))
+        fields |= {"owner": fields.pop("owners"), "label": fields.pop("labels")}
         usual = {"group": GROUPS[0], "sort": next(iter(SORTS))}
-        return {name: value for name, value in named.items() if value and usual.get(name) != value}
+        return {name: value for name, value in fields.items() if value and usual.get(name) != value}
 
     def chips(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """What narrows the list, each with the query without it."""
-        found = [("pool", self.pool, self.query(pool=""))] if self.pool else []
+        """The filters of the list, each with the query without it."""
+        filters = [("pool", self.pool, self.query(pool=""))] if self.pool else []
         for name, plural in (("owner", "owners"), ("label", "labels")):
             values: Sequence[str] = getattr(self, plural)
-            found += [
+            filters += [
                 (name, value, self.query(**{plural: [each for each in values if each != value]})) for value in values
             ]
-        found += [("text", self.text, self.query(text=""))] if self.text else []
+        filters += [("text", self.text, self.query(text=""))] if self.text else []
         if self.since:
             words = SPANS[self.since][0] if self.since in SPANS else f"since {self.since}"
-            found.append(("submitted", words, self.query(since="")))
-        return found
+            filters.append(("submitted", words, self.query(since="")))
+        return filters
 
     def api(self, now_ms: int) -> str:
         """The address at which the API says the same."""
@@ -98,7 +98,7 @@ class Asked(NamedTuple):
 
 
 def asked(query: QueryParams) -> Asked:
-    """What an address asks for. Raises a problem for what can't be."""
+    """Parses the query of an address. Raises a problem for what can't be."""
     texts = {name: query.get(name, "").strip()[:WORD_MAX] for name in ("pool", "text", "since")}
     return Asked(
         job_states(",".join(query.getlist("state"))),
@@ -116,5 +116,5 @@ def _some(query: QueryParams, name: str) -> list[str]:
     return list(dict.fromkeys(each for each in query.getlist(name) if each))[:LABELS_MAX]
 
 
-def _one_of(text: str, known: Sequence[str]) -> str:
-    return text if text in known else known[0]
+def _one_of(text: str, choices: Sequence[str]) -> str:
+    return text if text in choices else choices[0]

@@ -22,23 +22,23 @@ OF_INSTANCES = ("start", "restart", "stop")
 
 def load_list(scene: Scene) -> dict[str, Any]:
     """A page of the tasks, those of one state where the address names it."""
-    found = find_job(scene)
+    of_job = find_job(scene)
     state, first = scene.query.get("state", "").upper(), scene.query.get("first", "")
     states = [TaskState[state]] if state in TaskState.__members__ else []
-    page = task_queries.tasks_page(found.connection, found.row, states, SHOWN, whole_number(first, 9) or 0)
-    return named(scene, found) | {
+    page = task_queries.tasks_page(of_job.connection, of_job.row, states, SHOWN, whole_number(first, 9) or 0)
+    return named(scene, of_job) | {
         "state_shown": state if states else "",
-        "ranges": task_columns(found.connection, found.row).ranges(),
+        "ranges": task_columns(of_job.connection, of_job.row).ranges(),
         "tasks": [_since(task, scene.now_ms) for task in page.items],
         "next": page.next,
-        "updates": found.row.update > 0,
+        "updates": of_job.row.update > 0,
     }
 
 
 def load_one(scene: Scene) -> dict[str, Any]:
     """A task: its state, its runs, and where the output of one of them is."""
-    found = find_job(scene)
-    _, _, connection, row = found
+    of_job = find_job(scene)
+    _, _, connection, row = of_job
     text = scene.path["instance"]
     number = whole_number(text, 9)
     instance = -1 if number is None else number
@@ -46,13 +46,13 @@ def load_one(scene: Scene) -> dict[str, Any]:
     runs = task_runs(connection, row, instance) if instance >= 0 else []
     if task is None and not runs:
         raise not_found("task", f"{text[:40]} of job {row.job_id}")
-    wanted = whole_number(scene.query.get("run", ""))
-    known = [run["run"] for run in runs]
-    run = wanted if wanted in known else next(iter(known), None)
+    choice = whole_number(scene.query.get("run", ""))
+    numbers = [run["run"] for run in runs]
+    run = choice if choice in numbers else next(iter(numbers), None)
     stream = scene.query.get("stream", "")
     failed = any(each["run"] == run and each["outcome"] == Outcome.FAILED.name for each in runs)
     stream = stream if stream in STREAMS else STREAMS[failed]
-    return named(scene, found) | {
+    return named(scene, of_job) | {
         "instance": instance,
         "last": row.instances - 1,
         "task": _since(task, scene.now_ms) if task else None,

@@ -30,26 +30,26 @@ BARS = {"RUNNING": "running", "PENDING": "waiting", "SUBMITTED": "waiting", "KIL
 def load(scene: Scene) -> dict[str, Any]:
     """A page of the jobs that the address asks for, and how many there are."""
     wish = asked(scene.query)
-    wanted = wish.filter(scene.now_ms)
-    groups = counted(scene, wanted._replace(states=()), wish.group)
+    job_filter = wish.filter(scene.now_ms)
+    groups = counted(scene, job_filter._replace(states=()), wish.group)
     of_state: dict[str, int] = defaultdict(int)
     for group in groups:
         of_state[group.state] += group.jobs
     page = Paging(SHOWN, scene.query.get("page_token", ""))
     words = (wish._asdict(),)
-    request = JobsRequest(wanted, words)
+    request = JobsRequest(job_filter, words)
     at = page_starts(page, tuple[Place, Place], *words)
-    found = orjson.loads(jobs_page(scene.cells, page, request, at))
+    body = orjson.loads(jobs_page(scene.cells, page, request, at))
     return {
         "asked": wish,
-        "jobs": [_shown(job, scene.now_ms) for job in found["jobs"]],
-        "next_page_token": found["next_page_token"],
+        "jobs": [_shown(job, scene.now_ms) for job in body["jobs"]],
+        "next_page_token": body["next_page_token"],
         "first_page": not page.token,
-        "total": sum(of_state[state] for state in wanted.states or of_state),
-        "facets": [(state, of_state[state]) for state in JOB_STATES if of_state[state] or state in wanted.states],
+        "total": sum(of_state[state] for state in job_filter.states or of_state),
+        "facets": [(state, of_state[state]) for state in JOB_STATES if of_state[state] or state in job_filter.states],
         "all_states": sum(of_state.values()),
         "open": sum(count for state, count in of_state.items() if state not in (*ENDED_JOBS, "REJECTED")),
-        "groups": _reasons(scene, wanted) if wish.group == "reason" else _groups(groups, wish),
+        "groups": _reasons(scene, job_filter) if wish.group == "reason" else _groups(groups, wish),
         "known_groups": job_filters.GROUPS,
         "sorts": job_filters.SORTS,
         "spans": job_filters.SPANS,
@@ -60,21 +60,23 @@ def load(scene: Scene) -> dict[str, Any]:
     }
 
 
-def counted(scene: Scene, wanted: JobFilter, group: str = "pool") -> list[JobGroup]:
+def counted(scene: Scene, job_filter: JobFilter, group: str = "pool") -> list[JobGroup]:
     """The groups of the jobs of all cells that a filter lets through."""
     by: By = "owner" if group == "owner" else "pool"
-    return [each for cell in scene.cells.values() for each in cell.context.counts.of(cell.connection, wanted, by)]
+    return [each for cell in scene.cells.values() for each in cell.context.counts.of(cell.connection, job_filter, by)]
 
 
 def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[dict[str, Any]]:
     """Jobs by what the address groups them by, most jobs first; `parts` of a bar by state."""
-    found: dict[str, dict[str, JobGroup]] = defaultdict(dict)
+    by_name: dict[str, dict[str, JobGroup]] = defaultdict(dict)
     for group in groups:
         name = group.state if wish.group == "state" else group.name
-        known = found[name].get(group.state, JobGroup(name, group.state, 0, 0))
-        found[name][group.state] = JobGroup(name, group.state, known.jobs + group.jobs, known.waiting + group.waiting)
-    totals = {name: sum(each.jobs for each in states.values()) for name, states in found.items()}
-    shown = sorted(totals, key=lambda name: (-totals[name], name))[:GROUPS_SHOWN]
+        before = by_name[name].get(group.state, JobGroup(name, group.state, 0, 0))
+        by_name[name][group.state] = JobGroup(
+            name, group.state, before.jobs + group.jobs, before.waiting + group.waiting
+        )
+    totals = {name: sum(each.jobs for each in states.values()) for name, states in by_name.items()}
+    largest = sorted(totals, key=lambda name: (-totals[name], name))[:GROUPS_SHOWN]
     return [
         {
             "name": name,
@@ -85,7 +87,7 @@ def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[dict[str, Any]]:
             "now": name in {"pool": [wish.pool], "owner": wish.owners, "state": wish.states}[wish.group],
             "query": wish.query(**_narrowed(wish.group, name)) if name else None,
         }
-        for name, states in ((name, found[name]) for name in shown)
+        for name, states in ((name, by_name[name]) for name in largest)
     ]
 
 
@@ -93,18 +95,18 @@ def _narrowed(group: str, name: str) -> dict[str, Any]:
     return {group: name} if group == "pool" else {f"{group}s": [name]}
 
 
-def _reasons(scene: Scene, wanted: JobFilter) -> list[dict[str, Any]]:
+def _reasons(scene: Scene, job_filter: JobFilter) -> list[dict[str, Any]]:
     """Jobs that wait, by what for."""
-    found: dict[str, tuple[int, int]] = {}
+    by_code: dict[str, tuple[int, int]] = {}
     for cell in scene.cells.values():
-        for code, jobs, tasks in wait_reasons(cell.connection, wanted):
-            known = found.get(code, (0, 0))
-            found[code] = known[0] + jobs, known[1] + tasks
-    most = max((tasks for _, tasks in found.values()), default=1)
+        for code, jobs, tasks in wait_reasons(cell.connection, job_filter):
+            before = by_code.get(code, (0, 0))
+            by_code[code] = before[0] + jobs, before[1] + tasks
+    most = max((tasks for _, tasks in by_code.values()), default=1)
     rows = [
         {"name": code, "jobs": jobs, "waiting": tasks, "parts": [("waiting", tasks * 100 / most)], "now": False}
         | {"label": f"{tasks} tasks wait", "query": None}
-        for code, (jobs, tasks) in found.items()
+        for code, (jobs, tasks) in by_code.items()
     ]
     return sorted(rows, key=lambda row: (-row["waiting"], row["name"]))
 

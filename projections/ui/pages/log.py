@@ -31,14 +31,16 @@ def load(scene: Scene) -> dict[str, Any]:
                 400, "BAD_POSITION", f"{position[:80]!r} is no position of a record, such as paceline.jobs:17"
             )
         marked, values["topic"], ends = f"{place.topic}:{place.number}", place.topic, {place.topic: place.number + 1}
-    found = log_records.page(cell.connection, cell.context.log, filter_of(**values), PAGE, ends)
-    chosen = {name: value for name, value in values.items() if value}
-    older = {**chosen, "before": ",".join(str(found.ends.get(name, 0)) for name in BY_NAME)} if found.ends else None
+    records = log_records.page(cell.connection, cell.context.log, filter_of(**values), PAGE, ends)
+    filters = {name: value for name, value in values.items() if value}
+    older = (
+        {**filters, "before": ",".join(str(records.ends.get(name, 0)) for name in BY_NAME)} if records.ends else None
+    )
     return {
-        "entries": found.entries,
+        "entries": records.entries,
         "older": older,
-        "back_to_ms": found.back_to_ms,
-        "full": len(found.entries) == PAGE,
+        "back_to_ms": records.back_to_ms,
+        "full": len(records.entries) == PAGE,
         "values": values,
         "marked": marked,
         "newest": not marked and ends is None,
@@ -46,7 +48,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "kinds": [name for name, kind in sorted(KINDS.items()) if getattr(kind, "topic", "") not in SENT_OUT],
         "cell": scene.query.get("cell"),
         "cell_number": cell.context.cell,
-        "then": lambda at: f"/ui/log?{urlencode({**chosen, 'at': at})}",
+        "then": lambda at: f"/ui/log?{urlencode({**filters, 'at': at})}",
     }
 
 
@@ -61,14 +63,14 @@ def _ends(text: str) -> dict[str, int] | None:
 
 
 def load_why(scene: Scene) -> dict[str, Any]:
-    """What led to the records at a position, or to the headline of a job."""
+    """Loads what led to the records at a position, or to the headline of a job."""
     cell = scene.first()
     subject = scene.path["subject"]
-    found = why.chain(cell.connection, cell.context.log, starts_of(cell.context, cell.connection, subject))
+    causes = why.chain(cell.connection, cell.context.log, starts_of(cell.context, cell.connection, subject))
     return {
         "subject": subject,
-        "rows": why.tree(found),
-        "whole": found.whole,
+        "rows": why.tree(causes),
+        "whole": causes.whole,
         "cell": scene.query.get("cell"),
         "cell_number": cell.context.cell,
         "write_place": write_place,

@@ -1,4 +1,4 @@
-"""How the cell is run: alarms, machines, the log, gateways and readers, what was skipped, settings, versions."""
+"""The operation of the cell: alarms, machines, the log, gateways and readers, what was skipped, settings, versions."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ QUARANTINE_SHOWN = 20
 
 
 def load(scene: Scene) -> dict[str, Any]:
-    """What the views say, and in the present what this process knows beside them."""
+    """Loads what the views say, and in the present what this process knows beside them."""
     cell = scene.first()
     connection, context = cell.connection, cell.context
     positions = operations.positions(connection)

@@ -54,7 +54,7 @@ _ANY_POOL = select(tables.pools.c.path).where(tables.pools.c.path.not_in(("/", "
 
 
 class Lags(NamedTuple):
-    """How far the machines and the views are behind the log; `fault`: why that can't be said."""
+    """The lag of the machines and the views behind the log; `fault`: why that can't be said."""
 
     machines: list[MachineLag]
     views: int
@@ -73,11 +73,11 @@ def load(scene: Scene) -> dict[str, Any]:
     begin_ms = min(max(oldest_ms(connection), now_ms - DAY_MS), now_ms - SHORTEST_MS)
     day = cell_series(connection, begin_ms, now_ms)
     hour = cell_series(connection, now_ms - HOUR_MS, now_ms, MINUTES)
-    found = context.texts.page(connection, JobFilter(waiting=True), OLDEST, None)
-    oldest = [_waiting(orjson.loads(each.text), now_ms) for each in found.rows]
+    waiting_jobs = context.texts.page(connection, JobFilter(waiting=True), OLDEST, None)
+    oldest = [_waiting(orjson.loads(each.text), now_ms) for each in waiting_jobs.rows]
     resources = overview_plots.resources(connection, day)
-    wanted = scene.query.get("resource", "cpu")
-    resource = wanted if wanted in resources else next(iter(resources), "cpu")
+    choice = scene.query.get("resource", "cpu")
+    resource = choice if choice in resources else next(iter(resources), "cpu")
     pools = overview_plots.pools_of_day(connection, day)
     found_marks = marks(connection, now_ms - DAY_MS, now_ms, INCIDENTS)
     lags, hosts = _lags(scene), overview_figures.hosts(day)

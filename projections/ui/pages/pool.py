@@ -56,7 +56,7 @@ def load(scene: Scene) -> dict[str, Any]:
     units = kinds.units
     begin_ms = scene.now_ms - hours * HOUR_MS
     changed = changes(connection, path, begin_ms, scene.now_ms)
-    shown = [name for name in kinds.names if drawn.get(name)][:PLOTS]
+    plotted = [name for name in kinds.names if drawn.get(name)][:PLOTS]
     entitled = entitlement_json(connection, of.context.cell, path)
     [body] = pools_in_full(connection, path)
     return {
@@ -77,10 +77,10 @@ def load(scene: Scene) -> dict[str, Any]:
             connection,
             path,
             (begin_ms, scene.now_ms),
-            [(name, units[name]) for name in shown],
+            [(name, units[name]) for name in plotted],
             [each.at_ms for each in changed],
         ),
-        "plotted": [(name, titled(name, units[name])) for name in shown],
+        "plotted": [(name, titled(name, units[name])) for name in plotted],
         "changes": [(each, link(f"{of.context.cell}/{each.position}", f"/pools{path}")) for each in changed],
         "flows": matrix(flows(connection, begin_ms, path)),
         "hours": hours,
@@ -108,14 +108,14 @@ def _named_in(row: PoolRow, name: str) -> bool:
 
 
 def _delay_ms(connection: Connection, spec: PoolDefined) -> int:
-    """How long its admitted tasks wait for hosts before others leave for them; -1: for ever."""
+    """Milliseconds that its admitted tasks wait for hosts before others leave for them; -1: for ever."""
     own = spec.preemption_delay_ms
     return settings_of(connection).preemption_delay_ms if own is None else own
 
 
 def _size(scene: Scene) -> int:
-    asked = whole_number(scene.query.get("size", ""), 5)
-    return QUEUE if asked is None else min(QUEUE_MAX, max(1, asked))
+    size = whole_number(scene.query.get("size", ""), 5)
+    return QUEUE if size is None else min(QUEUE_MAX, max(1, size))
 
 
 def _queue(connection: Connection, path: str, size: int, now_ms: int) -> list[Json]:
@@ -149,18 +149,18 @@ def _level(scene: Scene, connection: Connection, path: str) -> _Level:
     standing, after = standings(connection), scene.query.get("after", "")
     below = standing.below.get(path, ())
     paths = [each for each in below if each > after]
-    shown = paths[:CHILDREN]
-    following = shown[-1] if len(paths) > len(shown) else None
-    rows, waiting = pools_named(connection, shown), waits(connection, [path, *shown])
-    return _Level(standing, len(below), shown, rows, following, waiting)
+    first_paths = paths[:CHILDREN]
+    following = first_paths[-1] if len(paths) > len(first_paths) else None
+    rows, waiting = pools_named(connection, first_paths), waits(connection, [path, *first_paths])
+    return _Level(standing, len(below), first_paths, rows, following, waiting)
 
 
 def _children(scene: Scene, connection: Connection, kinds: Kinds, level: _Level) -> dict[str, Any]:
     names = resources_shown(connection, kinds, scene.query.get("resource", ""))
-    shown = Shown(kinds, names, {}, level.standing, level.waiting, scene.now_ms)
+    context = Shown(kinds, names, {}, level.standing, level.waiting, scene.now_ms)
     return {
         "below": level.below,
-        "children": rows_of_level(shown, level.rows, level.paths),
+        "children": rows_of_level(context, level.rows, level.paths),
         "after": level.after,
         "names": [(name, titled(name, kinds.units[name])) for name in names],
     }
@@ -170,8 +170,8 @@ def _document(path: str, spec: PoolDefined, kinds: Kinds) -> str:
     """The pool as a file that `paceline pool apply` takes, what has its default left out."""
     body = from_event(spec, kinds.units)
     default = from_event(PoolDefined(path=path, command_id=""), kinds.units)
-    told = {name: value for name, value in body.items() if value != default[name]}
-    lines = ({"path": path} | told).items()
+    spec_values = {name: value for name, value in body.items() if value != default[name]}
+    lines = ({"path": path} | spec_values).items()
     return "".join(f"{name}: {json.dumps(value)}\n" for name, value in lines)
 
 

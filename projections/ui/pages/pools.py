@@ -31,15 +31,15 @@ def load(scene: Scene) -> dict[str, Any]:
     scale = "cell" if scene.query.get("scale") == "cell" else "pool"
     trees = [_tree(scene, cell, each, scale) for cell, each in (cells or scene.cells).items()]
     hours = hours_of(scene.query.get("hours", ""))
-    found = Counter[tuple[str, str]]()
+    flow_counts = Counter[tuple[str, str]]()
     for each in (cells or scene.cells).values():
-        found.update(flows(each.connection, scene.now_ms - hours * HOUR_MS))
-    shown = {"flows": matrix(found), "hours": hours, "choices": HOURS}
-    return {"trees": trees, "scale": scale, "asked": scene.parameters(), **shown}
+        flow_counts.update(flows(each.connection, scene.now_ms - hours * HOUR_MS))
+    matrix_values = {"flows": matrix(flow_counts), "hours": hours, "choices": HOURS}
+    return {"trees": trees, "scale": scale, "asked": scene.parameters(), **matrix_values}
 
 
 class Shown(NamedTuple):
-    """What rows are made from."""
+    """The data of rows."""
 
     kinds: Kinds
     names: list[str]
@@ -63,7 +63,7 @@ def _tree(scene: Scene, cell: int, of: OpenCell, scale: str) -> dict[str, Any]:
     paths = list(_visible(standing, roots[:LEVEL_MAX], opened))
     rows = pools_named(connection, paths[:ROWS_MAX])
     scaled = whole.amounts if scale == "cell" else {}
-    shown = Shown(kinds, names, scaled, standing, waits(connection, rows), scene.now_ms)
+    context = Shown(kinds, names, scaled, standing, waits(connection, rows), scene.now_ms)
     info = cell_json(connection, cell)
     units = kinds.units
     return {
@@ -72,20 +72,20 @@ def _tree(scene: Scene, cell: int, of: OpenCell, scale: str) -> dict[str, Any]:
         "hosts": whole.hosts,
         "capacity": ", ".join(f"{with_unit(whole.amounts.get(each, 0), units[each])} {each}" for each in names),
         "warnings": info["warnings"],
-        "verdicts": list(_verdicts(standing, own, shown.waiting.get(ROOT), scene.now_ms)),
+        "verdicts": list(_verdicts(standing, own, context.waiting.get(ROOT), scene.now_ms)),
         "resources": [name for name in units if whole.amounts.get(name)] or list(units),
         "names": [(name, titled(name, units[name])) for name in names],
-        "rows": [pool_row(shown, rows[path], path.count("/"), opened) for path in paths[:ROWS_MAX] if path in rows],
+        "rows": [pool_row(context, rows[path], path.count("/"), opened) for path in paths[:ROWS_MAX] if path in rows],
         "more": roots[LEVEL_MAX - 1] if len(roots) > LEVEL_MAX else None,
     }
 
 
-def resources_shown(connection: Connection, kinds: Kinds, wanted: str) -> list[str]:
+def resources_shown(connection: Connection, kinds: Kinds, choice: str) -> list[str]:
     """The resource that is asked for, and two more: first those that are used."""
     have, root = capacity_of(connection).amounts, pools_named(connection, [ROOT]).get(ROOT)
     used = amounts_in(root.allocation) if root is not None else {}
     names = sorted(kinds.names, key=lambda name: (not used.get(name), not have.get(name)))
-    first = wanted if wanted in kinds.units else kinds.names[0]
+    first = choice if choice in kinds.units else kinds.names[0]
     return [first, *[name for name in names if name != first and have.get(name)][:2]]
 
 
@@ -135,19 +135,19 @@ def _named(paths: list[str]) -> str:
     return f"{names} {'has' if len(paths) == 1 else 'have'}"
 
 
-def pool_row(shown: Shown, row: PoolRow, depth: int, opened: set[str]) -> dict[str, Any]:
+def pool_row(context: Shown, row: PoolRow, depth: int, opened: set[str]) -> dict[str, Any]:
     """A row of the tree."""
-    pool, waiting = shared(row), shown.waiting.get(row.path)
+    pool, waiting = shared(row), context.waiting.get(row.path)
     codes = waiting.codes.most_common(1) if waiting else []
-    below = shown.standing.below.get(row.path, ())
+    below = context.standing.below.get(row.path, ())
     return {
         "path": row.path,
         "depth": min(depth, 6),
         "below": len(below),
         "open": row.path in opened and bool(below),
         "toggled": sorted(opened ^ {row.path}) or [""],
-        "verdict": verdict(row, pool, waiting, shown.now_ms),
-        "bars": bars(pool, shown.names, shown.capacity, shown.kinds),
+        "verdict": verdict(row, pool, waiting, context.now_ms),
+        "bars": bars(pool, context.names, context.capacity, context.kinds),
         "jobs": waiting.jobs if waiting else 0,
         "waiting": waiting.tasks if waiting else 0,
         "placing": waiting.placing.total() if waiting else 0,
@@ -155,9 +155,9 @@ def pool_row(shown: Shown, row: PoolRow, depth: int, opened: set[str]) -> dict[s
     }
 
 
-def rows_of_level(shown: Shown, rows: Mapping[str, PoolRow], paths: Sequence[str]) -> list[dict[str, Any]]:
+def rows_of_level(context: Shown, rows: Mapping[str, PoolRow], paths: Sequence[str]) -> list[dict[str, Any]]:
     """Rows of pools that stand beside one another."""
-    return [pool_row(shown, rows[path], 1, set()) for path in paths if path in rows]
+    return [pool_row(context, rows[path], 1, set()) for path in paths if path in rows]
 
 
 PAGES = (Page("/pools", "pools.html", load, "Pools"),)

@@ -35,7 +35,7 @@ INPUTS = 3
 """Records of an input that are told."""
 RECORD_CHARACTERS = 4000
 REPLAY_WAIT_S = 3.0
-"""So long the page is waited with for a round that is decided again."""
+"""Seconds for which the page waits for a round that is replayed."""
 
 
 def load_list(scene: Scene) -> dict[str, Any]:
@@ -44,15 +44,15 @@ def load_list(scene: Scene) -> dict[str, Any]:
     machine = scene.query.get("machine", "")
     machines = (machine,) if machine in MACHINES else MACHINES
     last = _round_named(scene, scene.query["before"]) if "before" in scene.query else None
-    found = rounds.before(connection, machines, PAGE + 1, last)
-    shown, oldest = found[:PAGE], found[PAGE - 1] if len(found) > PAGE else None
-    last_ones = rounds.previous(connection, shown)
+    rows = rounds.before(connection, machines, PAGE + 1, last)
+    page_rows, oldest = rows[:PAGE], rows[PAGE - 1] if len(rows) > PAGE else None
+    last_ones = rounds.previous(connection, page_rows)
     return {
         "machine": machine if machine in MACHINES else "",
         "machines": MACHINES,
         "standing": {name: (epoch, number) for name, epoch, number in chains_of(connection)},
-        "rounds": [(each, rounds.inputs(each, last_ones.get((each.machine, each.number)))) for each in shown],
-        "lanes": lanes_of(shown[::-1], taken_in(shown[::-1], last_ones)),
+        "rounds": [(each, rounds.inputs(each, last_ones.get((each.machine, each.number)))) for each in page_rows],
+        "lanes": lanes_of(page_rows[::-1], taken_in(page_rows[::-1], last_ones)),
         "older": f"{oldest.machine}/{oldest.number}" if oldest else None,
         "cell": scene.query.get("cell"),
     }
@@ -60,26 +60,26 @@ def load_list(scene: Scene) -> dict[str, Any]:
 
 def _round_named(scene: Scene, text: str) -> Round:
     machine, _, number = text.partition("/")
-    found = _find(scene.first(), machine, number)
-    if found is None:
+    round_ = _find(scene.first(), machine, number)
+    if round_ is None:
         raise not_found("round", text)
-    return found
+    return round_
 
 
 def _find(cell: OpenCell, machine: str, number: str) -> Round | None:
-    asked = whole_number(number)
-    if machine not in MACHINES or asked is None:
+    wish = whole_number(number)
+    if machine not in MACHINES or wish is None:
         return None
-    return rounds.round_of(cell.connection, machine, asked)
+    return rounds.round_of(cell.connection, machine, wish)
 
 
 def _missing(scene: Scene, machine: str, number: str) -> Problem:
     """Why a round isn't shown: it is yet to come, or no longer kept."""
     last = {name: newest for name, _, newest in chains_of(scene.first().connection)}.get(machine)
-    asked = whole_number(number)
-    if last is None or not asked:
+    wish = whole_number(number)
+    if last is None or not wish:
         return not_found("round", f"{number} of {machine}")
-    if asked > last:
+    if wish > last:
         when = "was not decided yet at the moment that is shown" if scene.at else "is not decided yet"
         newest = f"the last one is round {last}" if last else "there is no round yet"
         return Problem(404, "NOT_FOUND", f"round {number} of {machine} {when}: {newest}")
@@ -101,7 +101,7 @@ class Decision(NamedTuple):
     name: str
     line: Line
     links: Sequence[tuple[str, str, Line]]
-    """How each cause is known, its position and its sentence."""
+    """The kind of link to each cause, its position and its sentence."""
     record: str
 
 
@@ -109,23 +109,23 @@ def load_round(scene: Scene) -> dict[str, Any]:
     """One round: what it took in, what it decided, and why."""
     cell = scene.first()
     machine, number = scene.path["machine"], scene.path["number"]
-    found = _find(cell, machine, number)
-    if found is None:
+    round_ = _find(cell, machine, number)
+    if round_ is None:
         raise _missing(scene, machine, number)
-    record, event = _read(cell, found)
+    record, event = _read(cell, round_)
     first = scene.query.get("from", "0")
     start = whole_number(first, 9) or 0
     indexes = range(start, min(start + DECISIONS, len(event.decisions)))
-    starts = [why.Start(Cause(machine=machine, round=found.number, index=index)) for index in indexes]
+    starts = [why.Start(Cause(machine=machine, round=round_.number, index=index)) for index in indexes]
     chain = why.chain(cell.connection, cell.context.log, starts)
     by_place = {each.place: each for each in chain.records}
     kinds = kinds_of(cell.connection)
-    last = rounds.round_of(cell.connection, machine, found.number - 1)
+    last = rounds.round_of(cell.connection, machine, round_.number - 1)
     replays = cell.context.replays
     at_work = replays.at_work() if replays else None
     inputs = [_input(cell, segment, kinds) for segment in event.inputs]
     return {
-        "round": found,
+        "round": round_,
         "event": event,
         "hash": _hash_of(record),
         "inputs": inputs,
@@ -133,40 +133,40 @@ def load_round(scene: Scene) -> dict[str, Any]:
         "decisions": [_decision(by_place, start.place, event, kinds) for start in starts],
         "first": start,
         "more": indexes.stop if indexes.stop < len(event.decisions) else None,
-        "lanes": _lanes(cell, found, chain),
-        "taken_in_by": rounds.taken_in_by(cell.connection, found),
+        "lanes": _lanes(cell, round_, chain),
+        "taken_in_by": rounds.taken_in_by(cell.connection, round_),
         "earlier": last.number if last else None,
-        "later": rounds.round_of(cell.connection, machine, found.number + 1) is not None,
-        "replay": replays.last(machine, found.number) if replays else None,
-        "at_work": at_work if at_work != (machine, found.number) else None,
+        "later": rounds.round_of(cell.connection, machine, round_.number + 1) is not None,
+        "replay": replays.last(machine, round_.number) if replays else None,
+        "at_work": at_work if at_work != (machine, round_.number) else None,
         "can_replay": replays is not None,
         "cell": scene.query.get("cell"),
     }
 
 
-async def decide_again(sent: Sent) -> str:
-    """Has a round decided again, and leads to its page, which shows what comes of it."""
-    machine, number, cell = sent.path["machine"], sent.path["number"], sent.field("cell")
-    context = next((each for each in sent.contexts.values() if str(each.cell) == cell), None)
-    asked = whole_number(number)
-    if context is None or asked is None:
+async def decide_again(form: Sent) -> str:
+    """Has a round replayed, and leads to its page, which shows the result."""
+    machine, number, cell = form.path["machine"], form.path["number"], form.field("cell")
+    context = next((each for each in form.contexts.values() if str(each.cell) == cell), None)
+    wish = whole_number(number)
+    if context is None or wish is None:
         raise not_found("round", f"{number} of {machine} in cell {cell}")
     try:
-        await context.replay(machine, asked, REPLAY_WAIT_S)
+        await context.replay(machine, wish, REPLAY_WAIT_S)
     except Problem as problem:
         if problem.code != "REPLAY_RUNS":  # the page says which round is at work
             raise
-    return f"{link('', f'/rounds/{machine}/{number}', cell=cell if len(sent.contexts) > 1 else None)}#live_replay"
+    return f"{link('', f'/rounds/{machine}/{number}', cell=cell if len(form.contexts) > 1 else None)}#live_replay"
 
 
-def _read(cell: OpenCell, found: Round) -> tuple[LogRecord, RoundCommitted]:
+def _read(cell: OpenCell, round_: Round) -> tuple[LogRecord, RoundCommitted]:
     try:
-        record = record_at(cell.context.log, rounds_of(found.machine), found.offset)
+        record = record_at(cell.context.log, rounds_of(round_.machine), round_.offset)
         event = decode(record.value) if record else None
     except (LogGap, CodecError) as error:
-        raise Problem(404, "NOT_FOUND", f"round {found.number} of {found.machine} can't be read: {error}") from error
+        raise Problem(404, "NOT_FOUND", f"round {round_.number} of {round_.machine} can't be read: {error}") from error
     if record is None or not isinstance(event, RoundCommitted):
-        raise not_found("round", f"{found.number} of {found.machine} in the log")
+        raise not_found("round", f"{round_.number} of {round_.machine} in the log")
     return record, event
 
 
@@ -177,10 +177,10 @@ def _hash_of(record: LogRecord) -> str:
 def _input(cell: OpenCell, segment: Segment, kinds: Kinds) -> Input:
     end = min(segment.start + INPUTS, segment.end)
     try:
-        found = records(cell.context.log, segment.topic, segment.start, end)
+        segment_records = records(cell.context.log, segment.topic, segment.start, end)
     except LogGap:
         return Input(segment, [("", ("the log no longer has these records",))])
-    return Input(segment, [(_position(each), _line_of(each, kinds)) for each in found])
+    return Input(segment, [(_position(each), _line_of(each, kinds)) for each in segment_records])
 
 
 def _position(record: LogRecord) -> str:
@@ -195,7 +195,7 @@ def _line_of(record: LogRecord, kinds: Kinds) -> Line:
 
 
 def _waited_ms(cell: OpenCell, event: RoundCommitted, record: LogRecord) -> int | None:
-    """How long the first record that the round took in had waited for it in the log."""
+    """Milliseconds that the first record of the round's inputs had waited for it in the log."""
     times = []
     for segment in event.inputs:
         try:
@@ -216,11 +216,11 @@ def _decision(chain: Mapping[Cause, why.Record], place: Cause, round_: RoundComm
     return Decision(place.index, type(event).__name__, story.line_of(event, kinds), links, text[:RECORD_CHARACTERS])
 
 
-def _lanes(cell: OpenCell, found: Round, chain: why.Chain) -> Lanes | None:
+def _lanes(cell: OpenCell, round_: Round, chain: why.Chain) -> Lanes | None:
     """The rounds around one, and of its chain what happened in that time."""
-    earlier = rounds.before(cell.connection, MACHINES, LANES_BEFORE, found)
-    from_ms = earlier[-1].at_ms if earlier else found.at_ms
-    around = rounds.between(cell.connection, from_ms, found.at_ms + LANES_AFTER_MS, IN_LANES)
+    earlier = rounds.before(cell.connection, MACHINES, LANES_BEFORE, round_)
+    from_ms = earlier[-1].at_ms if earlier else round_.at_ms
+    around = rounds.between(cell.connection, from_ms, round_.at_ms + LANES_AFTER_MS, IN_LANES)
     keys: dict[Cause, Key] = {each.place: _key(each.place) for each in chain.records}
     facts = {
         keys[each.place]: Fact(each.place.topic, each.place.offset, each.at_ms)
@@ -228,8 +228,8 @@ def _lanes(cell: OpenCell, found: Round, chain: why.Chain) -> Lanes | None:
         if each.place.topic and from_ms <= each.at_ms
     }
     links = {(_key(link.cause), keys[each.place]): None for each in chain.records for link in each.links}
-    this = (found.machine, found.number)
-    followed = {(this, (each.machine, each.number)): None for each in rounds.taken_in_by(cell.connection, found)}
+    this = (round_.machine, round_.number)
+    followed = {(this, (each.machine, each.number)): None for each in rounds.taken_in_by(cell.connection, round_)}
     return lanes_of(around, [*links, *followed], list(facts.values()), this, keys.values())
 
 

@@ -16,7 +16,9 @@ from projections.ui.rendering import link
 from projections.ui.scene import Action, Contexts, Page, Scene, Sent, Shown
 
 NOT_FOR_JOBS = ("/", "/system")
-"""What a cell has from its start: the root takes no jobs, and that for its operators is nobody's first choice."""
+"""Pools that a cell has from its start: the root takes no jobs, and the one for its operators is nobody's first
+choice.
+"""
 EXAMPLE = """job_id: hello
 pool: /default
 command: [sh, -c, echo hello]
@@ -37,11 +39,11 @@ def _form(text: str, command_id: str, **more: Any) -> dict[str, Any]:
     return {"text": text, "command_id": command_id, "faults": [], "checked": None, "warnings": []} | more
 
 
-async def submit(sent: Sent) -> Shown | str:
+async def submit(form: Sent) -> Shown | str:
     """Checks the job, and submits it unless only the check was asked for. What the cell refuses is told by the fields
     of the job, beside its text.
     """
-    text, command_id = sent.field("spec"), sent.field("command_id")
+    text, command_id = form.field("spec"), form.field("command_id")
     read: list[Fault] = []
     documents = list(parse("job", text, read.append))
     if read or len(documents) != 1:
@@ -50,18 +52,18 @@ async def submit(sent: Sent) -> Shown | str:
     body = documents[0].value
     if isinstance(body, dict) and not body.get("job_id"):
         body["job_id"] = f"job-{command_id[:12]}"
-    only_check = sent.field("do") == "check"
-    context = await run_in_threadpool(_cell_of, sent.contexts, body)
+    only_check = form.field("do") == "check"
+    context = await run_in_threadpool(_cell_of, form.contexts, body)
     try:
         response = await submit_job(context, body, WAIT_S, only_check)
     except Problem as problem:
         faults = list(problem.errors) or [("", f"{problem.code}: {problem.detail}")]
         return Shown("submit.html", _form(text, command_id, faults=faults), problem.status)
-    told = orjson.loads(response.body)
+    answer = orjson.loads(response.body)
     if only_check:
-        values = _form(text, command_id, checked=told["job_id"], warnings=told.get("warnings", []))
+        values = _form(text, command_id, checked=answer["job_id"], warnings=answer.get("warnings", []))
         return Shown("submit.html", values)
-    return link("", f"/jobs/{told['job_id']}")
+    return link("", f"/jobs/{answer['job_id']}")
 
 
 def _cell_of(contexts: Contexts, body: Any) -> Context:
@@ -69,9 +71,9 @@ def _cell_of(contexts: Contexts, body: Any) -> Context:
     pool = str(body.get("pool", "")) if isinstance(body, dict) else ""
     for context in contexts.values() if pool else ():
         with context.views.read() as connection:
-            found = next(iter(pool_tree.pools_json(connection, pool)), None)
-        if found is not None and found["cell"] in contexts:
-            return contexts[found["cell"]]
+            pool_body = next(iter(pool_tree.pools_json(connection, pool)), None)
+        if pool_body is not None and pool_body["cell"] in contexts:
+            return contexts[pool_body["cell"]]
     return next(iter(contexts.values()))
 
 
