@@ -28,7 +28,7 @@ from events.records.parts import UpdatePolicy
 from events.records.placement import TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.tasks import RunsReported
-from events.spec import JobSpec
+from events.spec.job import JobSpec
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Decided, Fact, PeerRound
 from processors.runtime.deciding import PASSES_BYTES, Limits

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from events.clock import SystemClock
 from events.log.embedded import EmbeddedLog
+from events.process.clock import SystemClock
 from processors.cell_machines import machines
 from processors.runtime.driver import Driver
 from processors.runtime.store import RocksStore

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 from bench import Options, Result, sized
-from events.clock import SystemClock
 from events.codec import decode, encode
 from events.columns import ints
 from events.log.embedded import EmbeddedLog
 from events.log.port import NewRecord
+from events.process.clock import SystemClock
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined

@@ -2,7 +2,7 @@
 
 A setting is a field of `Settings` and a field of the record `CellConfigured` with the same name, where null keeps the
 value that the cell has. So two operators who each change one setting don't undo each other's change. Everything else
-follows from these two fields: bounds, files, API and commands (`events/settings_spec.py`).
+follows from these two fields: bounds, files, API and commands (`events/spec/settings.py`).
 """
 
 from typing import Annotated, Any

@@ -26,7 +26,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 import schemas
 from events import VERSION
 from events.compiled_codec import Decoder, Encoder, decoder, encoder
-from events.error_text import ErrorCause
+from events.process.error_text import ErrorCause
 from events.recent import Recent
 from events.records import BY_NAME
 from events.records.base import Event

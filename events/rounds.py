@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 from events import VERSION
 from events.acceptance import CLAIM, NO_HASH, ROUND, Acceptance, Chain, RoundKey, digest, parse
 from events.codec import CodecError, check_schema, decode_once, encode_to_share, fingerprint_in, wire
-from events.error_text import ErrorCause
 from events.log.port import Log, LogFault, LogRecord, NewRecord, gap
+from events.process.error_text import ErrorCause
 from events.recent import Recent
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted

@@ -22,7 +22,7 @@ import httpx2
 import msgspec
 
 from events.bounds import NAME, SESSION_MAX
-from events.file_locks import hold
+from events.process.file_locks import hold
 from events.resources import Amounts
 from events.structs import known
 from hostagent import capacity

@@ -15,9 +15,9 @@ import numpy as np
 
 from events.abilities import abilities
 from events.bounds import HOST_RUNS_MAX, RUN_MAX
-from events.clock import Clock
 from events.codes import LIVE_REPORTS, RunReport
 from events.columns import I32
+from events.process.clock import Clock
 from events.records.parts import Simulated
 from events.resources import Amounts
 from hostagent.gateway import Gateway

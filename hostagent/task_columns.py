@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from events.free_slots import FreeSlots, room_to_grow, slots_kept
+from events.arrays.free_slots import FreeSlots, room_to_grow, slots_kept
 
 Column = NDArray[Any]
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from events.codes import no_pool
-from events.pool_spec import PoolSpec
-from events.spec import POOL_PATTERN, JobSpec
-from events.spec_problems import problems
+from events.spec.job import POOL_PATTERN, JobSpec
+from events.spec.pool import PoolSpec
+from events.spec.problems import problems
 from events.yaml_documents import Document, Fault, parse
 from paceline.client.api_requests import new_id
 from paceline.client.errors import Faults

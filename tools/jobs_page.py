@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from events.spec import JobSpec, json_schema
+from events.spec.job import JobSpec, json_schema
 
 KINDS: tuple[str, ...] = get_args(JobSpec.model_fields["kind"].annotation)
 EXAMPLES = Path("examples/kinds")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from events.error_text import ErrorCause
+from events.process.error_text import ErrorCause
 
 
 class NewRecord(NamedTuple):

@@ -15,10 +15,10 @@ import numpy as np
 
 from events.acceptance import Chain
 from events.bounds import HOST_RUNS_MAX
-from events.clock import Clock
 from events.columns import distinct
 from events.delivery import Inbox
 from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
+from events.process.clock import Clock
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostOffered, HostSilent, HostVolumes
 from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested, OverridesUploaded

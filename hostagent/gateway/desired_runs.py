@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from events.arrays.free_slots import room_to_grow, slots_kept
+from events.arrays.reused_numbers import ReusedNumbers
+from events.arrays.runs_by_host import RunsByHost
 from events.columns import I32, I64, distinct, ints, some
-from events.free_slots import room_to_grow, slots_kept
 from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.base import Event
@@ -24,8 +26,6 @@ from events.records.lifecycle import (
     RunsStopping,
     UpdateStarted,
 )
-from events.reused_numbers import ReusedNumbers
-from events.runs_by_host import RunsByHost
 from hostagent.gateway.gangs import Gangs
 from hostagent.gateway.specifications import JobFact, Specifications, Variant
 from hostagent.messages import OrderKind, Orders

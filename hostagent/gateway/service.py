@@ -17,10 +17,10 @@ from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from events.clock import SystemClock
-from events.file_locks import hold
-from events.hang_watch import HANG_S, HangDetector, place
 from events.log.port import Log, LogFault, LogUnavailable
+from events.process.clock import SystemClock
+from events.process.file_locks import hold
+from events.process.hang_watch import HANG_S, HangDetector, place
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.http import output_routes, routes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from events.file_locks import hold
+from events.process.file_locks import hold
 from paceline.moments.copier import CopyOrder
 from paceline.moments.copies import copy, thin_out
 

@@ -22,7 +22,7 @@ from typing import IO
 
 import msgspec
 
-from events.file_locks import hold
+from events.process.file_locks import hold
 from paceline.moments.budget import ReaderBudgets
 from paceline.moments.order import GONE, Progress
 from projections.api.moments import Asker

@@ -1,9 +1,9 @@
 """The cells that a group of Kafka gives to this process: a thread for each, which steps the part that serves it.
 
-While the group rebalances all cells are parked: they keep what they know, and one that stays goes on without a
-new epoch. A cell that fails stops alone, says why, and is tried again (see `events.error_text.Cause`). Where another
-process would fare better, this one leaves the group for a while. The process ends when a cell hangs, and when none is
-left that may go on.
+While the group rebalances all cells are parked: they keep what they know, and one that stays goes on without a new
+epoch. A cell that fails stops alone, says why, and is tried again (see `events.process.error_text.ErrorCause`). Where
+another process would fare better, this one leaves the group for a while. The process ends when a cell hangs, and when
+none is left that may go on.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from mode import Service
 
-from events.error_text import sentence
 from events.log.kafka.membership import Membership
 from events.log.port import LogError
+from events.process.error_text import sentence
 from paceline.services.cell_thread import Cell, CellComponent
 from paceline.services.startup import Say
 from projections.health import Health

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from events.cell_failures import Failures
-from events.hang_watch import HANG_S, HangDetector, place
 from events.log.port import LogUnavailable
+from events.process.cell_failures import Failures
+from events.process.hang_watch import HANG_S, HangDetector, place
 from paceline.services.startup import Say
 
 LOOK_S = 0.1

@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import IO
 
-from events.file_locks import hold
+from events.process.file_locks import hold
 from paceline.client.errors import PacelineError
 
 FORMAT = 2

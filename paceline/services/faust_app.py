@@ -18,7 +18,7 @@ from faust.app.base import BootStrategy
 from faust.contrib.asgi import AsgiService
 from mode.types import ServiceT
 
-from events.error_text import sentence
+from events.process.error_text import sentence
 from hostagent.server import Server
 from paceline.services.assigned_cells import Cells
 from paceline.services.health_pages import pages

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from events.spec_parts import HostResources
-from events.spec_problems import problems
+from events.spec.parts import HostResources
+from events.spec.problems import problems
 from hostagent.agent import AgentSettings
 from paceline.services.data_folder import CannotStart
 from paceline.services.settings import AgentPart

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
-from events.clock import SystemClock
 from events.log.port import Log, LogError
+from events.process.clock import SystemClock
 from hostagent.agent_state import AgentFault
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from events.arrays.reused_numbers import ReusedNumbers
 from events.codes import END_REPORTS, LIVE_REPORTS, LIVE_TASKS, RunReport, TaskState
 from events.columns import I32, I64, ints, longs
 from events.records.base import Event
@@ -12,7 +13,6 @@ from events.records.lifecycle import HostReconciled, RunsStopping
 from events.records.parts import Cause
 from events.records.placement import HostLost, HostRemoved
 from events.records.tasks import HostInventory, RunsReported
-from events.reused_numbers import ReusedNumbers
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.rows import HostRow
 from processors.lifecycle.run_decisions import orphans

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from events.arrays.runs_by_host import RunsByHost
 from events.bounds import INT_MAX
 from events.codes import Counts, RunReport, TaskState
 from events.columns import I32, I64, distinct
-from events.runs_by_host import RunsByHost
 from processors.lifecycle.causes import SlaVerdict
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.task_rules import Trait, decided, noted, verdicts_after

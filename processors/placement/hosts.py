@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from events.arrays.reused_numbers import ReusedNumbers
 from events.codes import Hearing, Number
 from events.columns import I64, ints, pack_ints, pack_longs
 from events.host_offers import offer_fault
@@ -15,7 +16,6 @@ from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilen
 from events.records.lifecycle import HostReconciled
 from events.records.placement import CapacityChanged, HostHearingChanged, HostLost, HostRemoved
 from events.resources import Kinds, in_order
-from events.reused_numbers import ReusedNumbers
 from processors.placement.constraints import Constraints
 from processors.placement.packing import Mask
 from processors.placement.rows import NEVER, CellRow, HostRow

@@ -10,9 +10,9 @@ from contextlib import ExitStack, suppress
 from typing import Protocol
 
 from events.acceptance import CLAIM
-from events.clock import Clock
 from events.delivery import Inbox
 from events.log.port import AppendUnknown, Log, LogRecord, NewRecord, Reader
+from events.process.clock import Clock
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import UnreadableRound, accept, in_log, sealed

@@ -8,8 +8,8 @@ import msgspec
 
 from events.acceptance import Chain, digest
 from events.codec import CodecError, decode
-from events.error_text import ErrorCause
 from events.log.port import Log, LogRecord, gap
+from events.process.error_text import ErrorCause
 from events.records.base import Event
 from events.records.parts import Segment, Skipped
 from events.records.rounds import RoundCommitted

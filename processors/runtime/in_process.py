@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from typing import Protocol
 
-from events.clock import SystemClock
 from events.log.port import AppendUnknown, Log, LogUnavailable
+from events.process.clock import SystemClock
 from processors.machine import Machine
 from processors.runtime.deciding import Limits
 from processors.runtime.driver import Driver

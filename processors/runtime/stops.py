@@ -1,7 +1,7 @@
 """Exceptions that end the driver of a machine."""
 
-from events.error_text import ErrorCause
 from events.log.port import LogFault
+from events.process.error_text import ErrorCause
 
 
 class Superseded(Exception):

@@ -15,7 +15,7 @@ import msgspec
 from rocksdict import Checkpoint, Options, Rdict, WriteBatch
 
 from events.acceptance import Chain
-from events.error_text import ErrorCause
+from events.process.error_text import ErrorCause
 from events.structs import known
 from processors.state.table import RowChange
 

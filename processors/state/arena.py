@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from events.arrays.free_slots import FreeSlots, room_to_grow, slots_kept
 from events.bounds import INT_MAX
 from events.columns import FEW, I32, I64, distinct, ints, once, spread
-from events.free_slots import FreeSlots, room_to_grow, slots_kept
 from events.instance_changes import instance_change
 from events.records.lifecycle import InstancesChanged
 from processors.state.table import Table

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, FastAPI
 
 from events.bounds import ALARM_UNREAD_MS
 from events.log.port import Log
-from events.pool_spec import PoolSpec
-from events.settings_spec import CellSpec
-from events.spec import JobSpec
+from events.spec.job import JobSpec
+from events.spec.pool import PoolSpec
+from events.spec.settings import CellSpec
 from paceline.client.proof import Proving
 from projections.api import (
     answers,

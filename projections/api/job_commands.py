@@ -27,7 +27,7 @@ from events.records.jobs import (
     JobStopRequested,
     JobUpdateRequested,
 )
-from events.spec import JobSpec, from_event
+from events.spec.job import JobSpec, from_event
 from events.task_overrides import whole
 from paceline.client.models import UpdateCheck
 from projections.api.commands import CHANGED, FINE, Command, carry_out

@@ -9,9 +9,9 @@ from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code, no_pool
 from events.resources import UnknownResource
-from events.spec import JobSpec
-from events.spec_parts import Amounts
-from events.spec_problems import problems
+from events.spec.job import JobSpec
+from events.spec.parts import Amounts
+from events.spec.problems import problems
 from projections.api.context import Context
 from projections.api.job_lookup import read_views
 from projections.api.problems import Problem

@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code
-from events.pool_spec import PoolSpec, from_event
 from events.records.pools import PoolDefined, PoolRemoved
 from events.resources import Kinds, UnknownResource
-from events.spec import POOL_PATTERN
-from events.spec_problems import problems
+from events.spec.job import POOL_PATTERN
+from events.spec.pool import PoolSpec, from_event
+from events.spec.problems import problems
 from events.topics import POOLS
 from paceline.client.pool_models import Pool
 from projections.api.context import Context, Reading, Wait

@@ -9,8 +9,8 @@ from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code
 from events.records.pools import CellConfigured
-from events.settings_spec import CellSpec, settings_json
-from events.spec_problems import problems
+from events.spec.problems import problems
+from events.spec.settings import CellSpec, settings_json
 from projections.api.commands import answered
 from projections.api.context import Context, Reading, Wait
 from projections.api.problems import ANSWERED, Problem

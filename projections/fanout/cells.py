@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from prometheus_client import Gauge
 
-from events.cell_failures import Failures
 from events.log.archived import ArchivedLog
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import AppendUnknown, Log, LogError, LogRecord, LogUnavailable, gap
+from events.process.cell_failures import Failures
 from events.topics import FANOUT, MACHINES, rounds_of
 from projections.fanout.follower import Follower
 from projections.fanout.publisher import Publisher

@@ -14,12 +14,12 @@ from sqlalchemy import Connection, select
 
 from events.codec import decode
 from events.codes import ENDED_JOBS, Code
-from events.pool_spec import PoolSpec, from_event
 from events.quantities import write_amounts
 from events.reasons import LASTING
 from events.records.jobs import JobSubmitted
 from events.records.pools import PoolDefined
 from events.resources import Kinds
+from events.spec.pool import PoolSpec, from_event
 from paceline.client.pool_models import CellPlan, FieldChange, JobOutlook, PoolChange, PoolOutlook
 from processors.entitlement.pools.rules import answer
 from processors.entitlement.pools.tree import Entry, Tree, pool_row

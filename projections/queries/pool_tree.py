@@ -7,11 +7,11 @@ import msgspec
 from sqlalchemy import Connection, func, or_, select
 
 from events.codec import decode
-from events.pool_spec import from_event
 from events.quantities import write_amounts
 from events.reasons import LASTING
 from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, in_order
+from events.spec.pool import from_event
 from events.words import over_reserved
 from paceline.client.models import Amounts as Written
 from paceline.client.pool_models import (

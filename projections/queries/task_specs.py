@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from sqlalchemy import Connection
 
-from events.spec import from_event
-from events.spec_overrides import Override
+from events.spec.job import from_event
+from events.spec.overrides import Override
 from events.task_overrides import instance_of, override_keys
 from projections.queries import versions
 from projections.queries.pages import Json

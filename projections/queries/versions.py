@@ -13,7 +13,7 @@ from events.codes import UpdateStep
 from events.columns import ints
 from events.quantities import write_ms
 from events.records.jobs import JobSubmitted
-from events.spec import from_event
+from events.spec.job import from_event
 from events.task_overrides import whole
 from paceline.client.models import Change, Changes, Update, UpdateSteps, Version
 from projections.queries.pages import Json, Page, rows_of, some

@@ -18,9 +18,9 @@ from prometheus_client import Counter, Gauge, Histogram
 from sqlalchemy import Connection, Engine, select
 
 from events.acceptance import Chain, digest
-from events.clock import SystemClock
 from events.delivery import Inbox
 from events.log.port import Log, LogFault, LogRecord, LogUnavailable
+from events.process.clock import SystemClock
 from events.records.base import Event
 from events.records.lifecycle import JobsForgotten
 from events.records.rounds import EpochStarted, RoundCommitted

@@ -7,9 +7,9 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection, select
 
+from events.arrays.free_slots import room_to_grow
 from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, RunCause, TaskState
 from events.columns import I64, ints, pack_ints, some, spread
-from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
 from events.records.lifecycle import (
     GangsQueued,

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from sqlalchemy import Engine
 
-from events.clock import SystemClock
-from events.error_text import ErrorCause
+from events.process.clock import SystemClock
+from events.process.error_text import ErrorCause
 
 
 class ViewsFault(Exception):

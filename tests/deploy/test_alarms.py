@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-import events.cell_failures
 import events.log.kafka.transactions
+import events.process.cell_failures
 import hostagent.gateway.metrics
 import paceline.services.agent
 import processors.runtime.metrics
@@ -19,7 +19,7 @@ import projections.views.projector
 from tests.deploy.files import DEPLOY, OPERATIONS, documents, of_procfile
 
 SOURCES = (
-    events.cell_failures,
+    events.process.cell_failures,
     events.log.kafka.transactions,
     hostagent.gateway.metrics,
     paceline.services.agent,

@@ -2,7 +2,7 @@
 
 from events.cell_settings import DEFAULTS, TYPES, Settings, change_fault, change_of, changed
 from events.records.pools import CellConfigured
-from events.settings_spec import CellSpec, descriptions, settings_json
+from events.spec.settings import CellSpec, descriptions, settings_json
 
 
 def test_each_setting_is_a_field_of_the_record_and_can_be_written_by_users() -> None:

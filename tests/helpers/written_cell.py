@@ -29,7 +29,7 @@ from events.records.parts import Seen, Segment, TaskShape
 from events.records.placement import GangsUnplaced, TasksPlaced
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import sealed
-from events.spec import JobSpec
+from events.spec.job import JobSpec
 from events.topics import MACHINES, rounds_of
 from projections.views.comparison import rows_of
 from projections.views.tables import metadata

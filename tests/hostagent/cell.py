@@ -8,12 +8,12 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from events.acceptance import Chain
-from events.clock import Clock, SystemClock
 from events.codec import decode, encode
 from events.codes import RunReport
 from events.columns import Names, ints, pack_ints, pack_longs
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
+from events.process.clock import Clock, SystemClock
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled, JobAccepted, RunsEnded, RunsOrdered, RunsStopping

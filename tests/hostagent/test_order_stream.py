@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from events.records.jobs import JobSubmitted
-from events.spec import JobSpec
+from events.spec.job import JobSpec
 from hostagent.gateway import http
 from hostagent.messages import JobOrder, LogLine, OrderKind, OrdersLine, PingLine, RunOrder
 from hostagent.order_stream import read

@@ -4,11 +4,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from events import spec_overrides
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobAccepted, JobChanged, OverridesDropped
 from events.records.parts import TaskShape
-from events.spec import JobSpec
+from events.spec import overrides as spec_overrides
+from events.spec.job import JobSpec
 from hostagent.gateway.desired_runs import DesiredRuns
 from hostagent.messages import line
 from tests.hostagent.cell import ordered

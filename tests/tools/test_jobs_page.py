@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from events.spec import JobSpec, json_schema
+from events.spec.job import JobSpec, json_schema
 from tests.helpers import ROOT
 from tools.jobs_page import EXAMPLES, KINDS, page
 

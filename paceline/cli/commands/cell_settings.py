@@ -97,7 +97,7 @@ def _kind(text: str) -> dict[str, Any]:
 
 def _print(body: dict[str, Any], names: list[str]) -> None:
     from events.resources import STANDARD
-    from events.settings_spec import descriptions
+    from events.spec.settings import descriptions
 
     meaning = descriptions()
     columns = [

@@ -335,7 +335,7 @@ def logs(client: "Client", job_id: str, instance: int, run: int | None, stderr: 
 @job.command(epilog=examples("paceline job schema > job.schema.json"))
 def schema() -> None:
     """Print the JSON Schema of job files, for editors."""
-    from events.spec import json_schema
+    from events.spec.job import json_schema
 
     show("json", json_schema())
 

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Iterator, Sequence
 
-from events.spec_parts import Gang, Sla
+from events.spec.parts import Gang, Sla
 from paceline.output import write_yaml
 from paceline.simulate.faults.injection import InjectedFault
 from paceline.simulate.scenario.parse import is_sound

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, model_validator
 
 from events.bounds import INSTANCES_MAX
-from events.spec_overrides import Ranges
-from events.spec_parts import Int32, Spec
+from events.spec.overrides import Ranges
+from events.spec.parts import Int32, Spec
 from paceline.simulate.scenario.parts import Job
 
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, model_validator
 
-from events import spec_parts
-from events.pool_spec import PoolSpec
 from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, SomeMilli, SomeMilliseconds
 from events.records.jobs import JobSubmitted
 from events.resources import in_order
-from events.spec import ID_PATTERN, POOL_PATTERN, JobSpec
-from events.spec_parts import ResourceName, Sim, Spec, Text, Word, at
+from events.spec import parts as spec_parts
+from events.spec.job import ID_PATTERN, POOL_PATTERN, JobSpec
+from events.spec.parts import ResourceName, Sim, Spec, Text, Word, at
+from events.spec.pool import PoolSpec
 from hostagent.fleet import SimHost
 
 DRAWN_MAX = 1000

@@ -11,8 +11,8 @@ from pydantic_core import PydanticCustomError
 
 from events.bounds import INT_MAX
 from events.quantities import Milliseconds, SomeMilliseconds
-from events.settings_spec import CellSpec
-from events.spec_parts import Spec, at
+from events.spec.parts import Spec, at
+from events.spec.settings import CellSpec
 from events.topics import MACHINES
 from paceline.simulate.faults.injection import CHANCE
 from paceline.simulate.scenario.assertions import Assertion, Malformed

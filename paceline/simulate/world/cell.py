@@ -17,9 +17,9 @@ from functools import partial
 from hashlib import blake2b
 from typing import Protocol
 
-from events.clock import Clock
 from events.codec import encode
 from events.log.port import Log, NewRecord
+from events.process.clock import Clock
 from events.records.base import Event
 from events.topics import ALL, HOSTS, JOBS, MACHINES, rounds_of
 from hostagent.fleet import Fleet

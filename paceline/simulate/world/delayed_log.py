@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from events.clock import Clock
 from events.log.port import Log, LogRecord
+from events.process.clock import Clock
 
 
 class DelayedLog:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from events.pool_spec import from_event
 from events.records.pools import PoolDefined
 from events.resources import Kinds
+from events.spec.pool import from_event
 from events.words import plural
 from projections.api.all_cells import OpenCell
 from projections.api.problems import not_found

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from events.clock import SystemClock
 from events.log.memory import MemoryLog
+from events.process.clock import SystemClock
 from events.records.jobs import JobSubmitted
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway

@@ -9,9 +9,9 @@ import pytest
 
 from events.codec import decode
 from events.codes import Code
-from events.pool_spec import PoolSpec
 from events.reasons import REASONS, Tier
 from events.records.jobs import JobSubmitted
+from events.spec.pool import PoolSpec
 from paceline.cli.main import cli as command
 from paceline.job_files import read_jobs, read_pools
 from paceline.services.settings import ViewsPart

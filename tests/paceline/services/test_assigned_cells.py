@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from events.error_text import sentence
 from events.log.port import LogGap, LogUnavailable
+from events.process.error_text import sentence
 from paceline.services.assigned_cells import Cells, ProcessKind
 from paceline.services.cell_thread import Cell
 from tests.events.log.contract import PATIENCE

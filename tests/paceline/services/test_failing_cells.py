@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from events import cell_failures
 from events.acceptance import NO_HASH, ROUND, Acceptance, RoundKey
 from events.codec import CodecError
-from events.error_text import ErrorCause, cause_of
 from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable
+from events.process import cell_failures
+from events.process.error_text import ErrorCause, cause_of
 from events.rounds import BrokenHistory, UnreadableRound
 from paceline.services import assigned_cells as cells_module
 from paceline.services.cell_thread import Cell

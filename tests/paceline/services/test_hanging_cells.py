@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from events.hang_watch import HANG_S
 from events.log.port import LogUnavailable
+from events.process.hang_watch import HANG_S
 from paceline.services import assigned_cells as cells_module
 from paceline.services import cell_thread as cell_module
 from paceline.services.cell_thread import Cell

@@ -9,7 +9,7 @@ import re
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
-from events.spec import JobSpec
+from events.spec.job import JobSpec
 from paceline.cli.main import run
 from paceline.simulate.faults.injection import CHANCE
 from paceline.simulate.scenario.parts import HostGroup, ScenarioSim

@@ -1,6 +1,6 @@
 """Jobs of drawn scenarios are updated, stopped, started, held and deleted at random under faults."""
 
-from events.spec import JobSpec
+from events.spec.job import JobSpec
 from paceline.simulate.faults.injection import Faults
 from paceline.simulate.faults.trial import Trial
 from paceline.simulate.scenario.random_life import OF_JOBS, OF_UPDATES

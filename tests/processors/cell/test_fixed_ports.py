@@ -4,7 +4,7 @@ from events.codec import decode
 from events.columns import ints
 from events.records.lifecycle import RunsOrdered
 from events.records.rounds import RoundCommitted
-from events.spec import JobSpec, from_event
+from events.spec.job import JobSpec, from_event
 from tests.helpers.whole_cell import Cell
 
 

@@ -5,7 +5,7 @@ import re
 
 from events.cell_settings import DEFAULTS, TYPES
 from events.quantities import write_ms
-from events.settings_spec import written
+from events.spec.settings import written
 from tests.processors.entitlement.pictures import PAGE, rendered
 from tests.processors.entitlement.test_cases import FOLDER
 

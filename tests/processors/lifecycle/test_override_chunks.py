@@ -6,14 +6,14 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
-from events import spec_overrides
 from events.codes import Code
 from events.columns import ints
 from events.records.base import Event
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected, OverridesDropped
 from events.records.parts import OverrideChunk
-from events.spec import JobSpec
+from events.spec import overrides as spec_overrides
+from events.spec.job import JobSpec
 from processors.lifecycle.override_chunks import KEPT_MS
 from tests.helpers.machines import of, one, ranges_of
 from tests.processors.lifecycle.harness import World

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from events.clock import SystemClock
 from events.codec import encode
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import NewRecord
+from events.process.clock import SystemClock
 from events.records.pools import PoolDefined
 from events.topics import EVERY, SETTINGS
 from processors.cell_machines import machines

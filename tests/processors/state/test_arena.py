@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.free_slots import FreeSlots
+from events.arrays.free_slots import FreeSlots
 from processors.state.arena import Arena, _gaps
 from processors.state.table import RowChange, State
 from tests.helpers.drawn import examples

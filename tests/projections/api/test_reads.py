@@ -4,14 +4,14 @@ from unittest.mock import patch
 
 import pytest
 
-from events import spec_overrides
 from events.codes import Outcome, RunReport
 from events.columns import pack_ints, pack_longs
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.lifecycle import HostReconciled, JobRejected, OverridesDropped, RunsAvailable
 from events.records.placement import HostAvoided, HostLost, HostTrusted, MatchingHostsChanged
 from events.records.tasks import RunsReported
-from events.spec import JobSpec
+from events.spec import overrides as spec_overrides
+from events.spec.job import JobSpec
 from events.topics import ALL
 from projections.api import system
 from projections.queries import pages

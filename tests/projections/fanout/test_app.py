@@ -11,9 +11,9 @@ import pytest
 from aiokafka.errors import IllegalGenerationError, UnknownError
 from faust.types import TP
 
-from events.cell_failures import Failures
 from events.log.kafka.membership import Wait
 from events.log.port import LogGap
+from events.process.cell_failures import Failures
 from events.topics import EVERY
 from projections.fanout.app import Fanout, FanoutApp, _CommittedConsumer, _CommittedThread, make_app, pass_over
 from projections.fanout.group import Group

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from events import cell_failures
 from events.log.port import LogGap
+from events.process import cell_failures
 from projections.fanout.cells import Cell
 
 FULL = OSError(28, "No space left on device", "/data/x")

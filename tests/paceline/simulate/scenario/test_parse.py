@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from events.pool_spec import PoolSpec
-from events.spec import JobSpec
+from events.spec.job import JobSpec
+from events.spec.pool import PoolSpec
 from paceline.cli.main import run
 from paceline.simulate.scenario.parse import read_scenario
 from paceline.simulate.scenario.scenario import Scenario, json_schema

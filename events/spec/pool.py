@@ -11,7 +11,7 @@ from events.bounds import INT_MAX, KINDS_MAX, SHARE_MAX
 from events.quantities import Mebibytes, Milli, MillisecondsOrNever, OtherAmount, write_amounts, write_ms_or_never
 from events.records.pools import PoolDefined
 from events.resources import Unit, in_order
-from events.spec_parts import Amounts, ResourceName, ShortText, Spec, Word, at
+from events.spec.parts import Amounts, ResourceName, ShortText, Spec, Word, at
 
 OWNERS_MAX = 64
 

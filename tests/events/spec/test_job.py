@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX
 from events.codec import decode, encode
 from events.codes import Code
-from events.pool_spec import PoolSpec
 from events.resources import STANDARD
-from events.spec import JobSpec, from_event, json_schema
-from events.spec_problems import problems
+from events.spec.job import JobSpec, from_event, json_schema
+from events.spec.pool import PoolSpec
+from events.spec.problems import problems
 from processors.lifecycle.validation import refusal
 from tests.helpers.drawn import examples
 

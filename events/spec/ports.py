@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from events.bounds import PORT_MAX, PORTS_MAX
 from events.port_names import sharing
-from events.spec_parts import Spec, Word
+from events.spec.parts import Spec, Word
 
 
 class NamedPort(Spec):

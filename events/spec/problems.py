@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from events.spec import JobSpec
+from events.spec.job import JobSpec
 
 
 def problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[tuple[str, str]]:

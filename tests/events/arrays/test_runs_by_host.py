@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events import runs_by_host
+from events.arrays import runs_by_host
+from events.arrays.runs_by_host import RunsByHost
 from events.columns import I32, I64
-from events.runs_by_host import RunsByHost
 from tests.helpers.drawn import examples
 
 SLOTS, HOSTS = 40, 6

@@ -18,7 +18,7 @@ from events.quantities import Milliseconds, OtherAmount, Size, within, write_amo
 from events.records.parts import ResourceKind
 from events.records.pools import CellConfigured
 from events.resources import Unit, kinds_fault
-from events.spec_parts import Spec, Word
+from events.spec.parts import Spec, Word
 
 RECORD = schemas.ROOT / "pools" / "CellConfigured.avsc"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from prometheus_client import Gauge
 
-from events.error_text import ErrorCause, cause_of, sentence
+from events.process.error_text import ErrorCause, cause_of, sentence
 
 RETRY_S, RETRY_MAX_S = 1.0, 60.0
 """The first pause before it is tried again, and the longest; each is twice the last."""

@@ -13,7 +13,7 @@ from events.quantities import Milliseconds, write_amounts, write_ms
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.parts import OverrideChunk, TaskOverride
 from events.resources import Unit
-from events.spec_parts import (
+from events.spec.parts import (
     Command,
     Constraint,
     Env,

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from events import spec_overrides
 from events.bounds import TASK_SHAPES_MAX
 from events.codec import decode, encode
 from events.codes import Code
@@ -19,9 +18,10 @@ from events.override_chunks import Chunks, name_of, reader
 from events.records.jobs import JobSubmitted
 from events.records.parts import TaskOverride
 from events.resources import STANDARD
-from events.spec import JobSpec, from_event
-from events.spec_overrides import Override
-from events.spec_problems import problems
+from events.spec import overrides as spec_overrides
+from events.spec.job import JobSpec, from_event
+from events.spec.overrides import Override
+from events.spec.problems import problems
 from events.task_overrides import JOB_FIELDS, instance_of, override_keys
 from processors.lifecycle.override_chunks import OverrideChunks
 from processors.lifecycle.rows import SubmittedRow

@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 from events.bounds import CHECK_EVERY_MS_MIN, CHECKS_MAX, STRINGS_MAX, URL_PATH, WORD_MAX
 from events.quantities import Milliseconds, SomeMilliseconds, write_ms
 from events.records.parts import HealthCheck
-from events.spec_parts import Spec, Text, Word, at
+from events.spec.parts import Spec, Text, Word, at
 
 Checks = Annotated[int, Field(ge=1, le=CHECKS_MAX)]
 

@@ -21,9 +21,9 @@ from events.instance_ranges import write_ranges
 from events.quantities import Milliseconds, SomeMilliseconds, write_amounts, write_ms
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.resources import STANDARD, Unit, in_order
-from events.spec_health import Health, health_body
-from events.spec_overrides import Override, Placed, check_overrides, overrides_body, resolve
-from events.spec_parts import (
+from events.spec.health import Health, health_body
+from events.spec.overrides import Override, Placed, check_overrides, overrides_body, resolve
+from events.spec.parts import (
     Command,
     Constraint,
     Controller,
@@ -45,8 +45,8 @@ from events.spec_parts import (
     sim_body,
     update_body,
 )
-from events.spec_ports import PortList, port_names, port_numbers, ports_body
-from events.spec_volumes import Volumes
+from events.spec.ports import PortList, port_names, port_numbers, ports_body
+from events.spec.volumes import Volumes
 from events.topics import FACT_BYTES_MAX
 
 T = TypeVar("T")
