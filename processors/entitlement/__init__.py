@@ -2,7 +2,7 @@
 
 **Life of a unit.** A unit is what is admitted at once: a gang whole, a controller, or one task (`parts.py`). Units of a
 job that are alike are a part of it, and a part has one place in the queue of its pool. A unit goes through these
-states, held in the columns of its tasks (`transitions.py` says what each passage adds to counts and sums):
+states, held in the columns of its tasks (`usage.py` says what each passage adds to counts and sums):
 
     waits ──admitted──> entitled, without a place: a claim ──placed──> runs ──over──> gone, or waits again
       │                   │ ^          │ ^
@@ -41,7 +41,7 @@ refuses it (PreemptionRefused). Lifecycle stops the runs of an order, with the c
 
 * A bound: its class and place in `bounds.py`, a code in `events/codes.py` with its row in `docs/reasons.md`, the bound
   in the checker (`paceline/simulate/checker/`).
-* A rank, or a column of tasks: `events/ranks.py` and `transitions.py`, the columns in `parts.py`, `state` with a
+* A rank, or a column of tasks: `events/ranks.py` and `usage.py`, the columns in `parts.py`, `state` with a
   conversion (`conversion.py`).
 * A rule by which runs leave: `preemption_rules.py`, used by the plans of placement and the answers here; the checker.
 * Something that changes what a pool may do: `Lines.touch` for its pool, else it isn't looked at; a time that does: the

@@ -38,13 +38,12 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from events.resources import Kinds
 from processors.base import MachineBase
-from processors.entitlement.admission.idle import Idle
+from processors.entitlement.admission.idle import Idle, SteadyClaims
 from processors.entitlement.admission.proposals import Passes
-from processors.entitlement.admission.steady import SteadyClaims
 from processors.entitlement.admission.turns import Turns
 from processors.entitlement.conversion import from_0_3
 from processors.entitlement.pools.commands import Pools
-from processors.entitlement.preemption.asks import Asks
+from processors.entitlement.preemption.confirm import Asks
 from processors.entitlement.preemption.limits import Limits
 from processors.entitlement.preemption.parking import Parking
 from processors.entitlement.preemption.rights import Rights

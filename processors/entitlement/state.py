@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from events.resources import Vector, subtract
-from processors.entitlement.admission.bounds import refused_for_good
-from processors.entitlement.admission.limit_holds import LimitHolds
+from processors.entitlement.bounds import refused_for_good
+from processors.entitlement.queues.limit_holds import LimitHolds
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.rows import CellRow, PoolRow, ReportedRow, root_row
 from processors.entitlement.shares.entitlements import Shares

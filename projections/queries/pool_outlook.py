@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from events.codes import Code
 from events.resources import Kinds, Vector, add, fits, scale, subtract
-from processors.entitlement.admission.bounds import BOUNDS, Ask, Refusal, closed_at, limit_of, room
+from processors.entitlement.bounds import BOUNDS, Ask, Refusal, closed_at, limit_of, room
 from processors.entitlement.pools.tree import Tree, levels_of
 from processors.entitlement.queues.parts import DAEMONS, FIRM
 from processors.entitlement.rows import PoolRow

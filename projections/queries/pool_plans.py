@@ -21,7 +21,7 @@ from events.records.pools import PoolDefined
 from events.resources import Kinds
 from events.spec.pool import PoolSpec, from_event
 from paceline.client.pool_models import CellPlan, FieldChange, JobOutlook, PoolChange, PoolOutlook
-from processors.entitlement.pools.rules import answer
+from processors.entitlement.pools.commands import answer
 from processors.entitlement.pools.tree import Entry, Tree, pool_row
 from processors.entitlement.rows import DefinedRow, root_row
 from processors.state.record_rows import row_of

@@ -18,8 +18,8 @@ from events.ranks import Rank, pack_ranks
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
-from processors.entitlement.admission.bounds import LIMITS, Ask, Refusal, check, closed_at
 from processors.entitlement.admission.pass_usage import PassUsage, PoolRoom
+from processors.entitlement.bounds import LIMITS, Ask, Refusal, check, closed_at
 from processors.entitlement.queues.order import ALL, bits, merged
 from processors.entitlement.queues.parts import GANG, ROLES, PartKey, stretches
 from processors.entitlement.queues.queues import Queues

@@ -1,25 +1,131 @@
-"""What stands idle is lent: preemptible work is admitted beyond the entitlement of its pool, where hosts may have room.
+"""Idle capacity is lent: preemptible work is admitted beyond the entitlement of its pool, where hosts may have room.
 
-To the pool that is first in the order of `lend_order.py`, then to the one served longest ago. A pool gets the head of
-its queue; what is behind a head that finds no room comes after all other pools, and what is behind a head for which its
-pool saves after that. A shape that found no host backs off in its pool.
+Pools are lent to in the order of what they hold beyond the entitlement that was reported last, for their share, and
+those with a share of 0 come last; then it is the pool that was served longest ago. A pool gets the head of its queue;
+units behind a head that finds no room come after all other pools, and those behind a head for which its pool saves
+after that. A shape that found no host backs off in its pool.
+
+The order is derived, and kept up for pools of which something has changed, in proportion to their shapes. Pools stand
+in it by what the unit needs, so that those which can't have what is idle aren't looked at.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
+
+from sortedcontainers import SortedSet
 
 from events.ranks import Rank
 from events.resources import Vector, fits, scale, subtract
 from processors.entitlement.admission.admit import Admission
-from processors.entitlement.admission.bounds import BOUNDLESS, CONTROLLERS_SHARE, LIMITS, Ask, room
-from processors.entitlement.admission.lend_order import LENT_TO, Group, Key, LendOrder
 from processors.entitlement.admission.pass_usage import PassUsage
+from processors.entitlement.bounds import BOUNDLESS, CONTROLLERS_SHARE, LIMITS, Ask, closed_at, room
 from processors.entitlement.queues.order import Place
-from processors.entitlement.queues.parts import GANG, ROLES, Form, PartKey
+from processors.entitlement.queues.parts import CONTROLLERS, GANG, ROLES, Form, PartKey
 from processors.entitlement.rows import BackoffRow
 from processors.entitlement.state import State
 from processors.state.table import Table
+
+LENT_TO = (0, CONTROLLERS)
+"""The classes that may be lent to."""
+
+
+class Key(NamedTuple):
+    """The order in which pools are lent to."""
+
+    behind: bool
+    saves: bool
+    without_share: bool
+    beyond: Fraction
+    served: int
+    pool: str
+
+
+Group = tuple[bool, Vector]
+"""Whether it is about what is behind heads, and what a unit needs."""
+
+
+class LendOrder:
+    """Where pools stand with work that may be lent to."""
+
+    def __init__(self, state: State) -> None:
+        self._queues = state.queues
+        self._pools = state.pools
+        self._reported = state.reported
+        self._groups: dict[Group, SortedSet[Key]] = {}
+        self._of: dict[str, dict[Group, Key]] = {}
+
+    def clear(self) -> None:
+        """Nobody stands anywhere."""
+        self._groups.clear()
+        self._of.clear()
+
+    def refresh(self, pools: Iterable[str]) -> None:
+        """Something has changed for these pools."""
+        for pool in pools:
+            had, keys = {**self._of.get(pool, {})}, self._keys(pool)
+            for group, key in had.items():
+                if keys.get(group) != key:
+                    self.drop(group, pool)
+            for group, key in keys.items():
+                if had.get(group) != key:
+                    self._groups.setdefault(group, SortedSet()).add(key)
+                    self._of.setdefault(pool, {})[group] = key
+
+    def drop(self, group: Group, pool: str) -> None:
+        """A pool gets nothing there before something changes for it."""
+        mine, keys = self._of[pool], self._groups[group]
+        keys.remove(mine.pop(group))
+        if not keys:
+            del self._groups[group]
+        if not mine:
+            del self._of[pool]
+
+    def that_fit(self, room: Vector) -> Iterator[Group]:
+        """The groups of which a unit has room."""
+        return (group for group in self._groups if fits(group[1], room))
+
+    def at(self, group: Group, place: int) -> Key | None:
+        """Who stands at a place of a group, from 0; None: nobody."""
+        keys = self._groups[group]
+        found: Key | None = keys[place] if place < len(keys) else None
+        return found
+
+    def key(self, pool: str, group: Group, held: Vector) -> Key:
+        """Where a pool stands that holds so much, if it isn't applied yet."""
+        behind, need = group
+        row, kinds = self._pools[pool], [kind for kind, want in enumerate(need) if want > 0]
+        levels = self._queues.holdings.levels(pool)[:-1]
+        without = any(not self._pools[level].share[kind] for level in levels for kind in kinds)
+        entitlement = self.entitlement(pool)
+        beyond = [Fraction(held[kind] - entitlement[kind], row.share[kind] or 1) for kind in kinds]
+        saves = behind and row.credit is not None and any(row.credit.full)
+        return Key(behind, saves, without, max(beyond, default=Fraction(0)), row.served, pool)
+
+    def entitlement(self, pool: str) -> Vector:
+        """The entitlement of a pool that was reported last."""
+        row = self._reported.get(pool)
+        return self._queues.nothing if row is None else row.entitlement
+
+    def _keys(self, pool: str) -> dict[Group, Key]:
+        """Where a pool stands. Units that need the same kinds stand alike."""
+        queues, held = self._queues, self._queues.holdings[pool].allocation
+        if pool not in self._pools or closed_at(self._pools, queues.holdings.levels(pool)):
+            return {}
+        firsts = [(places[0], form) for (kind, form), places in queues.lines[pool].forms.items() if kind in LENT_TO]
+        head = min(firsts, default=None)
+        alike: dict[tuple[bool, ...], Key] = {}
+        keys: dict[Group, Key] = {}
+        for first in firsts:
+            place, form = first
+            group = (first is not head, queues.form_need(form, queues.jobs[place[-1].job_id]))
+            kinds = (group[0], *(want > 0 for want in group[1]))
+            if kinds not in alike:
+                alike[kinds] = self.key(pool, group, held)
+            keys[group] = alike[kinds]
+        return keys
+
 
 MINE = -1
 """The place of a pool that got something in this pass: it stands by itself."""

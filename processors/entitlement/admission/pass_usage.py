@@ -2,7 +2,7 @@
 
 from events.codes import Code
 from events.resources import Vector, add, subtract
-from processors.entitlement.admission.bounds import (
+from processors.entitlement.bounds import (
     BOUNDLESS,
     CONTROLLERS_SHARE,
     ENTITLEMENT,

@@ -15,7 +15,7 @@ from events.records.base import Event
 from events.records.entitlement import CreditsSet, TurnSet
 from events.resources import Vector, add, subtract
 from processors.entitlement.admission.admit import Head
-from processors.entitlement.admission.bounds import closed_at, exceeds
+from processors.entitlement.bounds import closed_at, exceeds
 from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
 from processors.entitlement.rows import CellRow, CreditRow, JobRow, PoolRow, TurnRow
 from processors.entitlement.state import State

@@ -1,14 +1,201 @@
-"""The pools of the cell: facts about them are answered, and followed once they are."""
+"""Facts about pools are answered by the rules of the pool tree, and followed once they are."""
 
-from events.cell_settings import SettingsChange
+import re
+from collections.abc import Mapping
+from functools import partial
+
+from events.bounds import INT_MAX, LABELS_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
+from events.cell_settings import Settings, SettingsChange, change_fault, changed
 from events.codes import Code
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
-from processors.entitlement.pools.rules import answer
-from processors.entitlement.pools.tree import Entry, Tree, pool_row
-from processors.entitlement.rows import AskRow, ConfiguredRow, DefinedRow, PoolFact, RemovedRow
+from events.resources import Unit, UnknownResource, Vector, amount_text, amounts_fault, names_fault, subtract
+from events.words import over_reserved
+from processors.entitlement.pools.tree import Entry, Tree, parent_of, pool_row
+from processors.entitlement.rows import AskRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 from processors.entitlement.state import State
 from processors.state.table import Table, struct_table
+
+PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
+
+DEFINED = (
+    *("reservation", "limit", "share", "share_default", "open_jobs_max", "open_tasks_max", "static"),
+    *("preemption_delay_ms", "controllers_percent", "closed", "owners", "description"),
+)
+"""The fields of a pool that its definition sets."""
+DESCRIPTION_MAX = 1000
+
+Verdict = tuple[Code, str]
+
+
+def answer(
+    offset: int,
+    fact: PoolFact,
+    tree: Tree,
+    open_jobs: Mapping[str, int],
+    repeated: bool,
+    settings: Settings,
+    capacity: Vector = (),
+) -> PoolAnswered:
+    """The answer to one fact, as the tree is now; `repeated`: its command was done before; `settings`: those of the
+    cell before this fact; `capacity`: what the cell has, empty while it has no hosts.
+    """
+    path = "/" if isinstance(fact, ConfiguredRow) else fact.path
+    if len(fact.command_id) > WORD_MAX:
+        characters = len(fact.command_id)
+        code, message = Code.INVALID_POOL, f"command_id has {characters} characters, at most {WORD_MAX} are allowed"
+    elif repeated:
+        code, message = Code.REPEATED, "this command was done before"
+    elif isinstance(fact, DefinedRow):
+        code, message = _defined(fact, tree, open_jobs)
+        if code == Code.DONE and fact.cell == tree.cell:
+            message = _warning(path, fact, tree, capacity)
+    elif isinstance(fact, RemovedRow):
+        code, message = _removed(path, tree, open_jobs)
+    else:
+        code, message = _configured(fact, settings)
+    return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
+
+
+def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
+    path, pools = fact.path, tree.pools
+    if not PATH.fullmatch(path) or len(path) > WORD_MAX:
+        return (
+            Code.INVALID_POOL,
+            f"{path[:200]!r} is no path of a pool; one looks like /maps/tiles and has at most {WORD_MAX} characters",
+        )
+    if fault := _bounds_fault(fact):
+        return Code.INVALID_POOL, fault
+    if tree.cell_of(path) is None and len(tree) >= POOLS_MAX:
+        return Code.INVALID_POOL, f"the cell knows {len(tree)} pools, at most {POOLS_MAX} are allowed; remove one first"
+    misplaced = _misplaced(fact, tree)
+    if misplaced:
+        return misplaced
+    if fact.cell != tree.cell:
+        return Code.DONE, f"the pool is known here as one of cell {fact.cell}"
+    if fault := _fault(fact, tree.kinds.units):
+        return Code.INVALID_POOL, fault
+    if unknown := tree.kinds.unknown([*fact.reservation, *fact.limit, *fact.share, *fact.static]):
+        return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, tree.kinds.names))
+    parent = parent_of(path)
+    if parent not in pools:
+        return Code.NO_SUCH_POOL, f"the pool above, {parent}, doesn't exist; define it first"
+    old, new = pools.get(path), pool_row(fact, tree.kinds)
+    if old is not None and _same(old, new):
+        return Code.REPEATED, "the pool is defined like this already"
+    if parent != "/" and open_jobs.get(parent, 0):
+        return Code.POOL_NOT_A_LEAF, f"{parent} has {open_jobs[parent]} open jobs, so it can't get pools below it"
+    return _amounts(path, new, tree) or (Code.DONE, "")
+
+
+def _misplaced(fact: DefinedRow, tree: Tree) -> Verdict | None:
+    """A pool stays in its cell until it is removed, and the pools below it are there too."""
+    path, cell = fact.path, fact.cell
+    present, above = tree.cell_of(path), tree.cell_of(parent_of(path))
+    if present is not None and present != cell:
+        return Code.WRONG_CELL, f"{path} belongs to cell {present}, not {cell}; a pool moves by being removed first"
+    if above is not None and above != cell:
+        return Code.WRONG_CELL, f"{parent_of(path)} belongs to cell {above}, so do the pools below it, not to {cell}"
+    if present is None:
+        for below in tree.foreign_below(path):
+            if tree.foreign[below] != cell:
+                return Code.WRONG_CELL, f"{below}, below it, belongs to cell {tree.foreign[below]}, not {cell}"
+    return None
+
+
+def _bounds_fault(fact: DefinedRow) -> str:
+    """Why numbers or texts of a definition are beyond their bounds; empty: they are within."""
+    for name in ("open_jobs_max", "open_tasks_max", "cell"):
+        if not 0 <= getattr(fact, name) <= INT_MAX:
+            return f"{name} is {getattr(fact, name)}, it must be 0 to {INT_MAX}"
+    if fact.preemption_delay_ms is not None and not -1 <= fact.preemption_delay_ms <= MS_MAX:
+        return f"preemption_delay_ms is {fact.preemption_delay_ms}, it must be -1 to {MS_MAX}"
+    if not 0 <= fact.controllers_percent <= 100:
+        return f"controllers_percent is {fact.controllers_percent}, it must be 0 to 100"
+    if len(fact.owners) > LABELS_MAX:
+        return f"{len(fact.owners)} owners are named, at most {LABELS_MAX} are allowed"
+    if not all(1 <= len(owner) <= WORD_MAX for owner in fact.owners):
+        return f"owners must have 1 to {WORD_MAX} characters"
+    if len(fact.description) > DESCRIPTION_MAX:
+        return f"the description has {len(fact.description)} characters, at most {DESCRIPTION_MAX} are allowed"
+    return ""
+
+
+def _fault(fact: DefinedRow, units: Mapping[str, Unit]) -> str:
+    """Why amounts of a definition are beyond their bounds, whatever the tree is; empty: they are within."""
+    for what, amounts in (("reservation", fact.reservation), ("limit", fact.limit)):
+        if fault := amounts_fault(amounts, units):
+            return f"{what}: {fault}"
+    if fault := names_fault(fact.share):
+        return f"share: {fault}"
+    for name, share in (*fact.share.items(), ("share_default", fact.share_default)):
+        if not 0 <= share <= SHARE_MAX:
+            return f"share: {name} is {share}, it must be 0 to {SHARE_MAX}"
+    return ""
+
+
+def _same(old: PoolRow, new: PoolRow) -> bool:
+    return all(getattr(old, field) == getattr(new, field) for field in DEFINED)
+
+
+def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
+    parent = parent_of(path)
+    above, old = tree.pools[parent], tree.pools.get(path)
+    siblings = subtract(tree.reserved(parent), old.reservation) if old else tree.reserved(parent)
+    below = tree.reserved(path)
+    for at, resource in enumerate(tree.kinds.names):
+        reservation, limit = new.reservation[at], new.limit[at]
+        text = partial(amount_text, unit=tree.kinds.units[resource])
+        problem = ""
+        taken, needed = siblings[at] + reservation, below[at]
+        if -1 < limit < reservation:
+            problem = f"the limit {text(limit)} is below the reservation {text(reservation)}"
+        elif -1 < above.limit[at] < limit:
+            problem = f"the limit {text(limit)} is above the limit {text(above.limit[at])} of {parent}"
+        elif parent != "/" and taken > above.reservation[at]:
+            problem = f"the pools of {parent} would reserve {text(taken)}, it has {text(above.reservation[at])}"
+        elif needed > reservation:
+            problem = f"the pools below reserve {text(needed)}, more than {text(reservation)}"
+        if problem:
+            return Code.INVALID_POOL, f"{resource}: {problem}"
+    return None
+
+
+def _warning(path: str, fact: DefinedRow, tree: Tree, capacity: Vector) -> str:
+    """What a definition that is done promises beyond what the cell has; empty: it doesn't."""
+    if parent_of(path) != "/" or not capacity:
+        return ""
+    new, old = pool_row(fact, tree.kinds), tree.pools.get(path)
+    others = subtract(tree.reserved("/"), old.reservation) if old else tree.reserved("/")
+    over = []
+    for resource, have, taken, more in zip(tree.kinds.names, capacity, others, new.reservation, strict=True):
+        if more and taken + more > have:
+            text = partial(amount_text, unit=tree.kinds.units[resource])
+            over.append((f"{text(taken + more)} {resource}", f"{text(have)} {resource}"))
+    return over_reserved(over)
+
+
+def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
+    pools = tree.pools
+    if path in tree.foreign:
+        return Code.DONE, ""
+    if path not in pools or path == "/":
+        return Code.NO_SUCH_POOL, f"there is no pool {path[:200]}"
+    below = tree.children(path)
+    if below:
+        return Code.POOL_IN_USE, f"{path} has pools below it: {', '.join(below[:5])}"
+    if open_jobs.get(path, 0):
+        return Code.POOL_IN_USE, f"{path} has {open_jobs[path]} open jobs"
+    return Code.DONE, ""
+
+
+def _configured(fact: ConfiguredRow, settings: Settings) -> Verdict:
+    if fault := change_fault(settings, fact.change):
+        return Code.INVALID_SETTINGS, fault
+    if changed(settings, fact.change) == settings:
+        return Code.REPEATED, "the cell has these settings already"
+    return Code.DONE, ""
+
 
 COMMANDS_KEPT = 1000
 """So many of the newest commands about pools are known again when they are repeated."""

@@ -15,9 +15,9 @@ from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked
 from events.resources import fits
 from processors.entitlement.admission.admit import Admission, ranked
-from processors.entitlement.admission.bounds import LIMITS, Ask, room
 from processors.entitlement.admission.pass_usage import PassUsage
-from processors.entitlement.preemption.asks import Asks
+from processors.entitlement.bounds import LIMITS, Ask, room
+from processors.entitlement.preemption.confirm import Asks
 from processors.entitlement.preemption.limits import Limits
 from processors.entitlement.preemption.unplaced import latest
 from processors.entitlement.queues.parts import GANG, ROLES

@@ -16,8 +16,8 @@ from events.codes import Way
 from events.columns import I64, Names, pack_ints
 from events.ranks import Rank
 from events.resources import Vector, add, scale, subtract
-from processors.entitlement.admission.bounds import BOUNDLESS, LIMITS, Ask
 from processors.entitlement.admission.pass_usage import PassUsage
+from processors.entitlement.bounds import BOUNDLESS, LIMITS, Ask
 from processors.entitlement.preemption.unplaced import Claims
 from processors.entitlement.queues.parts import GANG, ROLES
 from processors.entitlement.queues.placed_runs import LaneKey, PlacedRuns

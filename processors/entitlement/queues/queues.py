@@ -12,19 +12,19 @@ from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import Kinds, Vector, add, scale
 from processors.entitlement.queues.order import Lines, Refused
 from processors.entitlement.queues.parts import CONTROLLER, GANG, ROLES, PartKey, Parts, by
-from processors.entitlement.queues.transitions import (
+from processors.entitlement.queues.usage import (
     BITS_OF_RANK,
     CLAIMS,
     HAS_PLACE,
     LEAVES,
     STATES,
     WAITS,
+    Holdings,
     Numbers,
     Passed,
     apart,
     passage_of,
 )
-from processors.entitlement.queues.usage import Holdings
 from processors.entitlement.rows import JobRow, PartRow
 from processors.state.arena import Slots
 from processors.state.sequence import SequenceNumbers

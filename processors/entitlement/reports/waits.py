@@ -14,7 +14,8 @@ from events.columns import Names, pack_ints
 from events.records.entitlement import GangsHeld
 from events.resources import Amounts, Vector
 from processors.entitlement.admission.admit import Head
-from processors.entitlement.admission.bounds import (
+from processors.entitlement.admission.pass_usage import PassUsage
+from processors.entitlement.bounds import (
     LIMIT_ABOVE,
     Ask,
     Refusal,
@@ -23,7 +24,6 @@ from processors.entitlement.admission.bounds import (
     refused_for_good,
     with_numbers,
 )
-from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.queues.parts import CONTROLLERS, FIRM, GANG, ROLES, Form, PartKey, stretches
 from processors.entitlement.rows import JobRow, RefusalRow
 from processors.entitlement.state import State

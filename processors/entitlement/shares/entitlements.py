@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from events.resources import Vector, add, subtract
-from processors.entitlement.admission.bounds import exceeds
+from processors.entitlement.bounds import exceeds
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.rows import CellRow, PoolRow
 from processors.entitlement.shares.tree import ShareTree

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from events.resources import Kinds, Vector
 from processors.entitlement.pools.tree import parent_of
 from processors.entitlement.rows import PoolRow
-from processors.entitlement.shares.node import Node
+from processors.entitlement.shares.level import Node
 from processors.entitlement.shares.solve import WholeTree
 from processors.entitlement.shares.triggers import Watch, Watches
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from events.resources import Vector
-from processors.entitlement.shares.node import Node
+from processors.entitlement.shares.level import Node
 
 SCALE = 1 << 20
 """Levels are compared in these fractions of a unit; rounded so that a pool is rather looked at in vain."""

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import processors.entitlement.admission.admit as admission
-import processors.entitlement.admission.bounds as bounds
+import processors.entitlement.bounds as bounds
 import processors.lifecycle.host_reports as host_reports
 import processors.lifecycle.task_rules as task_rules
 from events.acceptance import CLAIM, Acceptance, Chain, RoundKey, parse

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import processors.entitlement.admission.admit as admission
-import processors.entitlement.admission.lend_order as lend_order
+import processors.entitlement.admission.lend as lend_order
 import processors.entitlement.admission.turns as turns
 import processors.entitlement.preemption.confirm as judge
 import processors.placement.holds as holds

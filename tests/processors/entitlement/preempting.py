@@ -14,7 +14,7 @@ from events.records.parts import Cause
 from events.records.placement import PreemptionAsked, TasksPlaced
 from events.records.rounds import TimerPassed
 from events.resources import STANDARD_KINDS, Vector
-from processors.entitlement.preemption.asks import Asks
+from processors.entitlement.preemption.confirm import Asks
 from processors.entitlement.preemption.rights import Rights
 from processors.entitlement.preemption.unplaced import Claims, GiverRow, RightRow
 from processors.entitlement.queues.placed_runs import PlacedRuns

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from events.codes import Code
 from events.records.pools import PoolDefined
 from events.resources import STANDARD_KINDS
-from processors.entitlement.pools.rules import answer
+from processors.entitlement.pools.commands import answer
 from processors.entitlement.pools.tree import Entry, Tree, parent_of
 from processors.entitlement.rows import ask_row
 from tests.helpers.drawn import examples
