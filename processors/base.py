@@ -15,7 +15,7 @@ from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.budget import Budget
 from processors.state.causes import FACT, CurrentInput
 from processors.state.conversion import Conversions
-from processors.state.deadlines import Deadline, earliest
+from processors.state.deadlines import Deadline
 from processors.state.handlers import Handlers, Row, handler_table
 from processors.state.steps import Pass
 from processors.state.table import Table
@@ -114,4 +114,9 @@ class MachineBase(ABC):
 
     def _next_wakeup(self) -> int | None:
         """The time of the next deadline as the state is."""
-        return earliest(*[each.next_ms() for each in self._deadlines])
+        first = None
+        for deadline in self._deadlines:
+            at = deadline.next_ms()
+            if at is not None and (first is None or at < first):
+                first = at
+        return first

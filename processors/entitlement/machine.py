@@ -48,6 +48,7 @@ from processors.entitlement.preemption.limits import Limits
 from processors.entitlement.preemption.parking import Parking
 from processors.entitlement.preemption.rights import Rights
 from processors.entitlement.preemption.unplaced import Claims
+from processors.entitlement.queues.consumers import Consumer
 from processors.entitlement.queues.parts import PartKey
 from processors.entitlement.queues.records import Folds
 from processors.entitlement.reports.pools import Reports
@@ -179,19 +180,19 @@ class Entitlement(MachineBase):
         )
 
     def _step_table(self) -> tuple[Step, ...]:
-        def step(name: str, decide: Callable[[int, int], Sequence[Event]], why_here: str) -> Step:
-            return Step(name, lambda this: decide(this.now, this.budget.left), why_here, ends=True)
+        def step(name: str, decide: Callable[[Pass], Sequence[Event]], why_here: str) -> Step:
+            return Step(name, decide, why_here, ends=True)
 
         return (
             step(
                 "answers about pools",
-                lambda now, budget: self.commands.answers(budget) if self.commands.asks else [],
+                lambda this: self.commands.answers(this.budget.left) if self.commands.asks else [],
                 "all others look at the pools as the answers leave them",
             ),
-            Step("admission", self._admit, "an entitled unit comes before all that is lent or told", ends=True),
+            step("admission", self._admit, "an entitled unit comes before all that is lent or told"),
             step(
                 "turns",
-                lambda now, budget: self.turns.decide(now),
+                lambda this: self.turns.decide(this.now),
                 "the heads of the queues are known; with a turn a pool is entitled to what else would be lent",
             ),
             step("lending", self.passes.lend, "only what no entitled unit takes is lent"),
@@ -202,7 +203,7 @@ class Entitlement(MachineBase):
             ),
             step(
                 "reports of pools that preempt",
-                lambda now, budget: self.reports.of_pools(self.asks.pools()),
+                lambda this: self.reports.of_pools(self.asks.pools()),
                 "an order follows from entitlements that were reported before it",
             ),
             step(
@@ -216,13 +217,13 @@ class Entitlement(MachineBase):
             step("rights", self.rights.decide, "a right counts the runs that were just ordered to leave"),
             step(
                 "reasons",
-                lambda now, budget: self._explain(budget),
+                self._explain,
                 "nothing more is admitted or freed, so that a reason lasts",
             ),
             step("reports to the views", self._report, "they show a state in which all above has been decided"),
             step(
                 "time",
-                lambda now, budget: self._pass_time(now),
+                self._pass_time,
                 "each deadline that is due has been looked at and led to no decision",
             ),
         )
@@ -248,12 +249,13 @@ class Entitlement(MachineBase):
 
     def _follow(self) -> None:
         """Finds for whom entitlements have changed enough."""
-        found, lines = dict.fromkeys(self.shares.follow()), self.queues.lines
-        lines.dirty.update(found)
-        lines.unranked.update(found)
+        pools, marks = self.shares.follow(), self.queues.lines.marks
+        if pools:
+            marks.mark(Consumer.ADMISSION, pools)
+            marks.mark(Consumer.DEMOTION, pools)
 
-    def _explain(self, budget: int) -> list[Event]:
-        out: list[Event] = []
+    def _explain(self, this: Pass) -> list[Event]:
+        out, budget = list[Event](), this.budget.left
         self.passes.reword()
         settled = self.passes.settled
         for pool in sorted(settled):
@@ -266,14 +268,14 @@ class Entitlement(MachineBase):
                 del settled[pool]
         return out
 
-    def _report(self, now: int, budget: int) -> list[Event]:
+    def _report(self, this: Pass) -> list[Event]:
         """Credits are looked at as often as the numbers of pools are reported."""
-        if not is_due(self.reports.next_ms(), now):
+        if not is_due(self.reports.next_ms(), this.now):
             return []
-        return self.turns.credits(now, budget) or [self.reports.report(budget)]
+        return self.turns.credits(this.now, this.budget.left) or [self.reports.report(this.budget.left)]
 
-    def _pass_time(self, now: int) -> list[Event]:
-        return [TimerPassed(machine=self.name, due_ms=now)] if is_due(self.next_wakeup(), now) else []
+    def _pass_time(self, this: Pass) -> list[Event]:
+        return [TimerPassed(machine=self.name, due_ms=this.now)] if is_due(self.next_wakeup(), this.now) else []
 
     # What inputs and decisions do.
 
@@ -369,7 +371,7 @@ class Entitlement(MachineBase):
         self.reports.set(event, now)
         self.steady.said(event.claimed or self.queues.nothing, now)
         self.rights.reported(event)
-        self.queues.lines.to_lend.update(dict.fromkeys(event.pools))
+        self.queues.lines.marks.mark(Consumer.LENDING, event.pools)
 
     def _held(self, event: GangsHeld, now: int) -> None:
         refusal, jobs = RefusalRow(event.code, event.at), self.queues.jobs

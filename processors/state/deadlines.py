@@ -22,8 +22,11 @@ class Deadline(NamedTuple):
 
 def earliest(*times: int | None) -> int | None:
     """The first of some times; None: there is none."""
-    present = [at for at in times if at is not None]
-    return min(present) if present else None
+    first = None
+    for at in times:
+        if at is not None and (first is None or at < first):
+            first = at
+    return first
 
 
 class Deadlines(Generic[K]):

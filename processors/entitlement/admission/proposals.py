@@ -13,12 +13,14 @@ from processors.entitlement.admission.lend import Lending, LendOrder
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import CONTROLLERS_SHARE, ENTITLEMENT, LIMITS, Ask, exceeds
 from processors.entitlement.pools.tree import parent_of
+from processors.entitlement.queues.consumers import Consumer
 from processors.entitlement.queues.parts import GANG, ROLES
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.queues.records import Folds
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
+from processors.state.steps import Pass
 
 
 def demoted(state: State, pool: str, budget: int) -> list[Admission]:
@@ -88,7 +90,10 @@ class Passes:
         self._steady = steady
         self.heads: dict[str, list[Head]] = {}
         """Of each pool with work that waits those that aren't entitled and block others."""
-        self.settled: dict[str, None] = {}
+        marks = state.queues.lines.marks
+        self._dirty, self._unranked = marks.of(Consumer.ADMISSION), marks.of(Consumer.DEMOTION)
+        self._to_lend, self._reworded = marks.of(Consumer.LENDING), marks.of(Consumer.HEADS)
+        self.settled = marks.of(Consumer.REASONS)
         """Pools that were looked at, for whoever says why the rest of their queues waits."""
         self._beyond_share: dict[str, tuple[tuple[bool, bool], ...]] = {}
         """Of pools that save for a turn whether each head needs more than their share, and than a turn could give."""
@@ -99,7 +104,6 @@ class Passes:
     def restored(self) -> None:
         """The tables were loaded: all pools are to be looked at."""
         self.heads.clear()
-        self.settled.clear()
         self._beyond_share.clear()
         self._order.clear()
         self.pools_changed()
@@ -111,7 +115,7 @@ class Passes:
     def entitled(self, budget: int) -> list[Event]:
         """Who is entitled from now on, or no more, in pools of which something has changed."""
         self._state.holds.review()
-        dirty = self._queues.lines.dirty
+        dirty = self._dirty
         for pool, beyond in self._beyond_share.items():
             if pool not in dirty and beyond != self._are_beyond_share(pool):
                 dirty[pool] = None
@@ -134,21 +138,23 @@ class Passes:
             out.append(admitted(self._queues, admission.admitted, recorded(cell.room_by)))
         return out
 
-    def lend(self, now: int, budget: int) -> list[Event]:
+    def lend(self, this: Pass) -> list[Event]:
         """What is lent of what stands idle."""
+        now, budget = this.now, this.budget.left
         lines = self._queues.lines
         if not lines.waiting:
             return []
         room = self._room(now)
-        lines.to_lend.update(dict.fromkeys(self._folds.backoffs_over(self._lent_ms, now)))
-        self._order.refresh(lines.to_lend)
-        lines.to_lend.clear()
+        for pool in self._folds.backoffs_over(self._lent_ms, now):
+            self._to_lend[pool] = None
+        if self._to_lend:
+            self._order.refresh(lines.marks.take(Consumer.LENDING))
         if max(room) <= 0:
             return []
         lending = Lending(self._state, self._folds.backoffs, self._order, room, now)
         lending.decide(budget)
         for pool in lending.limited:
-            lines.watch(pool, self._queues.holdings.levels(pool))
+            lines.marks.watch(pool, self._queues.holdings.levels(pool))
         if lending.lent:
             return [admitted(self._queues, lending.lent, recorded(self._state.cell.room_by))]
         self._lent_ms = now
@@ -159,7 +165,7 @@ class Passes:
     def _over(self, budget: int) -> list[Admission]:
         """Who isn't entitled any more."""
         over: list[Admission] = []
-        unranked = self._queues.lines.unranked
+        unranked = self._unranked
         for pool in sorted(unranked, key=self._longest_ago):
             if budget <= 0:
                 break
@@ -176,8 +182,7 @@ class Passes:
 
     def _settle(self, pool: str, heads: list[Head]) -> None:
         """Nothing is to be done in a pool before something changes for it."""
-        lines = self._queues.lines
-        del lines.dirty[pool]
+        del self._dirty[pool]
         if heads:
             self.heads[pool] = heads
         else:
@@ -199,21 +204,20 @@ class Passes:
 
     def reword(self) -> None:
         """Pools that may have to be told another reason are to be told it, and wait for the next one."""
-        reworded = self._queues.lines.reworded
-        for pool in reworded:
+        for pool in self._queues.lines.marks.take(Consumer.HEADS) if self._reworded else ():
             self.settled[pool] = None
             self._watch_levels(pool, self.heads.get(pool, []))
-        reworded.clear()
 
     def _watch_levels(self, pool: str, heads: list[Head]) -> None:
         """A pool is looked at again, or told another reason, when something changes at these levels."""
-        lines, levels = self._queues.lines, self._queues.holdings.levels(pool)
+        marks, levels = self._queues.lines.marks, self._queues.holdings.levels(pool)
         above = [head for head in heads if head.why.code != Code.SHARE_OF_NOTHING]
         if any(head.why.at != pool or head.why.code == Code.RESERVATION_REACHED for head in above):
-            lines.watch(pool, levels)
+            marks.watch(pool, levels)
         elif heads:
             usage = PassUsage(self._state)
-            lines.watch_reason(pool, [level for level in levels[1:] if not LIMITS.is_lifted(usage, level)])
+            places = [level for level in levels[1:] if not LIMITS.is_lifted(usage, level)]
+            marks.watch(pool, places, Consumer.HEADS)
 
     def _watch(self, pool: str, heads: list[Head]) -> None:
         """Looks out for an entitlement at which one of those that wait first is entitled, or waits for another reason,

@@ -294,7 +294,7 @@ class Turns:
                 row.goes_on = all(left > 0 for left, full in zip(have, row.credit.full, strict=True) if full)
         self._time(event.pool)
         self._shares.turned(event.pool)
-        self._queues.lines.touch(event.pool)
+        self._queues.lines.marks.touch(event.pool)
         self._queues.changes += 1
         self._queues.holdings.numbers += 1
 
@@ -321,7 +321,7 @@ class Turns:
             else:
                 self._credits_of[pool] = None
             self._time(pool)
-            self._queues.lines.touch(pool)
+            self._queues.lines.marks.touch(pool)
         self._queues.changes += 1
 
 

@@ -31,6 +31,7 @@ from processors.entitlement.state import State
 from processors.state.causes import CauseRow
 from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_go, protection, times, yields
 from processors.state.seconds import elapsed
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 NONE = np.zeros(0, dtype=np.int64)
@@ -346,8 +347,9 @@ class Asks:
         jobs = {job_id for row in self.table.values() if row.job for job_id in (row.job_id, *row.job_ids)}
         return {self._queues.jobs[job_id].pool for job_id in jobs if job_id in self._queues.jobs}
 
-    def answers(self, now: int, budget: int) -> list[Event]:
+    def answers(self, this: Pass) -> list[Event]:
         """The answers to the first asks, as far as the budget goes; an ask costs its victims."""
+        now, budget = this.now, this.budget.left
         out: list[Event] = []
         if not len(self.table):
             return out

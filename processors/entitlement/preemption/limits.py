@@ -29,6 +29,7 @@ from processors.entitlement.rows import JobRow, RefusalRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
 from processors.state.deadlines import Deadlines
+from processors.state.steps import Pass
 
 
 class LimitedParts:
@@ -154,8 +155,9 @@ class Limits:
 
     # What is decided.
 
-    def decide(self, now: int, budget: int) -> list[Event]:
+    def decide(self, this: Pass) -> list[Event]:
         """Orders for all that are due now, at most so many runs; a gang goes whole."""
+        now, budget = this.now, this.budget.left
         after, out = self._state.cell.timer_ms, list[Event]()
         if not len(self._parts):
             return out

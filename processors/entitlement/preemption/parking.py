@@ -25,6 +25,7 @@ from processors.entitlement.queues.records import Folds
 from processors.entitlement.state import State
 from processors.state.causes import recorded
 from processors.state.seconds import milliseconds
+from processors.state.steps import Pass
 
 
 class Parking:
@@ -38,8 +39,9 @@ class Parking:
         self._folds = folds
         self._asks = asks
 
-    def decide(self, now: int, budget: int) -> list[Event]:
+    def decide(self, this: Pass) -> list[Event]:
         """At most so many tasks, but for one gang."""
+        now, budget = this.now, this.budget.left
         back = self._back(budget)
         if back:
             return [self._ranked(back)]

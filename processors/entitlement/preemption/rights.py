@@ -5,7 +5,7 @@ those that were reported last: they may change for all pools at once. As long as
 may be given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -16,11 +16,13 @@ from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, RightsSet
 from events.resources import Kinds, Vector
 from processors.entitlement.preemption.unplaced import Claims, GiverRow, RightRow
+from processors.entitlement.queues.consumers import Consumer
 from processors.entitlement.state import State
 from processors.state.causes import recorded
 from processors.state.deadlines import Deadlines
 from processors.state.displacements import Task
 from processors.state.preemption_rules import Flag
+from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
 
@@ -47,12 +49,9 @@ class Rights:
         self._of_pool: dict[str, dict[Task, None]] = {}
         self._clears = 0
         """How many rights may have hosts cleared."""
-        self._takers: dict[str, None] = {}
-        """Pools whose claims may have other rights than was said."""
-        self._givers: dict[str, None] = {}
-        """Pools that may give other amounts than was said."""
-        self._untimed: dict[str, None] = {}
-        """Pools for which the next time isn't known."""
+        marks = state.queues.lines.marks
+        self._takers, self._givers = marks.of(Consumer.TAKERS), marks.of(Consumer.GIVERS)
+        self._untimed = marks.of(Consumer.RIGHT_TIMES)
         self._times: Deadlines[str] = Deadlines()
         """When time alone changes the rights of a pool next."""
 
@@ -73,8 +72,7 @@ class Rights:
     def look_at_all(self) -> None:
         """Settings or pools have changed: anybody may have other rights."""
         pools = {**dict(self._queues.holdings.items()), **self._of_pool, **dict(self.givers.items())}
-        for changed in (self._takers, self._givers, self._untimed):
-            changed.update(dict.fromkeys(pools))
+        self._look_at(pools)
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
@@ -87,8 +85,9 @@ class Rights:
 
     # What is decided.
 
-    def decide(self, now: int, budget: int) -> list[Event]:
+    def decide(self, this: Pass) -> list[Event]:
         """What has changed, at most `budget` ranges and pools of it; what is left over follows when that is said."""
+        now, budget = this.now, this.budget.left
         due = self.next_ms()
         if due is not None and due <= now:
             self._takers.update(dict.fromkeys(self._times.due(now)))
@@ -107,11 +106,10 @@ class Rights:
 
     def next_ms(self) -> int | None:
         """When time alone changes rights next; None: it doesn't."""
-        self._collect()
         after = self._state.cell.timer_ms
         for pool in self._untimed:
             self._times.set(pool, self._claims.next_ms(pool, self._said(pool), after))
-        self._untimed = {}
+        self._untimed.clear()
         return self._times.first()
 
     # What is folded.
@@ -147,22 +145,15 @@ class Rights:
 
     def reported(self, event: EntitlementsSet) -> None:
         """Entitlements were reported."""
-        for pool in event.pools:
-            self.touch(pool)
+        self._look_at(event.pools)
+
+    def _look_at(self, pools: Iterable[str]) -> None:
+        for marks in (self._takers, self._givers, self._untimed):
+            marks.update(dict.fromkeys(pools))
 
     def passed(self, now: int) -> None:
         """Times up to now have passed, and all that they change was said."""
         self._untimed.update(dict.fromkeys(self._times.due(now)))
-
-    def touch(self, pool: str) -> None:
-        """Something has changed for a pool."""
-        self._takers[pool] = self._givers[pool] = self._untimed[pool] = None
-
-    def _collect(self) -> None:
-        """Finds of which pools something has changed."""
-        for pool in self._queues.lines.news:
-            self.touch(pool)
-        self._queues.lines.news.clear()
 
     def _said(self, pool: str) -> dict[Task, RightRow]:
         return {task: self.rights[task] for task in sorted(self._of_pool.get(pool, ()))}

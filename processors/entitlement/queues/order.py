@@ -12,9 +12,11 @@ from sortedcontainers import SortedDict, SortedList, SortedSet
 
 from events.codes import Code
 from events.resources import Vector, add, scale, subtract
+from processors.entitlement.queues.consumers import EACH_CHANGE, Consumer
 from processors.entitlement.queues.parts import DAEMONS, FIRM, Form, PartKey, Parts
 from processors.entitlement.queues.usage import Holdings
 from processors.entitlement.rows import JobRow
+from processors.state.marks import Marks
 
 Place = tuple[int, int, int, PartKey]
 """Where a part stands in its pool: priority descending, then order of acceptance, then its first instance."""
@@ -93,23 +95,10 @@ class Lines:
         self._empty = PoolLines()
         self.aside: dict[PartKey, None] = {}
         """Parts that placement gave back for good; they claim nothing until hosts change."""
-        self.dirty: dict[str, None] = {}
-        """Pools of which something has changed since admission found nothing to do there."""
-        self.unranked: dict[str, None] = {}
-        """Those in which claims may be beyond the entitlement."""
-        self.news: dict[str, None] = {}
-        """Pools of which something has changed since rights were looked at."""
-        self.to_lend: dict[str, None] = {}
-        """Those of which something has changed since the order was looked at in which they are lent to."""
-        self.changed: dict[str, None] = {}
-        """Pools that may want something else than the share tree knows."""
+        self.marks: Marks[Consumer, str] = Marks(Consumer, EACH_CHANGE)
+        """The pools that each consumer must look at again; they watch the levels above them."""
         self.waiting = 0
         """How many parts wait to which may be lent, and may be admitted some time."""
-        self.watched: dict[str, dict[str, None]] = {}
-        """By pool, those at or below it that wait for what its limit leaves."""
-        self._reasons: dict[str, dict[str, None]] = {}
-        self.reworded: dict[str, None] = {}
-        """Pools that may have to be told another reason."""
 
     def __getitem__(self, pool: str) -> PoolLines:
         """The queues of a pool, to look at."""
@@ -132,35 +121,7 @@ class Lines:
         self._standing.clear()
         self.waiting = 0
         self.aside.clear()
-        self.dirty.clear()
-        self.changed.clear()
-        self.unranked.clear()
-        self.news.clear()
-        self.to_lend.clear()
-        for derived in (self.watched, self._reasons, self.reworded):
-            derived.clear()
-
-    def touch(self, pool: str) -> None:
-        """Something has changed for a pool."""
-        self.dirty[pool] = self.unranked[pool] = self.changed[pool] = self.news[pool] = self.to_lend[pool] = None
-
-    def watch(self, pool: str, levels: Iterable[str]) -> None:
-        """A pool waits for what changes at one of these levels."""
-        for level in levels:
-            self.watched.setdefault(level, {})[pool] = None
-
-    def watch_reason(self, pool: str, levels: Iterable[str]) -> None:
-        """Why a pool waits may be another reason when something changes at one of these levels."""
-        for level in levels:
-            self._reasons.setdefault(level, {})[pool] = None
-
-    def changed_at(self, levels: Iterable[str]) -> None:
-        """Something has changed at levels: pools that wait for that, or are to be told of it, are looked at again."""
-        if self.watched or self._reasons:
-            for level in levels:
-                self.reworded.update(self._reasons.pop(level, {}))
-                for pool in self.watched.pop(level, ()):
-                    self.touch(pool)
+        self.marks.clear()
 
     def review(self, part: PartKey, row: JobRow) -> None:
         """The counts of a part have changed: it stands where it belongs."""
@@ -242,7 +203,7 @@ class Lines:
                         row.parts[part.key].refusal = None
                         self.leave(part, row)
                         self.review(part, row)
-            self.touch(pool)
+            self.marks.touch(pool)
 
     def release(self) -> None:
         """Hosts have changed: what placement gave back for good is tried again."""
@@ -250,7 +211,7 @@ class Lines:
             row = self._parts.jobs.change(part.job_id)
             row.parts[part.key].returned, row.parts[part.key].refusal = "", None
             self.review(part, row)
-            self.touch(row.pool)
+            self.marks.touch(row.pool)
         self.aside.clear()
 
     def _verdict_differs(self, pool: str, part: PartKey) -> bool:

@@ -160,7 +160,7 @@ class Queues(Parts):
         row.priority = priority
         for part in parts:
             self.lines.review(part, row)
-        self.lines.touch(row.pool)
+        self.lines.marks.touch(row.pool)
         self.changes += 1
 
     def drop(self, job_id: str) -> None:
@@ -197,7 +197,7 @@ class Queues(Parts):
         row.parts[part.key].returned, row.parts[part.key].refusal = code, None
         self.lines.aside[part] = None
         self.lines.review(part, row)
-        self.lines.touch(row.pool)
+        self.lines.marks.touch(row.pool)
         self.changes += 1
 
     def release(self) -> None:
@@ -311,14 +311,14 @@ class Queues(Parts):
                 holding.add_claims(since_s, sign * tasks)
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
-            self.lines.touch(pool)
+            self.lines.marks.touch(pool)
             if amounts.keys() & {"allocation", "placed"}:
                 self.holdings.numbers += 1
             if "allocation" in amounts:
-                self.lines.changed_at(self.holdings.levels(pool))
+                self.lines.marks.happen(self.holdings.levels(pool))
             if "daemons" in amounts:  # what there is to share is another amount, for all pools
                 for other in self.lines.below("/"):
-                    self.lines.touch(other)
+                    self.lines.marks.touch(other)
         self.changes += 1
 
     def _claim(self, claimed: Counter[int], since: Numbers) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from events.resources import Vector, add, subtract
 from processors.entitlement.bounds import exceeds
+from processors.entitlement.queues.consumers import Consumer
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.rows import CellRow, PoolRow
 from processors.entitlement.shares.tree import ShareTree
@@ -19,6 +20,8 @@ class Shares:
 
     def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow]) -> None:
         self._queues = queues
+        self._wants = queues.lines.marks.of(Consumer.SHARES)
+        """Pools that may want something else than the tree knows."""
         self._pools = pools
         self._cell = cell
         self._tree = ShareTree(queues.kinds)
@@ -53,10 +56,9 @@ class Shares:
         lines = self._queues.lines
         if self._anew:
             self._build()
-        for path in lines.changed:
+        for path in lines.marks.take(Consumer.SHARES) if self._wants else ():
             if path in self._pools:
                 self._tree.set_want(path, self.wanted(path))
-        lines.changed.clear()
         to_share = self._cell["cell"].capacity, self._queues.holdings["/"].daemons
         if to_share != self._to_share:
             self._to_share = to_share
@@ -131,6 +133,5 @@ class Shares:
         for path, row in self._pools.items():
             if row.turn is not None:
                 self._set_floor(path)
-        for path, _ in self._queues.holdings.items():
-            if path in self._pools and path in self._queues.open_jobs:
-                self._queues.lines.changed[path] = None
+        paths = [path for path, _ in self._queues.holdings.items() if path in self._pools]
+        self._queues.lines.marks.mark(Consumer.SHARES, [path for path in paths if path in self._queues.open_jobs])

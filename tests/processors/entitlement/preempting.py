@@ -23,9 +23,11 @@ from processors.entitlement.reports.pools import Reports
 from processors.entitlement.rows import ReportedRow, root_row
 from processors.entitlement.state import State
 from processors.machine import Decided, Input, PeerRound
+from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
 from processors.state.displacements import Task
+from processors.state.steps import Pass
 from processors.state.table import Table
 from tests.helpers.machines import Alone, Run, columns, of, ranges, shaped
 
@@ -126,9 +128,10 @@ class Preempting:
                 self.rights.passed(now)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
+        this = Pass(now, caught_up, now, Budget(budget))
         if len(self.asks.table):
-            return self.asks.answers(now, budget)
-        out = self.rights.decide(now, budget)
+            return self.asks.answers(this)
+        out = self.rights.decide(this)
         due = self.rights.next_ms()
         if not out and due is not None and due <= now:
             out.append(TimerPassed(machine=self.name, due_ms=now))
@@ -244,6 +247,7 @@ class World(Alone[Preempting]):
         """Follows the rights as placement does: by what was said, and by nothing else."""
         for event in of(said, RightsSet):
             mirror = Rights(self.machine.shared, self.machine.claims)
+            mirror._takers, mirror._givers, mirror._untimed = {}, {}, {}  # it marks nothing for the machine
             for task, right in self.rights.items():
                 mirror.rights.put(task, right)
             for pool, giver in self.givers.items():
