@@ -12,7 +12,6 @@ import psutil
 
 from bench import sized
 from events.codec import encode
-from events.columns import ints, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, JobAccepted, RunsEnded
@@ -97,11 +96,11 @@ def job(name: str, pool: str, tasks: int, need: Amounts, gang_min: int = 0) -> J
 def queued(names: tuple[str, ...], tasks: int, gang: int = 0) -> GangsQueued:
     """First runs of all tasks of jobs."""
     count = len(names)
-    same = [pack_ints([each] * count) for each in (0, tasks, 1, gang, 0)]
+    same = [[each] * count for each in (0, tasks, 1, gang, 0)]
     first, counts, run, whole, keeps_admission = same
-    return GangsQueued(
+    return GangsQueued.pack(
         job_ids=names,
-        job=pack_ints(range(count)),
+        job=range(count),
         first=first,
         count=counts,
         run=run,
@@ -112,23 +111,23 @@ def queued(names: tuple[str, ...], tasks: int, gang: int = 0) -> GangsQueued:
 
 def placed(event: GangsAdmitted) -> TasksPlaced:
     """Each task of an admission on one host."""
-    first, count = ints(event.first), ints(event.count)
+    first, count = event.first_array, event.count_array
     start = np.repeat(np.cumsum(count) - count, count)
     instance = np.repeat(first, count) + np.arange(len(start)) - start
-    return TasksPlaced(
+    return TasksPlaced.pack(
         job_ids=event.job_ids,
-        job=pack_ints(np.repeat(ints(event.job), count)),
-        instance=pack_ints(instance),
-        run=pack_ints(np.repeat(ints(event.run), count)),
+        job=np.repeat(event.job_array, count),
+        instance=instance,
+        run=np.repeat(event.run_array, count),
         host_ids=("host",),
-        host_session=pack_longs([1]),
-        host=pack_ints(np.zeros(len(start), dtype=np.int64)),
+        host_session=[1],
+        host=np.zeros(len(start), dtype=np.int64),
     )
 
 
 def tasks_of(decisions: Iterable[Event]) -> int:
     """Counts the tasks that were admitted."""
-    return sum(int(ints(each.count).sum()) for each in decisions if isinstance(each, GangsAdmitted))
+    return sum(int(each.count_array.sum()) for each in decisions if isinstance(each, GangsAdmitted))
 
 
 KINDS = ("gpu/a", "licence")
@@ -184,10 +183,8 @@ def _changed(bench: Bench, name: str, pool: str, need: Amounts) -> float:
 
 
 def _ended(bench: Bench, name: str) -> float:
-    zero = pack_ints([0])
-    ended = RunsEnded(
-        job_ids=(name,), job=zero, instance=zero, run=pack_ints([1]), outcome=pack_ints([1]), exit_code=zero, kept=zero
-    )
+    zero = [0]
+    ended = RunsEnded.pack(job_ids=(name,), job=zero, instance=zero, run=[1], outcome=[1], exit_code=zero, kept=zero)
     return _until_admitted(bench, ended, name)
 
 
@@ -261,7 +258,7 @@ def victims() -> dict[str, float]:
     decisions = bench.decide()
     took = time.process_time() - began
     orders = [each for each in decisions if isinstance(each, PreemptionsOrdered)]
-    if sum(len(ints(each.run)) for each in orders) != VICTIMS:
+    if sum(len(each.run_array) for each in orders) != VICTIMS:
         raise SystemExit(f"not ordered: {decisions}")
     return {"victims_10000_ms": took * 1000}
 
@@ -269,18 +266,18 @@ def victims() -> dict[str, float]:
 def asked() -> PreemptionAsked:
     """Placement asks for the tasks of a hundred jobs."""
     instance = np.arange(VICTIMS)
-    return PreemptionAsked(
+    return PreemptionAsked.pack(
         job_id="gang",
         first=0,
         count=VICTIMS,
         run=1,
         host_ids=("host",),
-        tasks=pack_ints([VICTIMS]),
+        tasks=[VICTIMS],
         job_ids=tuple(f"job-{at}" for at in range(VICTIMS // 100)),
-        job=pack_ints(instance // 100),
-        instance=pack_ints(instance % 100),
-        victim_run=pack_ints(np.ones(VICTIMS, dtype=np.int64)),
-        way=pack_ints(np.full(VICTIMS, 2)),
+        job=instance // 100,
+        instance=instance % 100,
+        victim_run=np.ones(VICTIMS, dtype=np.int64),
+        way=np.full(VICTIMS, 2),
     )
 
 

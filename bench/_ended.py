@@ -10,7 +10,6 @@ import psutil
 
 from events.codec import encode
 from events.codes import Outcome
-from events.columns import pack_ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, PoolAnswered
 from events.records.jobs import JobSubmitted
@@ -72,22 +71,21 @@ class Cell:
         lifecycle = self.machines["lifecycle"].decide(now, True, 2 * count)  # half of a budget is for answers
         assert sum(isinstance(each, JobAccepted) for each in lifecycle) == count
         self.round("lifecycle", now, lifecycle)
-        zeros, ones = pack_ints([0] * count), pack_ints([1] * count)
+        zeros = [0] * count
         queued = next(each for each in lifecycle if isinstance(each, GangsQueued))
         ranges = {name: getattr(queued, name) for name in ("job_ids", "job", "first", "count", "run", "gang")}
         self.round("entitlement", now, [GangsAdmitted(**ranges)])
-        ended = RunsEnded(**runs, outcome=pack_ints([Outcome.STOPPED] * count), exit_code=zeros, kept=zeros)
+        ended = RunsEnded.pack(**runs, outcome=[Outcome.STOPPED] * count, exit_code=zeros, kept=zeros)
         changed = [JobChanged(job_id=job_id, state="KILLED", killed=1) for job_id in runs["job_ids"]]
-        assert runs["run"] == ones
         self.round("lifecycle", now, [ended, *changed])
 
 
 def _runs(first: int, count: int) -> dict[str, Any]:
     return {
         "job_ids": tuple(f"bench-job-{number:012d}" for number in range(first, first + count)),
-        "job": pack_ints(range(count)),
-        "instance": pack_ints([0] * count),
-        "run": pack_ints([1] * count),
+        "job": range(count),
+        "instance": [0] * count,
+        "run": [1] * count,
     }
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from events.codec import encode
 from events.codes import Code, JobState, Outcome, RunReport, TaskState
-from events.columns import pack_ints, pack_longs
 from events.log.embedded import EmbeddedLog, wall_clock_ms
 from events.log.port import NewRecord
 from events.records.base import Event
@@ -184,8 +183,8 @@ class LargeCell(Cell):
             )
             for at, job in enumerate(jobs)
         ]  # fmt: skip
-        zeros = pack_ints([0] * len(jobs))
-        self.decide("lifecycle", *accepted, GangsQueued(**whole(jobs), gang=zeros, admitted=zeros))
+        zeros = [0] * len(jobs)
+        self.decide("lifecycle", *accepted, GangsQueued.pack(**whole(jobs), gang=zeros, admitted=zeros))
         self.decide("entitlement", *self._admission(jobs))
         running = [job for job in jobs if job.runs]
         places = on_hosts(running, self.size.hosts)
@@ -196,11 +195,11 @@ class LargeCell(Cell):
             )
             for job in jobs if job.unplaced
         ]  # fmt: skip
-        self.decide("placement", TasksPlaced(**each(running), **places), *unplaced)
-        self.decide("lifecycle", RunsOrdered(**each(running), **places))
+        self.decide("placement", TasksPlaced.pack(**each(running), **places), *unplaced)
+        self.decide("lifecycle", RunsOrdered.pack(**each(running), **places))
         self.append([reported(running, RunReport.STARTED, self.size.hosts)])
         changed = [JobChanged(job_id=job.name, state=JobState.RUNNING) for job in running]
-        self.decide("lifecycle", RunsAvailable(**each(running)), *changed)
+        self.decide("lifecycle", RunsAvailable.pack(**each(running)), *changed)
 
     def end(self, jobs: Sequence[Job]) -> None:
         """All runs of jobs end."""
@@ -218,7 +217,7 @@ class LargeCell(Cell):
             )
             for job in jobs
         ]
-        over = RunsEnded(**each(jobs), outcome=outcome, exit_code=code, kept=none, next=following)
+        over = RunsEnded.pack(**each(jobs), outcome=outcome, exit_code=code, kept=none, next=following)
         self.decide("lifecycle", over, *changed)
 
     def append(self, facts: Sequence[Event]) -> int:
@@ -230,20 +229,20 @@ class LargeCell(Cell):
         """Those that don't wait for their pool are admitted, the others told why."""
         going = [job for job in jobs if not job.waits]
         refusals = [
-            GangsHeld(
+            GangsHeld.pack(
                 pool=job.pool, at=job.pool, code=WAITS[job.number // 20 % len(WAITS)], asked=NEED,
                 allocated={"cpu": 10_000}, entitlement={"cpu": 10_000}, limit={"cpu": 10_000},
-                gang=pack_ints([0]), **whole([job]),
+                gang=[0], **whole([job]),
             )
             for job in jobs if job.waits
         ]  # fmt: skip
-        none = pack_ints([0] * len(going))
-        admitted = GangsAdmitted(**whole(going), gang=none, entitled=pack_ints([1] * len(going)))
+        none = [0] * len(going)
+        admitted = GangsAdmitted.pack(**whole(going), gang=none, entitled=[1] * len(going))
         paths = sorted({job.pool for job in jobs})
         wave = int(100_000 * (1 + np.sin(self.ms / 3_600_000)))
-        amounts = pack_longs([wave * (at % 7 + 1) // weight for at in range(len(paths)) for weight in (1, 2)])
-        more = pack_longs([wave * (at % 7 + 2) // weight for at in range(len(paths)) for weight in (1, 2)])
-        entitlements = EntitlementsSet(
+        amounts = [wave * (at % 7 + 1) // weight for at in range(len(paths)) for weight in (1, 2)]
+        more = [wave * (at % 7 + 2) // weight for at in range(len(paths)) for weight in (1, 2)]
+        entitlements = EntitlementsSet.pack(
             pools=tuple(paths), resources=RESOURCES, entitlement=more, demand=more, allocation=amounts, placed=amounts
         )
         return [admitted, *refusals, entitlements]
@@ -258,10 +257,10 @@ def whole(jobs: Sequence[Job]) -> dict[str, Any]:
     """Ranges: each job as one."""
     return {
         "job_ids": tuple(job.name for job in jobs),
-        "job": pack_ints(range(len(jobs))),
-        "first": pack_ints([0] * len(jobs)),
-        "count": pack_ints([job.instances for job in jobs]),
-        "run": pack_ints([1] * len(jobs)),
+        "job": range(len(jobs)),
+        "first": [0] * len(jobs),
+        "count": [job.instances for job in jobs],
+        "run": [1] * len(jobs),
     }
 
 
@@ -271,9 +270,9 @@ def each(jobs: Sequence[Job]) -> dict[str, Any]:
     instance = np.concatenate([np.arange(job.instances) for job in jobs]) if jobs else np.arange(0)
     return {
         "job_ids": tuple(job.name for job in jobs),
-        "job": pack_ints(np.repeat(np.arange(len(jobs)), count)),
-        "instance": pack_ints(instance),
-        "run": pack_ints(np.ones(len(instance), dtype=np.int64)),
+        "job": np.repeat(np.arange(len(jobs)), count),
+        "instance": instance,
+        "run": np.ones(len(instance), dtype=np.int64),
     }
 
 
@@ -283,18 +282,18 @@ def on_hosts(jobs: Sequence[Job], hosts: int) -> dict[str, Any]:
     names, index = np.unique(numbers, return_inverse=True)
     return {
         "host_ids": tuple(map(host, names.tolist())),
-        "host_session": pack_longs([1] * len(names)),
-        "host": pack_ints(index.astype(np.int64)),
+        "host_session": [1] * len(names),
+        "host": index.astype(np.int64),
     }
 
 
-def repeated(jobs: Sequence[Job], value: Any) -> bytes:
+def repeated(jobs: Sequence[Job], value: Any) -> list[int]:
     """A column: what `value` says of its job, for each task."""
-    return pack_ints([value(job) for job in jobs for _ in range(job.instances)])
+    return [value(job) for job in jobs for _ in range(job.instances)]
 
 
 def reported(jobs: Sequence[Job], state: RunReport, hosts: int) -> RunsReported:
     """The report of hosts about all runs of jobs."""
     code = repeated(jobs, lambda job: int(job.fails and state == RunReport.EXITED))
     columns = {"state": repeated(jobs, lambda job: state), "exit_code": code}
-    return RunsReported(gateway="gateway", **each(jobs), **on_hosts(jobs, hosts), **columns)
+    return RunsReported.pack(gateway="gateway", **each(jobs), **on_hosts(jobs, hosts), **columns)

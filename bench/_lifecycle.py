@@ -19,7 +19,7 @@ from bench import peak_memory_mib, sized
 from events.acceptance import Chain
 from events.codec import encode
 from events.codes import RunReport, TaskState
-from events.columns import ints, pack_ints, pack_longs, spread
+from events.columns import spread
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobSubmitted, JobUpdateRequested
@@ -146,33 +146,33 @@ def restarted(cell: Cell) -> None:
 
 def placed(queued: GangsQueued) -> TasksPlaced:
     """Each task of ranges on one host after another."""
-    first, count = ints(queued.first), ints(queued.count)
+    first, count = queued.first_array, queued.count_array
     instance = spread(first, count)
-    return TasksPlaced(
+    return TasksPlaced.pack(
         job_ids=queued.job_ids,
-        job=pack_ints(np.repeat(ints(queued.job), count)),
-        instance=pack_ints(instance),
-        run=pack_ints(np.repeat(ints(queued.run), count)),
+        job=np.repeat(queued.job_array, count),
+        instance=instance,
+        run=np.repeat(queued.run_array, count),
         host_ids=tuple(f"host-{number}" for number in range(HOSTS)),
-        host_session=pack_longs([1] * HOSTS),
-        host=pack_ints(instance % HOSTS),
+        host_session=[1] * HOSTS,
+        host=instance % HOSTS,
     )
 
 
 def reported(runs: RunsOrdered | RunsStopping, state: RunReport) -> RunsReported:
     """A report on runs."""
-    count = len(ints(runs.run))
-    return RunsReported(
+    count = len(runs.run_array)
+    return RunsReported.pack(
         gateway="g",
         job_ids=runs.job_ids,
-        job=runs.job,
-        instance=runs.instance,
-        run=runs.run,
+        job=runs.job_array,
+        instance=runs.instance_array,
+        run=runs.run_array,
         host_ids=runs.host_ids,
-        host_session=pack_longs(np.ones(len(runs.host_ids), dtype=np.int64)),
-        host=runs.host,
-        state=pack_ints(np.full(count, state)),
-        exit_code=pack_ints(np.zeros(count, dtype=np.int32)),
+        host_session=np.ones(len(runs.host_ids), dtype=np.int64),
+        host=runs.host_array,
+        state=np.full(count, state),
+        exit_code=np.zeros(count, dtype=np.int32),
     )
 
 
@@ -180,20 +180,20 @@ def reports(jobs: int, instances: int, size: int, state: RunReport) -> Iterator[
     """First runs of all tasks, `size` of one job in a record, one job after another and over again."""
     for first in range(0, instances, size):
         instance = np.arange(first, first + size)
-        zeros, ones = pack_ints(np.zeros(size, dtype=np.int32)), pack_ints(np.ones(size, dtype=np.int32))
+        zeros, ones = np.zeros(size, dtype=np.int32), np.ones(size, dtype=np.int32)
         hosts = np.unique(instance % HOSTS)
         for number in range(jobs):
-            yield RunsReported(
+            yield RunsReported.pack(
                 gateway="g",
                 job_ids=(f"job-{number}",),
                 job=zeros,
-                instance=pack_ints(instance),
+                instance=instance,
                 run=ones,
-                state=pack_ints(np.full(size, state)),
+                state=np.full(size, state),
                 exit_code=zeros,
                 host_ids=tuple(f"host-{host}" for host in hosts.tolist()),
-                host_session=pack_longs(np.ones(len(hosts), dtype=np.int64)),
-                host=pack_ints(np.searchsorted(hosts, instance % HOSTS)),
+                host_session=np.ones(len(hosts), dtype=np.int64),
+                host=np.searchsorted(hosts, instance % HOSTS),
             )
 
 

@@ -31,7 +31,6 @@ from bench._shapes import (
 from deploy.processes import Processes
 from events.codec import decode
 from events.codes import RunReport
-from events.columns import ints
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import create
 from events.log.port import LogRecord
@@ -174,7 +173,7 @@ def started(log: KafkaLog) -> dict[str, int]:
     for record in log.scan(TASKS.name, 0):
         event = decode(record.value)
         if isinstance(event, RunsReported):
-            for index in ints(event.job)[ints(event.state) == RunReport.STARTED].tolist():
+            for index in event.job_array[event.state_array == RunReport.STARTED].tolist():
                 start_times.setdefault(event.job_ids[index], record.at_ms)
     return start_times
 

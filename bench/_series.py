@@ -6,7 +6,6 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from bench import sized
-from events.columns import pack_longs
 from events.records.entitlement import EntitlementsSet, PoolAnswered
 from events.records.pools import PoolDefined
 from events.resources import STANDARD
@@ -47,8 +46,8 @@ def series_mib_per_day(folder: Path, hours: int = HOURS) -> float:
 def _set(cell: Cell, draw: random.Random, paths: list[str]) -> None:
     """Entitlement says what pools may use, demand and hold."""
     size = len(paths) * len(STANDARD)
-    amounts = {kind: pack_longs([draw.randrange(AMOUNT_MAX) for _ in range(size)]) for kind in SHARES}
-    cell.decide("entitlement", EntitlementsSet(pools=tuple(paths), resources=tuple(STANDARD), **amounts))
+    amounts = {kind: [draw.randrange(AMOUNT_MAX) for _ in range(size)] for kind in SHARES}
+    cell.decide("entitlement", EntitlementsSet.pack(pools=tuple(paths), resources=tuple(STANDARD), **amounts))
 
 
 def _bytes(engine: Engine) -> int:

@@ -11,7 +11,6 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 
 from bench import Options, Result, open_log, per_second, percentile, sized
 from events.codec import encode
-from events.columns import pack_ints, pack_longs
 from events.log.kafka.connection import COMMON, CONSUMER, PRODUCER
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import Log, NewRecord
@@ -150,14 +149,14 @@ def round_of(decisions: int) -> bytes:
     """A round of placement with so many placements, as it stands in the log."""
     items = np.arange(decisions, dtype=np.int32)
     hosts = max(1, decisions // 20)
-    placed = TasksPlaced(
+    placed = TasksPlaced.pack(
         job_ids=("bench",),
-        job=pack_ints(np.zeros(decisions, np.int32)),
-        instance=pack_ints(items),
-        run=pack_ints(np.ones(decisions, np.int32)),
+        job=np.zeros(decisions, np.int32),
+        instance=items,
+        run=np.ones(decisions, np.int32),
         host_ids=tuple(f"host-{number}" for number in range(hosts)),
-        host_session=pack_longs(np.ones(hosts, np.int64)),
-        host=pack_ints(items % hosts),
+        host_session=np.ones(hosts, np.int64),
+        host=items % hosts,
     )
     return encode(
         RoundCommitted(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bench import Options, Result, sized
 from events.codec import decode, encode
-from events.columns import ints
 from events.log.embedded import EmbeddedLog
 from events.log.port import NewRecord
 from events.process.clock import SystemClock
@@ -122,9 +121,9 @@ def _items(record: RoundCommitted) -> int:
     total = 0
     for decision in map(decode, record.decisions):
         if hasattr(decision, "instance") and isinstance(decision.instance, bytes):
-            total += len(ints(decision.instance))
+            total += len(decision.instance_array)
         elif hasattr(decision, "count") and isinstance(decision.count, bytes):
-            total += int(ints(decision.count).sum())
+            total += int(decision.count_array.sum())
         else:
             total += 1
     return total

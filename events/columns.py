@@ -1,6 +1,6 @@
 """Columns: little-endian integers as Avro bytes, read and written with numpy, 60 to 110 times cheaper than arrays."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Number = TypeVar("Number", bound=np.generic)
-Values = Iterable[int] | NDArray[Any]
-"""The values that a column is packed from."""
+Values = NDArray[Any] | list[Any] | tuple[int, ...] | range | Iterator[int]
+"""The values that a column is packed from: no bytes, which are integers too and would be packed once more."""
 INT32 = np.dtype("<i4")
 INT64 = np.dtype("<i8")
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.columns import I64, ints, spread
+from events.columns import I64, spread
 from events.records.lifecycle import InstancesChanged
 
 
@@ -18,6 +18,6 @@ class Change(NamedTuple):
 
 def instance_change(event: InstancesChanged) -> Change:
     """The instances that a record names."""
-    first, count, added_ones = ints(event.first), ints(event.count), ints(event.wanted) == 1
+    first, count, added_ones = event.first_array, event.count_array, event.wanted_array == 1
     added, removed = spread(first[added_ones], count[added_ones]), spread(first[~added_ones], count[~added_ones])
-    return Change(added, removed, np.repeat(ints(event.shape)[added_ones].astype(np.int64), count[added_ones]))
+    return Change(added, removed, np.repeat(event.shape_array[added_ones].astype(np.int64), count[added_ones]))

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from events.bounds import INSTANCES_MAX
-from events.columns import I64, distinct, ints, pack_ints, spread
+from events.columns import I64, distinct, pack_ints, spread
 from events.override_chunks import Chunks
 from events.records.jobs import JobSubmitted
 from events.records.parts import TaskOverride
@@ -132,7 +132,7 @@ def whole(job: JobSubmitted, chunk: Chunks) -> JobSubmitted:
     if len(parts) == 1:
         return job
     starts = np.cumsum([0, *(len(part.overrides) for part in parts[:-1])]).tolist()
-    override = [ints(part.override).astype(np.int64) + start for part, start in zip(parts, starts, strict=True)]
+    override = [part.override_array.astype(np.int64) + start for part, start in zip(parts, starts, strict=True)]
     return msgspec.structs.replace(
         job,
         chunks=(),
@@ -147,8 +147,8 @@ def ranges_of(job: JobSubmitted) -> tuple[I64, I64, I64]:
     """The ranges of instances with an override in the record of a job, ascending: first instance, how many, and index
     of the override. Those that can't be are left out.
     """
-    columns = (job.override_first, job.override_count, job.override)
-    first, count, at = (ints(column).astype(np.int64) for column in columns)
+    columns = (job.override_first_array, job.override_count_array, job.override_array)
+    first, count, at = (column.astype(np.int64) for column in columns)
     if not len(first) == len(count) == len(at):
         return first[:0], count[:0], at[:0]
     good = np.flatnonzero((first >= 0) & (count > 0) & (at >= 0) & (at < len(job.overrides)))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from events.columns import I32, I64, spread
 
@@ -26,7 +27,7 @@ class Items(NamedTuple):
     """The runs that a record names, one after another; `job` is an index into its `job_ids`."""
 
     job: I32
-    instance: I32 | I64
+    instance: NDArray[Any]
     run: I32
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs, pack_unless
+from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs
 from events.records.base import Event, ItemsEvent
 
 
@@ -217,11 +217,15 @@ class RunsReported(ItemsEvent, frozen=True, kw_only=True):
 
     @property
     def cpu_ms_array(self) -> I64:
-        return np.frombuffer(self.cpu_ms, INT64, len(self.cpu_ms) // 8)
+        if self.cpu_ms:
+            return np.frombuffer(self.cpu_ms, INT64, len(self.cpu_ms) // 8)
+        return np.full(len(self.job) // 4, 0, INT64)
 
     @property
     def memory_kib_array(self) -> I64:
-        return np.frombuffer(self.memory_kib, INT64, len(self.memory_kib) // 8)
+        if self.memory_kib:
+            return np.frombuffer(self.memory_kib, INT64, len(self.memory_kib) // 8)
+        return np.full(len(self.job) // 4, 0, INT64)
 
     @classmethod
     def pack(
@@ -256,9 +260,9 @@ class RunsReported(ItemsEvent, frozen=True, kw_only=True):
             state=pack_ints(state),
             exit_code=pack_ints(exit_code),
             reasons=reasons,
-            reason=b"" if reason is None else pack_unless(reason, 0, INT32),
-            signal=b"" if signal is None else pack_unless(signal, 0, INT32),
-            out_of_memory=b"" if out_of_memory is None else pack_unless(out_of_memory, 0, INT32),
+            reason=b"" if reason is None else pack_ints(reason),
+            signal=b"" if signal is None else pack_ints(signal),
+            out_of_memory=b"" if out_of_memory is None else pack_ints(out_of_memory),
             cpu_ms=b"" if cpu_ms is None else pack_longs(cpu_ms),
             memory_kib=b"" if memory_kib is None else pack_longs(memory_kib),
         )

@@ -8,7 +8,7 @@ import numpy as np
 from events.arrays.free_slots import room_to_grow, slots_kept
 from events.arrays.reused_numbers import ReusedNumbers
 from events.arrays.runs_by_host import RunsByHost
-from events.columns import I32, I64, distinct, ints, some
+from events.columns import I32, I64, distinct, ints
 from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.base import Event
@@ -237,17 +237,17 @@ class DesiredRuns:
 
     def _find(self, decision: RunsOrdered | RunsStopping | RunsEnded) -> tuple[I32, I32, I32, Column, Column]:
         """Job, instance and run columns, slots, and which items name a task that there is."""
-        job, instance, run = ints(decision.job), ints(decision.instance), ints(decision.run)
+        job, instance, run = decision.items()
         slots, exists = self._slots.find(decision.job_ids, job, instance)
         return job, instance, run, slots, exists
 
     def _ordered(self, decision: RunsOrdered) -> HostOrders | None:
         job, instance, run, slots, exists = self._find(decision)
-        host = self._numbers(decision.host_ids)[ints(decision.host)]
+        host = self._numbers(decision.host_ids)[decision.host_array]
         # A later run may be known already, where lifecycle orders and ends within a round: orders never go back.
         exists = exists & (run > self._slots["run"][slots])
         self._learn_ports(decision, job, instance, exists)
-        version = ints(decision.version) if decision.version else np.ones(len(run), np.int32)
+        version = decision.version_array
         job, instance, run, slots, host = job[exists], instance[exists], run[exists], slots[exists], host[exists]
         self._slots["run"][slots], self._slots["version"][slots] = run, version[exists]
         self._slots["host"][slots] = host
@@ -276,9 +276,8 @@ class DesiredRuns:
         job, instance, run, slots, exists = self._find(decision)
         marked = slots[exists & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == STARTING)]
         self._slots["state"][marked] = STOPPING
-        host = self._numbers(decision.host_ids)[ints(decision.host)]
-        kill = some(decision.kill, len(job))
-        kind = np.where(kill > 0, OrderKind.KILL, OrderKind.STOP)
+        host = self._numbers(decision.host_ids)[decision.host_array]
+        kind = np.where(decision.kill_array > 0, OrderKind.KILL, OrderKind.STOP)
         return _ending(kind, decision.job_ids, host, job, instance, run)
 
     def _ended(self, decision: RunsEnded) -> HostOrders | None:
@@ -300,7 +299,7 @@ class DesiredRuns:
 
     def _learn_ports(self, decision: RunsOrdered, job: I32, instance: I32, ordered: Column) -> None:
         """The ports of the items stand one after the other."""
-        values, counts = ints(decision.ports), ints(decision.port_count).astype(np.int64)
+        values, counts = decision.ports_array, decision.port_count_array.astype(np.int64)
         ends = np.cumsum(counts)
         if not len(values) or len(counts) != len(job) or int(ends[-1]) != len(values):
             return

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from events.codec import encode
-from events.columns import Names, pack_ints, pack_longs
+from events.columns import Names
 from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered, HostVolumes
@@ -26,16 +26,16 @@ def fact(event: Event, key: str) -> NewRecord:
 def connected(host_id: str, hello: Hello, gateway: str) -> list[NewRecord]:
     """The facts of a new session."""
     names = Names()
-    job = pack_ints(names[run.job_id] for run in hello.runs)
-    inventory = HostInventory(
+    job = [names[run.job_id] for run in hello.runs]
+    inventory = HostInventory.pack(
         host_id=host_id,
         session=hello.session,
         job_ids=names.all(),
         job=job,
-        instance=pack_ints(run.instance for run in hello.runs),
-        run=pack_ints(run.run for run in hello.runs),
-        state=pack_ints(run.state for run in hello.runs),
-        exit_code=pack_ints(run.exit_code for run in hello.runs),
+        instance=(run.instance for run in hello.runs),
+        run=(run.run for run in hello.runs),
+        state=(run.state for run in hello.runs),
+        exit_code=(run.exit_code for run in hello.runs),
     )
     opened = HostConnected(
         host_id=host_id,
@@ -111,24 +111,22 @@ def reported(gateway: str, reports: Sequence[tuple[Sequence[int], Reports]]) -> 
 
     job = [indexed(jobs, part.job_ids, part.job) for part in parts]
     columns = {
-        name: pack_ints(np.concatenate([getattr(part, name) for part in parts]))
+        name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("instance", "run", "state", "exit_code")
     }
     if any(part.reasons for part in parts):
         every = (indexed(reasons, ("", *part.reasons), part.reason) for part in parts)
-        columns["reason"] = pack_ints(np.concatenate(list(every)))
+        columns["reason"] = np.concatenate(list(every))
     if any(len(part.details) for part in parts):
         rows = [part.details if len(part.details) else np.zeros((len(part.job), 4), np.int64) for part in parts]
-        signal, out_of_memory, cpu_ms, memory_kib = np.concatenate(rows).T
-        columns |= {"signal": pack_ints(signal), "out_of_memory": pack_ints(out_of_memory)}
-        columns |= {"cpu_ms": pack_longs(cpu_ms), "memory_kib": pack_longs(memory_kib)}
-    event = RunsReported(
+        columns |= zip(("signal", "out_of_memory", "cpu_ms", "memory_kib"), np.concatenate(rows).T, strict=True)
+    event = RunsReported.pack(
         gateway=gateway,
         host_ids=tuple(host_id for host_id, _ in hosts),
-        host_session=pack_longs(session for _, session in hosts),
+        host_session=(session for _, session in hosts),
         job_ids=jobs.all(),
-        host=pack_ints(np.concatenate(host)),
-        job=pack_ints(np.concatenate(job)),
+        host=np.concatenate(host),
+        job=np.concatenate(job),
         reasons=reasons.all()[1:],  # the first is "", for none
         **columns,
     )

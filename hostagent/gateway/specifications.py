@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from events.columns import indexed, ints
+from events.columns import indexed
 from events.job_versions import wanted_spec
 from events.override_chunks import name_of, reader
 from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested, OverridesUploaded
@@ -98,7 +98,7 @@ class Specifications:
         if spec is not None:
             instances = next(iter(versions.values())).instances
             self._put(decision.job_id, decision.version, msgspec.structs.replace(spec, instances=instances))
-        self._forget(versions.pop(number, None) for number in ints(decision.forgotten).tolist())
+        self._forget(versions.pop(number, None) for number in decision.forgotten_array.tolist())
 
     def resized(self, job_id: str, instances: int) -> None:
         """A job has another number of instances: hosts hear it when they start one."""

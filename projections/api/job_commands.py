@@ -18,7 +18,6 @@ from starlette.concurrency import run_in_threadpool
 from events.bounds import INSTANCES_MAX, INT_MAX
 from events.codec import encode
 from events.codes import Code
-from events.columns import pack_ints
 from events.instance_ranges import PATTERN, read_ranges
 from events.records.base import Event
 from events.records.jobs import (
@@ -84,7 +83,7 @@ class InstancesCommand(JobCommand):
     def columns(self) -> dict[str, Any]:
         """The columns of the ranges in the fact."""
         ranges = read_ranges(self.instances or "")
-        return {"first": pack_ints([first for first, _ in ranges]), "count": pack_ints([count for _, count in ranges])}
+        return {"first": [first for first, _ in ranges], "count": [count for _, count in ranges]}
 
 
 class RestartCommand(InstancesCommand):
@@ -215,7 +214,7 @@ def _plain(router: APIRouter, context: Context, path: str, action: str, text: st
 
 async def stop_job(context: Context, job_id: str, command: InstancesCommand, wait: float) -> Response:
     """Asks for the end of a job, or of some of its instances."""
-    fact = partial(JobStopRequested, job_id=job_id, **command.columns())
+    fact = partial(JobStopRequested.pack, job_id=job_id, **command.columns())
     return await _carry_out(context, job_id, command, fact, wait, FINE)
 
 
@@ -227,7 +226,7 @@ async def set_priority(context: Context, job_id: str, command: PriorityCommand, 
 
 async def act(context: Context, job_id: str, command: JobCommand, action: str, wait: float, **more: Any) -> Response:
     """Asks for an action of `JobActionRequested`."""
-    fact = partial(JobActionRequested, job_id=job_id, action=action, **more)
+    fact = partial(JobActionRequested.pack, job_id=job_id, action=action, **more)
     return await _carry_out(context, job_id, command, fact, wait)
 
 

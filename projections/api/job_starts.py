@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from starlette.concurrency import run_in_threadpool
 
 from events.codes import ENDED_TASKS, Code, RunCause, TaskState
-from events.columns import I64, distinct, pack_ints
+from events.columns import I64, distinct
 from events.instance_ranges import read_ranges
 from events.records.base import Event
 from events.records.jobs import JobActionRequested, JobReopenRequested, JobSubmitted, OverridesUploaded
@@ -77,10 +77,10 @@ def _wish(connection: Connection, job_id: str, command: StartCommand) -> _Wish:
     job = find_job(connection, job_id)
     if not job.ended_ms or job.base < 0:
         ranges = _ranges(_failed(connection, job)) if command.failed else command.columns()
-        if command.failed and not ranges["first"]:
+        if command.failed and not len(ranges["first"]):
             raise Problem(409, Code.REPEATED, _nothing_failed(job))
         expected = command.expected_version
-        action = partial(JobActionRequested, job_id=job_id, action="start", expected_version=expected, **ranges)
+        action = partial(JobActionRequested.pack, job_id=job_id, action="start", expected_version=expected, **ranges)
         return _Wish(action, [])
     if job.removed:
         raise Problem(
@@ -94,13 +94,13 @@ def _wish(connection: Connection, job_id: str, command: StartCommand) -> _Wish:
     breaks = np.flatnonzero((np.diff(others) != 1) | (np.diff(state[others]) != 0)) + 1
     parts = np.split(others, breaks) if len(others) else []
     fields: dict[str, Any] = {
-        "over_first": pack_ints([int(part[0]) for part in parts]),
-        "over_count": pack_ints([len(part) for part in parts]),
-        "over_state": pack_ints([int(state[part[0]]) for part in parts]),
+        "over_first": [int(part[0]) for part in parts],
+        "over_count": [len(part) for part in parts],
+        "over_state": [int(state[part[0]]) for part in parts],
     }
     held = tables.submissions.c
     spec: bytes = connection.execute(select(held.value).where(held.offset == job.offset)).scalar_one()
-    fact = partial(JobReopenRequested, job_id=job_id, spec=spec, **fields | _ranges(again))
+    fact = partial(JobReopenRequested.pack, job_id=job_id, spec=spec, **fields | _ranges(again))
     return _Wish(fact, _uploads(connection, submission(connection, job.offset)))
 
 
@@ -139,10 +139,10 @@ def _nothing_failed(job: JobRow) -> str:
     return f"{text}; {job.stopped} {was} stopped: `paceline job start {job.job_id}` starts {them}"
 
 
-def _ranges(instances: I64) -> dict[str, bytes]:
+def _ranges(instances: I64) -> dict[str, I64]:
     starts = np.flatnonzero(np.diff(instances, prepend=-2) != 1)
     counts = np.diff(np.append(starts, len(instances)))
-    return {"first": pack_ints(instances[starts]), "count": pack_ints(counts)}
+    return {"first": instances[starts], "count": counts}
 
 
 def _uploads(connection: Connection, job: JobSubmitted) -> list[Event]:

@@ -14,9 +14,9 @@ import numpy as np
 from events.acceptance import digest
 from events.codec import CodecError, decode
 from events.codes import Code, JobState, Outcome, TaskState
-from events.columns import ints
+from events.columns import I32
 from events.records.admissions import GangAdmitted
-from events.records.base import Event
+from events.records.base import Event, ItemsEvent, RangesEvent
 from events.records.entitlement import GangsAdmitted, PreemptionsOrdered
 from events.records.job_states import JobStateChanged
 from events.records.lifecycle import (
@@ -173,20 +173,12 @@ def _job(place: Place, key: str, job_id: str, **more: Any) -> OutputMessage:
 
 
 def _queued(place: Place, event: GangsQueued) -> Iterator[OutputMessage]:
-    job, first, count, run = map(ints, (event.job, event.first, event.count, event.run))
-    starts = np.cumsum(count) - count
-    instance = np.arange(int(count.sum())) + np.repeat(first - starts, count)
-    yield from _task_states(
-        place,
-        [event.job_ids[at] for at in np.repeat(job, count).tolist()],
-        instance.tolist(),
-        np.repeat(run, count).tolist(),
-        TaskState.QUEUED.name,
-    )
+    yield from _task_states(place, *_runs(event), TaskState.QUEUED.name)
 
 
 def _ordered(place: Place, event: RunsOrdered) -> Iterator[OutputMessage]:
-    yield from _task_states(place, *_runs(event), TaskState.ORDERED.name, hosts=_named(event.host_ids, event.host))
+    hosts = _named(event.host_ids, event.host_array)
+    yield from _task_states(place, *_runs(event), TaskState.ORDERED.name, hosts=hosts)
 
 
 def _available(place: Place, event: RunsAvailable) -> Iterator[OutputMessage]:
@@ -198,14 +190,14 @@ def _stopping(place: Place, event: RunsStopping) -> Iterator[OutputMessage]:
         place,
         *_runs(event),
         TaskState.STOPPING.name,
-        hosts=_named(event.host_ids, event.host),
-        outcomes=_outcomes(event.cause),
+        hosts=_named(event.host_ids, event.host_array),
+        outcomes=_outcomes(event.cause_array),
     )
 
 
 def _ended(place: Place, event: RunsEnded) -> Iterator[OutputMessage]:
-    codes = [None if code < 0 else code for code in ints(event.exit_code).tolist()]
-    yield from _task_states(place, *_runs(event), ENDED, outcomes=_outcomes(event.outcome), exit_codes=codes)
+    codes = [None if code < 0 else code for code in event.exit_code_array.tolist()]
+    yield from _task_states(place, *_runs(event), ENDED, outcomes=_outcomes(event.outcome_array), exit_codes=codes)
 
 
 def _task_states(
@@ -237,9 +229,9 @@ def _task_states(
 
 def _admitted(place: Place, event: GangsAdmitted) -> Iterator[OutputMessage]:
     item = 0
-    entitled = ints(event.entitled).tolist() or [1] * (len(event.job) // 4)
-    columns = (ints(column).tolist() for column in (event.job, event.first, event.count, event.run, event.gang))
-    for job, first, count, run, gang, claim in zip(*columns, entitled, strict=True):
+    ranges = (event.job_array, event.first_array, event.count_array, event.run_array, event.gang_array)
+    columns = (column.tolist() for column in (*ranges, event.entitled_array))
+    for job, first, count, run, gang, claim in zip(*columns, strict=True):
         size = count if gang else 1
         for start in range(first, first + count, size):
             head = place.head(item)
@@ -250,7 +242,7 @@ def _admitted(place: Place, event: GangsAdmitted) -> Iterator[OutputMessage]:
 
 
 def _preempted(place: Place, event: PreemptionsOrdered) -> Iterator[OutputMessage]:
-    columns = zip(*_runs(event), _named(event.from_pools, event.from_pool), strict=True)
+    columns = zip(*_runs(event), _named(event.from_pools, event.from_pool_array), strict=True)
     for item, (job_id, instance, run, from_pool) in enumerate(columns):
         head = place.head(item)
         preempted = TaskPreempted(
@@ -268,8 +260,8 @@ def _preempted(place: Place, event: PreemptionsOrdered) -> Iterator[OutputMessag
 
 
 def _placed(place: Place, event: TasksPlaced) -> Iterator[OutputMessage]:
-    sessions = np.frombuffer(event.host_session, "<i8")[ints(event.host)].tolist()
-    columns = zip(*_runs(event), _named(event.host_ids, event.host), sessions, _ports(event), strict=True)
+    sessions = event.host_session_array[event.host_array].tolist()
+    columns = zip(*_runs(event), _named(event.host_ids, event.host_array), sessions, _ports(event), strict=True)
     for item, (job_id, instance, run, host_id, session, ports) in enumerate(columns):
         head = place.head(item)
         placed = TaskPlaced(
@@ -280,23 +272,22 @@ def _placed(place: Place, event: TasksPlaced) -> Iterator[OutputMessage]:
 
 def _ports(event: TasksPlaced) -> list[tuple[int, ...]]:
     """The ports of each item; they stand one after another."""
-    if not event.port_count:
-        return [()] * len(ints(event.job))
-    ports, ends = ints(event.ports).tolist(), np.cumsum(ints(event.port_count)).tolist()
+    ports, ends = event.ports_array.tolist(), np.cumsum(event.port_count_array).tolist()
     return [tuple(ports[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _runs(event: Any) -> tuple[list[str], list[int], list[int]]:
+def _runs(event: ItemsEvent | RangesEvent) -> tuple[list[str], list[int], list[int]]:
     """Job, instance and run of each item."""
-    return _named(event.job_ids, event.job), ints(event.instance).tolist(), ints(event.run).tolist()
+    job, instance, run = event.items()
+    return _named(event.job_ids, job), instance.tolist(), run.tolist()
 
 
-def _named(names: Sequence[str], column: bytes) -> list[str]:
-    return [names[at] for at in ints(column).tolist()]
+def _named(names: Sequence[str], column: I32) -> list[str]:
+    return [names[at] for at in column.tolist()]
 
 
-def _outcomes(column: bytes) -> list[str | None]:
-    return [_OUTCOMES.get(code) for code in ints(column).tolist()]
+def _outcomes(column: I32) -> list[str | None]:
+    return [_OUTCOMES.get(code) for code in column.tolist()]
 
 
 _UNFOLDERS: dict[type[Event], Callable[[Place, Any], Iterator[OutputMessage]]] = {

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 from events.bounds import INT_MAX
 from events.codes import LIVE_REPORTS, Outcome, RunCause, RunReport
-from events.columns import ints, some
 from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.entitlement import (
@@ -147,7 +146,7 @@ def _reports_it_unhealthy(look: Look, location: Location, run: Run) -> bool:
 
 def _reported(look: Look, location: Location, run: Run) -> list[int]:
     event: Any = look.at(location)
-    states = ints(event.state)
+    states = event.state_array
     return [int(states[at]) for at in look.named(location).where(run) if at < len(states)]
 
 
@@ -155,7 +154,7 @@ def _stops_it(look: Look, location: Location, run: Run) -> bool:
     event = look.at(location)
     if not isinstance(event, InstancesWanted) or event.wanted:
         return False
-    ranges = zip(ints(event.first).tolist(), ints(event.count).tolist(), strict=False)
+    ranges = zip(event.first_array.tolist(), event.count_array.tolist(), strict=False)
     return not event.first or any(first <= run[1] < first + count for first, count in ranges)
 
 
@@ -190,7 +189,7 @@ def _adds_it(look: Look, location: Location, run: Run) -> bool:
 def _takes_it(look: Look, location: Location, run: Run) -> bool:
     """Whether an update takes or gives back the instance."""
     event: Any = look.at(location)
-    ranges = zip(ints(event.first).tolist(), ints(event.count).tolist(), strict=True)
+    ranges = zip(event.first_array.tolist(), event.count_array.tolist(), strict=True)
     return any(first <= run[1] < first + count for first, count in ranges)
 
 
@@ -267,10 +266,10 @@ def ties_of(event: Event, runs: NamedRuns, focus: Run | None) -> Iterator[tuple[
     """
     places = (runs.where(focus) if focus else []) or range(len(runs))
     if isinstance(event, RunsStopping):
-        whys = some(event.why, len(runs))
+        whys = event.why_array
         yield from ((runs[at], STOPPED_BY.get(int(whys[at]), ())) for at in places)
     elif isinstance(event, RunsEnded):
-        outcomes, whys = ints(event.outcome), some(event.why, len(runs))
+        outcomes, whys = event.outcome_array, event.why_array
         for at in places:
             asked = int(outcomes[at]) not in UNASKED
             yield runs[at], (STOPPING, *STOPPED_BY.get(int(whys[at]), ())) if asked else (ENDED,)

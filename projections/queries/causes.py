@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple, Protocol
 
-from events.columns import ints
 from events.records.base import Event
 from events.records.entitlement import (
     AdmissionsRanked,
@@ -200,7 +199,7 @@ def _carried(event: Event, runs: NamedRuns, run: Run | None) -> Iterator[Cause]:
     if isinstance(event, PreemptionAnswered):
         yield event.order
     if isinstance(event, RunsEnded | DisruptionAllowed | DisruptionDeferred):
-        which = ints(event.cause if isinstance(event, RunsEnded) else event.job)
+        which = event.cause_array if isinstance(event, RunsEnded) else event.job_array
         named = [at for at in runs.where(run) if at < len(which)] if run else []
         chosen = set((which[named] if named else which).tolist())
         more = [more[at] for at in sorted(chosen) if 0 <= at < len(more)]

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from events.columns import ints, spread
-from events.records.base import Event
+from events.records.base import Event, ItemsEvent, RangesEvent
 from events.records.entitlement import PreemptionRefused, TurnSet
 from events.records.placement import GangsUnplaced, HostsReserved, PreemptionAsked
 
@@ -58,13 +57,9 @@ def runs_of(event: Event) -> NamedRuns:
         return _of_one_gang(each.job_id, each.instance, 1, each.run)
     if isinstance(event, OF_A_GANG):
         return _of_one_gang(each.job_id, each.first, each.count, each.run)
-    if not hasattr(event, "job_ids") or not hasattr(event, "run"):
-        return _of_one_gang("", 0, 0, 0)
-    job, run = ints(each.job), ints(each.run)
-    if not hasattr(event, "first"):
-        return NamedRuns(each.job_ids, job, ints(each.instance), run)
-    count = ints(each.count)
-    return NamedRuns(each.job_ids, job.repeat(count), spread(ints(each.first), count), run.repeat(count))
+    if isinstance(event, ItemsEvent | RangesEvent):
+        return NamedRuns(event.job_ids, *event.items())
+    return _of_one_gang("", 0, 0, 0)
 
 
 def _of_one_gang(job_id: str, first: int, count: int, run: int) -> NamedRuns:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from events.codes import Hearing
-from events.columns import ints, longs
 from events.quantities import write_ms
 from events.records.base import Event
 from events.resources import Kinds
@@ -51,11 +50,10 @@ def _pool_answered(event: Any, _: Kinds) -> list[Part]:
 def _entitled(event: Any, kinds: Kinds) -> list[Part]:
     if not event.pools:
         return ["entitlements unchanged"]
-    width = len(event.resources)
-    entitlement = longs(event.entitlement).tolist()
+    entitlement = event.entitlement_array.tolist()
     lines: list[Sequence[Part]] = []
     for index, path in enumerate(event.pools[:NAMED]):
-        mine = dict(zip(event.resources, entitlement[index * width : (index + 1) * width], strict=False))
+        mine = dict(zip(event.resources, entitlement[index], strict=False))
         lines.append([pool(path), f" {amounts(mine, kinds)}"])
     rest = len(event.pools) - len(lines)
     return ["entitlement of ", *joined(lines, "; of "), f"; and of {plural(rest, 'other pool')}" if rest else ""]
@@ -84,7 +82,7 @@ def _offered(event: Any, kinds: Kinds) -> list[Part]:
 
 
 def _inventory(event: Any, _: Kinds) -> list[Part]:
-    found = plural(len(ints(event.run)), "run")
+    found = plural(len(event.run_array), "run")
     return [host(event.host_id), f" has {found}", *named("job", event.job_ids, " of ")]
 
 
@@ -93,7 +91,7 @@ def _reconciled(event: Any) -> str:
 
 
 def _hearing(event: Any, _: Kinds) -> list[Part]:
-    hearing = ints(event.hearing).tolist()[: len(event.host_ids)]
+    hearing = event.hearing_array.tolist()[: len(event.host_ids)]
     by_word: dict[str, list[str]] = {}
     for host_id, said in zip(event.host_ids, hearing, strict=True):
         by_word.setdefault(HEARING.get(said, "otherwise"), []).append(host_id)

@@ -7,10 +7,10 @@ import numpy as np
 
 from events.codec import decode
 from events.codes import Outcome, RunCause, UpdateStep, Way
-from events.columns import I32, ints
+from events.columns import I32
 from events.instance_changes import instance_change
 from events.instance_ranges import write_ranges
-from events.records.base import Event
+from events.records.base import Event, RangesEvent
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered, RightsSet
 from events.records.jobs import (
     JobActionRequested,
@@ -130,7 +130,7 @@ def details(event: Event) -> Details:
 
 def _of_matching(event: MatchingHostsChanged) -> Details:
     """For each daemon how many hosts match it from now on, how many no longer, and some of them."""
-    job, host, matches = ints(event.job), ints(event.host), ints(event.matches)
+    job, host, matches = event.job_array, event.host_array, event.matches_array
     out: Details = []
     for index, job_id in enumerate(event.job_ids):
         mine = job == index
@@ -145,7 +145,7 @@ def _of_command(event: Command) -> dict[str, Any]:
     names = ("action", "priority", "batch", "version", "force", "expected_version", "reason", "data", "command_id")
     fields = {name: value for name in names if (value := getattr(event, name, None))}
     if isinstance(event, JobStopRequested | JobActionRequested | JobReopenRequested) and event.first:
-        fields["instances"] = _ranges_text(ints(event.first), ints(event.count))
+        fields["instances"] = _ranges_text(event.first_array, event.count_array)
     return fields
 
 
@@ -159,10 +159,10 @@ def _of_update(event: UpdateStarted) -> dict[str, Any]:
 
 def _of_steps(event: InstancesTaken | InstancesReturned | UpdateProgressed) -> dict[str, Any]:
     """The instances of an update that have gone a step further, by step where there are several."""
-    first, count = ints(event.first), ints(event.count)
+    first, count = event.first_array, event.count_array
     if not isinstance(event, UpdateProgressed):
         return {"number": event.number, "instances": _ranges_text(first, count)}
-    step = ints(event.step)
+    step = event.step_array
     by_step = {each.name.lower(): _ranges_text(first[step == each], count[step == each]) for each in UpdateStep}
     counts = {"pending": event.pending, "in_flight": event.flight, "done": event.done, "failed": event.bad}
     moved = {f"now_{name}": text for name, text in by_step.items() if text}
@@ -184,12 +184,12 @@ def _cause_text(cause: Cause) -> str:
 
 def _of_many(event: Any) -> Details:
     """The details of a record with columns over tasks or ranges of tasks: how many, and the first of each job."""
-    job = ints(event.job)
-    count = ints(event.count) if hasattr(event, "count") else np.ones(len(job), dtype=np.int32)
+    job = event.job_array
+    count = event.sizes()
     tasks = np.bincount(job, count, len(event.job_ids)).astype(np.int64)
     indices, first = np.unique(job, return_index=True) if len(job) != 1 else (job, np.zeros(1, dtype=np.int64))
-    instance = ints(event.first if hasattr(event, "first") else event.instance)[first].tolist()
-    run = ints(event.run)[first].tolist()
+    instance = (event.first_array if isinstance(event, RangesEvent) else event.instance_array)[first].tolist()
+    run = event.run_array[first].tolist()
     of_all = {name: getattr(event, name) for name in ("code", "at") if hasattr(event, name)}
     columns = zip(indices.tolist(), tasks[indices].tolist(), instance, run, strict=True)
     out: Details = [
@@ -201,15 +201,15 @@ def _of_many(event: Any) -> Details:
     if hasattr(event, "host"):
         _add_hosts(event, job, out)
     if isinstance(event, RunsEnded):
-        _add_counts("outcomes", Outcome, ints(event.outcome), job, out, indices.tolist())
+        _add_counts("outcomes", Outcome, event.outcome_array, job, out, indices.tolist())
     if isinstance(event, RunsEnded | RunsStopping) and event.why:
-        _add_counts("why", RunCause, ints(event.why), job, out, indices.tolist())
+        _add_counts("why", RunCause, event.why_array, job, out, indices.tolist())
     return out
 
 
 def _of_order(event: PreemptionsOrdered) -> Details:
     """Each victim is told for whom it leaves, and the winner who leaves for it."""
-    job, pool, way = ints(event.job), ints(event.from_pool), ints(event.way)
+    job, pool, way = event.job_array, event.from_pool_array, event.way_array
     out: Details = []
     shared = {"order": event.order, "code": event.code, "for_job": event.for_job, "for_pool": event.for_pool}
     for index, job_id in enumerate(event.job_ids):
@@ -217,7 +217,7 @@ def _of_order(event: PreemptionsOrdered) -> Details:
         if len(mine):
             ways = [each.name for each in Way if (way[mine] == each).any()]
             detail = {"tasks": len(mine), "from_pool": event.from_pools[pool[mine[0]]], "ways": ways}
-            detail |= {"instance": int(ints(event.instance)[mine[0]]), "run": int(ints(event.run)[mine[0]])}
+            detail |= {"instance": int(event.instance_array[mine[0]]), "run": int(event.run_array[mine[0]])}
             out.append((job_id, {**shared, **detail}))
     by_job_id = {job_id: int((job == index).sum()) for index, job_id in enumerate(event.job_ids[:JOBS_SHOWN])}
     won = {"victims": len(job), "from_jobs": by_job_id, "from_pools": event.from_pools, "spared": event.spared}
@@ -226,7 +226,7 @@ def _of_order(event: PreemptionsOrdered) -> Details:
 
 
 def _of_ask(event: PreemptionAsked) -> dict[str, Any]:
-    counts = {"victims": len(ints(event.job)), "from_jobs": event.job_ids[:JOBS_SHOWN], "spared": event.spared}
+    counts = {"victims": len(event.job_array), "from_jobs": event.job_ids[:JOBS_SHOWN], "spared": event.spared}
     unit = {"instance": event.first, "tasks": event.count, "run": event.run}
     return {**unit, **counts, "hosts": event.host_ids[:HOSTS_SHOWN]}
 
@@ -235,14 +235,14 @@ def _add_borrowed(event: Any, job: Any, count: Any, out: Details, indices: list[
     """Adds the number of tasks of each job that are beyond the entitlement of their pool."""
     if not event.entitled:
         return
-    borrowed = np.bincount(job, np.where(ints(event.entitled) > 0, 0, count), len(event.job_ids)).astype(np.int64)
+    borrowed = np.bincount(job, np.where(event.entitled_array > 0, 0, count), len(event.job_ids)).astype(np.int64)
     for (_, detail), index in zip(out, indices, strict=True):
         detail["borrowed"] = int(borrowed[index])
 
 
 def _add_hosts(event: Any, job: Any, out: Details) -> None:
     order = np.argsort(job, kind="stable")
-    host = ints(event.host)[order].tolist()
+    host = event.host_array[order].tolist()
     start = 0
     for _, detail in out:
         if detail["tasks"] == 1:

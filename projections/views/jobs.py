@@ -5,7 +5,6 @@ from sqlalchemy import Connection
 
 from events.codec import decode
 from events.codes import Code
-from events.columns import ints, spread
 from events.id_digests import job_digest
 from events.job_ends import is_over
 from events.records.base import Event
@@ -153,7 +152,7 @@ class JobFold:
     def _reopened(self, moment: RecordContext, event: JobReopened) -> None:
         row = self._cache.jobs.change(event.job_id)
         if row is not None and row.base >= 0:
-            over = spread(ints(event.first), ints(event.count))
+            over = event.named_instances()
             self._tasks.run_again(moment, row, np.setdiff1d(np.arange(row.instances), over))
 
     def _instances_changed(self, moment: RecordContext, event: InstancesChanged) -> None:

@@ -8,7 +8,6 @@ import msgspec
 
 from events.codec import decode
 from events.codes import Code, JobState
-from events.columns import ints
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
@@ -64,7 +63,7 @@ class MarkFold:
         self._add(moment, SUSPECTED, {"host_id": event.host_id, "code": event.code})
 
     def _preempted(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
-        runs = ints(event.from_pool).tolist()
+        runs = event.from_pool_array.tolist()
         for at, path in enumerate(event.from_pools):
             item = {"from": path, "for": event.for_pool, "job_id": event.for_job, "code": event.code}
             self._add(moment, PREEMPTED, item | {"runs": runs.count(at)}, runs.count(at))

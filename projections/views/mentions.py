@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from events.bounds import INT_MAX
-from events.columns import I32, ints
-from events.records.base import Event
+from events.columns import I32
+from events.records.base import Event, RangesEvent
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered, RightsSet
 from events.records.lifecycle import (
     DisruptionAsked,
@@ -60,16 +60,16 @@ def _named(event: Any) -> Iterable[Named]:
         case JobAccepted():
             return [(event.job_id, (*_ANY, event.first_run, event.first_run))]
         case InstancesChanged() | InstancesTaken() | InstancesWanted() if event.first:
-            first, last = ints(event.first), ints(event.first) + ints(event.count) - 1
+            first, last = event.first_array, event.first_array + event.count_array - 1
             return [(event.job_id, (int(first.min()), int(last.max()), *_ANY))]
         case InstancesChanged() | InstancesTaken() | InstancesWanted() | JobHeld():
             return [(event.job_id, (*_ANY, *_ANY))]
-        case _ if hasattr(event, "first"):
-            first = ints(event.first)
-            return _of_many(event.job_ids, ints(event.job), first, first + ints(event.count) - 1, ints(event.run))
+        case RangesEvent():
+            first = event.first_array
+            return _of_many(event.job_ids, event.job_array, first, first + event.count_array - 1, event.run_array)
         case _:
-            instance = ints(event.instance)
-            return _of_many(event.job_ids, ints(event.job), instance, instance, ints(event.run))
+            instance = event.instance_array
+            return _of_many(event.job_ids, event.job_array, instance, instance, event.run_array)
 
 
 def _of_many(job_ids: tuple[str, ...], job: I32, first: I32, last: I32, run: I32) -> Iterable[Named]:

@@ -7,7 +7,6 @@ import msgspec
 from events.cell_settings import DEFAULTS, Settings, change_of, changed
 from events.codec import decode
 from events.codes import Code
-from events.columns import ints, longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, PoolAnswered, PreemptionsOrdered
 from events.records.placement import CapacityChanged
@@ -43,7 +42,7 @@ class PoolFold:
                 self._cache.pool_facts.put(PoolFactRow(moment.offset, "/", value))
 
     def _preempted(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
-        for at in ints(event.from_pool).tolist():
+        for at in event.from_pool_array.tolist():
             if (row := self._cache.pools.change(event.from_pools[at])) is not None:
                 row.preempted += 1
 
@@ -53,7 +52,7 @@ class PoolFold:
 
     def _admitted(self, moment: RecordContext, event: GangsAdmitted) -> None:
         self._cache.jobs.load(event.job_ids)
-        for job_id, tasks in per_job(event, ints(event.count)):
+        for job_id, tasks in per_job(event, event.count_array):
             job = self._cache.jobs.get(job_id)
             if job is not None and (row := self._cache.pools.change(job.pool)) is not None:
                 row.admitted += tasks
@@ -86,12 +85,13 @@ class PoolFold:
             self._cache.meta.put(MetaRow(SETTINGS_META, to_json(changed(settings, change_of(fact)))))
 
     def _set(self, moment: RecordContext, event: EntitlementsSet) -> None:
-        shape = len(event.pools), len(event.resources)
         kinds = {
-            kind: longs(getattr(event, kind)).reshape(shape).tolist()
-            for kind in ("entitlement", "demand", "allocation", "placed")
+            "entitlement": event.entitlement_array.tolist(),
+            "demand": event.demand_array.tolist(),
+            "allocation": event.allocation_array.tolist(),
+            "placed": event.placed_array.tolist(),
         }
-        daemons = longs(event.daemons).reshape(shape).tolist() if event.daemons else []
+        daemons = event.daemons_array.tolist() if event.daemons else []
         for at, path in enumerate(event.pools):
             row = self._cache.pools.change(path)
             if row is None and path == "/":

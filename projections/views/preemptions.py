@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from events.columns import ints
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from projections.views.cache import Cache
@@ -28,8 +27,8 @@ class PreemptionFold:
             row.answer, row.answered_ms = event.code, moment.now
 
     def _ordered(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
-        job, pool = ints(event.job), ints(event.from_pool)
-        columns = np.stack([ints(event.instance), ints(event.run), ints(event.way), ints(event.slice)])
+        job, pool = event.job_array, event.from_pool_array
+        columns = np.stack([event.instance_array, event.run_array, event.way_array, event.slice_array])
         by_job = np.bincount(job, minlength=len(event.job_ids)).tolist()
         by_pool = np.bincount(pool, minlength=len(event.from_pools)).tolist()
         tasks_by_job = dict(zip(event.job_ids, by_job, strict=True))

@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 
 from events.codes import Code
-from events.columns import ints, longs
 from events.records.base import Event
 from events.records.entitlement import CreditsSet, PreemptionRefused, PreemptionsOrdered, RightsSet, TurnSet
 from events.records.placement import GangsReturned, GangsUnplaced, HostsReserved, PreemptionAsked, TasksPlaced
@@ -59,7 +58,7 @@ class ReasonFold:
         self._settle_all((*WAITS, "asked"), event)
 
     def _asked(self, moment: RecordContext, event: PreemptionAsked) -> None:
-        numbers = {"hosts": len(event.host_ids), "victims": len(ints(event.job)), "spared": event.spared}
+        numbers = {"hosts": len(event.host_ids), "victims": len(event.job_array), "spared": event.spared}
         numbers["from_jobs"] = event.job_ids[:3]
         self._say(moment, event.job_id, "asked", "", event.count, numbers)
 
@@ -89,14 +88,14 @@ class ReasonFold:
         self._rows.put(ExplanationRow(job_id, kind, moment.machine, code, tasks, since, moment.round, text))
 
     def _returned(self, moment: RecordContext, event: GangsReturned) -> None:
-        gang = ints(event.gang) == 1
+        gang = event.gang_array == 1
         for kind, mine in zip(WAITS, (~gang, gang), strict=True):
-            for job_id, tasks in per_job(event, np.where(mine, ints(event.count), 0)):
+            for job_id, tasks in per_job(event, np.where(mine, event.count_array, 0)):
                 if tasks:
                     self._say(moment, job_id, kind, event.code, tasks, None)
 
     def _deferred(self, moment: RecordContext, event: DisruptionDeferred) -> None:
-        columns = (ints(event.unavailable).tolist(), ints(event.max_unavailable).tolist())
+        columns = (event.unavailable_array.tolist(), event.max_unavailable_array.tolist())
         for (job_id, tasks), *numbers in zip(per_job(event), *columns, strict=True):
             numbers_by_name = dict(zip(("unavailable", "max_unavailable"), numbers, strict=True))
             self._say(moment, job_id, "disruption", event.code, tasks, numbers_by_name)
@@ -120,10 +119,10 @@ class ReasonFold:
 
     def _rights(self, moment: RecordContext, event: RightsSet) -> None:
         """Takers and what they may take; those that are removed and not named again have no right any more."""
-        for at in {*ints(event.removed_job).tolist()} - {*ints(event.job).tolist()}:
+        for at in {*event.removed_job_array.tolist()} - {*event.job_array.tolist()}:
             self._rows.remove((event.job_ids[at], "right"))
-        others = longs(event.others).reshape(-1, len(event.resources)).tolist() if event.resources else []
-        columns = (ints(column).tolist() for column in (event.job, event.count, event.flags))
+        others = event.others_array.tolist()
+        columns = (column.tolist() for column in (event.job_array, event.count_array, event.flags_array))
         for job, count, flags, most in zip(*columns, others, strict=False):
             numbers = {"others": _some(event.resources, most), "flags": flags}
             self._say(moment, event.job_ids[job], "right", "", count, numbers)
@@ -158,8 +157,7 @@ class ReasonFold:
         self._cache.turns.put(TurnRow(event.pool, *unit, to_json(event.floor), moment.now))
 
     def _credits(self, moment: RecordContext, event: CreditsSet) -> None:
-        shape = len(event.pools), len(event.resources)
-        columns = [longs(column).reshape(shape).tolist() for column in (event.credit, event.rate, event.full)]
+        columns = [column.tolist() for column in (event.credit_array, event.rate_array, event.full_array)]
         for at, pool in enumerate(event.pools):
             credit, rate, full = (_some(event.resources, column[at]) for column in columns)
             if full:
@@ -170,7 +168,7 @@ class ReasonFold:
 
 def per_job(event: Any, count: Any = None) -> Iterator[tuple[str, int]]:
     """The jobs that a record names, with how many of their tasks."""
-    sums = np.bincount(ints(event.job), count, len(event.job_ids)).astype(np.int64)
+    sums = np.bincount(event.job_array, count, len(event.job_ids)).astype(np.int64)
     return zip(event.job_ids, sums.tolist(), strict=True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from events.columns import I32, I64, ints, longs, same_length
+from events.columns import I32, I64, same_length
 from events.records.tasks import RunsReported
 
 Row = tuple[str, int, int, int, int, str, int, int, int, int]
@@ -18,25 +18,17 @@ def rows_of(event: RunsReported, offset: int) -> Iterator[Row]:
     """A row for each run of which more is said than its state. A record whose columns don't fit has none."""
     if not same_length(event.job_ids, event.job, event.instance, event.run, event.state):
         return
-    items = len(ints(event.job))
-    columns_said = (ints(event.reason), ints(event.signal), ints(event.out_of_memory))
-    used = (longs(event.cpu_ms), longs(event.memory_kib))
-    reason, *columns = [
-        *(_filled(column, items) for column in columns_said),
-        *(_filled(column, items) for column in used),
-    ]
+    items = len(event.job_array)
+    reason, job, instance = event.reason_array, event.job_array, event.instance_array
+    columns: list[I32 | I64] = [event.signal_array, event.out_of_memory_array]
+    columns += [event.cpu_ms_array, event.memory_kib_array]
     if any(len(column) != items for column in (reason, *columns)):
         return
     reason = np.where((reason > 0) & (reason <= len(event.reasons)), reason, 0)
     some = np.flatnonzero(np.any([reason, *columns], axis=0))
-    job, instance, run, state = (ints(column) for column in (event.job, event.instance, event.run, event.state))
+    run, state = event.run_array, event.state_array
     texts = ("", *event.reasons)
     for at in some.tolist():
         key = event.job_ids[job[at]], int(instance[at]), int(run[at])
         signal, out_of_memory, cpu_ms, memory_kib = (int(column[at]) for column in columns)
         yield *key, offset, int(state[at]), texts[reason[at]], signal, out_of_memory, cpu_ms, memory_kib
-
-
-def _filled(column: I32 | I64, items: int) -> I32 | I64:
-    """A column, or as many zeros as are needed where it is empty."""
-    return column if len(column) else np.zeros(items, dtype=np.int64)

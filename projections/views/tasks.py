@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from events.arrays.free_slots import room_to_grow
 from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, RunCause, TaskState
-from events.columns import I64, ints, pack_ints, some, spread
+from events.columns import I64, pack_ints, spread
 from events.instance_changes import instance_change
 from events.records.lifecycle import (
     GangsQueued,
@@ -102,7 +102,7 @@ class TaskFold:
 
     def start(self, moment: RecordContext, row: JobRow, event: InstancesWanted) -> None:
         """Tasks of a job are wanted: those that have ended run again."""
-        every = spread(ints(event.first), ints(event.count)) if event.first else np.arange(row.instances)
+        every = event.named_instances() if event.first else np.arange(row.instances)
         self.run_again(moment, row, every)
 
     def unstopped(self, row: JobRow) -> tuple[bytes, bytes]:
@@ -153,8 +153,8 @@ class TaskFold:
     def _named(self, moment: RecordContext, event: Any) -> NamedTasks:
         """The tasks of a record with the columns job and instance, without those that no view knows of."""
         rows = self._jobs(moment, event.job_ids)
-        job = ints(event.job).astype(np.int64)
-        instance = ints(event.instance).astype(np.int64)
+        job = event.job_array.astype(np.int64)
+        instance = event.instance_array.astype(np.int64)
         at = np.arange(len(job))
         if len(rows) < len(event.job_ids) or any(row.base < 0 for row in rows):
             # Runs that a host has and no job wants may be of jobs that never were.
@@ -172,18 +172,15 @@ class TaskFold:
 
     def _queued(self, moment: RecordContext, event: GangsQueued) -> None:
         rows = self._jobs(moment, event.job_ids)
-        job, first, count, run = (
-            ints(column).astype(np.int64) for column in (event.job, event.first, event.count, event.run)
-        )
-        instance = spread(first, count)
-        of = np.repeat(job, count)
+        job, instance, run = event.items()
+        of = job.astype(np.int64)
         bases = np.array([row.base for row in rows], dtype=np.int64)
         tasks = self._cache.tasks
         selection = NamedTasks(rows, of, instance, tasks.place(bases[of] + instance), np.arange(len(of)))
         self._keep_runs(selection)
-        tasks["run"][selection.places] = np.repeat(run, count)
+        tasks["run"][selection.places] = run
         tasks["host"][selection.places] = tasks["due_s"][selection.places] = 0
-        keeps_admission = np.repeat(ints(event.admitted).astype(np.int64), count)
+        keeps_admission = np.repeat(event.admitted_array, event.count_array).astype(np.int64)
         self._moves.move(moment, selection, TaskState.QUEUED, keeps_admission)
 
     def _keep_runs(self, selection: NamedTasks) -> None:
@@ -240,14 +237,14 @@ class TaskFold:
     def _ordered(self, moment: RecordContext, event: RunsOrdered) -> None:
         selection = self._named(moment, event)
         hosts = self._hosts.hosts(event.host_ids)
-        index = ints(event.host)[selection.at]
+        index = event.host_array[selection.at]
         tasks = self._cache.tasks
-        tasks["run"][selection.places] = ints(event.run)[selection.at]
+        tasks["run"][selection.places] = event.run_array[selection.at]
         tasks["host"][selection.places] = np.array([host.number for host in hosts], dtype=np.int32)[index]
         for name in ("exit_code", "outcome", "started_s", "ended_s", "why"):
             tasks[name][selection.places] = 0
         tasks["ordered_s"][selection.places] = moment.now // 1000
-        tasks["version"][selection.places] = ints(event.version)[selection.at] if event.version else 1
+        tasks["version"][selection.places] = event.version_array[selection.at]
         self._moves.move(moment, selection, TaskState.ORDERED)
         self._hosts.allocate(selection, hosts, index, 1)
         self._note_ports(selection, event)
@@ -263,23 +260,22 @@ class TaskFold:
         selection = self._named(moment, event)
         tasks = self._cache.tasks
         state = tasks["state"][selection.places]
-        current = tasks["run"][selection.places] == ints(event.run)[selection.at]
+        current = tasks["run"][selection.places] == event.run_array[selection.at]
         current &= (state == TaskState.ORDERED) | (state == TaskState.RUNNING)
         self._moves.move(moment, selection.some(current), TaskState.STOPPING)
 
     def _ended(self, moment: RecordContext, event: RunsEnded) -> None:
         selection = self._named(moment, event)
         tasks = self._cache.tasks
-        outcome = ints(event.outcome)[selection.at]
+        outcome = event.outcome_array[selection.at]
         self._note_failures(selection, event)
         state = tasks["state"][selection.places]
         live = (state >= LIVE_TASKS[0]) & (state <= LIVE_TASKS[-1])
         self._hosts.release(selection.some(live))
-        size = len(ints(event.run))
-        counted = some(event.counts_as, size)[selection.at] == Counts.TASK
-        tasks["failures"][selection.places[counted]] = some(event.failures, size)[selection.at[counted]]
-        tasks["run"][selection.places] = ints(event.run)[selection.at]
-        tasks["exit_code"][selection.places] = ints(event.exit_code)[selection.at]
+        counted = event.counts_as_array[selection.at] == Counts.TASK
+        tasks["failures"][selection.places[counted]] = event.failures_array[selection.at[counted]]
+        tasks["run"][selection.places] = event.run_array[selection.at]
+        tasks["exit_code"][selection.places] = event.exit_code_array[selection.at]
         tasks["outcome"][selection.places] = outcome
         tasks["ended_s"][selection.places] = moment.now // 1000
         # A process that was over before its start was told has started all the same: then both are told at once.
@@ -287,13 +283,13 @@ class TaskFold:
         unseen = selection.places[process & (tasks["started_s"][selection.places] == 0)]
         tasks["started_s"][unseen] = moment.now // 1000
         after, wait_ms = (
-            some(event.next, size, TaskState.BACKOFF)[selection.at],
-            some(event.wait_ms, size)[selection.at],
+            event.next_array[selection.at],
+            event.wait_ms_array[selection.at],
         )
         due_s = -(-(moment.now + wait_ms.astype(np.int64)) // 1000)
         tasks["due_s"][selection.places] = np.where((after == TaskState.BACKOFF) & (wait_ms > 0), due_s, 0)
         if event.why:
-            tasks["why"][selection.places] = some(event.why, size)[selection.at]
+            tasks["why"][selection.places] = event.why_array[selection.at]
         for index in np.unique(selection.job[process]).tolist():
             selection.jobs[index].started_ms = selection.jobs[index].started_ms or moment.now
         self._moves.move(moment, selection, after)
@@ -312,9 +308,9 @@ class TaskFold:
 
     @staticmethod
     def _note_failures(selection: NamedTasks, event: RunsEnded) -> None:
-        run = ints(event.run)[selection.at]
-        exit_code, why = ints(event.exit_code)[selection.at], some(event.why, len(ints(event.run)))[selection.at]
-        failed = np.flatnonzero(ints(event.outcome)[selection.at] == Outcome.FAILED)[::-1]
+        run = event.run_array[selection.at]
+        exit_code, why = event.exit_code_array[selection.at], event.why_array[selection.at]
+        failed = np.flatnonzero(event.outcome_array[selection.at] == Outcome.FAILED)[::-1]
         jobs, last = np.unique(selection.job[failed], return_index=True)
         for index, at in zip(jobs.tolist(), failed[last].tolist(), strict=True):
             row = selection.jobs[index]
@@ -335,10 +331,10 @@ class TaskFold:
         self._cache.ports.zero(spread(base, width))
         if not event.ports:
             return
-        counts = ints(event.port_count).astype(np.int64)
+        counts = event.port_count_array.astype(np.int64)
         starts = (np.cumsum(counts) - counts)[selection.at]
         counts = counts[selection.at]
         each = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         places = self._cache.ports.place(np.repeat(base, counts) + each)
-        self._cache.ports["port"][places] = ints(event.ports)[np.repeat(starts, counts) + each]
+        self._cache.ports["port"][places] = event.ports_array[np.repeat(starts, counts) + each]
         self._cache.ports.touch(places)

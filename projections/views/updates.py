@@ -9,7 +9,7 @@ import numpy as np
 
 from events.codec import decode
 from events.codes import UpdateStep
-from events.columns import I64, ints, pack_ints, spread
+from events.columns import I64, pack_ints, spread
 from events.job_versions import wanted_spec
 from events.records.jobs import (
     JobActionRequested,
@@ -97,10 +97,10 @@ class UpdateFold:
         self._cache.stops.put(StopRow(row.job_id, place, moment.now, reason, first, count))
 
     def _taken(self, moment: RecordContext, event: InstancesTaken) -> None:
-        self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.IN_FLIGHT))
+        self._step(moment, event, np.full(len(event.first_array), UpdateStep.IN_FLIGHT))
 
     def _returned(self, moment: RecordContext, event: InstancesReturned) -> None:
-        self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.PENDING))
+        self._step(moment, event, np.full(len(event.first_array), UpdateStep.PENDING))
 
     def _started(self, moment: RecordContext, event: UpdateStarted) -> None:
         row = self._cache.jobs.change(event.job_id)
@@ -150,7 +150,7 @@ class UpdateFold:
             row.retries_max, row.on_preempt = spec.retries_max, spec.on_preempt
             row.max_running, row.max_runtime_ms, row.command = spec.max_running, spec.max_runtime_ms, searched(spec)
             self._cache.jobs.put(row)
-            self._tasks.change_need(row, event.version, spec.resources, len(spec.ports), ints(event.forgotten).tolist())
+            self._tasks.change_need(row, event.version, spec.resources, len(spec.ports), event.forgotten_array.tolist())
 
     def _command(self, moment: RecordContext, event: UpdateStarted) -> tuple[int, int, str, str]:
         """Where the specification of an update stands, where its command stands, and the reason and data of that."""
@@ -178,7 +178,7 @@ class UpdateFold:
         if last > 0:
             self._cache.update_steps.delete("job_id = ? AND number = ?", [(event.job_id, last)])
         versions = self._cache.versions
-        for version in ints(event.forgotten).tolist():
+        for version in event.forgotten_array.tolist():
             row = versions.get((event.job_id, version))
             if row is None:
                 continue
@@ -196,7 +196,7 @@ class UpdateFold:
         update.moved_ms = moment.now
         own = steps > 0  # that an instance is up again which an earlier update brought down is no step of this one
         first, count, steps = (
-            column[own] for column in (ints(event.first).astype(np.int64), ints(event.count).astype(np.int64), steps)
+            column[own] for column in (event.first_array.astype(np.int64), event.count_array.astype(np.int64), steps)
         )
         self._tasks.set_steps(job, event.number, spread(first, count), np.repeat(steps, count))
         if len(steps):
@@ -208,7 +208,7 @@ class UpdateFold:
             update.flight += moved
 
     def _progressed(self, moment: RecordContext, event: UpdateProgressed) -> None:
-        self._step(moment, event, ints(event.step).astype(np.int64))
+        self._step(moment, event, event.step_array.astype(np.int64))
         row = self._cache.updates.change((event.job_id, event.number))
         if row is not None:
             row.pending, row.flight, row.done, row.bad = event.pending, event.flight, event.done, event.bad

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.codes import TaskState
-from events.columns import I32, I64, counted, distinct, ints, spread
+from events.columns import I32, I64, counted, distinct
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, GangsHeld
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
@@ -97,14 +97,13 @@ class WaitingFold:
 
     def _held(self, moment: RecordContext, event: GangsHeld) -> None:
         number = self._hold(moment, event)
-        self._set(moment, event, np.full(len(ints(event.job)), number))
+        self._set(moment, event, np.full(len(event.job_array), number))
         hold = self._cache.holds.get(number)
         if hold is not None and not hold.tasks:
             self._cache.holds.remove(number)
 
     def _admitted(self, moment: RecordContext, event: GangsAdmitted | AdmissionsRanked) -> None:
-        entitled = ints(event.entitled) if event.entitled else np.ones(len(ints(event.job)), dtype=np.int32)
-        standing = np.where(entitled > 0, Standing.ENTITLED, Standing.BORROWED)
+        standing = np.where(event.entitled_array > 0, Standing.ENTITLED, Standing.BORROWED)
         self._set(moment, event, standing, isinstance(event, AdmissionsRanked))
 
     def _hold(self, moment: RecordContext, event: GangsHeld) -> int:
@@ -135,9 +134,9 @@ class WaitingFold:
             return
         at = {row.job_id: index for index, row in enumerate(rows)}
         index = np.array([at.get(job_id, -1) for job_id in event.job_ids], dtype=np.int64)
-        first, count, run = (ints(column).astype(np.int64) for column in (event.first, event.count, event.run))
-        job = np.repeat(index[ints(event.job)], count)
-        columns = np.stack([job, spread(first, count), np.repeat(run, count), np.repeat(standing, count)])
+        job_index, instance, run = event.items()
+        job = index[job_index]
+        columns = np.stack([job, instance, run, np.repeat(standing, event.count_array)]).astype(np.int64, copy=False)
         columns = columns[:, job >= 0]
         sizes = np.array([row.instances for row in rows], dtype=np.int64)
         columns = columns[:, columns[1] < sizes[columns[0]]]

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection, select
 
-from events.columns import I32, I64, ints, spread
+from events.columns import I32, I64, spread
 from events.records.entitlement import GangsAdmitted, GangsHeld
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from projections.views import tables
@@ -105,9 +105,9 @@ class UnplacedTasks:
         self._put(event.job_id, int(event.size > 1), event.code, event.tasks)
 
     def _returned(self, moment: RecordContext, event: GangsReturned) -> None:
-        gangs = ints(event.gang)
+        gangs = event.gang_array
         for gang in (0, 1):
-            for job_id, tasks in per_job(event, np.where(gangs == gang, ints(event.count), 0)):
+            for job_id, tasks in per_job(event, np.where(gangs == gang, event.count_array, 0)):
                 self._lower(job_id, (gang,), tasks)
 
     def _placed(self, moment: RecordContext, event: TasksPlaced) -> None:
@@ -138,7 +138,7 @@ class UnplacedTasks:
 
 def _instances(event: GangsHeld | GangsAdmitted) -> Iterable[tuple[str, I64]]:
     """The jobs that a record names, each with its instances."""
-    job, first, count = ints(event.job), ints(event.first), ints(event.count)
+    job, first, count = event.job_array, event.first_array, event.count_array
     order = np.argsort(job, kind="stable")
     ends = np.searchsorted(job[order], np.arange(len(event.job_ids)), side="right").tolist()
     for job_id, start, end in zip(event.job_ids, [0, *ends], ends, strict=False):

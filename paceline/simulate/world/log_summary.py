@@ -14,7 +14,7 @@ import numpy as np
 
 from events.acceptance import Chain
 from events.codes import ENDED_JOBS, Code, Outcome
-from events.columns import distinct, ints
+from events.columns import distinct
 from events.delivery import Inbox
 from events.log.port import Log
 from events.records.base import Event
@@ -223,7 +223,7 @@ class LogSummary:
         )
 
     def _available(self, event: RunsAvailable, now: int) -> None:
-        runs, job_of = ints(event.run), ints(event.job)
+        runs, job_of = event.run_array, event.job_array
         for at, job_id in enumerate(event.job_ids):
             job = self.open.get(job_id)
             if job is None:
@@ -237,7 +237,7 @@ class LogSummary:
             job.runs += len(mine)
 
     def _ended(self, event: RunsEnded) -> None:
-        outcome, job_of = ints(event.outcome), ints(event.job)
+        outcome, job_of = event.outcome_array, event.job_array
         for at in distinct(job_of[(outcome == Outcome.PREEMPTED) | (outcome == Outcome.LOST)]).tolist():
             job_id, mine = event.job_ids[at], outcome[job_of == at]
             preempted = int(np.count_nonzero(mine == Outcome.PREEMPTED))
@@ -264,7 +264,7 @@ class LogSummary:
             self._on_end(job)
 
     def _placed(self, event: TasksPlaced) -> None:
-        jobs, hosts = ints(event.job), ints(event.host)
+        jobs, hosts = event.job_array, event.host_array
         pairs, counts = np.unique(np.stack([jobs, hosts], axis=1), axis=0, return_counts=True)
         for (job, host), count in zip(pairs.tolist(), counts.tolist(), strict=True):
             self._found_place(event.job_ids[job], count)

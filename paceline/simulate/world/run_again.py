@@ -6,7 +6,7 @@ import numpy as np
 
 from events.codec import decode, encode
 from events.codes import ENDED_TASKS, RunCause, TaskState
-from events.columns import distinct, ints, pack_ints, some
+from events.columns import distinct
 from events.instance_ranges import read_ranges
 from events.job_ends import is_over
 from events.job_versions import wanted_spec
@@ -39,15 +39,15 @@ def request_to_run_again(log: Log, job_id: str, choice: Start | None, command_id
         return None
     again = distinct(again.astype(np.int64))
     over = np.setdiff1d(np.arange(job.instances), again)
-    return JobReopenRequested(
+    return JobReopenRequested.pack(
         job_id=job_id,
         command_id=command_id,
         spec=encode(job),
-        first=pack_ints(again),
-        count=pack_ints([1] * len(again)),
-        over_first=pack_ints(over),
-        over_count=pack_ints([1] * len(over)),
-        over_state=pack_ints(state[over]),
+        first=again,
+        count=[1] * len(again),
+        over_first=over,
+        over_count=[1] * len(over),
+        over_state=state[over],
     )
 
 
@@ -66,11 +66,11 @@ def _as_it_is(log: Log, job_id: str) -> tuple[JobSubmitted | None, bool, np.ndar
         elif isinstance(event, JobChanged) and event.job_id == job_id:
             ended = is_over(event)
         elif isinstance(event, RunsEnded) and job is not None and job.kind == "batch" and job_id in event.job_ids:
-            mine = ints(event.job) == event.job_ids.index(job_id)
-            at, size = ints(event.instance)[mine], len(mine)
-            following = some(event.next, size, TaskState.BACKOFF)[mine]
+            mine = event.job_array == event.job_ids.index(job_id)
+            at = event.instance_array[mine]
+            following = event.next_array[mine]
             state[at] = np.where(np.isin(following, ENDED_TASKS), following, state[at])
-            why[at] = some(event.why, size)[mine]
+            why[at] = event.why_array[mine]
     return job, ended, state, why
 
 

@@ -5,7 +5,6 @@ from functools import partial
 from typing import NamedTuple
 
 from events.codec import encode
-from events.columns import pack_ints
 from events.instance_ranges import read_ranges
 from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
@@ -107,10 +106,10 @@ def _job_command(action: str, about: JobCommand, command_id: str, seed: int) -> 
         case ScenarioJob():
             return JobUpdateRequested(job_id=job_id, command_id=command_id, spec=encode(about.fact(seed)))
     ranges = read_ranges(about.instances or "") if isinstance(about, SomeInstances) else []
-    first, count = (pack_ints(column) for column in zip(*ranges, strict=True)) if ranges else (b"", b"")
+    first, count = zip(*ranges, strict=True) if ranges else ((), ())
     if action == "stop":
-        return JobStopRequested(job_id=job_id, command_id=command_id, first=first, count=count)
-    return JobActionRequested(
+        return JobStopRequested.pack(job_id=job_id, command_id=command_id, first=first, count=count)
+    return JobActionRequested.pack(
         job_id=job_id,
         command_id=command_id,
         action=action,
