@@ -1,1 +1,1 @@
-"""What all machines share: their contract, tables and state hash, rounds, the one driver loop, the store, replay."""
+"""The base of all machines: their contract, tables and state hash, rounds, the one driver loop, the store, replay."""

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 DIGITS_MAX = 18
-"""Of a number: what is longer doesn't fit into 64 bits."""
+"""The most digits of a number: a longer one does not fit into 64 bits."""
 END_MS = 253_370_764_800_000
 """The year 9999: times before it can be shown in every zone."""
 

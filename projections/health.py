@@ -1,4 +1,4 @@
-"""How a process that follows the log is, for whoever looks at it."""
+"""The health of a process that follows the log."""
 
 from typing import Any, NamedTuple
 
