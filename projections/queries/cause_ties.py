@@ -3,17 +3,14 @@ it that names the same run, or else the same job, gang or instance (decision 031
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-from events.bounds import INT_MAX
-from events.codes import LIVE_REPORTS, Outcome, RunCause, RunReport
-from events.instance_changes import instance_change
+from events.codes import END_REPORTS, Outcome, RunCause, RunReport
 from events.records.base import Event
 from events.records.entitlement import (
     AdmissionsRanked,
     GangsAdmitted,
     GangsHeld,
-    PreemptionRefused,
     PreemptionsOrdered,
     RightsSet,
     TurnSet,
@@ -44,179 +41,78 @@ from events.records.placement import (
 )
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
-from projections.queries.named_runs import NamedRuns, Run
+from projections.views.mentions import NamedRuns, Run, Window, mentioned
 
 Location = tuple[str, int, int]
 """Topic, offset, index in the round; `FACT` for a fact."""
 FACT = -1
-
-
-class Look(Protocol):
-    """What a tie asks about the records that it may hold for."""
-
-    def at(self, location: Location) -> Event:
-        """The record there."""
-        ...
-
-    def named(self, location: Location) -> NamedRuns:
-        """The runs that it names."""
-        ...
-
-    def gang(self, job_id: str) -> int:
-        """How many instances of a job are its gang."""
-        ...
-
-
-class Window(NamedTuple):
-    """The instances and runs of a job of which a record must name one, to be worth a look."""
-
-    first: int = 0
-    last: int = INT_MAX
-    first_run: int = 0
-    last_run: int = INT_MAX
+Gang = Callable[[str], int]
+"""The number of instances of a job that are its gang."""
 
 
 class Tie(NamedTuple):
-    """Records that lead to what becomes of a run: the last one of these kinds that matches it."""
+    """Records that lead to what becomes of a run: the last one of these kinds that names a run of the window."""
 
     kinds: tuple[type[Event], ...]
-    match: Callable[[Look, Location, Run], bool]
-    window: Callable[[Look, Run], Window]
+    window: Callable[[Gang, Run], Window]
     same_run: bool = True
     """Whether it names the run; else it names the job, gang or instance."""
+    states: frozenset[int] | None = None
+    """Only reports of one of these count."""
+
+    def holds(self, event: Event, job_id: str, window: Window) -> bool:
+        """Whether a record of these kinds is one by which a run of that window is tied."""
+        rows = mentioned(event).rows(job_id, window).tolist()
+        if self.states is None or not isinstance(event, RunsReported | HostInventory):
+            return bool(rows)
+        states = event.state_array
+        return any(int(states[row]) in self.states for row in rows if row < len(states))
 
 
-def _the_run(_: Look, run: Run) -> Window:
+def _the_run(_: Gang, run: Run) -> Window:
     return Window(run[1], run[1], run[2], run[2])
 
 
-def _the_run_before(_: Look, run: Run) -> Window:
+def _the_run_before(_: Gang, run: Run) -> Window:
     return Window(run[1], run[1], run[2] - 1, run[2] - 1)
 
 
-def _the_instance(_: Look, run: Run) -> Window:
-    return Window(run[1], run[1])
-
-
-def _its_first_run(_: Look, run: Run) -> Window:
-    return Window(first_run=run[2], last_run=run[2])
-
-
-def _the_controller(_: Look, run: Run) -> Window:
+def _the_controller(_: Gang, run: Run) -> Window:
     return Window(last=0)
 
 
-def _the_job(_: Look, run: Run) -> Window:
-    return Window()
+def _the_gang(gang: Gang, run: Run) -> Window:
+    return Window(0, gang(run[0]) - 1, run[2], run[2])
 
 
-def _the_gang(look: Look, run: Run) -> Window:
-    return Window(0, look.gang(run[0]) - 1, run[2], run[2])
-
-
-def _the_gang_before(look: Look, run: Run) -> Window:
-    return _the_gang(look, (run[0], run[1], run[2] - 1))
-
-
-def _the_run_or_gang(look: Look, run: Run) -> Window:
-    return Window(first_run=run[2], last_run=run[2])
-
-
-def _names_it(look: Look, location: Location, run: Run) -> bool:
-    return run in look.named(location)
-
-
-def _names_the_run_before(look: Look, location: Location, run: Run) -> bool:
-    job_id, instance, number = run
-    return (job_id, instance, number - 1) in look.named(location)
-
-
-def _accepts_it(look: Look, location: Location, run: Run) -> bool:
-    event = look.at(location)
-    return isinstance(event, JobAccepted) and event.first_run == run[2]
-
-
-def _reports_its_end(look: Look, location: Location, run: Run) -> bool:
-    return any(state not in LIVE_REPORTS for state in _reported(look, location, run))
-
-
-def _reports_it_unhealthy(look: Look, location: Location, run: Run) -> bool:
-    return RunReport.UNHEALTHY in _reported(look, location, run)
-
-
-def _reported(look: Look, location: Location, run: Run) -> list[int]:
-    event: Any = look.at(location)
-    states = event.state_array
-    return [int(states[at]) for at in look.named(location).where(run) if at < len(states)]
-
-
-def _stops_it(look: Look, location: Location, run: Run) -> bool:
-    event = look.at(location)
-    if not isinstance(event, InstancesWanted) or event.wanted:
-        return False
-    ranges = zip(event.first_array.tolist(), event.count_array.tolist(), strict=False)
-    return not event.first or any(first <= run[1] < first + count for first, count in ranges)
-
-
-def _holds_its_job(look: Look, location: Location, run: Run) -> bool:
-    event = look.at(location)
-    return isinstance(event, JobHeld) and event.held
-
-
-def _ends_its_gang(look: Look, location: Location, run: Run) -> bool:
-    """Whether a member of the same gang, at the same run, is over."""
-    return look.named(location).names_one_of(run[0], look.gang(run[0]), run[2])
-
-
-def _or_its_gang(look: Look, location: Location, run: Run) -> bool:
-    return run in look.named(location) or _ends_its_gang(look, location, run)
-
-
-def _ends_its_controller(look: Look, location: Location, run: Run) -> bool:
-    return look.named(location).names_one_of(run[0], 1)
-
-
-def _ends_the_gang_before(look: Look, location: Location, run: Run) -> bool:
-    return _ends_its_gang(look, location, (run[0], run[1], run[2] - 1))
-
-
-def _adds_it(look: Look, location: Location, run: Run) -> bool:
-    """Whether it adds the instance, and this is its first run."""
-    event: Any = look.at(location)
-    return event.first_run == run[2] and run[1] in instance_change(event).added
-
-
-def _takes_it(look: Look, location: Location, run: Run) -> bool:
-    """Whether an update takes or gives back the instance."""
-    event: Any = look.at(location)
-    ranges = zip(event.first_array.tolist(), event.count_array.tolist(), strict=True)
-    return any(first <= run[1] < first + count for first, count in ranges)
+def _the_gang_before(gang: Gang, run: Run) -> Window:
+    return Window(0, gang(run[0]) - 1, run[2] - 1, run[2] - 1)
 
 
 def _of_run(*kinds: type[Event]) -> Tie:
-    return Tie(kinds, _names_it, _the_run)
+    return Tie(kinds, _the_run)
+
+
+def _of_others(*kinds: type[Event]) -> Tie:
+    """Records that name the run with all of its instance or job."""
+    return Tie(kinds, _the_run, same_run=False)
 
 
 QUEUED = _of_run(GangsQueued, GangsReturned)
 ADMITTED = _of_run(GangsAdmitted, GangsQueued)
 RANKED = _of_run(AdmissionsRanked, GangsAdmitted, GangsQueued)
 REPORTED = _of_run(RunsReported, HostInventory)
-ENDED = Tie((RunsReported, HostInventory), _reports_its_end, _the_run)
-UNHEALTHY = Tie((RunsReported, HostInventory), _reports_it_unhealthy, _the_run)
+ENDED = Tie((RunsReported, HostInventory), _the_run, states=frozenset(END_REPORTS))
+UNHEALTHY = Tie((RunsReported, HostInventory), _the_run, states=frozenset((RunReport.UNHEALTHY,)))
 STOPPING = _of_run(RunsStopping)
 PREEMPTED = _of_run(DisruptionAllowed, PreemptionsOrdered)
-TAKEN = Tie((InstancesTaken,), _takes_it, _the_instance, False)
-STOPPED = Tie((InstancesWanted,), _stops_it, _the_instance, False)
-HELD = Tie((JobHeld,), _holds_its_job, _the_job, False)
-OVERDUE = Tie((RunsOverdue,), _or_its_gang, _the_run_or_gang, False)
-CONTROLLER_ENDED = Tie((RunsEnded,), _ends_its_controller, _the_controller, False)
-GANG_ENDED = Tie((RunsEnded,), _ends_its_gang, _the_gang, False)
+TAKEN = _of_others(InstancesTaken)
+OVERDUE = (_of_run(RunsOverdue), Tie((RunsOverdue,), _the_gang, same_run=False))
 TIES: dict[type[Event], tuple[Tie, ...]] = {
     GangsQueued: (
-        Tie((RunsEnded,), _names_the_run_before, _the_run_before),
-        Tie((RunsEnded,), _ends_the_gang_before, _the_gang_before, False),
-        Tie((InstancesChanged,), _adds_it, _the_instance, False),
-        Tie((JobAccepted,), _accepts_it, _its_first_run, False),
+        Tie((RunsEnded,), _the_run_before),
+        Tie((RunsEnded,), _the_gang_before, same_run=False),
+        _of_others(InstancesChanged, JobAccepted),
         TAKEN,
     ),
     GangsAdmitted: (QUEUED,),
@@ -230,7 +126,6 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
     HostsReserved: (RANKED,),
     RightsSet: (RANKED,),
     PreemptionAsked: (_of_run(RightsSet, GangsParked),),
-    PreemptionRefused: (_of_run(PreemptionAsked),),
     RunsOrdered: (_of_run(TasksPlaced),),
     RunsAvailable: (REPORTED,),
     DisruptionAsked: (_of_run(PreemptionsOrdered), TAKEN),
@@ -239,17 +134,17 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
     DisruptionDeferred: (_of_run(DisruptionAsked),),
     PreemptionAnswered: (_of_run(DisruptionDeferred),),
 }
-"""Of each kind of decision the first tie that holds is the cause."""
+"""The ties of each kind of decision: the first that holds is the cause."""
 STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.NONE: (REPORTED,),
-    RunCause.STOP: (STOPPED,),
-    RunCause.HOLD: (HELD,),
-    RunCause.JOB_END: (CONTROLLER_ENDED,),
-    RunCause.RUN_LIMIT: (OVERDUE,),
+    RunCause.STOP: (_of_others(InstancesWanted),),
+    RunCause.HOLD: (_of_others(JobHeld),),
+    RunCause.JOB_END: (Tie((RunsEnded,), _the_controller, same_run=False),),
+    RunCause.RUN_LIMIT: OVERDUE,
     RunCause.HEALTH: (UNHEALTHY,),
-    RunCause.START_LATE: (OVERDUE,),
+    RunCause.START_LATE: OVERDUE,
     RunCause.PREEMPT: (PREEMPTED,),
-    RunCause.GANG: (GANG_ENDED,),
+    RunCause.GANG: (Tie((RunsEnded,), _the_gang, same_run=False),),
     RunCause.UPDATE: (_of_run(DisruptionAllowed), TAKEN),
     RunCause.REMOVE: (TAKEN,),
 }
@@ -261,17 +156,16 @@ carry its cause.
 
 
 def ties_of(event: Event, runs: NamedRuns, focus: Run | None) -> Iterator[tuple[Run, tuple[Tie, ...]]]:
-    """Of each run that a decision names, or of `focus` alone where it names that, by which records it is tied to its
-    cause.
-    """
-    places = (runs.where(focus) if focus else []) or range(len(runs))
+    """The ties of each run that a decision names to its cause, or of `focus` alone where it names that."""
+    row = runs.row(focus) if focus else None
+    each = runs.each() if row is None or focus is None else iter(((focus, row),))
     if isinstance(event, RunsStopping):
         whys = event.why_array
-        yield from ((runs[at], STOPPED_BY.get(int(whys[at]), ())) for at in places)
+        yield from ((run, STOPPED_BY.get(int(whys[at]), ())) for run, at in each)
     elif isinstance(event, RunsEnded):
         outcomes, whys = event.outcome_array, event.why_array
-        for at in places:
-            asked = int(outcomes[at]) not in UNASKED
-            yield runs[at], (STOPPING, *STOPPED_BY.get(int(whys[at]), ())) if asked else (ENDED,)
-    else:
-        yield from ((runs[at], TIES.get(type(event), ())) for at in places)
+        for run, at in each:
+            unasked = int(outcomes[at]) in UNASKED
+            yield run, (ENDED,) if unasked else (STOPPING, *STOPPED_BY.get(int(whys[at]), ()))
+    elif ties := TIES.get(type(event)):
+        yield from ((run, ties) for run, _ in each)

@@ -22,8 +22,8 @@ from events.records.parts import Cause
 from events.records.placement import GangsUnplaced, HostsReserved, MatchingHostsChanged, PreemptionAsked
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.topics import rounds_of
-from projections.queries.cause_ties import FACT, Location, Tie, Window, ties_of
-from projections.queries.named_runs import NamedRuns, Run, runs_of
+from projections.queries.cause_ties import FACT, Location, Tie, ties_of
+from projections.views.mentions import NamedRuns, Run, Window, runs_of
 
 NOTHING = Cause()
 OFFSETS = {"jobs_offset": "paceline.jobs", "pools_offset": "paceline.pools", "hosts_offset": "paceline.hosts"}
@@ -96,7 +96,6 @@ class Causes:
     def __init__(self, index: Index, runs_max: int | None = None) -> None:
         self._index = index
         self._runs_max = runs_max
-        self._named: dict[Location, NamedRuns] = {}
         self._gangs: dict[str, int] = {}
 
     def event(self, place: Cause) -> Event | None:
@@ -123,7 +122,7 @@ class Causes:
         event = self._index.event(location) if location else None
         if event is None or location is None:
             return []
-        runs = self.named(location)
+        runs = runs_of(event)
         found = [Link(place, cause, self._kind(event, cause)) for cause in _carried(event, runs, run)]
         found += [Link(place, cause) for cause in _answered(event)]
         for one, some in islice(ties_of(event, runs, run), self._runs_max):
@@ -131,22 +130,10 @@ class Causes:
             found += [tied] if tied else []
         return list({link.cause: link for link in reversed(found)}.values())[::-1]
 
-    def at(self, location: Location) -> Event:
-        """The record at a place in the log."""
-        event = self._index.event(location)
-        assert event is not None
-        return event
-
-    def named(self, location: Location) -> NamedRuns:
-        """The runs that a record names."""
-        if location not in self._named:
-            self._named[location] = runs_of(self.at(location))
-        return self._named[location]
-
     def gang(self, job_id: str) -> int:
-        """How many instances of a job are its gang."""
+        """The number of instances of a job that are its gang."""
         if job_id not in self._gangs:
-            accepted = map(self.at, self._index.mentions(job_id, (JobAccepted,), Window()))
+            accepted = map(self._index.event, self._index.mentions(job_id, (JobAccepted,), Window()))
             self._gangs[job_id] = next((event.gang_min for event in accepted if isinstance(event, JobAccepted)), 0)
         return self._gangs[job_id]
 
@@ -173,12 +160,13 @@ class Causes:
 
     def _tied(self, place: Cause, tie: Tie, run: Run) -> Link | None:
         """The last record before a decision by which it is tied to its cause for a run."""
-        window, round_ = tie.window(self, run), self._index.round(place.machine, place.round)
+        window, round_ = tie.window(self.gang, run), self._index.round(place.machine, place.round)
         if round_ is None or window.last < window.first or window.last_run < 1:
             return None
         ends = {**round_.ends, rounds_of(place.machine): round_.offset + 1}
         for location in self._index.mentions(run[0], tie.kinds, window, ends):
-            if self._is_before(location, place) and tie.match(self, location, run):
+            record = self._index.event(location) if self._is_before(location, place) else None
+            if record is not None and tie.holds(record, run[0], window):
                 return Link(place, self._index.cause_at(location), "run" if tie.same_run else "entity", run)
         return None
 
@@ -200,8 +188,8 @@ def _carried(event: Event, runs: NamedRuns, run: Run | None) -> Iterator[Cause]:
         yield event.order
     if isinstance(event, RunsEnded | DisruptionAllowed | DisruptionDeferred):
         which = event.cause_array if isinstance(event, RunsEnded) else event.job_array
-        named = [at for at in runs.where(run) if at < len(which)] if run else []
-        chosen = set((which[named] if named else which).tolist())
+        row = runs.row(run) if run else None
+        chosen = {*which.tolist()} if row is None else {int(which[row])}
         more = [more[at] for at in sorted(chosen) if 0 <= at < len(more)]
     yield from (cause for cause in more if cause != NOTHING)
 

@@ -22,12 +22,12 @@ from projections.queries.cause_index import ViewIndex
 from projections.queries.causes import NOTHING, Causes, Link
 from projections.queries.job_entries import newest_first
 from projections.queries.log_places import Place, write_place
-from projections.queries.named_runs import Run
 from projections.queries.resources import kinds_of
 from projections.queries.story_parts import Line, text_of
 from projections.record_json import at
 from projections.views.job_history import detail_of
 from projections.views.jobs import REJECTED
+from projections.views.mentions import Run
 from projections.views.rows import JobRow
 
 RECORDS_MAX = 200

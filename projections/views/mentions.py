@@ -1,16 +1,25 @@
-"""The runs of a job that a record names, of the kinds that lead to decisions about it: the index by which causes are
-found (`queries.causes`) tells which instances and runs a record names at most, so that few of them are read.
+"""The runs that a record names: those that a decision is about, and those by which what led to it is found
+(`queries.causes`). The index of causes in the views holds the least and the greatest of each job.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from events.bounds import INT_MAX
-from events.columns import I32
-from events.records.base import Event, RangesEvent
-from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered, RightsSet
+from events.columns import I32, I64
+from events.records.base import Event, ItemsEvent, RangesEvent
+from events.records.entitlement import (
+    AdmissionsRanked,
+    GangsAdmitted,
+    PreemptionRefused,
+    PreemptionsOrdered,
+    RightsSet,
+    TurnSet,
+)
 from events.records.lifecycle import (
     DisruptionAsked,
     GangsQueued,
@@ -24,64 +33,143 @@ from events.records.lifecycle import (
     RunsOverdue,
     RunsStopping,
 )
-from events.records.placement import GangsParked, GangsReturned, PreemptionAsked, TasksPlaced
+from events.records.placement import (
+    GangsParked,
+    GangsReturned,
+    GangsUnplaced,
+    HostsReserved,
+    PreemptionAsked,
+    TasksPlaced,
+)
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
 
-REPORTS = (RunsReported, HostInventory)
-_OF_ONE_JOB = (PreemptionAsked, InstancesChanged, InstancesTaken, InstancesWanted, JobAccepted, JobHeld)
-_OF_MANY = (
-    *REPORTS,
+KINDS: tuple[type[Event], ...] = (
+    *(InstancesChanged, InstancesTaken, InstancesWanted, JobAccepted, JobHeld),
+    *(RunsReported, HostInventory),
     *(AdmissionsRanked, GangsAdmitted, PreemptionsOrdered, RightsSet),
     *(DisruptionAsked, GangsQueued, PreemptionAnswered, RunsEnded, RunsOverdue, RunsStopping),
     *(GangsParked, GangsReturned, TasksPlaced, DisruptionAllowed, DisruptionDeferred),
 )
-KINDS: tuple[type[Event], ...] = (*_OF_ONE_JOB, *_OF_MANY)
 """Records that may be a cause without that a decision carries their position."""
 INDEXED = frozenset(KINDS)
 BITS = {kind.__name__: 1 << at for at, kind in enumerate(KINDS)}
 """The bit of each kind in the rows of histories."""
-_ANY = (0, INT_MAX)
 
-Window = tuple[int, ...]
-"""First and last instance, first and last run."""
-Named = tuple[str, Window]
+Run = tuple[str, int, int]
+"""Job, instance, run."""
+Column = I32 | I64 | tuple[int, ...]
+
+
+class Window(NamedTuple):
+    """Instances of a job, from `first` to `last`, and runs of each."""
+
+    first: int = 0
+    last: int = INT_MAX
+    first_run: int = 0
+    last_run: int = INT_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRuns:
+    """Runs by ranges of instances, in the order of the record. A row of no job names none."""
+
+    job_ids: tuple[str, ...]
+    job: Column
+    first: Column
+    last: Column
+    first_run: Column
+    last_run: Column
+
+    def __iter__(self) -> Iterator[Run]:
+        """The runs, one by one. Only of records that name exact ones."""
+        return (run for run, _ in self.each())
+
+    def each(self) -> Iterator[tuple[Run, int]]:
+        """The same, each with its row."""
+        rows = zip(*map(_listed, (self.job, self.first, self.last, self.first_run)), strict=True)
+        for at, (job, first, last, run) in enumerate(rows):
+            if 0 <= job < len(self.job_ids):
+                yield from (((self.job_ids[job], instance, run), at) for instance in range(first, last + 1))
+
+    def row(self, run: Run) -> int | None:
+        """The first row that names a run."""
+        rows = self.rows(run[0], Window(run[1], run[1], run[2], run[2]))
+        return int(rows[0]) if len(rows) else None
+
+    def rows(self, job_id: str, window: Window) -> NDArray[np.intp]:
+        """The rows that name one of some runs of a job."""
+        first, last, first_run, last_run = map(np.asarray, (self.first, self.last, self.first_run, self.last_run))
+        there = (first <= last) & (first <= window.last) & (last >= window.first)
+        there &= (first_run <= window.last_run) & (last_run >= window.first_run)
+        there &= np.isin(self.job, [at for at, name in enumerate(self.job_ids) if name == job_id])
+        return np.flatnonzero(there)
+
+    def windows(self) -> dict[str, Window]:
+        """The least and the greatest instance and run, by job."""
+        job_ids, job, columns = self.job_ids, self.job, (self.first, self.last, self.first_run, self.last_run)
+        if len(job) == 1:  # most often, and then without numpy's costs
+            least, greatest, least_run, greatest_run = columns
+            window = Window(int(least[0]), int(greatest[0]), int(least_run[0]), int(greatest_run[0]))
+            return {job_ids[int(job[0])]: window} if 0 <= job[0] < len(job_ids) else {}
+        order = np.argsort(job, kind="stable")
+        ordered = np.asarray(job)[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        if not len(starts):
+            return {}
+        ends = (np.minimum, np.maximum, np.minimum, np.maximum)
+        extremes = [of.reduceat(np.asarray(column)[order], starts) for of, column in zip(ends, columns, strict=True)]
+        rows = zip(*(each.tolist() for each in (ordered[starts], *extremes)), strict=True)
+        return {job_ids[at]: Window(*window) for at, *window in rows if 0 <= at < len(job_ids)}
 
 
 def windows(event: Event) -> dict[str, Window]:
-    """The runs of each job that a record of these kinds names."""
-    return dict(_named(event)) if type(event) in INDEXED else {}
+    """The least and the greatest instance and run that a record of the indexed kinds names, by job."""
+    return mentioned(event).windows() if type(event) in INDEXED else {}
 
 
-def _named(event: Any) -> Iterable[Named]:
+def runs_of(event: Event) -> NamedRuns:
+    """The runs that a record names one by one."""
     match event:
-        case PreemptionAsked():
-            return [(event.job_id, (event.first, event.first + event.count - 1, event.run, event.run))]
-        case JobAccepted():
-            return [(event.job_id, (*_ANY, event.first_run, event.first_run))]
-        case InstancesChanged() | InstancesTaken() | InstancesWanted() if event.first:
-            first, last = event.first_array, event.first_array + event.count_array - 1
-            return [(event.job_id, (int(first.min()), int(last.max()), *_ANY))]
-        case InstancesChanged() | InstancesTaken() | InstancesWanted() | JobHeld():
-            return [(event.job_id, (*_ANY, *_ANY))]
+        case ItemsEvent():
+            job, instance, run = event.items()
+            return NamedRuns(event.job_ids, job, instance, instance, run, run)
         case RangesEvent():
-            first = event.first_array
-            return _of_many(event.job_ids, event.job_array, first, first + event.count_array - 1, event.run_array)
+            first, run = event.first_array, event.run_array
+            return NamedRuns(event.job_ids, event.job_array, first, first + event.count_array - 1, run, run)
+        case GangsUnplaced():
+            return _of_one_job(event.job_id, event.instance, event.instance, event.run, event.run)
+        case HostsReserved() | PreemptionAsked() | PreemptionRefused() | TurnSet():
+            return _of_one_job(event.job_id, event.first, event.first + event.count - 1, event.run, event.run)
         case _:
-            instance = event.instance_array
-            return _of_many(event.job_ids, event.job_array, instance, instance, event.run_array)
+            return NamedRuns((), (), (), (), (), ())
 
 
-def _of_many(job_ids: tuple[str, ...], job: I32, first: I32, last: I32, run: I32) -> Iterable[Named]:
-    """The least and the greatest of the columns of each job over its items; items of no job are left out."""
-    if len(job) == 1 and 0 <= job[0] < len(job_ids):  # most often, and then without numpy's costs
-        return [(job_ids[job[0]], (int(first[0]), int(last[0]), int(run[0]), int(run[0])))]
-    order = np.argsort(job, kind="stable")
-    job = job[order]
-    starts = np.flatnonzero(np.diff(job, prepend=-1))
-    if not len(starts):
-        return []
-    low, low_run = (np.minimum.reduceat(column[order], starts).tolist() for column in (first, run))
-    high, high_run = (np.maximum.reduceat(column[order], starts).tolist() for column in (last, run))
-    windows_by_job = zip(job[starts].tolist(), zip(low, high, low_run, high_run, strict=True), strict=True)
-    return [(job_ids[at], window) for at, window in windows_by_job if 0 <= at < len(job_ids)]
+def mentioned(event: Event) -> NamedRuns:
+    """The runs that a record names, one by one or with all others of an instance or of a job."""
+    match event:
+        case JobAccepted():
+            return _of_one_job(event.job_id, 0, INT_MAX, event.first_run, event.first_run)
+        case InstancesTaken() | InstancesWanted(wanted=False) if event.first:
+            return _of_instances(event.job_id, event.first_array, event.count_array, 0, INT_MAX)
+        case InstancesWanted(wanted=False) | JobHeld(held=True):
+            return _of_one_job(event.job_id, 0, INT_MAX, 0, INT_MAX)
+        case InstancesChanged():
+            added = event.wanted_array == 1
+            first, count = event.first_array[added], event.count_array[added]
+            return _of_instances(event.job_id, first, count, event.first_run, event.first_run)
+        case _:
+            return runs_of(event)
+
+
+def _of_one_job(job_id: str, first: int, last: int, first_run: int, last_run: int) -> NamedRuns:
+    return NamedRuns((job_id,), (0,), (first,), (last,), (first_run,), (last_run,))
+
+
+def _of_instances(job_id: str, first: I32, count: I32, first_run: int, last_run: int) -> NamedRuns:
+    rows = len(first)
+    return NamedRuns((job_id,), (0,) * rows, first, first + count - 1, (first_run,) * rows, (last_run,) * rows)
+
+
+def _listed(column: Column) -> list[int]:
+    return column.tolist() if isinstance(column, np.ndarray) else [*column]

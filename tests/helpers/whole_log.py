@@ -10,8 +10,9 @@ from events.records.parts import Cause
 from events.records.rounds import RoundCommitted
 from events.rounds import accept
 from events.topics import ALL, MACHINES, RANK, rounds_of
-from projections.queries.cause_ties import FACT, Location, Window
+from projections.queries.cause_ties import FACT, Location
 from projections.queries.causes import Causes, RoundPlace
+from projections.views.mentions import Window
 
 
 class WholeLog:

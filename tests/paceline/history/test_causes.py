@@ -21,8 +21,7 @@ from hostagent.gateway.component import Gateway
 from projections.queries.cause_index import ViewIndex
 from projections.queries.cause_ties import ENDED, STOPPED_BY, STOPPING, TIES
 from projections.queries.causes import Causes
-from projections.queries.named_runs import Run, runs_of
-from projections.views.mentions import KINDS
+from projections.views.mentions import KINDS, Run, runs_of
 from projections.views.projector import rebuild
 from tests.helpers import SCENARIOS
 from tests.helpers.past import past
