@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from events.columns import I32, INT32, Values, pack_ints, pack_unless
+from events.columns import I32, INT32, Values, pack_ints
 from events.records.base import Event, ItemsEvent
 from events.records.parts import Cause
 
@@ -71,7 +71,7 @@ class DisruptionAllowed(ItemsEvent, frozen=True, kw_only=True):
             instance=pack_ints(instance),
             run=pack_ints(run),
             causes=causes,
-            deferred=b"" if deferred is None else pack_unless(deferred, 0, INT32),
+            deferred=b"" if deferred is None else pack_ints(deferred),
         )
 
 

@@ -375,7 +375,7 @@ class Entitlement(MachineBase):
 
     def _held(self, event: GangsHeld, now: int) -> None:
         refusal, jobs = RefusalRow(event.code, event.at), self.queues.jobs
-        slots, _ = locate_ranges(event.job_ids, event.job, event.first, event.count, self.queues.jobs)
+        slots, _ = locate_ranges(event, self.queues.jobs)
         for job_id, row, key, _ in self.queues.split(slots):
             jobs.change(job_id).parts[key].refusal = refusal
             self.queues.lines.review_told(PartKey(job_id, key), row)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from events.columns import pack_ints
 from events.records.lifecycle import GangsQueued, JobAccepted
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import task_shapes
@@ -48,9 +47,9 @@ def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:
         alone = job.instances if job.kind == STATEFUL else members or int(job.controller)
         if alone < job.instances:
             parts.append((number, alone, job.instances - alone, first_run, 0))
-    number_, first, count, run, gang = (pack_ints(column) for column in zip(*parts, strict=True))
-    zeros, job_ids = pack_ints([0] * len(parts)), tuple(job.job_id for job, _ in jobs)
-    return GangsQueued(
+    number_, first, count, run, gang = zip(*parts, strict=True)
+    zeros, job_ids = [0] * len(parts), tuple(job.job_id for job, _ in jobs)
+    return GangsQueued.pack(
         job_ids=job_ids,
         job=number_,
         first=first,

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from events.codes import ENDED_TASKS
-from events.columns import ints, longs, pack_ints
 from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, InstancesChanged
@@ -80,8 +79,8 @@ class Daemons:
 
     def matching(self, event: MatchingHostsChanged, now: int) -> None:
         """Hosts match from now on, or no longer."""
-        sessions = longs(event.host_session).tolist()
-        columns = (ints(column).tolist() for column in (event.job, event.host, event.matches))
+        sessions = event.host_session_array.tolist()
+        columns = (column.tolist() for column in (event.job_array, event.host_array, event.matches_array))
         for job, host, matches in zip(*columns, strict=True):
             pair = event.job_ids[job], event.host_ids[host]
             if pair[0] not in self._jobs.table:
@@ -142,12 +141,12 @@ class Daemons:
         ones, zeros = np.ones_like(added), np.zeros_like(added)
         named = tuple(host_of[instance] for instance in added.tolist())
         matched_by = [row for host_id in host_ids if (row := self.table[job_id, host_id].matched_by)]
-        changed = InstancesChanged(
+        changed = InstancesChanged.pack(
             job_id=job_id,
-            first=pack_ints(added[first]),
-            count=pack_ints(count),
-            wanted=pack_ints(ones[first]),
-            shape=pack_ints(zeros[first]),
+            first=added[first],
+            count=count,
+            wanted=ones[first],
+            shape=zeros[first],
             shapes=(task_shape(self._updates.version(job_id).asks[0]),),
             instances=max(job.instances, int(added[-1]) + 1),
             first_run=job.run_floor + 1,
@@ -157,17 +156,17 @@ class Daemons:
         )
         if job.held:
             return [changed]
-        queued = GangsQueued(
+        queued = GangsQueued.pack(
             job_ids=(job_id,),
-            job=pack_ints(zeros),
-            first=pack_ints(added),
-            count=pack_ints(ones),
-            run=pack_ints(ones * (job.run_floor + 1)),
-            gang=pack_ints(zeros),
-            admitted=pack_ints(zeros),
+            job=zeros,
+            first=added,
+            count=ones,
+            run=ones * (job.run_floor + 1),
+            gang=zeros,
+            admitted=zeros,
             timed=True,
             host_ids=named,
-            pin=pack_ints(range(len(added))),
+            pin=range(len(added)),
         )
         return [changed, queued]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from events.bounds import RUN_MAX
 from events.codes import Counts, Outcome, TaskState
-from events.columns import I32, I64, distinct, pack_ints
+from events.columns import I32, I64, distinct
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued
 from processors.lifecycle.causes import FINAL, Goal
@@ -155,5 +155,6 @@ class Gangs:
     def _queue(self, job_id: str) -> GangsQueued:
         row = self._table[job_id]
         run = self._next_run(row)
-        job, first, count, run_, gang, admitted = (pack_ints([one]) for one in (0, 0, row.gang_min, run, 1, 0))
-        return GangsQueued(job_ids=(job_id,), job=job, first=first, count=count, run=run_, gang=gang, admitted=admitted)
+        return GangsQueued.pack(
+            job_ids=(job_id,), job=[0], first=[0], count=[row.gang_min], run=[run], gang=[1], admitted=[0]
+        )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from events.codes import ENDED_TASKS, TaskState
-from events.columns import I64, distinct, ints, spread
+from events.columns import I64, distinct
 from events.records.lifecycle import InstancesWanted, JobHeld
 from processors.lifecycle.causes import Goal
 from processors.lifecycle.jobs import Jobs
@@ -27,7 +27,7 @@ class Goals:
     def wanted(self, event: InstancesWanted, now: int) -> None:
         """Instances shall run from now on, or shall not."""
         row, whole = self._jobs.table.change(event.job_id), not event.first
-        instances = np.arange(row.instances) if whole else spread(ints(event.first), ints(event.count))
+        instances = np.arange(row.instances) if whole else event.named_instances()
         slots = row.base + instances.astype(np.int64)
         slots = slots[self._tasks.arena["goal"][slots] != Goal.REMOVE]
         row.changed_by = self._tasks.input.cause

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from events.codes import Hearing, TaskState
-from events.columns import I64, ints, longs
+from events.columns import I64
 from events.records.placement import HostHearingChanged
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.lookups import among
@@ -25,7 +25,7 @@ class HostHearing:
 
     def said(self, event: HostHearingChanged, now: int) -> None:
         """Placement says it of hosts; what it says of a session that is over is void."""
-        sessions, hearing = longs(event.host_session).tolist(), ints(event.hearing).tolist()
+        sessions, hearing = event.host_session_array.tolist(), event.hearing_array.tolist()
         for host_id, session, heard in zip(event.host_ids, sessions, hearing, strict=True):
             row = self._hosts.table.get(host_id)
             if row is None or session < row.session:

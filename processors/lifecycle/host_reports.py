@@ -7,7 +7,7 @@ import numpy as np
 
 from events.arrays.reused_numbers import ReusedNumbers
 from events.codes import END_REPORTS, LIVE_REPORTS, LIVE_TASKS, RunReport, TaskState
-from events.columns import I32, I64, ints, longs
+from events.columns import I32, I64
 from events.records.base import Event
 from events.records.lifecycle import HostReconciled, RunsStopping
 from events.records.parts import Cause
@@ -85,19 +85,21 @@ class Hosts:
 
     def reported(self, event: RunsReported, now: int) -> None:
         """Notes what runs are reported to be; reports of other than the present runs are void."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self._jobs)
-        if not len(slots) == len(ints(event.run)) == len(ints(event.state)) == len(ints(event.exit_code)):
+        slots, known = locate(event, self._jobs)
+        run, reported, exit_code = event.run_array, event.state_array, event.exit_code_array
+        if not len(slots) == len(run) == len(reported) == len(exit_code):
             return
-        reports = Reported(slots, ints(event.run), ints(event.state), ints(event.exit_code), self._current(event))
+        reports = Reported(slots, run, reported, exit_code, self._current(event))
         self._note(reports.some(known))
 
     def _current(self, event: RunsReported) -> Mask:
         """Which reports aren't of a session that is over: since then the host may have been started anew, so what went
         on there counts no more.
         """
-        host, sessions = ints(event.host), longs(event.host_session)
-        if len(host) != len(ints(event.run)) or not len(sessions) == len(event.host_ids) > 0:
-            return np.ones(len(ints(event.run)), dtype=np.bool_)
+        host, sessions = event.host_array, event.host_session_array
+        runs = len(event.run_array)
+        if len(host) != runs or not len(sessions) == len(event.host_ids) > 0:
+            return np.ones(runs, dtype=np.bool_)
         rows = (self.table.get(host_id) for host_id in event.host_ids)
         last = np.array([row.session if row is not None else 0 for row in rows], dtype=np.int64)
         current: Mask = (sessions >= last).take(host, mode="clip")
@@ -167,8 +169,8 @@ class Hosts:
         known_as = self.table.get(event.host_id)
         if known_as is not None and event.session <= known_as.session:
             return
-        slots, known = locate(event.job_ids, event.job, event.instance, self._jobs)
-        run, reported, exit_code = ints(event.run), ints(event.state), ints(event.exit_code)
+        slots, known = locate(event, self._jobs)
+        run, reported, exit_code = event.run_array, event.state_array, event.exit_code_array
         if not len(slots) == len(run) == len(reported) == len(exit_code):
             return
         number = self.number(event.host_id, event.session)
@@ -191,7 +193,7 @@ class Hosts:
         row.ended = int((expected & ~goes_on).sum())
         row.ended += self._lose(TaskEvent.MISSING, event.host_id, missing)
         unexpected = np.flatnonzero(~expected & goes_on)
-        jobs, instances = ints(event.job), ints(event.instance)
+        jobs, instances = event.job_array, event.instance_array
         row.orphans = [
             (event.job_ids[jobs[at]], int(instances[at]), int(run[at]))
             for at in unexpected.tolist()
@@ -230,10 +232,10 @@ class Hosts:
         for number, host_id in enumerate(event.host_ids):
             if host_id in self._inventories and self.table[host_id].orphans:
                 row = self.table.change(host_id)
-                named = zip(*(ints(column).tolist() for column in (event.job, event.instance, event.run)), strict=True)
+                named = zip(*(column.tolist() for column in event.items()), strict=True)
                 stopped = {
                     (event.job_ids[job], instance, run)
-                    for (job, instance, run), host in zip(named, ints(event.host).tolist(), strict=True)
+                    for (job, instance, run), host in zip(named, event.host_array.tolist(), strict=True)
                     if host == number
                 }
                 had, row.orphans = len(row.orphans), [each for each in row.orphans if each not in stopped]
@@ -243,7 +245,7 @@ class Hosts:
         """Of the tasks that a stop names those whose present runs are where it is told; elsewhere nobody wants them."""
         rows = (self.table.get(host_id) for host_id in event.host_ids)
         numbers = np.array([row.number if row is not None else 0 for row in rows], dtype=np.int64)
-        here = self._tasks.arena["host"][slots[present]] == numbers[ints(event.host)[present]]
+        here = self._tasks.arena["host"][slots[present]] == numbers[event.host_array[present]]
         found: I64 = slots[present][here]
         return found
 

@@ -44,7 +44,7 @@ class InstanceCommands:
             what = "they are stopped, or have ended, already" if ask.first else "the job is being stopped already"
             return Answer(Code.REPEATED, what)
         named_ = ranges(found) if ask.first else {}
-        wanted = InstancesWanted(job_id=ask.job_id, wanted=False, **named_, cause=_cause(offset))
+        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=False, **named_, cause=_cause(offset))
         live = int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], LIVE_TASKS)))
         return Answer(Code.DONE, f"stopping {plural(len(found), 'instance')}, {live} of them running", (wanted,))
 
@@ -61,7 +61,7 @@ class InstanceCommands:
         found = found[self._tasks.arena["run"][row.base + found] < RUN_MAX]
         if not len(found) and not (row.stopping and not ask.first):
             return Answer(Code.REPEATED, "there is nothing to start: no instance of these is stopped or has failed")
-        wanted = InstancesWanted(job_id=ask.job_id, wanted=True, **ranges(found), cause=_cause(offset))
+        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=True, **ranges(found), cause=_cause(offset))
         later = len(found) - int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], ENDED_TASKS)))
         after = f", {later} of them when their last run is over" if later else ""
         held = "; they wait until the job is released" if row.held else ""
@@ -85,7 +85,7 @@ class InstanceCommands:
                 f"job {ask.job_id} is {row.state}, {over} of its tasks haven't ended; "
                 f"`paceline job delete {ask.job_id} --force` stops it first",
             )
-        wanted = InstancesWanted(job_id=ask.job_id, wanted=False, cause=_cause(offset))
+        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=False, cause=_cause(offset))
         message = f"stopping {plural(over, 'task')}, then the job is forgotten" if over else "the job is forgotten"
         return Answer(Code.DONE, message, (wanted,))
 

@@ -1,10 +1,9 @@
 """Instances of a job as the ranges of a record."""
 
-from typing import Any
-
 import numpy as np
 
-from events.columns import I64, ints, pack_ints, spread
+from events.columns import I64
+from events.records.base import InstancesEvent
 
 
 def stretches(instances: I64, *also: I64) -> tuple[I64, I64]:
@@ -17,16 +16,16 @@ def stretches(instances: I64, *also: I64) -> tuple[I64, I64]:
     return first, np.diff(np.append(first, len(breaks)))
 
 
-def ranges(instances: I64) -> dict[str, bytes]:
+def ranges(instances: I64) -> dict[str, I64]:
     """Instances, ascending, as the ranges of a record."""
     first, count = stretches(instances)
-    return {"first": pack_ints(instances[first]), "count": pack_ints(count)}
+    return {"first": instances[first], "count": count}
 
 
-def named(event: Any, instances: int) -> I64:
+def named(event: InstancesEvent, instances: int) -> I64:
     """The instances in the ranges of a record, of a job that has so many; those that it hasn't are left out."""
     if not event.first:
         return np.arange(instances)
-    found = spread(ints(event.first), ints(event.count))
+    found = event.named_instances()
     kept: I64 = found[(found >= 0) & (found < instances)]
     return kept

@@ -3,7 +3,7 @@
 import numpy as np
 
 from events.codes import TaskState
-from events.columns import I64, pack_ints
+from events.columns import I64
 from events.records.lifecycle import JobSlaChanged
 from events.records.parts import Cause
 from processors.lifecycle.causes import Goal
@@ -21,21 +21,21 @@ def sla_change(
     if max_unavailable == row.max_unavailable:
         return None
     if max_unavailable is None or row.max_unavailable is not None:
-        return JobSlaChanged(job_id=job_id, max_unavailable=max_unavailable, cause=cause)
+        return JobSlaChanged.pack(job_id=job_id, max_unavailable=max_unavailable, cause=cause)
     stretch = slice(row.base, row.base + row.instances)
     state, run, goal = (tasks.arena[column][stretch] for column in ("state", "run", "goal"))
     there = np.flatnonzero(state != TaskState.NONE)
     available = np.where(state == TaskState.RUNNING, run, 0)[there]
     wanted = (goal == Goal.RUN)[there].astype(np.int64)
     first, count = stretches(there, available, wanted)
-    return JobSlaChanged(
+    return JobSlaChanged.pack(
         job_id=job_id,
         max_unavailable=max_unavailable,
         instances=row.instances,
-        first=pack_ints(there[first]),
-        count=pack_ints(count),
-        run=pack_ints(available[first]),
-        wanted=pack_ints(wanted[first]),
+        first=there[first],
+        count=count,
+        run=available[first],
+        wanted=wanted[first],
         cause=cause,
     )
 

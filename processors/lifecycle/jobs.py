@@ -10,7 +10,7 @@ import numpy as np
 from events.acceptance import digest
 from events.cell_settings import Settings
 from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, TaskState
-from events.columns import I64, counted, indexed, ints
+from events.columns import I64, counted, indexed
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
 from events.job_ends import is_over
@@ -28,7 +28,6 @@ from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.gangs import Gangs
 from processors.lifecycle.job_rules import job_state, run_rules, traits
 from processors.lifecycle.lookups import among
-from processors.lifecycle.reopening import instances_in
 from processors.lifecycle.rows import JobRow, PoolRow, SubmittedRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import STATES, TaskEvent
@@ -135,7 +134,7 @@ class Jobs:
     def reopened(self, event: JobReopened, now: int) -> None:
         """Of a job that is there again these tasks have ended before; their next runs would be above all that were."""
         row, arena = self.table.change(event.job_id), self._tasks.arena
-        instances, state = instances_in(event), np.repeat(ints(event.state), ints(event.count))
+        instances, state = event.named_instances(), np.repeat(event.state_array, event.count_array)
         slots, before = row.base + instances, arena["state"][row.base + instances].copy()
         arena.put(slots, run=row.run_floor, traits=arena["traits"][slots] | int(Trait.BEGUN))
         self._tasks.note("state", slots, state)

@@ -77,7 +77,7 @@ class OverrideChunks:
             found = read(self.table[chunk.digest.hex()].content)
             if found is None:
                 return f"chunk {number} of the overrides, {chunk.digest.hex()}, can't be read"
-            first, count = ints(found.override_first), ints(found.override_count)
+            first, count = found.override_first_array, found.override_count_array
             if len(first) and (first.min() < chunk.first or (first + count).max() > chunk.first + chunk.count):
                 span = f"{chunk.first}-{chunk.first + chunk.count - 1}"
                 return f"chunk {number} has overrides of other instances than {span}"
@@ -106,7 +106,7 @@ def _joined(job: SubmittedRow, chunks: list[JobSubmitted]) -> SubmittedRow:
     overrides = list(job.overrides)
     columns: list[tuple[I32, ...]] = [(ints(job.override_first), ints(job.override_count), ints(job.override))]
     for chunk in chunks:
-        columns.append((ints(chunk.override_first), ints(chunk.override_count), ints(chunk.override) + len(overrides)))
+        columns.append((chunk.override_first_array, chunk.override_count_array, chunk.override_array + len(overrides)))
         overrides += [row_of(OverrideRow, each) for each in chunk.overrides]
     first, count, override = (pack_ints(np.concatenate(column)) for column in zip(*columns, strict=True))
     return msgspec.structs.replace(

@@ -21,7 +21,7 @@ from events.records.lifecycle import PreemptionAnswered
 from processors.lifecycle.causes import KIND_OF, CauseKind, SlaVerdict
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.rows import OrderRow
-from processors.lifecycle.run_decisions import RunLookup, packed, run_columns
+from processors.lifecycle.run_decisions import RunLookup, run_columns
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import TaskEvent
 from processors.lifecycle.tasks import Tasks
@@ -175,5 +175,5 @@ class PreemptionOrders:
     def _answer(self, number: int, refused: I64, lookup: RunLookup) -> PreemptionAnswered:
         row = self.table[number]
         code = Code.DEFERRED if row.open else Code.LEFT if row.victims else Code.VOID
-        named = packed(run_columns(self._tasks.arena, refused, lookup))
-        return PreemptionAnswered(number=number, order=row.order.record, code=code, victims=row.victims, **named)
+        named = run_columns(self._tasks.arena, refused, lookup)._asdict()
+        return PreemptionAnswered.pack(number=number, order=row.order.record, code=code, victims=row.victims, **named)

@@ -10,7 +10,7 @@ import numpy as np
 
 from events.bounds import RUN_MAX
 from events.codes import ENDED_TASKS, Code
-from events.columns import I64, ints, pack_ints, spread
+from events.columns import I64, ints, spread
 from events.records.lifecycle import GangsQueued
 from processors.lifecycle.ended_jobs import EndedJob, spec_digest
 from processors.lifecycle.instance_ranges import stretches
@@ -33,7 +33,7 @@ class Ranges(Protocol):
 
 def instances_in(ranges: Ranges) -> I64:
     """The instances of ranges of a decision or a request."""
-    return spread(ints(ranges.first).astype(np.int64), ints(ranges.count).astype(np.int64))
+    return spread(ints(ranges.first), ints(ranges.count))
 
 
 def reopening_fault(ask: ReopenRow, ended: EndedJob, spec_hash: bytes) -> tuple[Code, str] | None:
@@ -87,6 +87,6 @@ def queued_again(jobs: list[tuple[SubmittedRow, I64, int]]) -> GangsQueued | Non
         parts += [(number, at, size, run, 0) for at, size in zip(rest[first].tolist(), count.tolist(), strict=True)]
     if not parts:
         return None
-    job_, first_, count_, run_, gang = (pack_ints(column) for column in zip(*parts, strict=True))
-    zeros, job_ids = pack_ints([0] * len(parts)), tuple(job.job_id for job, _, _ in jobs)
-    return GangsQueued(job_ids=job_ids, job=job_, first=first_, count=count_, run=run_, gang=gang, admitted=zeros)
+    job_, first_, count_, run_, gang = zip(*parts, strict=True)
+    zeros, job_ids = [0] * len(parts), tuple(job.job_id for job, _, _ in jobs)
+    return GangsQueued.pack(job_ids=job_ids, job=job_, first=first_, count=count_, run=run_, gang=gang, admitted=zeros)

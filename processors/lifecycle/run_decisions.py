@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from events.codes import Counts, Outcome, Overdue, RunCause, TaskState
-from events.columns import I64, Names, indexed, pack_ints, pack_longs, pack_some
+from events.columns import I64, Names, indexed
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
@@ -65,14 +65,6 @@ def run_columns(arena: Arena, slots: I64, lookup: RunLookup) -> RunColumns:
     return RunColumns(names, job, slots - bases[job], arena["run"][slots].astype(np.int64))
 
 
-def packed(columns: RunColumns) -> dict[str, Any]:
-    """The columns as fields of a record."""
-    fields: dict[str, Any] = {"job_ids": columns.job_ids}
-    for name in ("job", "instance", "run"):
-        fields[name] = pack_ints(getattr(columns, name))
-    return fields
-
-
 def run_decisions(arena: Arena, slots: I64, due: I64, lookup: RunLookup) -> list[Event]:
     """The decisions about slots that need attention, ascending; `due` are those whose back-off has just passed."""
     waits = arena["due"][slots] > 0
@@ -91,17 +83,17 @@ def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     ends = run_ends(arena, slots, lookup.end_rules, lookup.now)
     waits = (arena["traits"][slots] & Trait.STATELESS != 0) & (ends.counts_as == Counts.TASK)
     waits |= (ends.counts_as == Counts.HOST) & (ends.why != RunCause.CANNOT_START)  # it goes elsewhere at once
-    ended = RunsEnded(
-        **packed(run_columns(arena, slots, lookup)),
-        outcome=pack_ints(ends.outcome),
-        exit_code=pack_ints(ends.exit_code),
-        kept=pack_ints(ends.kept),
-        why=pack_some(ends.why),
-        next=pack_ints(ends.next),
-        counts_as=pack_some(ends.counts_as),
-        failures=pack_some(ends.failures),
-        wait_ms=pack_some(np.where(waits & (ends.next == TaskState.BACKOFF), lookup.backoff(ends.failures), 0)),
-        hold=pack_some(_goes_home(arena, slots, ends)),
+    ended = RunsEnded.pack(
+        **run_columns(arena, slots, lookup)._asdict(),
+        outcome=ends.outcome,
+        exit_code=ends.exit_code,
+        kept=ends.kept,
+        why=ends.why,
+        next=ends.next,
+        counts_as=ends.counts_as,
+        failures=ends.failures,
+        wait_ms=np.where(waits & (ends.next == TaskState.BACKOFF), lookup.backoff(ends.failures), 0),
+        hold=_goes_home(arena, slots, ends),
         **_lost_by(arena, slots, lookup),
     )
     asked = slots[among(arena["verdict"][slots], (SlaVerdict.ASKED, SlaVerdict.DEFERRED))]
@@ -127,12 +119,12 @@ def _lost_by(arena: Arena, slots: I64, lookup: RunLookup) -> dict[str, Any]:
     which = np.full(len(slots), -1)
     which[lost] = index
     causes = tuple(lookup.lost_by(number) or Cause() for number in numbers.tolist())
-    return {"causes": causes, "cause": pack_ints(which)}
+    return {"causes": causes, "cause": which}
 
 
-def _named(kind: Callable[..., Event]) -> Writer:
+def _named(kind: type[DisruptionAsked | DisruptionWithdrawn | RunsAvailable]) -> Writer:
     """Writes records that only name runs."""
-    return lambda arena, slots, lookup: [kind(**packed(run_columns(arena, slots, lookup)))]
+    return lambda arena, slots, lookup: [kind.pack(**run_columns(arena, slots, lookup)._asdict())]
 
 
 def queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
@@ -145,16 +137,16 @@ def queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     controller = (arena["traits"][slots] & Trait.CONTROLLER).astype(np.int64)
     equal = (columns.job, columns.run, admitted, pin, controller, shape)
     first, count = stretches(columns.instance, *equal)
-    gangs = GangsQueued(
+    gangs = GangsQueued.pack(
         job_ids=columns.job_ids,
-        job=pack_ints(columns.job[first]),
-        first=pack_ints(columns.instance[first]),
-        count=pack_ints(count),
-        run=pack_ints(columns.run[first]),
-        gang=pack_ints(np.zeros(len(first), dtype=np.int64)),
-        admitted=pack_ints(admitted[first]),
+        job=columns.job[first],
+        first=columns.instance[first],
+        count=count,
+        run=columns.run[first],
+        gang=np.zeros(len(first), dtype=np.int64),
+        admitted=admitted[first],
         shapes=shapes,
-        shape=pack_ints(shape[first]) if shapes else b"",
+        shape=shape[first],
         timed=bool((arena["traits"][slots] & Trait.STATELESS).any()),
         **_pins(pin[first], lookup),
     )
@@ -171,7 +163,7 @@ def _pins(pin: I64, lookup: RunLookup) -> dict[str, Any]:
         if which.any():
             column = np.full(len(pin), -1, dtype=np.int64)
             column[which] = index[which[pin != 0]]
-            columns[name] = pack_ints(column)
+            columns[name] = column
     return {"host_ids": tuple(lookup.host(number)[0] for number in numbers.tolist()), **columns}
 
 
@@ -191,27 +183,27 @@ def _ordered(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
             mine = (lookup.ports(columns.job_ids[job], instance) if asking[job] else None) or ()
             ports += mine
             counts.append(len(mine))
-    ordered = RunsOrdered(
-        **packed(columns),
+    ordered = RunsOrdered.pack(
+        **columns._asdict(),
         host_ids=tuple(name for name, _ in hosts),
-        host_session=pack_longs([session for _, session in hosts]),
-        host=pack_ints(host),
-        ports=pack_ints(ports),
-        port_count=pack_ints(counts) if ports else b"",
-        version=pack_ints(version) if (version := arena["version"][slots]).max() > 1 else b"",
+        host_session=[session for _, session in hosts],
+        host=host,
+        ports=ports,
+        port_count=counts if ports else None,
+        version=arena["version"][slots],
     )
     return [ordered]
 
 
 def _stopping(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     hosts, host = _hosts(arena, slots, lookup)
-    stopping = RunsStopping(
-        **packed(run_columns(arena, slots, lookup)),
+    stopping = RunsStopping.pack(
+        **run_columns(arena, slots, lookup)._asdict(),
         host_ids=tuple(name for name, _ in hosts),
-        host=pack_ints(host),
-        cause=pack_ints(OUTCOME_OF.take(arena["causes"][slots])),
-        why=pack_some(CODE_OF.take(arena["causes"][slots])),
-        kill=pack_some(arena["state"][slots] == TaskState.STOPPING),
+        host=host,
+        cause=OUTCOME_OF.take(arena["causes"][slots]),
+        why=CODE_OF.take(arena["causes"][slots]),
+        kill=arena["state"][slots] == TaskState.STOPPING,
     )
     return [stopping]
 
@@ -243,19 +235,19 @@ def deadline_of(state: Any) -> I64:
 def overdue(arena: Arena, slots: I64, lookup: RunLookup) -> RunsOverdue:
     """That runs have taken longer than they may; it is by the first of their deadlines."""
     what, due_ms = deadline_of(arena["state"][slots]), milliseconds(int(arena["due"][slots].min()))
-    return RunsOverdue(**packed(run_columns(arena, slots, lookup)), what=pack_ints(what), cause=Cause(due_ms=due_ms))
+    return RunsOverdue.pack(**run_columns(arena, slots, lookup)._asdict(), what=what, cause=Cause(due_ms=due_ms))
 
 
 def orphans(runs: list[tuple[str, int, int]], host_id: str) -> RunsStopping:
     """Runs that a host has and nobody wants."""
     names = Names()
     job = [names[job_id] for job_id, _, _ in runs]
-    return RunsStopping(
+    return RunsStopping.pack(
         job_ids=names.all(),
-        job=pack_ints(job),
-        instance=pack_ints([instance for _, instance, _ in runs]),
-        run=pack_ints([run for _, _, run in runs]),
+        job=job,
+        instance=[instance for _, instance, _ in runs],
+        run=[run for _, _, run in runs],
         host_ids=(host_id,),
-        host=pack_ints([0] * len(runs)),
-        cause=pack_ints([Outcome.STOPPED] * len(runs)),
+        host=[0] * len(runs),
+        cause=[Outcome.STOPPED] * len(runs),
     )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from events.codes import Outcome, Overdue, RunReport, TaskState
-from events.columns import I64, ints, longs, some
+from events.columns import I64
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, RunsOrdered, RunsOverdue, RunsStopping
 from events.records.placement import TasksPlaced
@@ -63,27 +63,27 @@ class RunEffects:
         )
 
     def _queued(self, event: GangsQueued, now: int) -> None:
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs.table)
+        slots, index = locate_ranges(event, self._jobs.table)
         arena = self._tasks.arena
-        arena.set("run", slots, ints(event.run)[index])
+        arena.set("run", slots, event.run_array[index])
         arena.set("due", slots, 0)
         if event.avoid:
             arena.set("pin", slots[arena["pin"][slots] < 0], 0)
         self._updates.queued(slots)
         if event.timed:
             self._updates.place_waits.queued(event, slots, index, now)
-        for gang in np.flatnonzero(ints(event.gang)).tolist():
-            self._jobs.gangs.queued(event.job_ids[ints(event.job)[gang]])
+        for gang in np.flatnonzero(event.gang_array).tolist():
+            self._jobs.gangs.queued(event.job_ids[event.job_array[gang]])
         self._jobs.move(slots, moves(GangsQueued)[1])
 
     def _placed(self, event: TasksPlaced, now: int) -> None:
         slots, present = self._runs.named(event)
         arena = self._tasks.arena
         present[present] = noted(TaskEvent.PLACED, Note.HOST, arena["state"][slots[present]])
-        hosts = zip(event.host_ids, longs(event.host_session).tolist(), strict=True)
+        hosts = zip(event.host_ids, event.host_session_array.tolist(), strict=True)
         numbers = np.array([self._hosts.number(*each) for each in hosts], dtype=np.int64)
         slots = slots[present]
-        self._tasks.place(slots, numbers[ints(event.host)[present]])
+        self._tasks.place(slots, numbers[event.host_array[present]])
         self._jobs.move(slots, PLACED)
         self._ports.placed(event, present)
 
@@ -117,7 +117,7 @@ class RunEffects:
     def _overdue(self, event: RunsOverdue, now: int) -> None:
         """Runs that went on by another decision of the same round have another deadline since."""
         slots, present = self._runs.named(event)
-        slots, what = slots[present], ints(event.what)[present]
+        slots, what = slots[present], event.what_array[present]
         late = deadline_of(self._tasks.arena["state"][slots]) == what
         self._tasks.note("due", slots[late], 0)
         limit = self._jobs.gangs.with_members(slots[what == Overdue.RUN_LIMIT])
@@ -135,13 +135,11 @@ class RunEffects:
         return taken
 
     def _ended(self, event: RunsEnded, now: int) -> None:
-        slots, known = locate(event.job_ids, event.job, event.instance, self._jobs.table)
+        slots, known = locate(event, self._jobs.table)
         slots = slots[known]
-        size = len(known)
-        following = some(event.next, size, TaskState.BACKOFF)
-        rest = (some(column, size) for column in (event.kept, event.counts_as, event.failures, event.wait_ms))
-        ends = Ends(*(column[known] for column in (following, *rest)))
-        outcome = ints(event.outcome)[known]
+        following = (event.next_array, event.kept_array, event.counts_as_array, event.failures_array)
+        ends = Ends(*(column[known] for column in (*following, event.wait_ms_array)))
+        outcome = event.outcome_array[known]
         hopeless = self._failures.hopeless(slots)
         self._jobs.gangs.count_failures(slots, outcome, ends.counts_as, ends.wait_ms, hopeless, now)
         self._orders.ended(slots)

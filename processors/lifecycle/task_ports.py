@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from events.columns import I64, ints
+from events.columns import I64
 from events.records.placement import TasksPlaced
 from processors.lifecycle.lookups import Mask
 from processors.state.table import Table, struct_table
@@ -22,8 +22,8 @@ class TaskPorts:
 
     def placed(self, event: TasksPlaced, known: Mask) -> None:
         """Tasks have places; `known`: which of those that the record names are taken from it."""
-        ports, at = ints(event.ports).tolist(), 0
-        columns: Any = (ints(column).tolist() for column in (event.job, event.instance, event.port_count))
+        ports, at = event.ports_array.tolist(), 0
+        columns: Any = (column.tolist() for column in (event.job_array, event.instance_array, event.port_count_array))
         for index, instance, count, wanted in zip(*columns, known, strict=True) if ports else ():
             if count and wanted:
                 self.table.put((event.job_ids[index], instance), ports[at : at + count])

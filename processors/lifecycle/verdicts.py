@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from events.columns import I64, ints
+from events.columns import I64
 from events.records.lifecycle import DisruptionAsked, DisruptionWithdrawn
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.lifecycle.causes import SlaVerdict
@@ -28,8 +28,8 @@ class PresentRuns:
 
     def named(self, event: Any) -> tuple[I64, Mask]:
         """The slots that a record names, and which of them name the present runs of their tasks."""
-        slots, present = locate(event.job_ids, event.job, event.instance, self._jobs)
-        run = ints(event.run)
+        slots, present = locate(event, self._jobs)
+        run = event.run_array
         if len(run) != len(slots):
             return slots, np.zeros(len(slots), dtype=np.bool_)
         present[present] = self._tasks.arena["run"][slots[present]] == run[present]
@@ -62,7 +62,7 @@ class Verdicts:
 
     def _allowed(self, event: DisruptionAllowed, now: int) -> None:
         slots, present = self._runs.named(event)
-        later = ints(event.deferred) > 0 if event.deferred else np.zeros(len(present), dtype=np.bool_)
+        later = event.deferred_array > 0
         if len(later) != len(present):
             return
         for verdict, which in ((TaskEvent.ALLOWED, ~later), (TaskEvent.ALLOWED_LATER, later)):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.bounds import INT_MAX
-from events.columns import I32, I64, distinct, indexed, ints
+from events.columns import I32, I64, distinct, indexed
 from events.ranks import Rank, ranks_of
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.lifecycle import GangsQueued
@@ -70,7 +70,7 @@ class Admissions:
 
     def queued(self, event: GangsQueued, now: int) -> None:
         """Gangs whose admission was kept may be placed: they are what they were."""
-        named = self._named(event, ints(event.admitted) == 1)
+        named = self._named(event, event.admitted_array == 1)
         kept = self._arena["rank"][named.slots]
         self._wait(event, named, np.where(kept > 0, kept, Rank.ENTITLED), now)
 
@@ -147,9 +147,9 @@ class Admissions:
         """Which instances of a job are its gang, those say that admit it."""
         for start in named.starts[named.gang].tolist():
             at = int(named.range[start])
-            if ints(event.count)[at] < 2:
+            if event.count_array[at] < 2:
                 continue
-            first, count = int(ints(event.first)[at]), int(ints(event.count)[at])
+            first, count = int(event.first_array[at]), int(event.count_array[at])
             row = self._jobs[event.job_ids[int(named.job[start])]]
             if (row.gang_first, row.gang) != (first, count):
                 row = self._jobs.change(event.job_ids[int(named.job[start])])
@@ -158,7 +158,7 @@ class Admissions:
     def _numbers(self, event: GangsAdmitted | GangsQueued, ranges: I64, slots: I64) -> I64:
         """The numbers of admissions: one more for each range; a kept admission has the one it had."""
         cell = self._cell.change("cell")
-        more = len(ints(event.job))
+        more = len(event.job_array)
         if cell.admissions > INT_MAX - more:
             self._renumber()
         fresh = cell.admissions + 1 + ranges
@@ -178,10 +178,10 @@ class Admissions:
 
     def _named(self, event: Ranges, wanted: Mask | None = None) -> NamedRuns:
         """What the ranges name, as far as it is there and wanted."""
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs)
+        slots, index = locate_ranges(event, self._jobs)
         if wanted is not None:
             slots, index = slots[wanted[index]], index[wanted[index]]
         starts = np.flatnonzero(np.diff(index, prepend=-1))
         return NamedRuns(
-            slots, index, ints(event.job)[index], ints(event.run)[index], starts, ints(event.gang)[index[starts]] == 1
+            slots, index, event.job_array[index], event.run_array[index], starts, event.gang_array[index[starts]] == 1
         )

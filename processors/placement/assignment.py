@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.codes import Code
-from events.columns import I64, indexed, pack_ints, pack_longs
+from events.columns import I64, indexed
 from events.ranks import Rank
 from events.records.placement import TasksPlaced
 from processors.placement import bound_tasks
@@ -314,16 +314,16 @@ class Assignment:
         numbers, host = indexed(np.concatenate([one.hosts for one in parts]))
         host_ids = tuple(self._hosts.ids[number] for number in numbers.tolist())
         ports = self._ports(parts)
-        return TasksPlaced(
+        return TasksPlaced.pack(
             job_ids=tuple(self._placed),
-            job=pack_ints(job),
-            instance=pack_ints(slots - base[job]),
-            run=pack_ints(self._waiting[slots]),
+            job=job,
+            instance=slots - base[job],
+            run=self._waiting[slots],
             host_ids=host_ids,
-            host_session=pack_longs([self._hosts.table[host_id].session for host_id in host_ids]),
-            host=pack_ints(host),
-            ports=pack_ints(ports),
-            port_count=pack_ints(np.repeat([one.ports for one in parts], counts)) if ports else b"",
+            host_session=[self._hosts.table[host_id].session for host_id in host_ids],
+            host=host,
+            ports=ports,
+            port_count=np.repeat([one.ports for one in parts], counts) if ports else None,
         )
 
     def _ports(self, parts: list[Placed]) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from events.arrays.reused_numbers import ReusedNumbers
 from events.codes import Hearing, Number
-from events.columns import I64, ints, pack_ints, pack_longs
+from events.columns import I64
 from events.host_offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
@@ -269,16 +269,16 @@ class Hosts:
         if not host_ids:
             return None
         rows = [self.table[host_id] for host_id in host_ids]
-        return HostHearingChanged(
+        return HostHearingChanged.pack(
             host_ids=tuple(host_ids),
-            host_session=pack_longs([row.session for row in rows]),
-            hearing=pack_ints([_hearing(row) for row in rows]),
+            host_session=[row.session for row in rows],
+            hearing=[_hearing(row) for row in rows],
             cause=recorded(self._cell["cell"].last_by),
         )
 
     def hearing_said(self, event: HostHearingChanged, now: int) -> None:
         """It was said."""
-        for host_id, hearing in zip(event.host_ids, ints(event.hearing).tolist(), strict=True):
+        for host_id, hearing in zip(event.host_ids, event.hearing_array.tolist(), strict=True):
             if host_id in self.table:  # it may be removed in the same round
                 row = self.table.change(host_id)
                 row.told = hearing

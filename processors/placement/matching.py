@@ -6,7 +6,7 @@ What a host offered last counts, also while it is silent or returning; one that 
 import numpy as np
 from numpy.typing import NDArray
 
-from events.columns import Names, ints, pack_ints, pack_longs
+from events.columns import Names
 from events.job_ends import is_over
 from events.records.hosts import HostOffered
 from events.records.lifecycle import JobAccepted, JobChanged
@@ -73,7 +73,7 @@ class Matching:
 
     def matching(self, event: MatchingHostsChanged, now: int) -> None:
         """It was said which hosts match."""
-        columns = (ints(column).tolist() for column in (event.job, event.host, event.matches))
+        columns = (column.tolist() for column in (event.job_array, event.host_array, event.matches_array))
         for job, host, matches in zip(*columns, strict=True):
             job_id, host_id = event.job_ids[job], event.host_ids[host]
             self._wide(job_id)[self._hosts.table[host_id].number] = matches == 1
@@ -99,11 +99,11 @@ class Matching:
         if not rows:
             self._news = budget.cut
             return None
-        job, host, matching = (pack_ints(column) for column in zip(*rows, strict=True))
-        return MatchingHostsChanged(
+        job, host, matching = zip(*rows, strict=True)
+        return MatchingHostsChanged.pack(
             job_ids=jobs.all(),
             host_ids=hosts.all(),
-            host_session=pack_longs([self._hosts.table[host_id].session for host_id in hosts.all()]),
+            host_session=[self._hosts.table[host_id].session for host_id in hosts.all()],
             job=job,
             host=host,
             matches=matching,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.columns import I64, Names, counted, pack_ints
+from events.columns import I64, Names, counted
 from events.ranks import Rank
 from events.records.placement import GangsParked, PreemptionAsked
 from processors.placement.runs import Runs
@@ -44,8 +44,8 @@ def parked(runs: Runs) -> GangsParked | None:
             rows.append((names[known.job_id], int(slots[at]) - row.base, count, int(run[at]), int(gang)))
     if not rows:
         return None
-    job, starts, count, runs_at, gangs = (pack_ints(column) for column in zip(*rows, strict=True))
-    return GangsParked(job_ids=names.all(), job=job, first=starts, count=count, run=runs_at, gang=gangs)
+    job, starts, count, runs_at, gangs = zip(*rows, strict=True)
+    return GangsParked.pack(job_ids=names.all(), job=job, first=starts, count=count, run=runs_at, gang=gangs)
 
 
 def asked(runs: Runs, host_ids: list[str], found: Found, last_by: CauseRow | None) -> PreemptionAsked:
@@ -55,20 +55,19 @@ def asked(runs: Runs, host_ids: list[str], found: Found, last_by: CauseRow | Non
         for part, hosts in enumerate(found.hosts)
         for host, tasks in zip(*map(np.ndarray.tolist, counted(hosts)), strict=True)
     ]
-    mixed = len(found.hosts) > 1
     first = int(found.slots[0])
-    return PreemptionAsked(
+    return PreemptionAsked.pack(
         job_id=found.job_id,
         first=first - runs.jobs[found.job_id].base,
         count=len(found.slots),
         run=int(runs.arena["waiting"][first]),
         host_ids=tuple(host_ids[host] for host, _, _ in places),
-        tasks=pack_ints([tasks for _, _, tasks in places]),
-        shape=pack_ints([part for _, part, _ in places]) if mixed else b"",
+        tasks=[tasks for _, _, tasks in places],
+        shape=[part for _, part, _ in places],
         job_ids=(),
-        job=b"",
-        instance=b"",
-        victim_run=b"",
-        way=b"",
+        job=(),
+        instance=(),
+        victim_run=(),
+        way=(),
         cause=recorded(last_by),
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.codes import Code, Way
-from events.columns import I64, Names, distinct, pack_ints
+from events.columns import I64, Names, distinct
 from events.records.placement import PreemptionAsked
 from events.resources import Vector, scale
 from processors.placement.cluster_view import ClusterView, ShapeView
@@ -252,20 +252,19 @@ class Planner:
         ways = [pick.way for pick in plan.picks for _ in pick.unit.slots]
         slots = [slot for pick in plan.picks for slot in pick.unit.slots]
         jobs = [runs.waits.job_of(slot) for slot in slots]
-        mixed = any(part for _, part, _ in plan.places)
-        return PreemptionAsked(
+        return PreemptionAsked.pack(
             job_id=unit[0],
             first=unit[1],
             count=size,
             run=row.run,
             host_ids=tuple(self._seen.hosts.ids[host] for host, _, _ in plan.places),
-            tasks=pack_ints([tasks for _, _, tasks in plan.places]),
-            shape=pack_ints([part for _, part, _ in plan.places]) if mixed else b"",
-            job=pack_ints([names[job_id] for job_id in jobs]),
+            tasks=[tasks for _, _, tasks in plan.places],
+            shape=[part for _, part, _ in plan.places],
+            job=[names[job_id] for job_id in jobs],
             job_ids=names.all(),
-            instance=pack_ints([slot - runs.jobs[job_id].base for slot, job_id in zip(slots, jobs, strict=True)]),
-            victim_run=pack_ints(runs.arena["placed"][slots]),
-            way=pack_ints(ways),
+            instance=[slot - runs.jobs[job_id].base for slot, job_id in zip(slots, jobs, strict=True)],
+            victim_run=runs.arena["placed"][slots],
+            way=ways,
             spared=self._spared(plan, draft),
             cause=recorded(row.by),
         )

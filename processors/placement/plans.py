@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from events.codes import Code
-from events.columns import ints
 from events.ranks import Rank
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
@@ -108,15 +107,14 @@ class Plans:
     def asked(self, event: PreemptionAsked, now: int) -> None:
         """A plan was made."""
         victims: dict[str, list[int]] = {}
-        for job, instance in zip(ints(event.job).tolist(), ints(event.instance).tolist(), strict=True):
+        for job, instance in zip(event.job_array.tolist(), event.instance_array.tolist(), strict=True):
             victims.setdefault(event.job_ids[job], []).append(instance)
-        tasks = ints(event.tasks).tolist()
         row = PlanRow(
             count=event.count,
             run=event.run,
             hosts=[*event.host_ids],
-            tasks=tasks,
-            shapes=ints(event.shape).tolist() or [0] * len(tasks),
+            tasks=event.tasks_array.tolist(),
+            shapes=event.shape_array.tolist(),
             by=self._input.cause,
             until_ms=now + self._settings.now.hold_for_ms,
             victims=victims,

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from events.codes import Code
-from events.columns import I32, I64, pack_ints
+from events.columns import I32, I64
 from events.ranks import Rank
 from events.reasons import LASTING
 from events.records.base import Event
@@ -161,13 +161,13 @@ class Reports:
         base = np.array([one.row.base for one, _ in parts])
         gang = np.array([int(one.gang) for one, _ in parts])
         at = part[first]
-        return GangsReturned(
+        return GangsReturned.pack(
             job_ids=job_ids,
-            job=pack_ints(job[at]),
-            first=pack_ints(slots[first] - base[at]),
-            count=pack_ints(np.diff(np.append(first, len(slots)))),
-            run=pack_ints(run[first]),
-            gang=pack_ints(gang[at]),
+            job=job[at],
+            first=slots[first] - base[at],
+            count=np.diff(np.append(first, len(slots))),
+            run=run[first],
+            gang=gang[at],
             code=why,
             bound=bound,
         )

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from events.codes import Code
-from events.columns import ints
 from events.ranks import Rank
 from events.records.placement import HostsReserved, TasksPlaced
 from processors.placement.hosts import Hosts
@@ -46,8 +45,7 @@ class Reservations:
         """Hosts are reserved, other amounts are kept there, or it is over."""
         task = (event.job_id, event.first)
         if event.state == Code.RESERVED:
-            tasks = ints(event.tasks).tolist()
-            shapes = ints(event.shape).tolist() or [0] * len(tasks)
+            tasks, shapes = event.tasks_array.tolist(), event.shape_array.tolist()
             row = ReservationRow(
                 event.count, event.run, [*event.host_ids], tasks, shapes, event.until_ms, {**event.kept}
             )

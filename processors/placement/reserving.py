@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from events.codes import Code
-from events.columns import pack_ints
 from events.ranks import Rank
 from events.records.placement import HostsReserved
 from events.resources import Amounts
@@ -121,14 +120,14 @@ class Reserving:
 
 def said(task: Task, row: ReservationRow, state: str, kept: Amounts, last_by: CauseRow | None) -> HostsReserved:
     """What is said of a reservation."""
-    return HostsReserved(
+    return HostsReserved.pack(
         job_id=task[0],
         first=task[1],
         count=row.count,
         run=row.run,
         host_ids=tuple(row.hosts),
-        tasks=pack_ints(row.tasks),
-        shape=pack_ints(row.shapes) if any(row.shapes) else b"",
+        tasks=row.tasks,
+        shape=row.shapes,
         kept=kept,
         state=state,
         until_ms=row.until_ms,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from events.columns import ints, longs
+from events.columns import I64
 from events.records.entitlement import RightsSet
 from events.resources import Vector
 from processors.placement.hosts import Hosts
@@ -79,18 +79,19 @@ class Rights:
     def set(self, event: RightsSet, now: int) -> None:
         """Entitlement says what has changed."""
         self._next.clear()
-        jobs, firsts, counts = ints(event.removed_job), ints(event.removed_first), ints(event.removed_count)
+        jobs, firsts, counts = event.removed_job_array, event.removed_first_array, event.removed_count_array
         for job, first, count in zip(jobs.tolist(), firsts.tolist(), counts.tolist(), strict=True):
             mine = self._of_job.get(event.job_ids[job], ())
             for start in [start for start in mine if first <= start < first + count]:
                 self._remove((event.job_ids[job], start))
-        others, entitlement = self._vectors(event, event.others), self._vectors(event, event.entitlement)
-        columns = (event.job, event.first, event.count, event.run, event.gang, event.pool, event.flags)
-        rows = zip(*(ints(column).tolist() for column in columns), others, entitlement, strict=True)
+        others, entitlement = self._vectors(event, event.others_array), self._vectors(event, event.entitlement_array)
+        ranges = (event.job_array, event.first_array, event.count_array, event.run_array, event.gang_array)
+        columns = (column.tolist() for column in (*ranges, event.pool_array, event.flags_array))
+        rows = zip(*columns, others, entitlement, strict=True)
         for at, (job, first, count, run, gang, pool, flags, other, entitled) in enumerate(rows):
             row = RightRow(event.pools[pool], count, run, gang == 1, other, entitled, flags, self._input.cause, 0)
             self._set((event.job_ids[job], first), row, now + at // PER_MS)
-        columns_of = (event.excess, event.giver_entitlement, event.spare)
+        columns_of = (event.excess_array, event.giver_entitlement_array, event.spare_array)
         givers = zip(event.givers, *(self._vectors(event, column) for column in columns_of), strict=True)
         for pool, excess, pool_entitlement, spare in givers:
             if any(excess) or any(spare):
@@ -168,11 +169,11 @@ class Rights:
         if not mine:
             del self._of_job[task[0]]
 
-    def _vectors(self, event: RightsSet, column: bytes) -> list[Vector]:
+    def _vectors(self, event: RightsSet, column: I64) -> list[Vector]:
         """The vectors of a column, over the kinds that the cell knows."""
         at = {name: index for index, name in enumerate(event.resources)}
         order = [at.get(name, -1) for name in self._hosts.kinds.names]
-        rows = longs(column).reshape(-1, max(1, len(event.resources))).tolist()
+        rows = column.tolist()
         return [tuple([row[index] if index >= 0 else 0 for index in order]) for row in rows]
 
     def _wide(self, vector: Vector) -> Vector:

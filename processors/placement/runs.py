@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 
 from events.bounds import INT_MAX
-from events.columns import FEW, I32, I64, distinct, indexed, ints
+from events.columns import FEW, I32, I64, distinct, indexed
 from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.entitlement import PreemptionsOrdered
@@ -144,13 +144,13 @@ class Runs:
         """
         if event.shapes:
             self._reshape(event)
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.jobs)
+        slots, index = locate_ranges(event, self.jobs)
         if event.pin:
-            self._bind(event, slots, ints(event.pin)[index])
+            self._bind(event, slots, event.pin_array[index])
         else:
             self.arena.set("pin", slots[self.arena["pin"][slots] != 0], 0)
         if event.avoid:
-            self._keep_from(event, slots, ints(event.avoid)[index])
+            self._keep_from(event, slots, event.avoid_array[index])
         self.admissions.queued(event, now)
 
     def host_removed(self, event: HostRemoved, now: int) -> None:
@@ -166,11 +166,11 @@ class Runs:
 
     def placed(self, event: TasksPlaced, now: int) -> None:
         """Runs have places."""
-        slots, _ = locate(event.job_ids, event.job, event.instance, self.jobs)
+        slots, _ = locate(event, self.jobs)
         numbers = np.array([self._hosts.table[host_id].number for host_id in event.host_ids], dtype=np.int64)
-        host = numbers[ints(event.host)]
+        host = numbers[event.host_array]
         self.homes.leave(np.sort(slots))
-        self.arena.put(slots, placed=ints(event.run), host=host + 1, placed_s=second(now))
+        self.arena.put(slots, placed=event.run_array, host=host + 1, placed_s=second(now))
         self.admissions.stop(slots)
         self._hold(slots, 1)
         if event.ports:
@@ -192,12 +192,12 @@ class Runs:
 
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over: they give back what they hold, or need no place any more."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self.jobs)
-        run = ints(event.run)
+        slots, known = locate(event, self.jobs)
+        run = event.run_array
         if len(run) != len(slots):
             return
-        slots, run, kept = slots[known], run[known], ints(event.kept)[known]
-        hold = ints(event.hold)[known] == 1 if event.hold else np.zeros(len(slots), dtype=np.bool_)
+        slots, run, kept = slots[known], run[known], event.kept_array[known]
+        hold = event.hold_array[known] == 1
         if len(slots) > 1:
             order = np.lexsort((run, slots))
             order = order[np.diff(slots[order], append=-1) != 0]  # of a task named twice, the highest run
@@ -248,8 +248,8 @@ class Runs:
 
     def _reshape(self, event: GangsQueued) -> None:
         shapes = shapes_of(event, self._hosts.kinds.asked_of_host)
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.jobs)
-        shape, run = queued_shapes(event)[index], ints(event.run)[index]
+        slots, index = locate_ranges(event, self.jobs)
+        shape, run = queued_shapes(event)[index], event.run_array[index]
         new = (shape >= 0) & (run > self.arena["ended"][slots]) & (self.arena["placed"][slots] == 0)
         slots, shape = slots[new], shape[new]
         order = np.argsort(slots, kind="stable")
@@ -305,8 +305,8 @@ class Runs:
 
     def _running(self, event: RunsAvailable | PreemptionsOrdered) -> I64:
         """The slots of the runs named that have a place now."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self.jobs)
-        run = ints(event.run)
+        slots, known = locate(event, self.jobs)
+        run = event.run_array
         if len(run) != len(slots):
             return slots[:0]
         slots, run = slots[known], run[known]
@@ -345,12 +345,12 @@ class Runs:
         self.arena.put(slots, placed=0, host=0, placed_s=0, available_s=0, leaving=0)
 
     def _take_ports(self, event: TasksPlaced, host: I64) -> None:
-        ports, at = ints(event.ports).tolist(), 0
+        ports, at = event.ports_array.tolist(), 0
         columns: Iterable[tuple[int, int, int, int]] = zip(
-            ints(event.job).tolist(),
-            ints(event.instance).tolist(),
+            event.job_array.tolist(),
+            event.instance_array.tolist(),
             host.tolist(),
-            ints(event.port_count).tolist(),
+            event.port_count_array.tolist(),
             strict=True,
         )
         for job, instance, number, count in columns:

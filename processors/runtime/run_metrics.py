@@ -6,7 +6,6 @@ import numpy as np
 from prometheus_client import Counter
 
 from events.codes import Counts, Outcome, Overdue, RunCause, TaskState
-from events.columns import ints, some
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.lifecycle import HostSuspected, JobChanged, RunsEnded, RunsOverdue, UpdateEnded
@@ -31,7 +30,7 @@ def count(cell: str, decision: Event) -> None:
         case RunsEnded():
             _ended(cell, decision)
         case RunsOverdue():
-            for what, times in Count(ints(decision.what).tolist()).items():
+            for what, times in Count(decision.what_array.tolist()).items():
                 OVERDUE.labels(cell, Overdue(what).name).inc(times)
         case JobChanged() if is_over(decision):
             JOBS.labels(cell, decision.state).inc()
@@ -42,9 +41,9 @@ def count(cell: str, decision: Event) -> None:
 
 
 def _ended(cell: str, event: RunsEnded) -> None:
-    outcome = ints(event.outcome)
-    cause, fault = some(event.why, len(outcome)), some(event.counts_as, len(outcome))
-    again = some(event.next, len(outcome), TaskState.BACKOFF) == TaskState.BACKOFF
+    outcome = event.outcome_array
+    cause, fault = event.why_array, event.counts_as_array
+    again = event.next_array == TaskState.BACKOFF
     ended = np.bincount(outcome * CAUSES + cause, minlength=OUTCOMES * CAUSES)
     for at in np.flatnonzero(ended).tolist():
         ENDED.labels(cell, Outcome(at // CAUSES).name, RunCause(at % CAUSES).name).inc(int(ended[at]))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.codes import Code
-from events.columns import I64, Names, distinct, indexed, ints, pack_ints, spread
+from events.columns import I64, Names, distinct, indexed
 from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.base import Event
@@ -34,7 +34,7 @@ from events.records.parts import Cause
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.base import MachineBase
 from processors.sla.rows import JobRow
-from processors.state.arena import REMOVED, Arena, change_instances, locate, locate_ranges
+from processors.state.arena import REMOVED, Arena, change_instances, locate
 from processors.state.causes import CurrentInput, recorded
 from processors.state.conversion import Conversions
 from processors.state.steps import Pass
@@ -149,18 +149,17 @@ class Sla(MachineBase):
 
     def _allow(self, slots: I64) -> DisruptionAllowed:
         columns, rows = self._named(slots)
-        deferred = pack_ints(self.arena["deferred"][slots])
-        return DisruptionAllowed(**columns, deferred=deferred, causes=_causes(rows))
+        return DisruptionAllowed.pack(**columns, deferred=self.arena["deferred"][slots], causes=_causes(rows))
 
     def _defer(self, slots: I64) -> DisruptionDeferred:
         columns, rows = self._named(slots)
         missing = [int(np.count_nonzero(self._missing(row))) for row in rows]
         most = [row.max_unavailable for row in rows]
-        return DisruptionDeferred(
+        return DisruptionDeferred.pack(
             **columns,
             code=Code.SLA_BUDGET_SPENT,
-            unavailable=pack_ints(max(each) for each in zip(missing, most, strict=True)),
-            max_unavailable=pack_ints(most),
+            unavailable=(max(each) for each in zip(missing, most, strict=True)),
+            max_unavailable=most,
             causes=_causes(rows),
         )
 
@@ -170,9 +169,9 @@ class Sla(MachineBase):
         job_ids = tuple(self._job_at[base] for base in bases.tolist())
         columns = {
             "job_ids": job_ids,
-            "job": pack_ints(job),
-            "instance": pack_ints(slots - bases[job]),
-            "run": pack_ints(self.arena["asked"][slots]),
+            "job": job,
+            "instance": slots - bases[job],
+            "run": self.arena["asked"][slots],
         }
         return columns, [self.jobs[job_id] for job_id in job_ids]
 
@@ -180,8 +179,8 @@ class Sla(MachineBase):
 
     def _locate(self, event: Any) -> tuple[I64, I64]:
         """The slots that a record names among jobs with an SLA that is in force, and their runs."""
-        slots, exists = locate(event.job_ids, event.job, event.instance, self.jobs)
-        return slots[exists], ints(event.run)[exists].astype(np.int64)
+        slots, exists = locate(event, self.jobs)
+        return slots[exists], event.run_array[exists].astype(np.int64)
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
         if event.max_unavailable is not None:
@@ -196,10 +195,10 @@ class Sla(MachineBase):
         row, most = self.jobs.get(event.job_id), event.max_unavailable
         if row is None and most is not None:
             base = self._add(event.job_id, event.instances, most)
-            slots, index = locate_ranges((event.job_id,), bytes(len(event.first)), event.first, event.count, self.jobs)
+            count = event.count_array
             self.arena.fill("ended", base, event.instances, REMOVED)
-            available, unwanted = ints(event.run)[index], 1 - ints(event.wanted)[index]
-            self.arena.put(slots, ended=0, available=available, unwanted=unwanted)
+            available, unwanted = np.repeat(event.run_array, count), 1 - np.repeat(event.wanted_array, count)
+            self.arena.put(base + event.named_instances(), ended=0, available=available, unwanted=unwanted)
         elif row is not None and most is None:
             asked_runs = self._stretch_of(row, "asked")
             for instance in np.flatnonzero(asked_runs).tolist():
@@ -241,7 +240,7 @@ class Sla(MachineBase):
         row = self.jobs.get(event.job_id)
         if row is None:
             return
-        instances = spread(ints(event.first), ints(event.count)) if event.first else np.arange(row.instances)
+        instances = event.named_instances() if event.first else np.arange(row.instances)
         slots = row.base + instances[(instances >= 0) & (instances < row.instances)]
         slots = slots[self.arena["ended"][slots] != REMOVED]
         self.arena.set("unwanted", slots, int(not event.wanted))
@@ -343,17 +342,17 @@ def _causes(rows: Sequence[JobRow]) -> tuple[Cause, ...]:
 def _allow_unguarded(runs: Sequence[tuple[tuple[str, int], int]]) -> DisruptionAllowed:
     """Disruptions of instances that no SLA protects go on."""
     names = Names()
-    job = pack_ints([names[job_id] for (job_id, _), _ in runs])
-    return DisruptionAllowed(
+    job = [names[job_id] for (job_id, _), _ in runs]
+    return DisruptionAllowed.pack(
         job_ids=names.all(),
         job=job,
-        instance=pack_ints(instance for (_, instance), _ in runs),
-        run=pack_ints(run for _, run in runs),
+        instance=(instance for (_, instance), _ in runs),
+        run=(run for _, run in runs),
         causes=(Cause(),) * len(names),
     )
 
 
 def _runs(event: DisruptionAsked | DisruptionWithdrawn | DisruptionAllowed) -> Iterator[tuple[str, int, int]]:
     """Job, instance and run of all that a record names."""
-    columns = (ints(event.job).tolist(), ints(event.instance).tolist(), ints(event.run).tolist())
+    columns = (column.tolist() for column in event.items())
     return ((event.job_ids[job], instance, run) for job, instance, run in zip(*columns, strict=True))

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from events.arrays.free_slots import FreeSlots, room_to_grow, slots_kept
 from events.bounds import INT_MAX
-from events.columns import FEW, I32, I64, distinct, ints, once, spread
+from events.columns import FEW, I32, I64, distinct, once, spread
 from events.instance_changes import instance_change
+from events.records.base import ItemsEvent, RangesEvent
 from events.records.lifecycle import InstancesChanged
 from processors.state.table import Table
 
@@ -204,15 +205,13 @@ def _stretches(job_ids: Sequence[str], jobs: Mapping[str, HasStretch]) -> list[t
     return [(row.base, row.instances) if row is not None else (0, 0) for row in map(jobs.get, job_ids)]
 
 
-def locate(
-    job_ids: Sequence[str], job: bytes, instance: bytes, jobs: Mapping[str, HasStretch]
-) -> tuple[I64, NDArray[np.bool_]]:
-    """The slots that the columns `job` and `instance` of a record name, and which of them there are.
+def locate(event: ItemsEvent, jobs: Mapping[str, HasStretch]) -> tuple[I64, NDArray[np.bool_]]:
+    """The slots of the tasks that a record names, and which of them there are.
 
     Nothing is found in columns that don't fit together: a record from outside may hold anything.
     """
-    stretches = _stretches(job_ids, jobs)
-    which, instances = ints(job), ints(instance)
+    stretches = _stretches(event.job_ids, jobs)
+    which, instances = event.job_array, event.instance_array
     if len(which) != len(instances) or not stretches:
         return np.zeros(len(instances), dtype=np.int64), np.zeros(len(instances), dtype=np.bool_)
     if len(stretches) == 1:
@@ -226,21 +225,20 @@ def locate(
     return bases[index] + instances, is_valid & (instances >= 0) & (instances < sizes[index])
 
 
-def locate_ranges(
-    job_ids: Sequence[str], job: bytes, first: bytes, count: bytes, jobs: Mapping[str, HasStretch]
-) -> tuple[I64, I64]:
+def locate_ranges(event: RangesEvent, jobs: Mapping[str, HasStretch]) -> tuple[I64, I64]:
     """The slots of the ranges of a record, one after another, and for each slot the index of its range.
 
     Ranges that aren't within a known job are left out.
     """
-    stretches = _stretches(job_ids, jobs) or [(0, 0)]
-    if len(job) == len(first) == len(count) == 4:  # most often there is one range, which costs little this way
-        at, begin, times = (int(ints(column)[0]) for column in (job, first, count))
+    job_ids, stretches = event.job_ids, _stretches(event.job_ids, jobs) or [(0, 0)]
+    which, first, count = event.job_array, event.first_array, event.count_array
+    if len(which) == len(first) == len(count) == 1:  # most often there is one range, which costs little this way
+        at, begin, times = (int(column[0]) for column in (which, first, count))
         base, size = stretches[at] if 0 <= at < len(job_ids) else (0, 0)
         times = times if begin >= 0 and 0 < times <= size - begin else 0
         return np.arange(base + begin, base + begin + times), np.zeros(times, dtype=np.int64)
     bases, sizes = np.array(stretches, dtype=np.int64).T
-    which, firsts, counts = ints(job), ints(first).astype(np.int64), ints(count).astype(np.int64)
+    firsts, counts = first.astype(np.int64), count.astype(np.int64)
     is_valid = (which >= 0) & (which < len(job_ids)) & (firsts >= 0) & (counts > 0)
     which = np.where(is_valid, which, 0)
     within = np.where(is_valid & (firsts + counts <= sizes[which]), counts, 0)

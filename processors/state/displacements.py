@@ -12,7 +12,7 @@ import numpy as np
 
 from events.bounds import INT_MAX
 from events.codes import Code, Outcome
-from events.columns import ints, same_length
+from events.columns import same_length
 from events.instance_changes import instance_change
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import InstancesChanged, PreemptionAnswered, RunsEnded
@@ -104,7 +104,7 @@ class Displacements:
         """Runs were ordered to leave."""
         if not same_length(event.job_ids, event.job, event.instance, event.run, event.slice):
             return
-        columns = (ints(event.job), ints(event.instance), ints(event.run), ints(event.slice))
+        columns = (event.job_array, event.instance_array, event.run_array, event.slice_array)
         for job, instance, run, by_slice in zip(*(column.tolist() for column in columns), strict=True):
             task = (event.job_ids[job], instance)
             self._close(task)
@@ -115,7 +115,7 @@ class Displacements:
     def answered(self, event: PreemptionAnswered, now: int, defer_for_ms: int) -> None:
         """An order has its answer: runs of it that aren't over stay; those that sla refused are spared for a time."""
         if event.code == Code.DEFERRED and same_length(event.job_ids, event.job, event.instance, event.run):
-            for job, instance in zip(ints(event.job).tolist(), ints(event.instance).tolist(), strict=True):
+            for job, instance in zip(event.job_array.tolist(), event.instance_array.tolist(), strict=True):
                 task = (event.job_ids[job], instance)
                 if self.table.get(task) is not None:
                     self._change(task).spared_ms = now + defer_for_ms
@@ -128,13 +128,14 @@ class Displacements:
         own_jobs = [index for index, job_id in enumerate(event.job_ids) if job_id in self._of_job]
         if not own_jobs or not same_length(event.job_ids, event.job, event.instance, event.run, event.outcome):
             return
-        jobs = ints(event.job)
+        jobs, instances, runs = event.items()
+        outcomes = event.outcome_array
         for at in np.flatnonzero(np.isin(jobs, own_jobs)).tolist():
-            task = (event.job_ids[jobs[at]], int(ints(event.instance)[at]))
+            task = (event.job_ids[jobs[at]], int(instances[at]))
             row = self.table.get(task)
-            if row is None or not row.order or row.run != ints(event.run)[at]:
+            if row is None or not row.order or row.run != runs[at]:
                 continue
-            if ints(event.outcome)[at] == Outcome.PREEMPTED:
+            if outcomes[at] == Outcome.PREEMPTED:
                 row = self._change(task)
                 row.times = [*row.times, now]
                 row.slices += row.by_slice

@@ -171,7 +171,7 @@ class Folds:
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over; where the admission is kept, the next run claims a place."""
         slots, run = self._items(event)
-        _, known = locate(event.job_ids, event.job, event.instance, self._queues.jobs)
+        _, known = locate(event, self._queues.jobs)
         kept = ints(event.kept)[known] == 1
         arena = self._queues.arena
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
@@ -273,8 +273,8 @@ class Folds:
         self.backoffs.remove(name)
 
     def _ranges(self, event: Ranges) -> tuple[I64, I64]:
-        return locate_ranges(event.job_ids, event.job, event.first, event.count, self._queues.jobs)
+        return locate_ranges(event, self._queues.jobs)
 
     def _items(self, event: Items) -> tuple[I64, I32]:
-        slots, known = locate(event.job_ids, event.job, event.instance, self._queues.jobs)
+        slots, known = locate(event, self._queues.jobs)
         return slots[known], ints(event.run)[known]

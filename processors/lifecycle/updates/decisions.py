@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from events.codes import ENDED_TASKS, Code, TaskState
-from events.columns import I64, distinct, pack_ints
+from events.columns import I64, distinct
 from events.job_ends import is_over
 from events.quantities import write_ms
 from events.records.base import Event
@@ -166,12 +166,12 @@ class UpdateDecisions:
         before = self._column(job_id, "step")[instances] & STEP
         counts = {each: int(np.count_nonzero(step == each)) - int(np.count_nonzero(before == each)) for each in Step}
         first, count = stretches(instances, step)
-        return UpdateProgressed(
+        return UpdateProgressed.pack(
             job_id=job_id,
             number=update.number,
-            first=pack_ints(instances[first]),
-            count=pack_ints(count),
-            step=pack_ints(step[first]),
+            first=instances[first],
+            count=count,
+            step=step[first],
             pending=update.pending + counts[Step.PENDING],
             flight=update.flight + counts[Step.FLIGHT],
             done=update.done + counts[Step.DONE],
@@ -305,7 +305,7 @@ class UpdateDecisions:
         if not free.all:
             waiting = self._waits.deferred(job_id)
             if len(waiting) == update.flight and self._down(job_id):
-                yield InstancesReturned(job_id=job_id, number=update.number, **ranges(waiting), cause=cause)
+                yield InstancesReturned.pack(job_id=job_id, number=update.number, **ranges(waiting), cause=cause)
             return
         missing, state = self._updates.missing(job_id), self._column(job_id, "state")
         found = next_instances(self._pending(job_id), state, missing, free)
@@ -315,9 +315,9 @@ class UpdateDecisions:
             yield added
         taken = np.sort(np.concatenate(found))
         if len(taken):
-            yield InstancesTaken(job_id=job_id, number=update.number, **ranges(taken), cause=cause)
+            yield InstancesTaken.pack(job_id=job_id, number=update.number, **ranges(taken), cause=cause)
         if len(found.removed) and version.max_unavailable is not None:
-            yield InstancesWanted(job_id=job_id, wanted=False, **ranges(found.removed), cause=cause)
+            yield InstancesWanted.pack(job_id=job_id, wanted=False, **ranges(found.removed), cause=cause)
         if len(found.added) and not added.waits:
             yield first_queued(job_id, row, found.added)
 
@@ -354,7 +354,7 @@ class UpdateDecisions:
         there = self._updates.differences.there(job_id)
         removed = int(np.count_nonzero(changed[version.instances :])) if restarted is None else 0
         added = self._updates.differences.lacking(job_id, version.instances) if restarted is None else 0
-        yield UpdateStarted(
+        yield UpdateStarted.pack(
             job_id=job_id,
             number=row.updates + 1,
             kind=kind,
@@ -365,7 +365,7 @@ class UpdateDecisions:
             spec_hash=version.spec_hash,
             policy=UpdatePolicy(**msgspec.structs.asdict(policy)),
             **(ranges(restarted) if restarted is not None else {}),
-            forgotten=pack_ints(self._updates.differences.forgettable(job_id)),
+            forgotten=self._updates.differences.forgettable(job_id),
             paused=policy.start_paused,
             added=added,
             updated=int(np.count_nonzero(changed)) - removed,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from events.columns import I64, pack_ints
+from events.columns import I64
 from events.records.lifecycle import GangsQueued, InstancesChanged
 from events.records.parts import Cause
 from processors.lifecycle.instance_ranges import stretches
@@ -16,12 +16,12 @@ def addition(job_id: str, row: JobRow, version: VersionRow, added: I64, cause: C
     """A job gets instances of its newest version."""
     shape = asks_of(version, version.instances)[added]
     first, count = stretches(added, shape)
-    return InstancesChanged(
+    return InstancesChanged.pack(
         job_id=job_id,
-        first=pack_ints(added[first]),
-        count=pack_ints(count),
-        wanted=pack_ints(np.ones(len(first), dtype=np.int64)),
-        shape=pack_ints(shape[first]),
+        first=added[first],
+        count=count,
+        wanted=np.ones(len(first), dtype=np.int64),
+        shape=shape[first],
         shapes=tuple(map(task_shape, version.asks)),
         instances=max(row.instances, int(added[-1]) + 1),
         first_run=row.run_floor + 1,
@@ -34,14 +34,14 @@ def first_queued(job_id: str, row: JobRow, added: I64) -> GangsQueued:
     """The first runs of instances that are added."""
     first, count = stretches(added)
     zeros = np.zeros(len(first), dtype=np.int64)
-    return GangsQueued(
+    return GangsQueued.pack(
         job_ids=(job_id,),
-        job=pack_ints(zeros),
-        first=pack_ints(added[first]),
-        count=pack_ints(count),
-        run=pack_ints(zeros + row.run_floor + 1),
-        gang=pack_ints(zeros),
-        admitted=pack_ints(zeros),
+        job=zeros,
+        first=added[first],
+        count=count,
+        run=zeros + row.run_floor + 1,
+        gang=zeros,
+        admitted=zeros,
         timed=row.kind != "batch",
     )
 
@@ -49,11 +49,11 @@ def first_queued(job_id: str, row: JobRow, added: I64) -> GangsQueued:
 def removal(job_id: str, gone: I64, left: int, cause: Cause | None) -> InstancesChanged:
     """Instances leave a job, which has those below `left` then."""
     first, count = stretches(gone)
-    zeros = pack_ints(np.zeros(len(first), dtype=np.int64))
-    return InstancesChanged(
+    zeros = np.zeros(len(first), dtype=np.int64)
+    return InstancesChanged.pack(
         job_id=job_id,
-        first=pack_ints(gone[first]),
-        count=pack_ints(count),
+        first=gone[first],
+        count=count,
         wanted=zeros,
         shape=zeros,
         instances=left,

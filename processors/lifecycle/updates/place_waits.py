@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from events.codes import Code, TaskState
-from events.columns import I64, ints
+from events.columns import I64
 from events.reasons import LASTING
 from events.records.entitlement import GangsAdmitted, GangsHeld
 from events.records.lifecycle import GangsQueued
@@ -45,7 +45,7 @@ class PlaceWaits:
         """Tasks are queued; those that keep their admission lack a place at once."""
         services = self._tasks.arena["traits"][slots] & Trait.STATELESS != 0
         self._tasks.arena.set("ready", slots[services], -1)
-        self._begin(slots[services & (ints(event.admitted)[index] > 0)], now)
+        self._begin(slots[services & (event.admitted_array[index] > 0)], now)
 
     def _lacks_a_place(self, event: GangsAdmitted | GangsReturned | GangsHeld, now: int) -> None:
         if len(slots := self._counted(event)):
@@ -68,9 +68,9 @@ class PlaceWaits:
                 break
         else:
             return NONE
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs.table)
+        slots, index = locate_ranges(event, self._jobs.table)
         arena = self._tasks.arena
-        counted = (arena["run"][slots] == ints(event.run)[index]) & (arena["state"][slots] == TaskState.QUEUED)
+        counted = (arena["run"][slots] == event.run_array[index]) & (arena["state"][slots] == TaskState.QUEUED)
         found: I64 = slots[counted & (arena["ready"][slots] != 0)]
         return found
 

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from events.codes import TaskState
-from events.columns import I64, distinct, ints, spread
+from events.columns import I64, distinct
 from events.records.lifecycle import (
     InstancesReturned,
     InstancesTaken,
@@ -188,7 +188,7 @@ class Updates:
         lacking = self.differences.lacking(job_id, version.instances)
         if event.kind == RESTART:
             changed, lacking = self.differences.changed(job_id, version, named(event, row.instances)), 0
-        for number in ints(event.forgotten).tolist():
+        for number in event.forgotten_array.tolist():
             del versions[number]
         versions[event.version] = version
         row.version, row.updates = event.version, event.number
@@ -339,9 +339,9 @@ class Updates:
 
     def _progressed(self, event: UpdateProgressed, now: int) -> None:
         row, update = self._jobs.table[event.job_id], self._change(event, now)
-        instances = spread(ints(event.first), ints(event.count))
+        instances = event.named_instances()
         slots, arena = row.base + instances, self._tasks.arena
-        step = np.repeat(ints(event.step), ints(event.count))
+        step = np.repeat(event.step_array, event.count_array)
         untaken = (arena["step"][slots] & STEP == Step.PENDING) & among(step, (Step.DONE, Step.LEFT))
         self._aim(event.job_id, slots[untaken])
         arena.set("step", slots, (arena["step"][slots] & ~(STEP | INHERITED)) | step)
