@@ -13,10 +13,10 @@ from events.records.parts import Cause
 from events.records.rounds import RoundCommitted
 from events.resources import LONG_MAX
 from events.topics import BY_NAME, RANK
-from projections.queries.cause_ties import FACT, Location
 from projections.queries.causes import RoundPlace
+from projections.views.cause_ties import BITS, FACT, Location
 from projections.views.job_records import JobEntry, entries_in
-from projections.views.mentions import BITS, Window
+from projections.views.mentions import Window
 from projections.views.reader import rows_as_text
 
 _ROWS = (

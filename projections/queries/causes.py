@@ -22,7 +22,7 @@ from events.records.parts import Cause
 from events.records.placement import GangsUnplaced, HostsReserved, MatchingHostsChanged, PreemptionAsked
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.topics import rounds_of
-from projections.queries.cause_ties import FACT, Location, Tie, ties_of
+from projections.views.cause_ties import FACT, Location, Tie, ties_of
 from projections.views.mentions import NamedRuns, Run, Window, runs_of
 
 NOTHING = Cause()

@@ -35,8 +35,8 @@ from events.records.lifecycle import (
 from events.records.parts import Cause
 from events.records.placement import MatchingHostsChanged, PreemptionAsked
 from events.topics import JOBS, RANK
-from projections.views import mentions
 from projections.views.cache import Cache
+from projections.views.cause_ties import LEADING, windows
 from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow, to_json
 
@@ -59,7 +59,7 @@ def record(cache: Cache, moment: RecordContext, event: Event, value: bytes) -> l
     place = (moment.at_ms, moment.depth, moment.rank, moment.offset, moment.place, moment.round, kind.__name__)
     if hasattr(event, "job_id"):
         return _record_one(cache, moment, event, value, place)
-    runs, texts = mentions.windows(event), dict(details(event))
+    runs, texts = windows(event), dict(details(event))
     jobs = list(texts if not runs or texts.keys() >= runs.keys() else {**texts, **runs})
     if moment.machine:
         rows = cache.jobs.get_all(jobs)
@@ -73,7 +73,7 @@ def _record_one(cache: Cache, moment: RecordContext, event: Any, value: bytes, p
     if moment.machine and kind not in ANSWERS and not concerns(cache.jobs.get(job_id), moment):
         return []
     short = len(value) <= SHORT and kind is not JobSubmitted and job_id
-    runs = mentions.windows(event).get(job_id, ()) if kind in mentions.INDEXED else ()
+    runs = windows(event).get(job_id, ()) if kind in LEADING else ()
     cache.history.add_one(job_id, (*place, value if short else details(event)[0][1], *runs))
     return [job_id]
 

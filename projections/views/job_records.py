@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from events.bounds import INT_MAX
-from projections.views import mentions
+from projections.views.cause_ties import BITS
 from projections.views.rows import HistoryRow
 
 ENTRIES_MAX = 64
@@ -142,10 +142,10 @@ class JobRecords:
             *_, events, _, first, last, first_run, last_run = zip(*with_runs, strict=True)
             runs = min(first), max(last), min(first_run), max(last_run)
             for event in events:
-                kinds |= mentions.BITS[event]
+                kinds |= BITS[event]
         return job_id, number, min(times), max(times), kinds, *runs, _encode(entries)
 
 
 def _short(entry: JobEntry) -> tuple[Any, ...]:
     """As it was added: without runs where it has none."""
-    return tuple(entry) if entry.event in mentions.BITS and entry.last >= 0 else entry[:_RUNS]
+    return tuple(entry) if entry.event in BITS and entry.last >= 0 else entry[:_RUNS]

@@ -1,5 +1,5 @@
 """The runs that a record names: those that a decision is about, and those by which what led to it is found
-(`queries.causes`). The index of causes in the views holds the least and the greatest of each job.
+(`cause_ties.py`).
 """
 
 from collections.abc import Iterator
@@ -12,49 +12,9 @@ from numpy.typing import NDArray
 from events.bounds import INT_MAX
 from events.columns import I32, I64
 from events.records.base import Event, ItemsEvent, RangesEvent
-from events.records.entitlement import (
-    AdmissionsRanked,
-    GangsAdmitted,
-    PreemptionRefused,
-    PreemptionsOrdered,
-    RightsSet,
-    TurnSet,
-)
-from events.records.lifecycle import (
-    DisruptionAsked,
-    GangsQueued,
-    InstancesChanged,
-    InstancesTaken,
-    InstancesWanted,
-    JobAccepted,
-    JobHeld,
-    PreemptionAnswered,
-    RunsEnded,
-    RunsOverdue,
-    RunsStopping,
-)
-from events.records.placement import (
-    GangsParked,
-    GangsReturned,
-    GangsUnplaced,
-    HostsReserved,
-    PreemptionAsked,
-    TasksPlaced,
-)
-from events.records.sla import DisruptionAllowed, DisruptionDeferred
-from events.records.tasks import HostInventory, RunsReported
-
-KINDS: tuple[type[Event], ...] = (
-    *(InstancesChanged, InstancesTaken, InstancesWanted, JobAccepted, JobHeld),
-    *(RunsReported, HostInventory),
-    *(AdmissionsRanked, GangsAdmitted, PreemptionsOrdered, RightsSet),
-    *(DisruptionAsked, GangsQueued, PreemptionAnswered, RunsEnded, RunsOverdue, RunsStopping),
-    *(GangsParked, GangsReturned, TasksPlaced, DisruptionAllowed, DisruptionDeferred),
-)
-"""Records that may be a cause without that a decision carries their position."""
-INDEXED = frozenset(KINDS)
-BITS = {kind.__name__: 1 << at for at, kind in enumerate(KINDS)}
-"""The bit of each kind in the rows of histories."""
+from events.records.entitlement import PreemptionRefused, TurnSet
+from events.records.lifecycle import InstancesChanged, InstancesTaken, InstancesWanted, JobAccepted, JobHeld
+from events.records.placement import GangsUnplaced, HostsReserved, PreemptionAsked
 
 Run = tuple[str, int, int]
 """Job, instance, run."""
@@ -121,11 +81,6 @@ class NamedRuns:
         extremes = [of.reduceat(np.asarray(column)[order], starts) for of, column in zip(ends, columns, strict=True)]
         rows = zip(*(each.tolist() for each in (ordered[starts], *extremes)), strict=True)
         return {job_ids[at]: Window(*window) for at, *window in rows if 0 <= at < len(job_ids)}
-
-
-def windows(event: Event) -> dict[str, Window]:
-    """The least and the greatest instance and run that a record of the indexed kinds names, by job."""
-    return mentioned(event).windows() if type(event) in INDEXED else {}
 
 
 def runs_of(event: Event) -> NamedRuns:

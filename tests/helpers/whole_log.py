@@ -10,8 +10,8 @@ from events.records.parts import Cause
 from events.records.rounds import RoundCommitted
 from events.rounds import accept
 from events.topics import ALL, MACHINES, RANK, rounds_of
-from projections.queries.cause_ties import FACT, Location
 from projections.queries.causes import Causes, RoundPlace
+from projections.views.cause_ties import FACT, Location
 from projections.views.mentions import Window
 
 

@@ -19,9 +19,8 @@ from events.topics import MACHINES, rounds_of
 from hostagent.fleet import Fleet
 from hostagent.gateway.component import Gateway
 from projections.queries.cause_index import ViewIndex
-from projections.queries.cause_ties import ENDED, STOPPED_BY, STOPPING, TIES
 from projections.queries.causes import Causes
-from projections.views.mentions import KINDS, Run, runs_of
+from projections.views.mentions import Run, runs_of
 from projections.views.projector import rebuild
 from tests.helpers import SCENARIOS
 from tests.helpers.past import past
@@ -199,9 +198,3 @@ def test_the_views_find_the_causes_that_the_whole_log_has(story: str | None, tmp
                 place = Cause(machine=machine, round=number, index=at)
                 for run in (None, *islice(runs_of(event), 3)):
                     assert views.links(place, run) == whole.links(place, run), (place, run, event)
-
-
-def test_the_views_know_each_kind_of_record_that_ties_decisions_to_causes() -> None:
-    ties = [tie for some in (*TIES.values(), *STOPPED_BY.values()) for tie in some]
-    ties += [ENDED, STOPPING]
-    assert {kind for tie in ties for kind in tie.kinds} == set(KINDS)

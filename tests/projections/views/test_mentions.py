@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.records.lifecycle import InstancesChanged, InstancesWanted, JobAccepted, JobHeld
-from projections.views.mentions import NamedRuns, Window, mentioned, windows
+from projections.views.cause_ties import windows
+from projections.views.mentions import NamedRuns, Window, mentioned
 from tests.projections.queries.test_story import example
 
 JOBS = ("a", "b", "a")

@@ -1,5 +1,6 @@
 """By which records a decision is tied to what led to it, where it carries no position of that: the last record before
-it that names the same run, or else the same job, gang or instance (decision 031).
+it that names the same run, or else the same job, gang or instance (decision 031). The index of causes in the views
+holds of those records the least and the greatest instance and run of each job (decision 050).
 """
 
 from collections.abc import Callable, Iterator
@@ -149,6 +150,12 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.REMOVE: (TAKEN,),
 }
 """The same of a RunsStopping, by its column `why`."""
+LEADING: frozenset[type[Event]] = frozenset(
+    kind for ties in (*TIES.values(), *STOPPED_BY.values(), (ENDED, STOPPING)) for tie in ties for kind in tie.kinds
+)
+"""Records that may be a cause without that a decision carries their position: those that the index has."""
+BITS = {name: 1 << at for at, name in enumerate(sorted(kind.__name__ for kind in LEADING))}
+"""The bit of each in the rows of histories."""
 UNASKED = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.LOST)
 """A RunsEnded with another outcome is tied to its RunsStopping, or to what that would be tied to; a lost run may also
 carry its cause.
@@ -169,3 +176,8 @@ def ties_of(event: Event, runs: NamedRuns, focus: Run | None) -> Iterator[tuple[
             yield run, (ENDED,) if unasked else (STOPPING, *STOPPED_BY.get(int(whys[at]), ()))
     elif ties := TIES.get(type(event)):
         yield from ((run, ties) for run, _ in each)
+
+
+def windows(event: Event) -> dict[str, Window]:
+    """The least and the greatest instance and run that a record of the indexed kinds names, by job."""
+    return mentioned(event).windows() if type(event) in LEADING else {}
