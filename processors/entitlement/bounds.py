@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from events.codes import Code
-from events.resources import Amounts, Kinds, Vector, add
+from events.resources import Amounts, Kinds, Vector, add, subtract
 from processors.entitlement.queues.parts import CONTROLLERS, DAEMONS, FIRM
 from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow
 
@@ -99,7 +99,7 @@ class Bound(ABC):
 
     @abstractmethod
     def allows(self, usage: Usage, level: str) -> Vector:
-        """The amount that a pool may hold; `UNLIMITED`: any."""
+        """The amount that a pool may hold."""
 
     @abstractmethod
     def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
@@ -109,8 +109,7 @@ class Bound(ABC):
         """The amount that a pool may hold more; None: any."""
         if self.is_lifted(usage, level):
             return None
-        pairs = zip(self.allows(usage, level), self.held(usage, level, ask), strict=True)
-        return tuple([most - have if most >= 0 else BOUNDLESS for most, have in pairs])
+        return subtract(self.allows(usage, level), self.held(usage, level, ask))
 
     def refuses(self, usage: Usage, level: str, ask: Ask) -> bool:
         """Whether a pool has too little room for a unit."""
@@ -209,8 +208,16 @@ class Limit(Bound):
         """Return whether a pool may hold any amount for now."""
         return max(usage.limit(level)) < 0
 
+    def room(self, usage: Usage, level: str, ask: Ask) -> Vector | None:
+        """Return the amount that a pool may hold more; most pools have no limit."""
+        limit = usage.limit(level)
+        if max(limit) < 0:
+            return None
+        pairs = zip(limit, self.held(usage, level, ask), strict=True)
+        return tuple([most - have if most >= 0 else BOUNDLESS for most, have in pairs])
+
     def allows(self, usage: Usage, level: str) -> Vector:
-        """Return the amount that a pool may hold."""
+        """Return the limit; `UNLIMITED` where there is none."""
         return usage.limit(level)
 
     def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
@@ -310,8 +317,8 @@ def room(usage: Usage, ask: Ask, bounds: Iterable[Bound]) -> Vector:
     for bound in bounds:
         if bound.binds(ask.kind):
             for level in usage.levels(ask.pool)[bound.levels]:
-                left = bound.room(usage, level, ask)
-                amount = amount if left is None else tuple(map(min, amount, left))
+                free = bound.room(usage, level, ask)
+                amount = amount if free is None else tuple(map(min, amount, free))
     return amount
 
 

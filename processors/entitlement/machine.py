@@ -150,6 +150,7 @@ class Entitlement(MachineBase):
         return self.shared.cell
 
     def _restored(self) -> None:
+        self.shared.restored()
         self.queues.restored(Kinds(self.cell.settings.resources))
         self.folds.restored()
         self.displacements.restored()

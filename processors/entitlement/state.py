@@ -19,20 +19,20 @@ class State:
         self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
         self.pools.put("/", root_row())
         self.cells: Table[str, CellRow] = struct_table("cell", CellRow)
-        self.cells.put("cell", CellRow())
+        self.cell = self.cells.put("cell", CellRow())
+        """Capacity and settings, to look at: the one row of `cells`."""
         self.reported: Table[str, ReportedRow] = struct_table("said", ReportedRow)
         self.queues = Queues(self._is_refused)
         self.holds = LimitHolds(self.queues)
         self.shares = Shares(self.queues, self.pools, self.cells)
         self.displacements = Displacements()
 
-    @property
-    def cell(self) -> CellRow:
-        """Capacity and settings, to look at."""
-        return self.cells["cell"]
+    def restored(self) -> None:
+        """Takes the row that was loaded."""
+        self.cell = self.cells["cell"]
 
     def change_cell(self) -> CellRow:
-        """The same, to change."""
+        """Return capacity and settings, to change."""
         return self.cells.change("cell")
 
     def idle(self) -> Vector:

@@ -126,14 +126,12 @@ class Walk:
 
     def _entitled(self, ask: Ask, borrowed: bool) -> Vector:
         """The amount that units of a class may still get, without what is kept for heads before them."""
-        return self._beside(ask.kind, self._room.entitled(ask, borrowed))
+        aside, left = self._aside.get(ask.kind), self._room.entitled(ask, borrowed)
+        return left if aside is None else subtract(left, aside)
 
     def _limited(self, ask: Ask) -> Vector:
-        return self._beside(ask.kind, self._room.limited(ask))
-
-    def _beside(self, kind: int, room: Vector) -> Vector:
-        aside = self._aside.get(kind)
-        return room if aside is None else subtract(room, aside)
+        aside, left = self._aside.get(ask.kind), self._room.limited(ask)
+        return left if aside is None else subtract(left, aside)
 
     def _why(self, ask: Ask) -> Refusal:
         """Why no further unit is taken."""
@@ -163,15 +161,16 @@ class Walk:
 
     def _take(self, part: PartKey, row: JobRow, ask: Ask, slots: I64, waits: np.ndarray) -> None:
         into, new, is_gang = self._into, slots[waits], part.key % ROLES == GANG
-        amount = ask.need if is_gang else scale(ask.need, len(slots))
-        fresh = self._queues.nothing
-        if len(new):
+        tasks, news = len(slots), len(new)
+        amount = ask.need if is_gang else scale(ask.need, tasks)
+        fresh = None
+        if news:
             into.admitted.append(Admission(part.job_id, row, new, is_gang, Rank.ENTITLED))
-            fresh = amount if is_gang else scale(ask.need, len(new))
-        if len(new) < len(slots):
+            fresh = amount if news == tasks else scale(ask.need, news)
+        if news < tasks:
             into.ranked.append(Admission(part.job_id, row, slots[~waits], is_gang, Rank.ENTITLED))
         self._room.take(ask.kind, amount, fresh)
-        into.budget -= len(slots)
+        into.budget -= tasks
 
 
 def need_of(queues: Queues, part: PartKey, row: JobRow) -> Vector:

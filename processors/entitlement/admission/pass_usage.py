@@ -29,7 +29,8 @@ class PassUsage:
         self._allocation: dict[str, Vector] = {}
         self._firm: dict[str, Vector] = {}
         self._controllers: dict[str, Vector] = {}
-        self._entitled: dict[str, Vector] = {}
+        self.entitled_now: dict[str, Vector] = {}
+        """By pool the amount of units that are entitled by this pass, admitted by it or before."""
 
     @property
     def has_hosts(self) -> bool:
@@ -46,6 +47,8 @@ class PassUsage:
 
     def limit(self, level: str) -> Vector:
         """The limit of a pool; of the root with the licences of the cell."""
+        if level != "/":
+            return self._state.pools[level].limit
         return limit_of(self._state.pools[level], level, self._state.queues.kinds)
 
     def entitlement(self, level: str) -> Vector:
@@ -74,7 +77,7 @@ class PassUsage:
 
     def entitled(self, pool: str, priority: int) -> Vector:
         """The amount that is entitled at a priority and above, or not preemptible."""
-        return _sum(self._usage[pool].level(priority), self._entitled.get(pool))
+        return _sum(self._usage[pool].level(priority), self.entitled_now.get(pool))
 
     def beyond(self, ask: Ask) -> Refusal:
         """Why a unit waits that is beyond the entitlement of its pool."""
@@ -93,16 +96,14 @@ class PassUsage:
 
     def take(self, pool: str, kind: int, amount: Vector) -> None:
         """Units of a class were admitted that hold so much together."""
-        for level in self.levels(pool):
-            _add(self._allocation, level, amount)
-            if kind & FIRM:
-                _add(self._firm, level, amount)
+        sums = (self._allocation, self._firm) if kind & FIRM else (self._allocation,)
+        for level in self._usage.levels(pool):
+            for each in sums:
+                have = each.get(level)
+                each[level] = amount if have is None else add(have, amount)
         if kind & CONTROLLERS:
-            _add(self._controllers, pool, amount)
-
-    def entitle(self, pool: str, amount: Vector) -> None:
-        """Units are entitled that hold so much together, admitted just now or before."""
-        _add(self._entitled, pool, amount)
+            have = self._controllers.get(pool)
+            self._controllers[pool] = amount if have is None else add(have, amount)
 
 
 class PoolRoom:
@@ -113,7 +114,7 @@ class PoolRoom:
     def __init__(self, usage: PassUsage, pool: str, nothing: Vector) -> None:
         self._usage = usage
         self._pool = pool
-        self._nothing = nothing
+        self._boundless: Vector = (BOUNDLESS,) * len(nothing)
         self._room: dict[Bound, Vector] = {}
         self._priority: int | None = None
 
@@ -122,44 +123,34 @@ class PoolRoom:
         if ask.priority != self._priority:
             self._priority = ask.priority
             self._room.pop(ENTITLEMENT, None)
-        left = self._left(ENTITLEMENT, ask) if ask.kind != DAEMONS else (BOUNDLESS,) * len(self._nothing)
+        left = (self._room.get(ENTITLEMENT) or self._find(ENTITLEMENT, ask)) if ask.kind != DAEMONS else self._boundless
         if ask.kind & FIRM:
-            left = tuple(map(min, left, self._left(RESERVATION, ask)))
+            left = tuple(map(min, left, self._room.get(RESERVATION) or self._find(RESERVATION, ask)))
         if ask.kind & CONTROLLERS and not borrowed:
             left = tuple(map(min, left, room(self._usage, ask, (CONTROLLERS_SHARE,))))
         return left
 
     def limited(self, ask: Ask) -> Vector:
         """The amount that limits leave for units."""
-        return self._left(LIMITS, ask)
+        return self._room.get(LIMITS) or self._find(LIMITS, ask)
 
-    def take(self, kind: int, amount: Vector, fresh: Vector) -> None:
-        """Units hold so much that are entitled now; `fresh`: those of them that weren't admitted before."""
+    def take(self, kind: int, amount: Vector, fresh: Vector | None) -> None:
+        """Units hold so much that are entitled now; `fresh`: those of them that weren't admitted before; None: none."""
+        left, entitled = self._room, self._usage.entitled_now
         if kind != DAEMONS:
-            self._usage.entitle(self._pool, amount)
-            self._subtract(ENTITLEMENT, amount)
-        if any(fresh):
+            have = entitled.get(self._pool)
+            entitled[self._pool] = amount if have is None else add(have, amount)
+            left[ENTITLEMENT] = subtract(left[ENTITLEMENT], amount)
+        if fresh is not None:
             self._usage.take(self._pool, kind, fresh)
-            self._subtract(LIMITS, fresh)
+            left[LIMITS] = subtract(left[LIMITS], fresh)
             if kind & FIRM:
-                self._subtract(RESERVATION, fresh)
+                left[RESERVATION] = subtract(left[RESERVATION], fresh)
 
-    def _left(self, bound: Bound, ask: Ask) -> Vector:
-        left = self._room.get(bound)
-        if left is None:
-            left = self._room[bound] = room(self._usage, ask, (bound,))
+    def _find(self, bound: Bound, ask: Ask) -> Vector:
+        left = self._room[bound] = room(self._usage, ask, (bound,))
         return left
-
-    def _subtract(self, bound: Bound, amount: Vector) -> None:
-        left = self._room.get(bound)
-        if left is not None:
-            self._room[bound] = subtract(left, amount)
 
 
 def _sum(have: Vector, more: Vector | None) -> Vector:
     return have if more is None else add(have, more)
-
-
-def _add(sums: dict[str, Vector], name: str, amount: Vector) -> None:
-    have = sums.get(name)
-    sums[name] = amount if have is None else add(have, amount)

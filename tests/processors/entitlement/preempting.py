@@ -72,6 +72,7 @@ class Preempting:
         )
 
     def restored(self) -> None:
+        self.shared.restored()
         self.queues.restored(STANDARD_KINDS)
         self.displacements.restored()
         self.rights.restored()
