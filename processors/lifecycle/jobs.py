@@ -292,6 +292,8 @@ class Jobs:
         for before, after, tasks in moves:
             counts[before] -= tasks
             counts[after] += tasks
+        for before, _, _ in moves:
+            assert counts[before] >= 0, job_id
         if telling and job_state(row) != state:
             row.changed_by = self._tasks.input.cause
         if row.gated:

@@ -108,12 +108,14 @@ class Hosts:
     def hold(self, numbers: I64, needs: I64, sign: int = 1) -> None:
         """Runs take what they need (`needs` is [kinds, runs]) from hosts, or (`sign` -1) give it back."""
         np.add.at(self.runs, numbers, sign)
+        assert sign > 0 or self.runs[numbers].min(initial=0) >= 0, "a run gave its place back twice"
         self.keep(numbers, needs, sign)
 
     def keep(self, numbers: I64, needs: I64, sign: int = 1) -> None:
         """The same for what is kept for runs to come."""
         for row, need in zip(self.used, sign * needs, strict=False):
             np.add.at(row, numbers, need)
+            assert sign > 0 or row[numbers].min(initial=0) >= 0, "more was given back than was taken"
 
     def hold_ports(self, number: int, ports: list[int]) -> None:
         """A run takes port numbers of a host."""

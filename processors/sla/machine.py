@@ -327,6 +327,7 @@ class Sla(MachineBase):
                 self._mark_changed(job_id)
 
     def _mark_changed(self, job_id: str) -> None:
+        assert job_id in self._waiting, job_id
         self._changed_jobs[job_id] = None
         self.jobs.change(job_id).changed_by = self._input.cause
 

@@ -311,6 +311,8 @@ class Queues(Parts):
                 holding.add_claims(since_s, sign * tasks)
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
+            if "placed" in amounts:  # those of the pools above are sums of these
+                assert min(self.holdings.leaf(pool).placed) >= 0, pool
             self.lines.marks.touch(pool)
             if amounts.keys() & {"allocation", "placed"}:
                 self.holdings.numbers += 1
@@ -338,6 +340,9 @@ class Queues(Parts):
         what.borrowed += count * passage.borrowed
         what.claims += count * passage.claims
         what.loans += count * passage.loans
+        assert what.queued >= 0, part
+        assert 0 <= what.claims <= what.entitled, part
+        assert 0 <= what.loans <= what.borrowed, part
         self.lines.review(part, row)
 
     def _add(self, kind: Alike, amount: Vector, sums: dict[str, dict[str, Vector]]) -> None:
