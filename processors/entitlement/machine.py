@@ -69,6 +69,7 @@ from processors.state.deadlines import Deadline, earliest
 from processors.state.handlers import Handlers
 from processors.state.steps import Pass, Step, decide_in_steps
 from processors.state.table import Table
+from processors.state.widening import widen
 
 
 class Entitlement(MachineBase):
@@ -358,10 +359,8 @@ class Entitlement(MachineBase):
             self.idle.resized(now)
             self.steady.resized()
         if self.queues.kinds is not kinds:
-            self.reports.widen(self.queues.kinds)
-            self.rights.widen(self.queues.kinds)
-            self.folds.widen(self.queues.kinds)
-            self.steady.widen(self.queues.kinds)
+            tables = (self.shared.reported, *self.rights.tables, self.folds.kept, self.steady.table)
+            widen(self.queues.kinds, *tables)
             self._parts_restored()
         self.queues.lines.judge(path, retell=True)
         self.passes.pools_changed()

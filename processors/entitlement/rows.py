@@ -193,6 +193,10 @@ class KeptRow(msgspec.Struct, frozen=True, array_like=True):
     run: int
     kept: Vector
 
+    def widened(self, kinds: Kinds) -> "KeptRow":
+        """The row as it is when the cell knows more kinds."""
+        return KeptRow(self.run, kinds.widened(self.kept))
+
 
 class IdleRow(msgspec.Struct, frozen=True, array_like=True):
     """The least that was idle in each of the last stretches of time; `number` is that of the newest one."""
@@ -209,6 +213,10 @@ class SteadyRow(msgspec.Struct, frozen=True, array_like=True):
     number: int
     most: list[Vector]
     last: Vector = ()
+
+    def widened(self, kinds: Kinds) -> "SteadyRow":
+        """The row as it is when the cell knows more kinds."""
+        return SteadyRow(self.number, [kinds.widened(each) for each in self.most], kinds.widened(self.last))
 
 
 class CellRow(msgspec.Struct, array_like=True):

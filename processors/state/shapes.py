@@ -21,6 +21,7 @@ from events.task_shapes import shape_index
 from processors.state.arena import Arena, change_instances
 from processors.state.record_rows import ConstraintRow, row_of
 from processors.state.table import Table, struct_table
+from processors.state.widening import widen
 
 KNOWN_MAX = 4096
 _known: dict[tuple[Callable[[Mapping[str, int]], Vector], bytes], "Shape | None"] = {}
@@ -54,6 +55,10 @@ class ShapeRow(msgspec.Struct, array_like=True):
 
     shape: Shape
     tasks: int
+
+    def widened(self, kinds: Kinds) -> "ShapeRow":
+        """The row as it is when the cell knows more kinds; of these no shape asks anything."""
+        return ShapeRow(msgspec.structs.replace(self.shape, need=kinds.widened(self.shape.need)), self.tasks)
 
 
 class Shapes:
@@ -154,9 +159,7 @@ class Shapes:
 
     def widen(self, kinds: Kinds) -> None:
         """The cell has more kinds of resources; of those no shape asks anything."""
-        for number, row in list(self.table.items()):
-            wider = msgspec.structs.replace(row.shape, need=kinds.widened(row.shape.need))
-            self.table.put(number, ShapeRow(wider, row.tasks))
+        widen(kinds, self.table)
         self.restored()
 
 

@@ -7,7 +7,7 @@ it is the amount that counts, and neither the age of a claim nor what is claimed
 
 from collections.abc import Sequence
 
-from events.resources import Kinds, Vector
+from events.resources import Vector
 from processors.entitlement.rows import IdleRow, SteadyRow
 from processors.entitlement.state import State
 from processors.state.table import Table, struct_table
@@ -97,12 +97,6 @@ class SteadyClaims:
         """The stretches are others: what was claimed lately isn't known."""
         if KEY in self.table:
             self.table.remove(KEY)
-
-    def widen(self, kinds: Kinds) -> None:
-        """The cell knows more kinds."""
-        if KEY in self.table:
-            row = self.table[KEY]
-            self._keep(SteadyRow(row.number, [kinds.widened(each) for each in row.most], kinds.widened(row.last)))
 
     def beyond(self, claims: Vector, now: int) -> Vector:
         """What of the claims there are wasn't asked all along."""

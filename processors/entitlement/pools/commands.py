@@ -15,6 +15,7 @@ from processors.entitlement.pools.tree import Entry, Tree, parent_of, pool_row
 from processors.entitlement.rows import AskRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 from processors.entitlement.state import State
 from processors.state.table import Table, struct_table
+from processors.state.widening import widen
 
 PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 
@@ -274,8 +275,7 @@ class Pools:
         """The cell has other settings, and may know more kinds."""
         kinds = self._state.change_cell().configure(change)
         if len(kinds) > len(self._queues.kinds):
-            for path, pool in list(self._pools.items()):
-                self._pools.put(path, pool.widened(kinds))
+            widen(kinds, self._pools)
             self._queues.widen(kinds)
             self._tree = self._new_tree()
         self._queues.kinds = kinds

@@ -9,12 +9,10 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from events.columns import Names, ints, longs, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, RightsSet
-from events.resources import Kinds, Vector
+from events.resources import Vector
 from processors.entitlement.preemption.unplaced import Claims, GiverRow, RightRow
 from processors.entitlement.queues.consumers import Consumer
 from processors.entitlement.state import State
@@ -73,15 +71,6 @@ class Rights:
         """Settings or pools have changed: anybody may have other rights."""
         pools = {**dict(self._queues.holdings.items()), **self._of_pool, **dict(self.givers.items())}
         self._look_at(pools)
-
-    def widen(self, kinds: Kinds) -> None:
-        """The cell knows more kinds."""
-        for task, right in list(self.rights.items()):
-            others, entitlement = kinds.widened(right.others), kinds.widened(right.entitlement)
-            self.rights.put(task, replace(right, others=others, entitlement=entitlement))
-        for pool, giver in list(self.givers.items()):
-            vectors = (giver.excess, giver.entitlement, giver.reserved, giver.spare)
-            self.givers.put(pool, GiverRow(*map(kinds.widened, vectors)))
 
     # What is decided.
 

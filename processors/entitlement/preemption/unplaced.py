@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from events.bounds import PREEMPTION_DELAY_LEAST_MS
 from events.columns import I32, I64, distinct
 from events.ranks import Rank, are_entitled
-from events.resources import Vector, add, scale, subtract
+from events.resources import Kinds, Vector, add, scale, subtract
 from processors.entitlement.queues.parts import GANG, ROLES, Form, PartKey, Unit
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
@@ -49,6 +50,10 @@ class RightRow(msgspec.Struct, frozen=True, array_like=True):
     due_s: int
     """The second since when one of them has no place, the earliest."""
 
+    def widened(self, kinds: Kinds) -> "RightRow":
+        """The row as it is when the cell knows more kinds."""
+        return replace(self, others=kinds.widened(self.others), entitlement=kinds.widened(self.entitlement))
+
 
 class GiverRow(msgspec.Struct, frozen=True, array_like=True):
     """What a pool may be asked to give (the columns of RightsSet)."""
@@ -57,6 +62,10 @@ class GiverRow(msgspec.Struct, frozen=True, array_like=True):
     entitlement: Vector
     reserved: Vector
     spare: Vector
+
+    def widened(self, kinds: Kinds) -> "GiverRow":
+        """The row as it is when the cell knows more kinds."""
+        return GiverRow(*map(kinds.widened, (self.excess, self.entitlement, self.reserved, self.spare)))
 
 
 class Claims:

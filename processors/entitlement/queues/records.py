@@ -10,7 +10,7 @@ from events.reasons import LASTING
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import GangsParked, GangsReturned, HostsReserved, TasksPlaced
-from events.resources import Kinds, Vector, add
+from events.resources import Vector, add
 from events.task_shapes import queued_shapes
 from processors.entitlement.queues.parts import PartKey, by
 from processors.entitlement.queues.queues import OF_ADMISSION
@@ -45,11 +45,6 @@ class Folds:
     def restored(self) -> None:
         """The tables were loaded."""
         self._backoff_ends.restore((key, row.until_ms) for key, row in self.backoffs.items())
-
-    def widen(self, kinds: Kinds) -> None:
-        """The cell knows more kinds."""
-        for key, row in list(self.kept.items()):
-            self.kept.put(key, KeptRow(row.run, kinds.widened(row.kept)))
 
     # What is asked.
 

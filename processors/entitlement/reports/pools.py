@@ -9,7 +9,7 @@ from typing import Any
 from events.columns import longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet
-from events.resources import Kinds, Vector, add
+from events.resources import Vector, add
 from processors.entitlement.rows import MEANINGS, ReportedRow
 from processors.entitlement.state import State
 
@@ -22,11 +22,6 @@ class Reports:
         self._pools = state.pools
         self._queues = state.queues
         self._shares = state.shares
-
-    def widen(self, kinds: Kinds) -> None:
-        """The cell knows more kinds."""
-        for path, row in list(self._state.reported.items()):
-            self._state.reported.put(path, row.widened(kinds))
 
     def due_ms(self) -> int:
         """When the next one may be said."""
