@@ -50,7 +50,7 @@ from processors.entitlement.preemption.rights import Rights
 from processors.entitlement.preemption.unplaced import Claims
 from processors.entitlement.queues.consumers import Consumer
 from processors.entitlement.queues.parts import PartKey
-from processors.entitlement.queues.records import Folds
+from processors.entitlement.records import Folds
 from processors.entitlement.reports.pools import Reports
 from processors.entitlement.reports.waits import Explanations
 from processors.entitlement.rows import (

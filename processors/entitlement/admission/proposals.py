@@ -16,7 +16,7 @@ from processors.entitlement.pools.tree import parent_of
 from processors.entitlement.queues.consumers import Consumer
 from processors.entitlement.queues.parts import GANG, ROLES
 from processors.entitlement.queues.queues import Queues
-from processors.entitlement.queues.records import Folds
+from processors.entitlement.records import Folds
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded

@@ -21,7 +21,7 @@ from processors.entitlement.preemption.confirm import Asks
 from processors.entitlement.preemption.limits import Limits
 from processors.entitlement.preemption.unplaced import latest
 from processors.entitlement.queues.parts import GANG, ROLES
-from processors.entitlement.queues.records import Folds
+from processors.entitlement.records import Folds
 from processors.entitlement.state import State
 from processors.state.causes import recorded
 from processors.state.seconds import milliseconds

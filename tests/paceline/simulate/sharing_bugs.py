@@ -20,7 +20,7 @@ from events.records.entitlement import EntitlementsSet, PreemptionsOrdered
 from events.records.lifecycle import JobAccepted
 from processors.entitlement.admission.proposals import Passes
 from processors.entitlement.preemption.unplaced import Claims
-from processors.entitlement.queues.records import Folds
+from processors.entitlement.records import Folds
 from processors.entitlement.reports.pools import Reports
 from processors.entitlement.reports.waits import Explanations
 from processors.lifecycle.causes import SlaVerdict

@@ -18,7 +18,7 @@ from processors.entitlement.preemption.confirm import Asks
 from processors.entitlement.preemption.rights import Rights
 from processors.entitlement.preemption.unplaced import Claims, GiverRow, RightRow
 from processors.entitlement.queues.placed_runs import PlacedRuns
-from processors.entitlement.queues.records import Folds
+from processors.entitlement.records import Folds
 from processors.entitlement.reports.pools import Reports
 from processors.entitlement.rows import ReportedRow, root_row
 from processors.entitlement.state import State
