@@ -91,7 +91,7 @@ def jobs_wait_for_good(cell: Cell) -> None:
         cell.submit(name(number), resources={"cpu": 1 << 30})
     cell.run(2000)
     jobs = cell.drivers["entitlement"].machine.queues.jobs.values()  # type: ignore[attr-defined]
-    assert all(part.reported for row in jobs for part in row.parts.values())
+    assert all(part.refusal for row in jobs for part in row.parts.values())
 
 
 def jobs_find_no_place(cell: Cell) -> None:
@@ -113,7 +113,7 @@ def jobs_are_returned(cell: Cell) -> None:
 def pools_are_defined(cell: Cell) -> None:
     append(cell, *(PoolDefined(path=f"/{LONG[:50]}{number}", command_id=name(number)) for number in range(MANY)))
     cell.run(4000)
-    assert len(cell.drivers["entitlement"].machine.reports.reported) == MANY + 2  # type: ignore[attr-defined]
+    assert len(cell.drivers["entitlement"].machine.shared.reported) == MANY + 2  # type: ignore[attr-defined]
 
 
 def runs_are_preempted(cell: Cell) -> None:
