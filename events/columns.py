@@ -41,16 +41,6 @@ def pack_unless(values: Values, empty: int, kind: np.dtype[Any]) -> bytes:
     return array.astype(kind, copy=False).tobytes() if differs else b""
 
 
-def pack_some(values: I32 | I64) -> bytes:
-    """The same; empty where all are 0."""
-    return pack_ints(values) if values.any() else b""
-
-
-def some(column: bytes, size: int, empty: int = 0) -> I32:
-    """A column that may be empty: then all its values are `empty`."""
-    return ints(column) if column else np.full(size, empty, dtype=np.int32)
-
-
 def pack_longs(values: Values) -> bytes:
     """An int64 column of the values."""
     array = values if isinstance(values, np.ndarray) else np.fromiter(values, INT64)

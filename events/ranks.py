@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.codes import Number
-from events.columns import I32, I64, ints, pack_ints
+from events.columns import I32, I64
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 
 
 class Rank(Number):
@@ -30,14 +31,16 @@ _RANKS = np.array(_WRITTEN, dtype=np.int32)
 _NUMBERS = np.array([_WRITTEN.index(rank) if rank in _WRITTEN else -1 for rank in Rank], dtype=np.int32)
 
 
-def ranks_of(column: bytes, ranges: int) -> I32:
-    """The rank of each range of a record; where the column is empty, all are entitled."""
-    return _RANKS[ints(column).clip(0, len(_RANKS) - 1)] if column else np.full(ranges, Rank.ENTITLED, dtype=np.int32)
+def ranks_of(event: GangsAdmitted | AdmissionsRanked) -> I32:
+    """The rank of each range of a record."""
+    ranks: I32 = _RANKS[event.entitled_array.clip(0, len(_RANKS) - 1)]
+    return ranks
 
 
-def pack_ranks(ranks: Sequence[Rank] | I32 | I64) -> bytes:
-    """The column of the ranks of ranges: ENTITLED, BORROWED or PARKING."""
-    return pack_ints(_NUMBERS[np.asarray(ranks)])
+def entitled_of(ranks: Sequence[Rank] | I32 | I64) -> I32:
+    """The values of the column for ranks of ranges: ENTITLED, BORROWED or PARKING."""
+    numbers: I32 = _NUMBERS[np.asarray(ranks)]
+    return numbers
 
 
 def are_entitled(ranks: I32) -> NDArray[np.bool_]:

@@ -99,7 +99,7 @@ class AdmissionsRanked(RangesEvent, frozen=True, kw_only=True):
             count=pack_ints(count),
             run=pack_ints(run),
             gang=pack_ints(gang),
-            entitled=pack_unless(entitled, 1, INT32),
+            entitled=pack_ints(entitled),
             cause=cause,
         )
 
@@ -360,7 +360,7 @@ class GangsAdmitted(RangesEvent, frozen=True, kw_only=True):
             count=pack_ints(count),
             run=pack_ints(run),
             gang=pack_ints(gang),
-            entitled=b"" if entitled is None else pack_unless(entitled, 1, INT32),
+            entitled=b"" if entitled is None else pack_ints(entitled),
             cause=cause,
         )
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from events.bounds import INT_MAX
 from events.codes import Code
-from events.columns import I32, I64, ints
+from events.columns import I32, I64
 from events.ranks import Rank, are_entitled, ranks_of
 from events.reasons import LASTING
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
@@ -87,10 +87,10 @@ class Folds:
         """Units wait for admission."""
         arena = self._queues.arena
         slots, index = self._ranges(event)
-        run = ints(event.run)[index]
+        run = event.run_array[index]
         if event.shapes:
             self._reshape(event, slots, index)
-        new = (ints(event.admitted)[index] == 0) & (arena["ended"][slots] < run)
+        new = (event.admitted_array[index] == 0) & (arena["ended"][slots] < run)
         new &= (arena["queued"][slots] == 0) & (arena["held"][slots] == 0)
         self._queues.update(slots[new], queued=run[new])
 
@@ -99,11 +99,11 @@ class Folds:
         slots, index = self._ranges(event)
         cell = self._state.change_cell()
         cell.served += 1
-        rank = ranks_of(event.entitled, len(event.job) // 4)[index]
+        rank = ranks_of(event)[index]
         self._queues.update(
             slots,
             queued=0,
-            held=ints(event.run)[index],
+            held=event.run_array[index],
             rank=rank,
             due_s=np.where(rank == Rank.ENTITLED, second(now), 0),
             number=min(cell.served, INT_MAX),
@@ -116,9 +116,9 @@ class Folds:
         """Units are entitled that were borrowed, or the other way round, or are to be parked."""
         arena = self._queues.arena
         slots, index = self._ranges(event)
-        held = arena["held"][slots] == ints(event.run)[index]
+        held = arena["held"][slots] == event.run_array[index]
         slots, index = slots[held], index[held]
-        rank = ranks_of(event.entitled, len(event.job) // 4)[index]
+        rank = ranks_of(event)[index]
         park = (rank == Rank.PARKING) & are_entitled(arena["rank"][slots]) & (arena["placed"][slots] == 0)
         self._queues.update(slots[park], rank=Rank.PARKING)
         slots, rank = slots[rank != Rank.PARKING], rank[rank != Rank.PARKING]
@@ -129,7 +129,7 @@ class Folds:
         """Placement has parked units that it was asked to park."""
         slots, index = self._ranges(event)
         arena = self._queues.arena
-        good = (arena["held"][slots] == ints(event.run)[index]) & (arena["rank"][slots] == Rank.PARKING)
+        good = (arena["held"][slots] == event.run_array[index]) & (arena["rank"][slots] == Rank.PARKING)
         self._queues.update(slots[good], rank=Rank.PARKED)
 
     def placed(self, event: TasksPlaced, now: int) -> I64:
@@ -150,7 +150,7 @@ class Folds:
         """
         arena = self._queues.arena
         slots, index = self._ranges(event)
-        run = ints(event.run)[index]
+        run = event.run_array[index]
         back = (arena["held"][slots] == run) & (arena["ended"][slots] < run) & (arena["placed"][slots] == 0)
         slots, run = slots[back], run[back]
         self._queues.update(slots, queued=-run if event.bound else run, **dict.fromkeys(OF_ADMISSION, 0))
@@ -167,7 +167,7 @@ class Folds:
         """Runs are over; where the admission is kept, the next run claims a place."""
         slots, run = self._items(event)
         _, known = locate(event, self._queues.jobs)
-        kept = ints(event.kept)[known] == 1
+        kept = event.kept_array[known] == 1
         arena = self._queues.arena
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
         holds, waits = arena["held"][slots] == run, np.abs(arena["queued"][slots]) == run
@@ -241,7 +241,7 @@ class Folds:
         """Tasks that are queued ask something else from this run on."""
         shapes = shapes_of(event, self._queues.kinds.vector)
         shape = queued_shapes(event)[index]
-        new = (shape >= 0) & (self._queues.arena["ended"][slots] < ints(event.run)[index])
+        new = (shape >= 0) & (self._queues.arena["ended"][slots] < event.run_array[index])
         slots, shape = slots[new], shape[new]
         owner = self._queues.arena["owner"][slots].astype(np.int64) - 1
         for base, at in by(np.arange(len(slots)), owner) if shapes else ():
@@ -272,4 +272,4 @@ class Folds:
 
     def _items(self, event: Items) -> tuple[I64, I32]:
         slots, known = locate(event, self._queues.jobs)
-        return slots[known], ints(event.run)[known]
+        return slots[known], event.run_array[known]

@@ -66,7 +66,7 @@ class Admissions:
     def admitted(self, event: GangsAdmitted, now: int) -> None:
         """Gangs may be placed."""
         named = self._named(event)
-        self._wait(event, named, ranks_of(event.entitled, len(named.starts))[named.range], now)
+        self._wait(event, named, ranks_of(event)[named.range], now)
 
     def queued(self, event: GangsQueued, now: int) -> None:
         """Gangs whose admission was kept may be placed: they are what they were."""
@@ -80,7 +80,7 @@ class Admissions:
         """
         named = self._named(event)
         arena, slots = self._arena, named.slots
-        rank = ranks_of(event.entitled, len(named.starts))[named.range]
+        rank = ranks_of(event)[named.range]
         good = (arena["rank"][slots] > 0) & (arena["rank"][slots] != rank)
         good &= (rank != Rank.PARKING) | ((arena["waiting"][slots] > 0) & (arena["rank"][slots] == Rank.ENTITLED))
         slots, rank = slots[good], rank[good]

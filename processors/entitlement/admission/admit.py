@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from events.codes import Code
-from events.columns import I64, Names, pack_ints
-from events.ranks import Rank, pack_ranks
+from events.columns import I64, Names
+from events.ranks import Rank, entitled_of
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
@@ -203,20 +203,20 @@ def columns_of(queues: Queues, admissions: list[Admission], column: str) -> dict
     part = part[first]
     return {
         "job_ids": names.all(),
-        "job": pack_ints(np.array(jobs)[part]),
-        "first": pack_ints(slots[first] - np.array(bases)[part]),
-        "count": pack_ints(count),
-        "run": pack_ints(run[first]),
-        "gang": pack_ints(np.array([each.is_gang for each in admissions])[part]),
-        "entitled": pack_ranks(np.array([each.rank for each in admissions])[part]),
+        "job": np.array(jobs)[part],
+        "first": slots[first] - np.array(bases)[part],
+        "count": count,
+        "run": run[first],
+        "gang": np.array([each.is_gang for each in admissions])[part],
+        "entitled": entitled_of(np.array([each.rank for each in admissions])[part]),
     }
 
 
 def admitted(queues: Queues, admissions: list[Admission], cause: Cause | None) -> GangsAdmitted:
     """The record of units that are admitted."""
-    return GangsAdmitted(**columns_of(queues, admissions, "queued"), cause=cause)  # type: ignore[arg-type]
+    return GangsAdmitted.pack(**columns_of(queues, admissions, "queued"), cause=cause)  # type: ignore[arg-type]
 
 
 def ranked(queues: Queues, admissions: list[Admission], cause: Cause | None) -> AdmissionsRanked:
     """The record of units that are entitled from now on, or borrowed."""
-    return AdmissionsRanked(**columns_of(queues, admissions, "held"), cause=cause)  # type: ignore[arg-type]
+    return AdmissionsRanked.pack(**columns_of(queues, admissions, "held"), cause=cause)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from events.codes import Code
-from events.columns import longs, pack_longs
+from events.columns import I64
 from events.records.base import Event
 from events.records.entitlement import CreditsSet, TurnSet
 from events.resources import Vector, add, subtract
@@ -88,11 +88,11 @@ class Turns:
         if not changed:
             return []
         columns = {
-            name: pack_longs([each for _, credit in changed for each in getattr(credit, name)])
+            name: [each for _, credit in changed for each in getattr(credit, name)]
             for name in ("credit", "rate", "full")
         }
         pools = tuple(pool for pool, _ in changed)
-        return [CreditsSet(pools=pools, resources=self._queues.kinds.names, **columns)]
+        return [CreditsSet.pack(pools=pools, resources=self._queues.kinds.names, **columns)]
 
     def next_ms(self) -> int | None:
         """The next time at which time alone ends a turn, or fills a credit."""
@@ -306,8 +306,7 @@ class Turns:
 
     def set_credits(self, event: CreditsSet, now: int) -> None:
         """Pools save otherwise."""
-        size = len(event.resources)
-        columns = [_rows(column, size) for column in (event.credit, event.rate, event.full)]
+        columns = [_rows(column) for column in (event.credit_array, event.rate_array, event.full_array)]
         widened = self._queues.kinds.widened
         for pool, have, rate, full in zip(event.pools, *columns, strict=True):
             if pool not in self._pools:
@@ -344,5 +343,5 @@ def _positive(vector: Vector) -> Vector:
     return tuple([max(0, each) for each in vector])
 
 
-def _rows(column: bytes, size: int) -> list[Vector]:
-    return [tuple(row) for row in longs(column).reshape(-1, max(1, size)).tolist()]
+def _rows(column: I64) -> list[Vector]:
+    return [tuple(row) for row in column.tolist()]

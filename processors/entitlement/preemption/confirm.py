@@ -247,7 +247,7 @@ class Judge:
         self, ask: AskedRow, taker: JobRow, flags: int, by_slice: I64, under_limits: list[Chosen]
     ) -> PreemptionsOrdered:
         ways = {*ints(ask.way).tolist()}
-        return PreemptionsOrdered(
+        return PreemptionsOrdered.pack(
             order=self._orders,
             **self._columns(ask, by_slice, under_limits),
             for_pool=taker.pool,
@@ -366,7 +366,7 @@ class Asks:
 
 def claims_of(event: AdmissionsRanked) -> set[Unit]:
     """The units that are claims from now on."""
-    columns = [ints(column).tolist() for column in (event.job, event.first, event.count, event.run)]
-    rows = zip(*columns, ranks_of(event.entitled, len(columns[0])).tolist(), strict=True)
+    columns = (event.job_array, event.first_array, event.count_array, event.run_array, ranks_of(event))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     units = ((Unit(event.job_ids[job], first, size, run), rank) for job, first, size, run, rank in rows)
     return {unit for unit, rank in units if rank == Rank.ENTITLED}

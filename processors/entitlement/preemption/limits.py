@@ -256,7 +256,7 @@ class Limits:
         run = int(queues.arena["queued"][slots[0]])
         leave = np.concatenate([each.slots for each in chosen])
         slices = np.repeat([int(each.by_slice) for each in chosen], sizes)
-        return PreemptionsOrdered(
+        return PreemptionsOrdered.pack(
             order=number,
             **columns(queues, leave, np.full(len(leave), Way.LIMIT), slices),
             for_pool=waiter.pool,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from events.columns import Names, ints, longs, pack_ints, pack_longs
+from events.columns import I64, Names
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, RightsSet
 from events.resources import Vector
@@ -107,11 +107,11 @@ class Rights:
         """It was said."""
         kinds, cleared = self._queues.kinds, self._clears > 0
         at = [event.resources.index(name) if name in event.resources else -1 for name in kinds.names]
-        others, entitlement = _vectors(event.others, event, at), _vectors(event.entitlement, event, at)
-        for job, first in zip(ints(event.removed_job).tolist(), ints(event.removed_first).tolist(), strict=True):
+        others, entitlement = _vectors(event.others_array, at), _vectors(event.entitlement_array, at)
+        for job, first in zip(event.removed_job_array.tolist(), event.removed_first_array.tolist(), strict=True):
             self._drop((event.job_ids[job], first))
-        columns = (event.job, event.first, event.count, event.run, event.gang, event.pool, event.flags)
-        rows = zip(*(ints(column).tolist() for column in columns), strict=True)
+        ranges = (event.job_array, event.first_array, event.count_array, event.run_array, event.gang_array)
+        rows = zip(*(column.tolist() for column in (*ranges, event.pool_array, event.flags_array)), strict=True)
         for index, (job, first, count, run, gang, pool, flags) in enumerate(rows):
             task, path = (event.job_ids[job], first), event.pools[pool]
             self._drop(task)
@@ -122,8 +122,8 @@ class Rights:
             self._of_pool.setdefault(path, {})[task] = None
             self._untimed[path] = None
             self._clears += flags & Flag.CLEAR > 0
-        vectors = (event.excess, event.giver_entitlement, event.reserved, event.spare)
-        for path, *giver in zip(event.givers, *(_vectors(column, event, at) for column in vectors), strict=True):
+        vectors = (event.excess_array, event.giver_entitlement_array, event.reserved_array, event.spare_array)
+        for path, *giver in zip(event.givers, *(_vectors(column, at) for column in vectors), strict=True):
             row = GiverRow(*giver)
             if any(row.excess) or any(row.spare):
                 self.givers.put(path, row)
@@ -176,36 +176,35 @@ class Rights:
         none = GiverRow(nothing, nothing, nothing, nothing)
         givers = [giver or none for _, giver in change.givers]
         rights = [right for _, right in change.set]
-        return RightsSet(
+        return RightsSet.pack(
             resources=self._queues.kinds.names,
-            job=pack_ints([jobs[job_id] for (job_id, _), _ in change.set]),
-            first=pack_ints([first for (_, first), _ in change.set]),
-            count=pack_ints([right.count for right in rights]),
-            run=pack_ints([right.run for right in rights]),
-            gang=pack_ints([right.gang for right in rights]),
-            pool=pack_ints([pools[right.pool] for right in rights]),
-            others=_columns([right.others for right in rights]),
-            entitlement=_columns([right.entitlement for right in rights]),
-            flags=pack_ints([right.flags for right in rights]),
-            removed_job=pack_ints([jobs[job_id] for (job_id, _), _ in change.removed]),
-            removed_first=pack_ints([first for (_, first), _ in change.removed]),
-            removed_count=pack_ints([right.count for _, right in change.removed]),
+            job=[jobs[job_id] for (job_id, _), _ in change.set],
+            first=[first for (_, first), _ in change.set],
+            count=[right.count for right in rights],
+            run=[right.run for right in rights],
+            gang=[right.gang for right in rights],
+            pool=[pools[right.pool] for right in rights],
+            others=_amounts([right.others for right in rights]),
+            entitlement=_amounts([right.entitlement for right in rights]),
+            flags=[right.flags for right in rights],
+            removed_job=[jobs[job_id] for (job_id, _), _ in change.removed],
+            removed_first=[first for (_, first), _ in change.removed],
+            removed_count=[right.count for _, right in change.removed],
             job_ids=jobs.all(),
             pools=pools.all(),
             givers=tuple(map(itemgetter(0), change.givers)),
-            excess=_columns([giver.excess for giver in givers]),
-            giver_entitlement=_columns([giver.entitlement for giver in givers]),
-            reserved=_columns([giver.reserved for giver in givers]),
-            spare=_columns([giver.spare for giver in givers]),
+            excess=_amounts([giver.excess for giver in givers]),
+            giver_entitlement=_amounts([giver.entitlement for giver in givers]),
+            reserved=_amounts([giver.reserved for giver in givers]),
+            spare=_amounts([giver.spare for giver in givers]),
             cause=recorded(self._state.cell.last_by),
         )
 
 
-def _columns(vectors: Sequence[Vector]) -> bytes:
-    return pack_longs([amount for vector in vectors for amount in vector])
+def _amounts(vectors: Sequence[Vector]) -> list[int]:
+    return [amount for vector in vectors for amount in vector]
 
 
-def _vectors(column: bytes, event: RightsSet, at: Sequence[int]) -> list[Vector]:
+def _vectors(column: I64, at: Sequence[int]) -> list[Vector]:
     """The vectors of a column, over the kinds that the cell knows now: `at` is where the record has each."""
-    rows = longs(column).reshape(-1, max(1, len(event.resources))).tolist()
-    return [tuple([row[index] if index >= 0 else 0 for index in at]) for row in rows]
+    return [tuple([row[index] if index >= 0 else 0 for index in at]) for row in column.tolist()]

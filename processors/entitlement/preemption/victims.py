@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.codes import Way
-from events.columns import I64, Names, pack_ints
+from events.columns import I64, Names
 from events.ranks import Rank
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.admission.pass_usage import PassUsage
@@ -314,12 +314,12 @@ def columns(queues: Queues, slots: I64, ways: I64, slices: I64) -> dict[str, Any
     sizes = np.diff(np.append(starts, len(slots)))
     names = [queues.at[base] for base in bases[starts].tolist()]
     return {
-        "job": pack_ints(np.repeat([jobs[name] for name in names], sizes)),
-        "instance": pack_ints(slots - bases),
-        "run": pack_ints(queues.arena["placed"][slots]),
-        "way": pack_ints(ways),
-        "slice": pack_ints(slices),
-        "from_pool": pack_ints(np.repeat([pools[queues.jobs[name].pool] for name in names], sizes)),
+        "job": np.repeat([jobs[name] for name in names], sizes),
+        "instance": slots - bases,
+        "run": queues.arena["placed"][slots],
+        "way": ways,
+        "slice": slices,
+        "from_pool": np.repeat([pools[queues.jobs[name].pool] for name in names], sizes),
         "job_ids": jobs.all(),
         "from_pools": pools.all(),
     }

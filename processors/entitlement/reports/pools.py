@@ -6,7 +6,6 @@ Decision 046.
 from collections.abc import Iterable
 from typing import Any
 
-from events.columns import longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet
 from events.resources import Vector, add
@@ -51,8 +50,7 @@ class Reports:
 
     def set(self, event: EntitlementsSet, now: int) -> None:
         """It was said."""
-        shape = len(event.pools), len(event.resources)
-        rows = [longs(getattr(event, meaning)).reshape(shape).tolist() for meaning in MEANINGS]
+        rows = [getattr(event, f"{meaning}_array").tolist() for meaning in MEANINGS]
         for at, path in enumerate(event.pools):
             if path in self._pools:
                 self._state.reported.put(path, ReportedRow(*(tuple(row[at]) for row in rows)))
@@ -71,15 +69,14 @@ class Reports:
 
     def _said(self, rows: dict[str, ReportedRow], partial: bool) -> Event:
         columns: dict[str, Any] = {
-            meaning: pack_longs([amount for row in rows.values() for amount in getattr(row, meaning)])
-            for meaning in MEANINGS
+            meaning: [amount for row in rows.values() for amount in getattr(row, meaning)] for meaning in MEANINGS
         }
         claims = self._queues.holdings["/"].claims
         columns["claimed"] = claims if any(claims) else ()
         daemons = [amount for path in rows for amount in self._queues.holdings[path].daemons_placed]
-        columns["daemons"] = pack_longs(daemons) if any(daemons) else b""
+        columns["daemons"] = daemons
         columns |= {"pools": tuple(rows), "resources": self._queues.kinds.names, "partial": partial}
-        return EntitlementsSet(causes=self._state.cell.causes, **columns)
+        return EntitlementsSet.pack(causes=self._state.cell.causes, **columns)
 
     def _row(self, path: str, entitlement: Vector) -> ReportedRow:
         holding = self._queues.holdings[path]

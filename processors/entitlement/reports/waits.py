@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.codes import Code
-from events.columns import Names, pack_ints
+from events.columns import Names
 from events.records.entitlement import GangsHeld
 from events.resources import Amounts, Vector
 from processors.entitlement.admission.admit import Head
@@ -94,7 +94,7 @@ class Explanations:
         usage, at = PassUsage(self._state), group.why.at
         refusal = with_numbers(usage, group.why, Ask(pool, group.kind, row.priority, self._queues.unit_need(row, key)))
         is_new = row.parts[key].refusal is None
-        return GangsHeld(
+        return GangsHeld.pack(
             pool=pool,
             at=at,
             code=refusal.code,
@@ -137,9 +137,9 @@ class Explanations:
         part = part[first]
         return {
             "job_ids": names.all(),
-            "job": pack_ints(np.array(jobs)[part]),
-            "first": pack_ints(every[first] - np.array(bases)[part]),
-            "count": pack_ints(count),
-            "run": pack_ints(run[first]),
-            "gang": pack_ints(np.array(gangs)[part]),
+            "job": np.array(jobs)[part],
+            "first": every[first] - np.array(bases)[part],
+            "count": count,
+            "run": run[first],
+            "gang": np.array(gangs)[part],
         }
