@@ -94,6 +94,12 @@ def spread(first: I32 | I64 | NDArray[np.intp], count: I32 | I64 | NDArray[np.in
     return members
 
 
+def ranges_in(members: I64) -> tuple[I64, I64]:
+    """The ranges of neighbours among ascending numbers, by first number and size: the opposite of `spread`."""
+    starts = np.flatnonzero(np.diff(members, prepend=-2) != 1)
+    return members[starts], np.diff(np.append(starts, len(members)))
+
+
 class Names:
     """Collects names and gives each the index that a column uses for it."""
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from events.columns import I64
+from events.columns import I64, ranges_in
 from events.records.base import InstancesEvent
 
 
@@ -18,8 +18,8 @@ def stretches(instances: I64, *also: I64) -> tuple[I64, I64]:
 
 def ranges(instances: I64) -> dict[str, I64]:
     """Instances, ascending, as the ranges of a record."""
-    first, count = stretches(instances)
-    return {"first": instances[first], "count": count}
+    first, count = ranges_in(instances)
+    return {"first": first, "count": count}
 
 
 def named(event: InstancesEvent, instances: int) -> I64:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from starlette.concurrency import run_in_threadpool
 
 from events.codes import ENDED_TASKS, Code, RunCause, TaskState
-from events.columns import I64, distinct
+from events.columns import I64, distinct, ranges_in
 from events.instance_ranges import read_ranges
 from events.records.base import Event
 from events.records.jobs import JobActionRequested, JobReopenRequested, JobSubmitted, OverridesUploaded
@@ -140,9 +140,8 @@ def _nothing_failed(job: JobRow) -> str:
 
 
 def _ranges(instances: I64) -> dict[str, I64]:
-    starts = np.flatnonzero(np.diff(instances, prepend=-2) != 1)
-    counts = np.diff(np.append(starts, len(instances)))
-    return {"first": instances[starts], "count": counts}
+    first, count = ranges_in(instances)
+    return {"first": first, "count": count}
 
 
 def _uploads(connection: Connection, job: JobSubmitted) -> list[Event]:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from events.arrays.free_slots import room_to_grow
 from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, RunCause, TaskState
-from events.columns import I64, pack_ints, spread
+from events.columns import I64, pack_ints, ranges_in, spread
 from events.instance_changes import instance_change
 from events.records.lifecycle import (
     GangsQueued,
@@ -114,8 +114,8 @@ class TaskFold:
         running = np.flatnonzero(~stopped)
         if not len(running) or len(running) == row.instances:
             return b"", b""
-        starts = np.flatnonzero(np.diff(running, prepend=-2) != 1)
-        return pack_ints(running[starts]), pack_ints(np.diff(np.append(starts, len(running))))
+        first, count = ranges_in(running)
+        return pack_ints(first), pack_ints(count)
 
     def run_again(self, moment: RecordContext, row: JobRow, instance: I64) -> None:
         """Tasks run again that have ended: they wait for it."""

@@ -9,6 +9,7 @@ import pytest
 
 import schemas
 from events.codec import decode, encode, fingerprint_of
+from events.columns import ranges_in, spread
 from events.records import BY_NAME
 from events.records.base import Event, ItemsEvent, RangesEvent
 from events.records.entitlement import EntitlementsSet, GangsHeld
@@ -121,3 +122,11 @@ def _pack(record: Any, values: dict[str, Any], rest: dict[str, Any]) -> Any:
 def _changed(record: Event, name: str, value: bytes) -> Any:
     fields = {each: getattr(record, each) for each in record.__struct_fields__}
     return type(record)(**{**fields, name: value})
+
+
+def test_ranges_of_instances_are_the_opposite_of_their_members() -> None:
+    members = np.array([0, 1, 2, 5, 7, 8])
+    first, count = ranges_in(members)
+    assert (first.tolist(), count.tolist()) == ([0, 5, 7], [3, 1, 2])
+    assert spread(first, count).tolist() == members.tolist()
+    assert [len(column) for column in ranges_in(members[:0])] == [0, 0]
