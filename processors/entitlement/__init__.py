@@ -44,7 +44,7 @@ refuses it (PreemptionRefused). Lifecycle stops the runs of an order, with the c
 * A rank, or a column of tasks: `events/ranks.py` and `usage.py`, the columns in `parts.py`, `state` with a
   conversion (`conversion.py`).
 * A rule by which runs leave: `preemption_rules.py`, used by the plans of placement and the answers here; the checker.
-* Something that changes what a pool may do: `Lines.touch` for its pool, else it isn't looked at; a time that does: the
+* Something that changes what a pool may do: a touch of its pool, else it isn't looked at; a time that does: the
   deadlines of the machine.
 * A step: its place in the table of `machine.py`, with the reason.
 """

@@ -243,7 +243,7 @@ class Entitlement(MachineBase):
 
     def _next_loan(self) -> int | None:
         """When time alone lets more be lent, as long as there is anybody to lend to."""
-        if not self.queues.lines.waiting:
+        if not self.queues.order.waiting:
             return None
         return earliest(self.folds.next_ms(), self.idle.next_ms(), self.steady.next_ms())
 
@@ -251,7 +251,7 @@ class Entitlement(MachineBase):
 
     def _follow(self) -> None:
         """Finds for whom entitlements have changed enough."""
-        pools, marks = self.shares.follow(), self.queues.lines.marks
+        pools, marks = self.shares.follow(), self.queues.order.marks
         if pools:
             marks.mark(Consumer.ADMISSION, pools)
             marks.mark(Consumer.DEMOTION, pools)
@@ -284,10 +284,10 @@ class Entitlement(MachineBase):
     def _handle(self, event: Event, now: int, handlers: Handlers) -> None:
         if isinstance(event, JobChanged) and not is_over(event):
             return
-        changes, numbers = self.queues.changes, self.queues.holdings.numbers
+        changes, numbers = self.queues.changes, self.queues.usage.numbers
         super()._handle(event, now, handlers)
         if self.queues.changes != changes:
-            self.shared.change_cell().note(event, self._input.cause, self.queues.holdings.numbers != numbers)
+            self.shared.change_cell().note(event, self._input.cause, self.queues.usage.numbers != numbers)
             self.idle.note(now)
 
     def _asked(self, event: PoolDefined | PoolRemoved | CellConfigured, now: int) -> None:
@@ -338,7 +338,7 @@ class Entitlement(MachineBase):
         row.capacity, row.hosts, row.version = kinds.vector(event.capacity), event.hosts, event.version
         row.largest = kinds.vector(event.largest) if event.largest else ()
         self.queues.changes += 1
-        self.queues.lines.judge("/", retell=False)
+        self.queues.order.judge("/", retell=False)
         if changed:
             self.queues.release()
 
@@ -362,7 +362,7 @@ class Entitlement(MachineBase):
             tables = (self.shared.reported, *self.rights.tables, self.folds.kept, self.steady.table)
             widen(self.queues.kinds, *tables)
             self._parts_restored()
-        self.queues.lines.judge(path, retell=True)
+        self.queues.order.judge(path, retell=True)
         self.passes.pools_changed()
         self.limits.pools_changed()
         self.rights.look_at_all()
@@ -371,14 +371,14 @@ class Entitlement(MachineBase):
         self.reports.set(event, now)
         self.steady.said(event.claimed or self.queues.nothing, now)
         self.rights.reported(event)
-        self.queues.lines.marks.mark(Consumer.LENDING, event.pools)
+        self.queues.order.marks.mark(Consumer.LENDING, event.pools)
 
     def _held(self, event: GangsHeld, now: int) -> None:
         refusal, jobs = RefusalRow(event.code, event.at), self.queues.jobs
         slots, _ = locate_ranges(event, self.queues.jobs)
         for job_id, row, key, _ in self.queues.split(slots):
             jobs.change(job_id).parts[key].refusal = refusal
-            self.queues.lines.review_told(PartKey(job_id, key), row)
+            self.queues.order.review_told(PartKey(job_id, key), row)
             self.limits.told(PartKey(job_id, key), row, now)
         self.passes.settled[event.pool] = None
 

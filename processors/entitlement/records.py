@@ -208,7 +208,7 @@ class Folds:
             stay = np.flatnonzero(np.abs(arena["leaving"][base : base + size]) == event.number) + base
             self._queues.update(stay, leaving=0)
         self.orders.remove(event.number)
-        self._queues.lines.marks.touch(row.for_pool)
+        self._queues.order.marks.touch(row.for_pool)
 
     def reserved(self, event: HostsReserved, now: int) -> None:
         """Hosts are reserved for a unit, or not any more."""

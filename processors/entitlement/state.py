@@ -37,10 +37,10 @@ class State:
 
     def idle(self) -> Vector:
         """The capacity that pools share and on which nothing is placed."""
-        usage = self.queues.holdings
+        usage = self.queues.usage
         return subtract(usage.shared(self.cell.capacity), usage["/"].placed)
 
     def _is_refused(self, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]) -> bool:
         """Whether units can't be admitted before hosts or pools change."""
-        levels = self.queues.holdings.levels(pool)
+        levels = self.queues.usage.levels(pool)
         return refused_for_good(self.pools, self.cell, levels, kind, need, tasks) is not None

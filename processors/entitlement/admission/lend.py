@@ -96,7 +96,7 @@ class LendOrder:
         """Where a pool stands that holds so much, if it isn't applied yet."""
         behind, need = group
         row, kinds = self._pools[pool], [kind for kind, want in enumerate(need) if want > 0]
-        levels = self._queues.holdings.levels(pool)[:-1]
+        levels = self._queues.usage.levels(pool)[:-1]
         without = any(not self._pools[level].share[kind] for level in levels for kind in kinds)
         entitlement = self.entitlement(pool)
         beyond = [Fraction(held[kind] - entitlement[kind], row.share[kind] or 1) for kind in kinds]
@@ -110,10 +110,10 @@ class LendOrder:
 
     def _keys(self, pool: str) -> dict[Group, Key]:
         """Where a pool stands. Units that need the same kinds stand alike."""
-        queues, held = self._queues, self._queues.holdings[pool].allocation
-        if pool not in self._pools or closed_at(self._pools, queues.holdings.levels(pool)):
+        queues, held = self._queues, self._queues.usage[pool].allocation
+        if pool not in self._pools or closed_at(self._pools, queues.usage.levels(pool)):
             return {}
-        firsts = [(places[0], form) for (kind, form), places in queues.lines[pool].forms.items() if kind in LENT_TO]
+        firsts = [(places[0], form) for (kind, form), places in queues.order[pool].forms.items() if kind in LENT_TO]
         head = min(firsts, default=None)
         alike: dict[tuple[bool, ...], Key] = {}
         keys: dict[Group, Key] = {}
@@ -219,7 +219,7 @@ class Lending:
 
     def _head(self, pool: str) -> Candidate | None:
         """The first unit that waits."""
-        lines = self._queues.lines[pool]
+        lines = self._queues.order[pool]
         first = [
             (place, line[0])
             for line, places in lines.waiting.items()
@@ -231,7 +231,7 @@ class Lending:
 
     def _behind(self, pool: str) -> Candidate | None:
         """The first unit of the queue that fits, whatever its shape."""
-        forms, firsts = self._queues.lines[pool].forms, self._firsts.get(pool)
+        forms, firsts = self._queues.order[pool].forms, self._firsts.get(pool)
         if firsts is None:
             firsts = self._firsts[pool] = [
                 (places[0], kind, form)

@@ -171,7 +171,7 @@ class Judge:
 
     def _under_limits(self, unit: Unit, taker: JobRow, need: Vector, budget: int) -> list[Chosen] | None:
         """Who else has to leave so that limits have room for a parked claim; None: not enough can."""
-        level = subtract(self._queues.holdings[taker.pool].level(taker.priority), self._claims.behind(unit))
+        level = subtract(self._queues.usage[taker.pool].level(taker.priority), self._claims.behind(unit))
         entitlement = self._claims.entitlement(taker.pool)
         if any(want > 0 and have > most for want, have, most in zip(need, level, entitlement, strict=True)):
             return None  # its pool isn't entitled to it any more

@@ -218,7 +218,7 @@ class Limits:
         """A part of which units would be entitled if limits had room, and nothing is kept for it yet."""
         queues, row = self._queues, self._queues.jobs[part.job_id]
         pool, key = row.pool, part.key
-        if not queues.lines.waits(part) or closed_at(self._state.pools, queues.holdings.levels(pool)):
+        if not queues.order.waits(part) or closed_at(self._state.pools, queues.usage.levels(pool)):
             return None
         if row.daemon:
             return None

@@ -57,26 +57,24 @@ class Parking:
         """When a claim has waited long enough next; None: there is none."""
         after, wait = self._state.cell.timer_ms, self._state.cell.settings.lend_after_ms
         times = [
-            milliseconds(since) + wait
-            for pool, _ in self._overdue()
-            for since in self._queues.holdings[pool].claims_since
+            milliseconds(since) + wait for pool, _ in self._overdue() for since in self._queues.usage[pool].claims_since
         ]
         return min((at for at in times if at > after), default=None)
 
     def _overdue(self) -> Iterator[tuple[str, int]]:
         """The pools with claims that take room under limits for which others wait, and since when they have some."""
-        queues, root = self._queues, self._queues.holdings["/"]
+        queues, root = self._queues, self._queues.usage["/"]
         if root.claims == root.parked:
             return
         full = [level for level in self._limits.full_levels() if level in self._pools and self._takes(level)]
-        for pool in sorted({pool for level in full for pool in queues.lines.below(level)}):
-            since = queues.holdings[pool].claims_since
-            if queues.lines[pool].claims and since:
+        for pool in sorted({pool for level in full for pool in queues.order.below(level)}):
+            since = queues.usage[pool].claims_since
+            if queues.order[pool].claims and since:
                 yield pool, since.peekitem(0)[0]
 
     def _takes(self, level: str) -> bool:
         """Whether claims below a level take anything of what is limited there."""
-        holding, limits = self._queues.holdings[level], self._limited(level)
+        holding, limits = self._queues.usage[level], self._limited(level)
         pairs = zip(holding.claims, holding.parked, limits, strict=True)
         return any(is_limited and claimed > parked for claimed, parked, is_limited in pairs)
 
@@ -88,10 +86,10 @@ class Parking:
         """The claims of a pool that are to be parked; not those that have a plan."""
         queues, found = self._queues, list[Admission]()
         busy = {row.for_job for row in self._folds.orders.values()} | {row.job_id for row in self._asks.table.values()}
-        levels = [self._limited(level) for level in queues.holdings.levels(pool)]
+        levels = [self._limited(level) for level in queues.usage.levels(pool)]
         licences = [name in queues.kinds.licences for name in queues.kinds.names]
         until = latest(now - self._state.cell.settings.lend_after_ms)
-        for *_, (job_id, key) in queues.lines[pool].claims:
+        for *_, (job_id, key) in queues.order[pool].claims:
             row = queues.jobs[job_id]
             need = queues.unit_need(row, key)
             wanted = [kind for kind, want in enumerate(need) if want > 0]

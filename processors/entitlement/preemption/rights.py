@@ -47,7 +47,7 @@ class Rights:
         self._of_pool: dict[str, dict[Task, None]] = {}
         self._clears = 0
         """How many rights may have hosts cleared."""
-        marks = state.queues.lines.marks
+        marks = state.queues.order.marks
         self._takers, self._givers = marks.of(Consumer.TAKERS), marks.of(Consumer.GIVERS)
         self._untimed = marks.of(Consumer.RIGHT_TIMES)
         self._times: Deadlines[str] = Deadlines()
@@ -69,7 +69,7 @@ class Rights:
 
     def look_at_all(self) -> None:
         """Settings or pools have changed: anybody may have other rights."""
-        pools = {**dict(self._queues.holdings.items()), **self._of_pool, **dict(self.givers.items())}
+        pools = {**dict(self._queues.usage.items()), **self._of_pool, **dict(self.givers.items())}
         self._look_at(pools)
 
     # What is decided.

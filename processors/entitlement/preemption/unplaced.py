@@ -89,7 +89,7 @@ class Claims:
 
     def stays(self, pool: str) -> Vector:
         """What a pool has placed and isn't leaving; who should have left by now is counted in."""
-        holding = self._queues.holdings[pool]
+        holding = self._queues.usage[pool]
         return subtract(holding.placed, holding.leaving)
 
     def entitlement(self, pool: str) -> Vector:
@@ -160,7 +160,7 @@ class Claims:
     def own_right(self, pool: str, need: Vector, ahead: Vector | None = None) -> Right:
         """The right of a unit however long it waits. `ahead`: what claims before it need; by default, all others."""
         entitlement = self._state.shares.entitlement(pool)
-        held = add(self.stays(pool), self._queues.holdings[pool].claims if ahead is None else ahead)
+        held = add(self.stays(pool), self._queues.usage[pool].claims if ahead is None else ahead)
         promised = subtract(self._reserved(pool, entitlement), held)
         below = any(want > 0 and more > 0 for want, more in zip(need, promised, strict=True))
         return Right(subtract(entitlement, held), entitlement, Flag.BELOW_RESERVATION if below else 0)
@@ -181,7 +181,7 @@ class Claims:
         job_id, first, *_ = unit
         queues, row = self._queues, self._queues.jobs[job_id]
         mine, behind = (job_id, queues.part_of(row, first)), queues.nothing
-        for *_, (name, key) in reversed(queues.lines[row.pool].claims):
+        for *_, (name, key) in reversed(queues.order[row.pool].claims):
             other = queues.jobs[name]
             if other.priority < row.priority or not other.preemptible:
                 continue
@@ -217,12 +217,12 @@ class Claims:
 
     def next_ms(self, pool: str, said: dict[Task, RightRow], after: int) -> int | None:
         """When time alone changes the rights of a pool next, after a time; None: it doesn't. `said`: those it has."""
-        since, delay = self._queues.holdings[pool].claims_since, self.delay_ms(pool) if pool in self._pools else -1
-        if delay < 0 or not (since or self._queues.lines[pool].daemons):
+        since, delay = self._queues.usage[pool].claims_since, self.delay_ms(pool) if pool in self._pools else -1
+        if delay < 0 or not (since or self._queues.order[pool].daemons):
             return None
         settings = self._state.cell.settings
         times = [milliseconds(at) + delay for at in since.irange(latest(after - delay) + 1)][:1]
-        for *_, (job_id, key) in self._queues.lines[pool].daemons:
+        for *_, (job_id, key) in self._queues.order[pool].daemons:
             slots = self._queues.claim_slots(self._queues.jobs[job_id], key)
             times += [milliseconds(at) + delay for at in distinct(self._queues.arena["due_s"][slots]).tolist()]
         for right in said.values():  # whose turn it is may have hosts cleared when others may have runs moved
@@ -247,7 +247,7 @@ class Claims:
         queues, found = self._queues, dict[Task, RightRow]()
         if self.delay_ms(pool) < 0:
             return found
-        for *_, (job_id, key) in queues.lines[pool].daemons:
+        for *_, (job_id, key) in queues.order[pool].daemons:
             row = queues.jobs[job_id]
             slots = queues.claim_slots(row, key)
             run, ready, flags = queues.arena["held"][slots], *self._by_time(job_id, row, slots, now)
@@ -273,7 +273,7 @@ class Claims:
 
     def _due(self, pool: str, now: int) -> bool:
         """Whether any claim of a pool has waited long enough."""
-        since, delay = self._queues.holdings[pool].claims_since, self.delay_ms(pool)
+        since, delay = self._queues.usage[pool].claims_since, self.delay_ms(pool)
         return delay >= 0 and bool(since) and since.peekitem(0)[0] <= latest(now - delay)
 
     def _befores(self, pool: str) -> dict[PartKey, Vector]:
@@ -283,7 +283,7 @@ class Claims:
         if version == queues.changes:
             return found
         before, found = queues.nothing, {}
-        for *_, part in queues.lines[pool].claims:
+        for *_, part in queues.order[pool].claims:
             found[part] = before
             row = queues.jobs[part.job_id]
             claims = row.parts[part.key].claims

@@ -101,7 +101,7 @@ class LimitVictims:
         lacks = {name: need[name[1]] * units - have for name, have in room.items() if need[name[1]] * units > have}
         if not lacks:
             return units, []
-        levels = self._queues.holdings.levels
+        levels = self._queues.usage.levels
         top = max((level for level, _ in lacks), key=levels(taker.pool).index)
         self._runs.build()
         left = dict(lacks)
@@ -148,13 +148,13 @@ class LimitVictims:
         """
         room: dict[tuple[str, int], int] = {}
         ask = Ask(taker.pool, 0, taker.priority, taker.need, lent=True)
-        for level in self._queues.holdings.levels(taker.pool):
+        for level in self._queues.usage.levels(taker.pool):
             left = LIMITS.room(usage, level, ask)
             if left is None:
                 continue
-            left = add(left, self._queues.holdings[level].leaving)
+            left = add(left, self._queues.usage[level].leaving)
             for pool, given in self._given.items():
-                left = add(left, given) if level in self._queues.holdings.levels(pool) else left
+                left = add(left, given) if level in self._queues.usage.levels(pool) else left
             room |= {
                 (level, kind): left[kind]
                 for kind, want in enumerate(taker.need)
@@ -164,10 +164,10 @@ class LimitVictims:
 
     def _pools_below(self, level: str) -> list[str]:
         """The pools at or below a level in which anything runs."""
-        return sorted(pool for pool in self._runs.pools() if level in self._queues.holdings.levels(pool))
+        return sorted(pool for pool in self._runs.pools() if level in self._queues.usage.levels(pool))
 
     def _has_borrowed(self, pool: str) -> bool:
-        return bool(self._queues.lines[pool].borrowed)
+        return bool(self._queues.order[pool].borrowed)
 
     def _push(self, heap: list[Entry], lane: LaneKey, pool: str, stretches: Iterator[tuple[int, I64]]) -> None:
         since, slots = next(stretches, (0, None))
@@ -257,7 +257,7 @@ class _Search:
 
     def _needed(self, pool: str, amount: Vector) -> int:
         """How many units that hold so much are needed; 0: none of them helps."""
-        levels = self._queues.holdings.levels(pool)
+        levels = self._queues.usage.levels(pool)
         return max(
             (
                 -(-lack // amount[kind])
@@ -274,7 +274,7 @@ class _Search:
         self._givers[chosen.pool] = add(self._givers.get(chosen.pool, self._queues.nothing), amount)
         if way == Way.GIVE:
             self._taken = add(self._taken, amount)
-        free(self._lacks, self._queues.holdings.levels(chosen.pool), amount, 1)
+        free(self._lacks, self._queues.usage.levels(chosen.pool), amount, 1)
 
 
 def free(lacks: Lacks, levels: tuple[str, ...], amount: Vector, sign: int) -> None:

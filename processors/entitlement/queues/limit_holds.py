@@ -89,7 +89,7 @@ class LimitHolds:
 
     def _changed(self, row: HoldRow) -> None:
         self._queues.changes += 1
-        self._queues.lines.marks.happen(self._queues.holdings.levels(row.pool))
+        self._queues.order.marks.happen(self._queues.usage.levels(row.pool))
 
     def review(self) -> None:
         """Those for whom something is kept may wait no more, admitted or not: who waits for it is looked at again."""
@@ -105,9 +105,9 @@ class LimitHolds:
             amount = self._amount(row)
             if any(amount):
                 self._of[row.pool] = add(self._of.get(row.pool, self._queues.nothing), amount)
-                for level in self._queues.holdings.levels(row.pool):
+                for level in self._queues.usage.levels(row.pool):
                     self._at[level] = add(self._at.get(level, self._queues.nothing), amount)
-        self._queues.lines.marks.happen(level for level in before if self._at.get(level) != before[level])
+        self._queues.order.marks.happen(level for level in before if self._at.get(level) != before[level])
 
     def _amount(self, row: HoldRow) -> Vector:
         """What is kept: what those of them need that still wait, or are parked."""

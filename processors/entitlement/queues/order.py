@@ -14,7 +14,7 @@ from events.codes import Code
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.queues.consumers import EACH_CHANGE, Consumer
 from processors.entitlement.queues.parts import DAEMONS, FIRM, Form, PartKey, Parts
-from processors.entitlement.queues.usage import Holdings
+from processors.entitlement.queues.usage import Usages
 from processors.entitlement.rows import JobRow
 from processors.state.marks import Marks
 
@@ -58,7 +58,7 @@ class Standing:
         """What it adds to the demand of its pool."""
 
 
-class PoolLines:
+class PoolQueue:
     """The queues of a pool."""
 
     __slots__ = ("borrowed", "claims", "daemons", "forms", "refused", "told", "untold", "verdicts", "waiting")
@@ -83,16 +83,16 @@ class PoolLines:
         """What may be admitted some time and was told something else than that it is behind others."""
 
 
-class Lines:
+class QueueOrder:
     """The queues of all pools."""
 
-    def __init__(self, parts: Parts, holdings: Holdings, refused: Refused) -> None:
+    def __init__(self, parts: Parts, usage: Usages, refused: Refused) -> None:
         self._parts = parts
-        self._holdings = holdings
+        self._usage = usage
         self._refused = refused
-        self._pools: SortedDict[str, PoolLines] = SortedDict()
+        self._pools: SortedDict[str, PoolQueue] = SortedDict()
         self._standing: dict[PartKey, Standing] = {}
-        self._empty = PoolLines()
+        self._empty = PoolQueue()
         self.aside: dict[PartKey, None] = {}
         """Parts that placement gave back for good; they claim nothing until hosts change."""
         self.marks: Marks[Consumer, str] = Marks(Consumer, EACH_CHANGE)
@@ -100,12 +100,12 @@ class Lines:
         self.waiting = 0
         """How many parts wait to which may be lent, and may be admitted some time."""
 
-    def __getitem__(self, pool: str) -> PoolLines:
+    def __getitem__(self, pool: str) -> PoolQueue:
         """The queues of a pool, to look at."""
-        found: PoolLines = self._pools.get(pool, self._empty)
+        found: PoolQueue = self._pools.get(pool, self._empty)
         return found
 
-    def items(self) -> Iterator[tuple[str, PoolLines]]:
+    def items(self) -> Iterator[tuple[str, PoolQueue]]:
         """The pools with work that waits, is borrowed or claims a host; others may be among them."""
         yield from self._pools.items()
 
@@ -219,7 +219,7 @@ class Lines:
         return self._verdict(pool, standing, self._parts.jobs[part.job_id], part.key) != standing.refused
 
     def _verdict(self, pool: str, standing: Standing, row: JobRow, key: int) -> bool:
-        lines: PoolLines = self._pools[pool]
+        lines: PoolQueue = self._pools[pool]
         verdicts, group = lines.verdicts, (standing.kind, standing.form)
         verdict = verdicts.get(group)
         if verdict is None:
@@ -241,7 +241,7 @@ class Lines:
         waits, borrowed, claims = states
         lines = self._pools.get(pool)
         if lines is None:
-            lines = self._pools[pool] = PoolLines()
+            lines = self._pools[pool] = PoolQueue()
         group, place = (standing.kind, standing.form), standing.place
         refused = waits and self._verdict(pool, standing, self._parts.jobs[part.job_id], part.key)
         waits = waits and not refused
@@ -263,8 +263,8 @@ class Lines:
         """A part demands so much for what waits of it."""
         if waiting == standing.waiting or row.daemon:
             return
-        holding = self._holdings.leaf(row.pool)
-        self._holdings.numbers += 1
+        holding = self._usage.leaf(row.pool)
+        self._usage.numbers += 1
         more = subtract(waiting, standing.waiting) if any(standing.waiting) else waiting
         standing.waiting = waiting
         if row.preemptible:
@@ -273,7 +273,7 @@ class Lines:
             holding.firm_waiting = add(holding.firm_waiting, more)
 
 
-def merged(lines: PoolLines, blocked: Mapping[int, int]) -> Iterator[tuple[int, Place]]:
+def merged(lines: PoolQueue, blocked: Mapping[int, int]) -> Iterator[tuple[int, Place]]:
     """What waits or is borrowed in a pool, in the order of the queue; what needs a kind that is blocked for its class
     meanwhile is left.
     """
@@ -288,7 +288,7 @@ def merged(lines: PoolLines, blocked: Mapping[int, int]) -> Iterator[tuple[int, 
             heads = {each: place for each, place in heads.items() if not blocked.get(each[0], 0) & each[1]}
 
 
-def _places(lines: PoolLines, line: Line) -> Iterator[Place]:
+def _places(lines: PoolQueue, line: Line) -> Iterator[Place]:
     """The parts of a line that wait or are borrowed, each once, in the order of the queue."""
     waiting, borrowed = lines.waiting.get(line, ()), lines.borrowed.get(line, ())
     if not borrowed:

@@ -10,7 +10,7 @@ from events.instance_changes import instance_change
 from events.ranks import are_entitled
 from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import Kinds, Vector, add, scale
-from processors.entitlement.queues.order import Lines, Refused
+from processors.entitlement.queues.order import QueueOrder, Refused
 from processors.entitlement.queues.parts import CONTROLLER, GANG, ROLES, PartKey, Parts, by
 from processors.entitlement.queues.usage import (
     BITS_OF_RANK,
@@ -19,9 +19,9 @@ from processors.entitlement.queues.usage import (
     LEAVES,
     STATES,
     WAITS,
-    Holdings,
     Numbers,
     Passed,
+    Usages,
     apart,
     passage_of,
 )
@@ -43,8 +43,8 @@ class Queues(Parts):
 
     def __init__(self, refused: Refused) -> None:
         super().__init__()
-        self.holdings = Holdings(self.nothing)
-        self.lines = Lines(self, self.holdings, refused)
+        self.usage = Usages(self.nothing)
+        self.order = QueueOrder(self, self.usage, refused)
         self.open_jobs: Counter[str] = Counter()
         self.changes = 0
         """Grows with each change of demand or allocation."""
@@ -58,8 +58,8 @@ class Queues(Parts):
         self.arena.restored()
         self.shapes.restored()
         self.at = {row.base: job_id for job_id, row in self.jobs.items()}
-        self.holdings.clear(self.nothing)
-        self.lines.clear()
+        self.usage.clear(self.nothing)
+        self.order.clear()
         self.open_jobs.clear()
         self._numbers.restored()
         for job_id, row in self.jobs.items():
@@ -67,7 +67,7 @@ class Queues(Parts):
             for key, part in row.parts.items():
                 part.queued = part.entitled = part.borrowed = part.claims = part.loans = 0
                 if part.returned:
-                    self.lines.aside[PartKey(job_id, key)] = None
+                    self.order.aside[PartKey(job_id, key)] = None
         arena = self.arena
         self.bound = {self.at[each - 1]: None for each in distinct(arena["owner"][arena["queued"] < 0]).tolist()}
         slots = np.flatnonzero((arena["queued"] > 0) | (arena["held"] > 0))
@@ -150,17 +150,17 @@ class Queues(Parts):
         row = self.jobs.change(job_id)
         parts = [PartKey(job_id, key) for key in row.parts]
         for part in parts:
-            self.lines.leave(part, row)
+            self.order.leave(part, row)
         if row.preemptible:
             entitled = are_entitled(self.arena["rank"][row.base : row.base + row.instances])
             amount = self.asked(row, np.flatnonzero(entitled) + row.base)
-            holding = self.holdings.leaf(row.pool)
+            holding = self.usage.leaf(row.pool)
             holding.add_entitled(row.priority, scale(amount, -1))
             holding.add_entitled(priority, amount)
         row.priority = priority
         for part in parts:
-            self.lines.review(part, row)
-        self.lines.marks.touch(row.pool)
+            self.order.review(part, row)
+        self.order.marks.touch(row.pool)
         self.changes += 1
 
     def drop(self, job_id: str) -> None:
@@ -179,7 +179,7 @@ class Queues(Parts):
         self.jobs.remove(job_id)
         self._numbers.give_back(row.number)
         for key in row.parts:
-            self.lines.aside.pop(PartKey(job_id, key), None)
+            self.order.aside.pop(PartKey(job_id, key), None)
         del self.at[row.base]
 
     def _shapes(self, row: JobRow) -> list[tuple[int, int]]:
@@ -195,14 +195,14 @@ class Queues(Parts):
         """What waits of a part isn't tried again before hosts change."""
         row = self.jobs.change(part.job_id)
         row.parts[part.key].returned, row.parts[part.key].refusal = code, None
-        self.lines.aside[part] = None
-        self.lines.review(part, row)
-        self.lines.marks.touch(row.pool)
+        self.order.aside[part] = None
+        self.order.review(part, row)
+        self.order.marks.touch(row.pool)
         self.changes += 1
 
     def release(self) -> None:
         """Hosts have changed: what placement gave back for good is tried again."""
-        self.lines.release()
+        self.order.release()
         for job_id in sorted(self.bound):
             base, size = self.stretch(job_id)
             slots = base + np.flatnonzero(self.arena["queued"][base : base + size] < 0)
@@ -264,7 +264,7 @@ class Queues(Parts):
 
     def _drop_empty_parts(self, job_id: str, row: JobRow) -> None:
         for key in [key for key, part in row.parts.items() if not part.tasks]:
-            self.lines.aside.pop(PartKey(job_id, key), None)
+            self.order.aside.pop(PartKey(job_id, key), None)
             del row.parts[key]
 
     def _add_tasks(self, row: JobRow, slots: I64) -> None:
@@ -306,21 +306,21 @@ class Queues(Parts):
         for kind, count in alike.items():
             self._add(kind, scale(self.need(kind[4]), count), sums)
         for (pool, sign), claiming in claimed.items():
-            holding = self.holdings.leaf(pool)
+            holding = self.usage.leaf(pool)
             for since_s, tasks in claiming.items():
                 holding.add_claims(since_s, sign * tasks)
         for pool, amounts in sums.items():
-            self.holdings.add(pool, amounts)
+            self.usage.add(pool, amounts)
             if "placed" in amounts:  # those of the pools above are sums of these
-                assert min(self.holdings.leaf(pool).placed) >= 0, pool
-            self.lines.marks.touch(pool)
+                assert min(self.usage.leaf(pool).placed) >= 0, pool
+            self.order.marks.touch(pool)
             if amounts.keys() & {"allocation", "placed"}:
-                self.holdings.numbers += 1
+                self.usage.numbers += 1
             if "allocation" in amounts:
-                self.lines.marks.happen(self.holdings.levels(pool))
+                self.order.marks.happen(self.usage.levels(pool))
             if "daemons" in amounts:  # what there is to share is another amount, for all pools
-                for other in self.lines.below("/"):
-                    self.lines.marks.touch(other)
+                for other in self.order.below("/"):
+                    self.order.marks.touch(other)
         self.changes += 1
 
     def _claim(self, claimed: Counter[int], since: Numbers) -> None:
@@ -343,7 +343,7 @@ class Queues(Parts):
         assert what.queued >= 0, part
         assert 0 <= what.claims <= what.entitled, part
         assert 0 <= what.loans <= what.borrowed, part
-        self.lines.review(part, row)
+        self.order.review(part, row)
 
     def _add(self, kind: Alike, amount: Vector, sums: dict[str, dict[str, Vector]]) -> None:
         """Tasks that hold, or wait for, so much together passed from a state to another."""
@@ -352,4 +352,4 @@ class Queues(Parts):
         for name, sign in passage.sums:
             mine[name] = add(mine.get(name, self.nothing), amount, sign)
         if passage.entitled and preemptible:
-            self.holdings.leaf(pool).add_entitled(priority, scale(amount, passage.entitled))
+            self.usage.leaf(pool).add_entitled(priority, scale(amount, passage.entitled))

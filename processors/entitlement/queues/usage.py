@@ -115,7 +115,7 @@ SUMS = ("allocation", "placed", "leaving", "firm", "claims", "loans", "controlle
 OF_DAEMONS = ("daemons", "daemons_placed")
 
 
-class Holding:
+class PoolUsage:
     """The sums of a pool. `allocation`: what is admitted, but for what is parked; `placed`: what has a place, `leaving`
     the part of it that was ordered to leave; `firm`: what isn't preemptible; `claims`: entitled without a place;
     `parked`: claims that hold nothing under limits; `loans`: borrowed without a place; `controllers`: what controllers
@@ -162,28 +162,28 @@ class Holding:
             self.entitled.pop(priority, None)
 
 
-class Holdings:
+class Usages:
     """The sums of all pools."""
 
     def __init__(self, nothing: Vector) -> None:
         self.nothing = nothing
-        self._pools: dict[str, Holding] = {}
+        self._pools: dict[str, PoolUsage] = {}
         self._levels: dict[str, tuple[str, ...]] = {}
-        self._empty = Holding(nothing)
+        self._empty = PoolUsage(nothing)
         self.numbers = 0
         """Grows with each change of what a pool may hold, holds or wants."""
 
-    def __getitem__(self, pool: str) -> Holding:
+    def __getitem__(self, pool: str) -> PoolUsage:
         """The sums of a pool, to look at."""
         return self._pools.get(pool, self._empty)
 
     def clear(self, nothing: Vector) -> None:
         """Nobody holds anything."""
-        self.nothing, self._empty = nothing, Holding(nothing)
+        self.nothing, self._empty = nothing, PoolUsage(nothing)
         self._pools.clear()
         self._levels.clear()
 
-    def items(self) -> Iterable[tuple[str, Holding]]:
+    def items(self) -> Iterable[tuple[str, PoolUsage]]:
         """The pools that held or wanted anything, and their sums."""
         return self._pools.items()
 
@@ -194,11 +194,11 @@ class Holdings:
             levels = self._levels[pool] = tuple(levels_of(pool))
         return levels
 
-    def leaf(self, pool: str) -> Holding:
+    def leaf(self, pool: str) -> PoolUsage:
         """The sums of a pool that has jobs, to change."""
         found = self._pools.get(pool)
         if found is None:
-            found = self._pools[pool] = Holding(self.nothing)
+            found = self._pools[pool] = PoolUsage(self.nothing)
         return found
 
     def shared(self, capacity: Vector) -> Vector:

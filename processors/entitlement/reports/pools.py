@@ -71,14 +71,14 @@ class Reports:
         columns: dict[str, Any] = {
             meaning: [amount for row in rows.values() for amount in getattr(row, meaning)] for meaning in MEANINGS
         }
-        claims = self._queues.holdings["/"].claims
+        claims = self._queues.usage["/"].claims
         columns["claimed"] = claims if any(claims) else ()
-        daemons = [amount for path in rows for amount in self._queues.holdings[path].daemons_placed]
+        daemons = [amount for path in rows for amount in self._queues.usage[path].daemons_placed]
         columns["daemons"] = daemons
         columns |= {"pools": tuple(rows), "resources": self._queues.kinds.names, "partial": partial}
         return EntitlementsSet.pack(causes=self._state.cell.causes, **columns)
 
     def _row(self, path: str, entitlement: Vector) -> ReportedRow:
-        holding = self._queues.holdings[path]
+        holding = self._queues.usage[path]
         placed = add(holding.placed, holding.daemons_placed)
         return ReportedRow(entitlement, self._shares.demand(path), holding.allocation, placed)

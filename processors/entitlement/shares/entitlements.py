@@ -20,7 +20,7 @@ class Shares:
 
     def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow]) -> None:
         self._queues = queues
-        self._wants = queues.lines.marks.of(Consumer.SHARES)
+        self._wants = queues.order.marks.of(Consumer.SHARES)
         """Pools that may want something else than the tree knows."""
         self._pools = pools
         self._cell = cell
@@ -53,16 +53,16 @@ class Shares:
 
     def follow(self) -> list[str]:
         """Brings the tree up to date. Returns the pools that are watched and to be looked at since."""
-        lines = self._queues.lines
+        lines = self._queues.order
         if self._anew:
             self._build()
         for path in lines.marks.take(Consumer.SHARES) if self._wants else ():
             if path in self._pools:
                 self._tree.set_want(path, self.wanted(path))
-        to_share = self._cell["cell"].capacity, self._queues.holdings["/"].daemons
+        to_share = self._cell["cell"].capacity, self._queues.usage["/"].daemons
         if to_share != self._to_share:
             self._to_share = to_share
-            self._tree.set_capacity(self._queues.holdings.shared(to_share[0]))
+            self._tree.set_capacity(self._queues.usage.shared(to_share[0]))
         return self._tree.found()
 
     def watch(self, path: str, needs: tuple[Vector, ...], least: Vector) -> None:
@@ -109,10 +109,10 @@ class Shares:
         """What a pool itself wants: what it holds, and what waits and may be admitted; of work that isn't preemptible
         so much as its reservation can take, the rest would claim in vain.
         """
-        holding = self._queues.holdings[path]
+        holding = self._queues.usage[path]
         row = self._pools[path]
         want = subtract(add(holding.allocation, holding.parked), holding.daemons)
-        if any(self._pools[level].closed for level in self._queues.holdings.levels(path)):
+        if any(self._pools[level].closed for level in self._queues.usage.levels(path)):
             return want
         want = add(want, holding.waiting)
         if not any(holding.firm_waiting):
@@ -133,5 +133,5 @@ class Shares:
         for path, row in self._pools.items():
             if row.turn is not None:
                 self._set_floor(path)
-        paths = [path for path, _ in self._queues.holdings.items() if path in self._pools]
-        self._queues.lines.marks.mark(Consumer.SHARES, [path for path in paths if path in self._queues.open_jobs])
+        paths = [path for path, _ in self._queues.usage.items() if path in self._pools]
+        self._queues.order.marks.mark(Consumer.SHARES, [path for path in paths if path in self._queues.open_jobs])

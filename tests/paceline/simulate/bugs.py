@@ -25,7 +25,7 @@ from events.resources import Vector, scale
 from events.rounds import key_of
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import OrderKind
-from processors.entitlement.queues.usage import Holdings
+from processors.entitlement.queues.usage import Usages
 from processors.lifecycle.gangs import Gangs
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.host_reports import Reported
@@ -176,15 +176,15 @@ def never_released(patch: pytest.MonkeyPatch) -> None:
 
 
 def _given_back(patch: pytest.MonkeyPatch, times: int) -> None:
-    holdings_add = Holdings.add
+    usages_add = Usages.add
 
-    def counted(self: Holdings, pool: str, sums: Mapping[str, Vector]) -> None:
+    def counted(self: Usages, pool: str, sums: Mapping[str, Vector]) -> None:
         amount = sums.get("allocation", self.nothing)
         if min(amount, default=0) < 0:
             sums = {**sums, "allocation": scale(amount, times)}
-        holdings_add(self, pool, sums)
+        usages_add(self, pool, sums)
 
-    patch.setattr(Holdings, "add", counted)
+    patch.setattr(Usages, "add", counted)
 
 
 def disk_not_counted(patch: pytest.MonkeyPatch) -> None:

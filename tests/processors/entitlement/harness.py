@@ -13,7 +13,7 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import Amounts, Vector
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.queues.parts import GANG, ROLES
-from processors.entitlement.queues.usage import Holding
+from processors.entitlement.queues.usage import PoolUsage
 from tests.helpers.machines import Alone, Range, Run, columns, of, one, queued, ranges, ranges_of, runs_of, shaped
 
 
@@ -41,14 +41,14 @@ class World(Alone[Entitlement]):
         assert {job_id: row.parts for job_id, row in mine.jobs.items()} == {
             job_id: row.parts for job_id, row in other.jobs.items()
         }
-        pools = {*dict(mine.holdings.items()), *dict(other.holdings.items())}
+        pools = {*dict(mine.usage.items()), *dict(other.usage.items())}
         for pool in pools:
-            for name in Holding.__slots__:
-                assert getattr(mine.holdings[pool], name) == getattr(other.holdings[pool], name), (pool, name)
-        for pool in {*dict(mine.lines.items()), *dict(other.lines.items())}:
+            for name in PoolUsage.__slots__:
+                assert getattr(mine.usage[pool], name) == getattr(other.usage[pool], name), (pool, name)
+        for pool in {*dict(mine.order.items()), *dict(other.order.items())}:
             for name in ("waiting", "forms", "borrowed", "claims", "refused"):
-                assert getattr(mine.lines[pool], name) == getattr(other.lines[pool], name), (pool, name)
-        assert set(mine.lines.aside) == set(other.lines.aside)
+                assert getattr(mine.order[pool], name) == getattr(other.order[pool], name), (pool, name)
+        assert set(mine.order.aside) == set(other.order.aside)
         assert mine.open_jobs == other.open_jobs
         tasks = Counter[int]()
         for row in mine.jobs.values():
@@ -130,7 +130,7 @@ class World(Alone[Entitlement]):
 
     def holds(self, pool: str) -> int:
         """CPU that a leaf holds."""
-        return self.machine.queues.holdings[pool].allocation[0]
+        return self.machine.queues.usage[pool].allocation[0]
 
     def entitled(self, pool: str) -> Vector:
         return self.machine.reports.row(pool).entitlement

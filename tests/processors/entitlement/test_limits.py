@@ -228,7 +228,7 @@ def test_victims_suffice_and_none_of_them_can_be_left_out(seed: int) -> None:
     chosen = found.find(taker, ["/p/a", "/p/b"], lacks, 1000)
     enough = lacks["/p", 0] <= 0
     if enough:
-        chosen = spared(chosen, lacks, {each.pool: machine.queues.holdings.levels(each.pool) for each in chosen})
+        chosen = spared(chosen, lacks, {each.pool: machine.queues.usage.levels(each.pool) for each in chosen})
     freed, per_pool = 0, Counter[str]()
     for each in chosen:
         amount = scale(each.amount, each.units)[0]
@@ -247,7 +247,7 @@ def test_victims_suffice_and_none_of_them_can_be_left_out(seed: int) -> None:
             assert freed - each.amount[0] < lack, "one of them isn't needed"
     other = "/p/b" if taker_pool == "/p/a" else "/p/a"
     clean = sum(scale(each.amount, each.units)[0] for each in chosen if each.pool == other and not each.by_slice)
-    excess = machine.queues.holdings[other].placed[0] - entitled[other][0]
+    excess = machine.queues.usage[other].placed[0] - entitled[other][0]
     assert clean <= max(0, excess) + 9, "only the last may be larger, by rule (b)"
     if others[0] <= 0:
         assert not per_pool[other]

@@ -127,7 +127,7 @@ def test_a_long_queue_is_held_in_short_pieces_so_that_leaving_it_moves_few() -> 
         queues.add(JobAccepted(job_id=f"j{number}", jobs_offset=0, pool="/p", kind="batch", instances=1, **shaped({})))
     queues.update(np.arange(5000), queued=1)
     queues.update(np.array([2500]), queued=0)
-    (waiting,) = queues.lines["/p"].waiting.values()
+    (waiting,) = queues.order["/p"].waiting.values()
     assert len(waiting) == 4999
     assert max(map(len, waiting._lists)) <= 2000
 
