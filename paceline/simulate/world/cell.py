@@ -289,6 +289,12 @@ class Cell:
                 return
         raise AssertionError(f"the cell never comes to rest at {self.clock.ms}")
 
+    def read_all(self) -> None:
+        """Has every part read to the end, also what it is not woken for, as the gateway is not for placement."""
+        for part in self.parts.values():
+            part.runnable = True
+        self.run_until_quiet()
+
     def next_ms(self) -> int | None:
         """After `quiet`: the next moment at which a part has something to do; None: never, unless something is
         appended.

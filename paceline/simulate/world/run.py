@@ -96,6 +96,7 @@ class Run:
         self.watch.check(self.now_ms, self.cell.log.appended, self.cell_state(), self.position())
         if not self._keeps_log and self.cell.log.appended - self._dropped_at >= DROP_RECORDS:
             self._dropped_at = self.cell.log.appended
+            self.cell.read_all()
             for topic, end in self.cell.log.ends([topic.name for topic in ALL]).items():
                 self.cell.log.truncate(topic, end)
 

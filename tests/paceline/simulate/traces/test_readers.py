@@ -214,7 +214,7 @@ def test_what_a_trace_lacks_is_asked_for(tmp_path):
 
 
 def test_the_log_of_a_trace_takes_no_more_room_the_longer_it_is(monkeypatch):
-    monkeypatch.setattr("paceline.simulate.world.run.DROP_RECORDS", 200)
+    monkeypatch.setattr("paceline.simulate.world.run.DROP_RECORDS", 1)
     observers = session(TraceOptions(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 80), RunOptions())
     observers.run.run_to_end()
     log, total = observers.run.cell.log, observers.run.cell.log.appended
