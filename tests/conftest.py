@@ -14,9 +14,13 @@ from tests.helpers.signals import heard
 
 pytest_plugins = ["tests.helpers.costs"]
 
-# how long something takes decides no test
+# how long something takes decides no test; the suite draws the same at each run, the soak anew
 settings.register_profile(
-    "here", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100 if ALL else 100 // FEWER
+    "here",
+    deadline=None,
+    derandomize=not ALL,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=100 if ALL else 100 // FEWER,
 )
 settings.load_profile("here")
 engine.MAX_SHRINKING_SECONDS = 300 if ALL else 20  # of a failure, whose example is printed as small as it is then

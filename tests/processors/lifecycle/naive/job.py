@@ -121,7 +121,8 @@ class Job(Updates):
             return Code.NOT_UPDATABLE
         changed = self.changed(version)
         lacks = spec.instances != sum(one.at < spec.instances for one in self.there())
-        if spec == before and (self.update is not None or not (changed or lacks)):
+        same = spec == before and spec.priority == self.priority  # a command may have changed the job's since
+        if same and (self.update is not None or not (changed or lacks)):
             return Code.REPEATED
         return self._begin("update", version, changed)
 
