@@ -1086,8 +1086,8 @@ class RunsEnded(ItemsEvent, frozen=True, kw_only=True):
     """What the column cause names."""
 
     cause: bytes = b""
-    """Index into causes: the HostLost or the HostInventory by which a run is lost; -1: a record that names the run.
-    Empty: -1 for all. Column of int32.
+    """Index into causes: the HostLost or the HostInventory by which a run is lost, or what an instance leaves its job
+    for that had nothing to stop; -1: a record that names the run. Empty: -1 for all. Column of int32.
     """
 
     why: bytes = b""

@@ -23,6 +23,7 @@ from events.records.lifecycle import (
     JobReopened,
     JobsForgotten,
 )
+from events.records.parts import Cause
 from processors.lifecycle.causes import EndCause, Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.gangs import Gangs
@@ -243,6 +244,10 @@ class Jobs:
             row.controller_state = int(arena["state"][slot])
             if row.controller == "end":
                 self._tasks.record_event(TaskEvent.JOB_END, np.arange(row.base + 1, row.base + row.instances))
+
+    def leaving_by(self, base: int) -> Cause | None:
+        """The last thing that instances leave the job of a base for; None: they don't."""
+        return recorded(self.table[self.at[base]].leaving_by)
 
     def of_others(self, slots: I64, job_ids: Iterable[str]) -> I64:
         """The slots of other jobs than these."""

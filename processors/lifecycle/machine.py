@@ -122,6 +122,7 @@ class Lifecycle(MachineBase):
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,
             lost_by=self.hosts.lost_by,
+            leaving_by=self._jobs.leaving_by,
             has_ports=lambda job_id: self.jobs[job_id].ports > 0,
             ports=self.ports.of,
             new_shapes=self.updates.new_shapes,

@@ -30,13 +30,15 @@ from processors.state.seconds import milliseconds
 
 class RunLookup(NamedTuple):
     """Names for numbers in the columns: a job by its base, a host's id and session by its number, and by what
-    runs there were lost; ports of tasks; what tasks ask from their next run on, and which of that each does, -1: as
-    before; what ends depend on, and how long tasks wait that have failed so often; the time.
+    runs there were lost; what instances leave a job for, by its base; ports of tasks; what tasks ask from their next
+    run on, and which of that each does, -1: as before; what ends depend on, and how long tasks wait that have failed so
+    often; the time.
     """
 
     job_id: Callable[[int], str]
     host: Callable[[int], tuple[str, int]]
     lost_by: Callable[[int], Cause | None]
+    leaving_by: Callable[[int], Cause | None]
     has_ports: Callable[[str], bool]
     ports: Callable[[str, int], list[int] | None]
     new_shapes: Callable[[I64], tuple[tuple[TaskShape, ...], I64]]
@@ -94,7 +96,7 @@ def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         failures=ends.failures,
         wait_ms=np.where(waits & (ends.next == TaskState.BACKOFF), lookup.backoff(ends.failures), 0),
         hold=_goes_home(arena, slots, ends),
-        **_lost_by(arena, slots, lookup),
+        **_carried_causes(arena, slots, ends.why, lookup),
     )
     asked = slots[among(arena["verdict"][slots], (SlaVerdict.ASKED, SlaVerdict.DEFERRED))]
     return [ended, *(_named(DisruptionWithdrawn)(arena, asked, lookup) if len(asked) else ())]
@@ -110,16 +112,23 @@ def _goes_home(arena: Arena, slots: I64, ends: RunEnds) -> I64:
     return np.where(home, 1, 0)
 
 
-def _lost_by(arena: Arena, slots: I64, lookup: RunLookup) -> dict[str, Any]:
-    """By what runs are lost, where no report names them: what became of their hosts."""
+def _carried_causes(arena: Arena, slots: I64, why: I64, lookup: RunLookup) -> dict[str, Any]:
+    """The causes that no record that names the run tells: what became of the host of a lost run, and what instances
+    leave their job for, where nothing had to be stopped first.
+    """
     lost = arena["report"][slots] == LOST
-    if not lost.any():
+    leaves = (why == CODE_OF[EndCause.REMOVE]) & (arena["state"][slots] != TaskState.STOPPING) & ~lost
+    if not np.count_nonzero(lost | leaves):
         return {}
-    numbers, index = indexed(arena["host"][slots[lost]])
     which = np.full(len(slots), -1)
-    which[lost] = index
-    causes = tuple(lookup.lost_by(number) or Cause() for number in numbers.tolist())
-    return {"causes": causes, "cause": which}
+    causes: list[Cause] = []
+    sources = ((lost, arena["host"][slots], lookup.lost_by), (leaves, arena["owner"][slots] - 1, lookup.leaving_by))
+    for of, numbers, cause_of in sources:
+        if of.any():
+            names, index = indexed(numbers[of])
+            which[of] = index + len(causes)
+            causes += [cause_of(number) or Cause() for number in names.tolist()]
+    return {"causes": tuple(causes), "cause": which}
 
 
 def _named(kind: type[DisruptionAsked | DisruptionWithdrawn | RunsAvailable]) -> Writer:

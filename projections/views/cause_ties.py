@@ -31,12 +31,14 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsOverdue,
     RunsStopping,
+    UpdateProgressed,
 )
 from events.records.placement import (
     GangsParked,
     GangsReturned,
     GangsUnplaced,
     HostsReserved,
+    MatchingHostsChanged,
     PreemptionAsked,
     TasksPlaced,
 )
@@ -108,6 +110,9 @@ UNHEALTHY = Tie((RunsReported, HostInventory), _the_run, states=frozenset((RunRe
 STOPPING = _of_run(RunsStopping)
 PREEMPTED = _of_run(DisruptionAllowed, PreemptionsOrdered)
 TAKEN = _of_others(InstancesTaken)
+AIMED = _of_others(InstancesTaken, UpdateProgressed)
+"""A run that waits may be given its next version without being taken, and ends for it."""
+UNMATCHED = _of_others(InstancesTaken, MatchingHostsChanged)
 OVERDUE = (_of_run(RunsOverdue), Tie((RunsOverdue,), _the_gang, same_run=False))
 TIES: dict[type[Event], tuple[Tie, ...]] = {
     GangsQueued: (
@@ -146,8 +151,8 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.START_LATE: OVERDUE,
     RunCause.PREEMPT: (PREEMPTED,),
     RunCause.GANG: (Tie((RunsEnded,), _the_gang, same_run=False),),
-    RunCause.UPDATE: (_of_run(DisruptionAllowed), TAKEN),
-    RunCause.REMOVE: (TAKEN,),
+    RunCause.UPDATE: (_of_run(DisruptionAllowed), AIMED),
+    RunCause.REMOVE: (UNMATCHED,),
 }
 """The same of a RunsStopping, by its column `why`."""
 LEADING: frozenset[type[Event]] = frozenset(
@@ -170,10 +175,13 @@ def ties_of(event: Event, runs: NamedRuns, focus: Run | None) -> Iterator[tuple[
         whys = event.why_array
         yield from ((run, STOPPED_BY.get(int(whys[at]), ())) for run, at in each)
     elif isinstance(event, RunsEnded):
-        outcomes, whys = event.outcome_array, event.why_array
+        outcomes, whys, carried = event.outcome_array, event.why_array, event.cause_array
         for run, at in each:
-            unasked = int(outcomes[at]) in UNASKED
-            yield run, (ENDED,) if unasked else (STOPPING, *STOPPED_BY.get(int(whys[at]), ()))
+            if int(outcomes[at]) in UNASKED:
+                yield run, (ENDED,)
+            else:
+                others = STOPPED_BY.get(int(whys[at]), ()) if carried[at] < 0 else ()
+                yield run, (STOPPING, *others)
     elif ties := TIES.get(type(event)):
         yield from ((run, ties) for run, _ in each)
 

@@ -13,8 +13,15 @@ from events.bounds import INT_MAX
 from events.columns import I32, I64
 from events.records.base import Event, ItemsEvent, RangesEvent
 from events.records.entitlement import PreemptionRefused, TurnSet
-from events.records.lifecycle import InstancesChanged, InstancesTaken, InstancesWanted, JobAccepted, JobHeld
-from events.records.placement import GangsUnplaced, HostsReserved, PreemptionAsked
+from events.records.lifecycle import (
+    InstancesChanged,
+    InstancesTaken,
+    InstancesWanted,
+    JobAccepted,
+    JobHeld,
+    UpdateProgressed,
+)
+from events.records.placement import GangsUnplaced, HostsReserved, MatchingHostsChanged, PreemptionAsked
 
 Run = tuple[str, int, int]
 """Job, instance, run."""
@@ -105,10 +112,13 @@ def mentioned(event: Event) -> NamedRuns:
     match event:
         case JobAccepted():
             return _of_one_job(event.job_id, 0, INT_MAX, event.first_run, event.first_run)
-        case InstancesTaken() | InstancesWanted(wanted=False) if event.first:
+        case InstancesTaken() | UpdateProgressed() | InstancesWanted(wanted=False) if event.first:
             return _of_instances(event.job_id, event.first_array, event.count_array, 0, INT_MAX)
         case InstancesWanted(wanted=False) | JobHeld(held=True):
             return _of_one_job(event.job_id, 0, INT_MAX, 0, INT_MAX)
+        case MatchingHostsChanged():
+            job = event.job_array[event.matches_array == 0]
+            return NamedRuns(event.job_ids, job, *((end,) * len(job) for end in (0, INT_MAX, 0, INT_MAX)))
         case InstancesChanged():
             added = event.wanted_array == 1
             first, count = event.first_array[added], event.count_array[added]

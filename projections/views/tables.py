@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows
 
-FORMAT = "22"
+FORMAT = "23"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)

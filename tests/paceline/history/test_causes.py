@@ -198,3 +198,23 @@ def test_the_views_find_the_causes_that_the_whole_log_has(story: str | None, tmp
                 place = Cause(machine=machine, round=number, index=at)
                 for run in (None, *islice(runs_of(event), 3)):
                     assert views.links(place, run) == whole.links(place, run), (place, run, event)
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        "daemon-held-while-a-host-leaves.yaml",
+        "daemon-loses-hosts-during-a-paused-update.yaml",
+        "update-past-a-lost-host.yaml",
+    ],
+)
+def test_the_end_of_a_run_that_waited_is_followed_back_to_the_host_that_left_or_the_update(story: str) -> None:
+    index = WholeLog(play((STORIES / "lifecycle" / story).read_text()).run.cell.log)
+    log, ends = Causes(index), 0
+    for (machine, number), events in index.rounds.items():
+        for at, event in enumerate(events):
+            if isinstance(event, RunsEnded):
+                for run in runs_of(event):
+                    ends += 1
+                    assert log.of(Cause(machine=machine, round=number, index=at), run), (run, event)
+    assert ends

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.records.lifecycle import InstancesChanged, InstancesWanted, JobAccepted, JobHeld
+from events.records.placement import MatchingHostsChanged
 from projections.views.cause_ties import windows
 from projections.views.mentions import NamedRuns, Window, mentioned
 from tests.projections.queries.test_story import example
@@ -69,3 +70,16 @@ def test_records_of_whole_jobs_name_all_instances_and_what_leads_to_nothing_name
     changed: Any = example(InstancesChanged)
     assert windows(accepted)[accepted.job_id][2:] == (accepted.first_run, accepted.first_run)
     assert all(window[2:] == (changed.first_run, changed.first_run) for window in windows(changed).values())
+
+
+def test_hosts_that_no_longer_match_a_daemon_name_all_of_it() -> None:
+    changed = MatchingHostsChanged.pack(
+        job_ids=("stays", "leaves"),
+        host_ids=("h",),
+        host_session=(1,),
+        job=(0, 1),
+        host=(0, 0),
+        matches=(1, 0),
+    )
+    assert windows(changed) == {"leaves": Window()}
+    assert mentioned(changed).row(("leaves", 3, 2)) == 0
