@@ -140,7 +140,7 @@ def nobody_is_told(patch: pytest.MonkeyPatch) -> None:
 
 def nothing_is_lent(patch: pytest.MonkeyPatch) -> None:
     """What pools are entitled to and don't use stands idle."""
-    patch.setattr(Passes, "lend", lambda self, now, budget: [])
+    patch.setattr(Passes, "lend", lambda self, this: [])
 
 
 def unfair_by_one(patch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def turn_without_end(patch: pytest.MonkeyPatch) -> None:
 
 def lost_wake_up(patch: pytest.MonkeyPatch) -> None:
     """Nobody wakes entitlement when the wait of what was given back is over."""
-    patch.setattr(Folds, "next_ms", lambda self, after: None)
+    patch.setattr(Folds, "next_ms", lambda self: None)
 
 
 def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
