@@ -92,11 +92,12 @@ class Api:
         return self._replays[-1]
 
     def _health(self) -> Health:
-        waits = self._waits()
-        return Health(not waits, not waits, {"waits_for_views_of": waits})
+        return Health(False, False, {"waits_for_views_of": self._waits()})  # once all are there, another app answers
 
     def _why(self) -> str:
-        return f"the views of cells {', '.join(map(str, self._waits()))} aren't there yet: is `paceline projector` up?"
+        if not (waits := self._waits()):
+            return "the API is about to serve: try again in a second"
+        return f"the views of cells {', '.join(map(str, waits))} aren't there yet: is `paceline projector` up?"
 
     def _waits(self) -> list[int]:
         return [cell for cell in self._cells if cell not in self._apps]

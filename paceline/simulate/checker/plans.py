@@ -97,7 +97,9 @@ class Plans:
                     for task in runs
                 }
                 again = [task for task, _ in runs_of(event) if task in goes]  # at home, perhaps in this very round
-                self._stay_at({host for task in again for host in (self._hosts.home_of(task), self._hosts.host_of(task))})
+                self._stay_at(
+                    {host for task in again for host in (self._hosts.home_of(task), self._hosts.host_of(task))}
+                )
             case GangsQueued() if event.shapes:  # what is kept at home for a task that asks more now comes first
                 tasks = (task for each in ranges_of(event) for task in each.tasks())
                 self._stay_at({home for task in tasks if (home := self._hosts.home_of(task))})
