@@ -306,7 +306,7 @@ PLANTED: dict[Plant, Planted] = {
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
     asked_twice: Planted("it would fit within that", 10),
     old_reports_count: Planted("by itself, which no host has said", 4, 60),
-    reports_count_twice: Planted("for the second time|its health check has not passed", 31, 60),
+    reports_count_twice: Planted("for the second time", 11, 60),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
     released_twice: Planted("aren't fair"),
