@@ -6,11 +6,15 @@ import asyncio
 import sys
 from urllib.parse import quote
 
+OF_ADDRESS = 50
+"""So many come from one address: a server allows each only some."""
 
-async def follow(address: str, path: str, got: list[int], first: asyncio.Semaphore) -> None:
+
+async def follow(address: str, path: str, number: int, got: list[int], first: asyncio.Semaphore) -> None:
     """One stream, read as it comes."""
     host, _, port = address.partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    source = (f"127.0.0.{1 + number // OF_ADDRESS}", 0)
+    reader, writer = await asyncio.open_connection(host, int(port), local_addr=source)
     lines = [f"GET /ui/stream?watch={quote(path, safe='')} HTTP/1.1", f"Host: {address}", "Accept-Encoding: gzip"]
     writer.write("\r\n".join([*lines, "\r\n"]).encode())
     head = await reader.readuntil(b"\r\n\r\n")
@@ -28,7 +32,7 @@ async def main(address: str, path: str, count: int) -> None:
     loop = asyncio.get_running_loop()
     got = [[0] for _ in range(count)]
     first = asyncio.Semaphore(0)
-    tasks = [asyncio.create_task(follow(address, path, each, first)) for each in got]
+    tasks = [asyncio.create_task(follow(address, path, at, each, first)) for at, each in enumerate(got)]
     for _ in range(count):
         await first.acquire()
     print("open", flush=True)
