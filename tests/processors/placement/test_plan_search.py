@@ -24,7 +24,7 @@ from processors.placement.plan_board import (
     order_of,
 )
 from processors.placement.plan_search import WAYS, Plan, Search, find_plan
-from processors.state.preemption_rules import Giver, Right
+from processors.state.preemption_rules import Giver, Protection, Right
 
 
 class World(NamedTuple):
@@ -93,8 +93,7 @@ def draw(random: Random, gangs: bool, limits: bool, hosts: int = 3) -> World:
                 kind=random.choice([BATCH, SERVICE, CONTROLLER]),
                 preemptible=random.random() < 0.8,
                 borrowed=random.random() < 0.2,
-                capped=random.random() < 0.1,
-                slice_over=random.random() < 0.5,
+                protection=Protection(random.random() < 0.1, random.random() < 0.5),
                 lost=random.randint(0, 50),
             )
         )
