@@ -126,7 +126,7 @@ class UpdateDecisions:
         columns = ("step", "state", "goal", "failures", "pin")
         step, state, goal, failures, pin = (self._column(job_id, each)[at] for each in columns)
         again, step = step & INHERITED > 0, step & STEP
-        since = waits.up_since(job_id)[at]
+        since = waits.up_since(job_id, at)
         up = (state == TaskState.RUNNING) & (since < HELD)
         if update.policy.healthy_ms:
             up &= (milliseconds(since) + update.policy.healthy_ms <= now) & caught_up
@@ -190,7 +190,7 @@ class UpdateDecisions:
             return Cause(due_ms=since + update.policy.progress_deadline_ms)
         if not (len(instances) and healthy_ms and (up & (step == Step.DONE)).all()):
             return update.changed_by.record
-        return Cause(due_ms=milliseconds(int(self._waits.up_since(job_id)[instances].max())) + healthy_ms)
+        return Cause(due_ms=milliseconds(int(self._waits.up_since(job_id, instances).max())) + healthy_ms)
 
     def _over(
         self, job_id: str, update: UpdateRow, version: VersionRow, now: int, caught_up: bool

@@ -46,7 +46,7 @@ class Waits:
         update = self._updates.table[job_id]
         policy, times = update.policy, []
         if policy.healthy_ms:
-            since = self.up_since(job_id)[self.coming_up(job_id)]
+            since = self.up_since(job_id, self.coming_up(job_id))
             if len(since := since[since < HELD]):
                 times.append(milliseconds(int(since.min())) + policy.healthy_ms)
         if self.rests(job_id, update):
@@ -70,10 +70,10 @@ class Waits:
         waits = row.deleting or row.kind == "batch" or update.kind == CREATE
         return update.paused or row.controller_over or (row.stopping and waits)
 
-    def up_since(self, job_id: str) -> I64:
-        """For each instance that runs since when it is known to; HELD: its host is silent."""
-        heard = self._tasks.heard_since(self._updates.column(job_id, "host"))
-        found: I64 = np.maximum(self._updates.column(job_id, "ready"), heard)
+    def up_since(self, job_id: str, instances: I64) -> I64:
+        """For each of some instances that run since when it is known to; HELD: its host is silent."""
+        heard = self._tasks.heard_since(self._updates.column(job_id, "host")[instances])
+        found: I64 = np.maximum(self._updates.column(job_id, "ready")[instances], heard)
         return found
 
     def coming_up(self, job_id: str) -> I64:
@@ -94,15 +94,17 @@ class Waits:
         """
         if not update.policy.progress_deadline_ms or self.rests(job_id, update):
             return NOBODY
-        step = self._updates.column(job_id, "step")
-        return np.flatnonzero(self._lack_a_place(job_id) & ((step & STEP == Step.FLIGHT) | (step & INHERITED > 0)))
+        queued = np.flatnonzero(self._updates.column(job_id, "state") == TaskState.QUEUED)  # few of all, as a rule
+        step = self._updates.column(job_id, "step")[queued]
+        queued = queued[(step & STEP == Step.FLIGHT) | (step & INHERITED > 0)]
+        waiting: I64 = queued[self._lack_a_place(job_id, queued)]
+        return waiting
 
-    def _lack_a_place(self, job_id: str) -> Mask:
-        """Which instances lack nothing but a place; such as are bound to a host that isn't heard lack that."""
-        waits: Mask = self._updates.column(job_id, "state") == TaskState.QUEUED
-        waits &= self._updates.column(job_id, "ready") > 0
-        pin = self._updates.column(job_id, "pin")
-        waits &= self._tasks.heard_since(pin) < HELD
+    def _lack_a_place(self, job_id: str, instances: I64) -> Mask:
+        """Which of some instances lack nothing but a place; such as are bound to a host that isn't heard lack that."""
+        waits: Mask = self._updates.column(job_id, "state")[instances] == TaskState.QUEUED
+        waits &= self._updates.column(job_id, "ready")[instances] > 0
+        waits &= self._tasks.heard_since(self._updates.column(job_id, "pin")[instances]) < HELD
         return waits
 
     def take_all(self, job_id: str, update: UpdateRow, version: VersionRow) -> int:
@@ -110,8 +112,8 @@ class Waits:
         most = version.max_unavailable
         if not most or not update.pending or width(update, version) < most or update.flight + update.bad < most:
             return 0
-        flight = self._updates.column(job_id, "step") & STEP == Step.FLIGHT
-        lacking = int(np.count_nonzero(flight & self._lack_a_place(job_id)))
+        flight = np.flatnonzero(self._updates.column(job_id, "step") & STEP == Step.FLIGHT)
+        lacking = int(np.count_nonzero(self._lack_a_place(job_id, flight)))
         return lacking if lacking == update.flight else 0
 
     def too_long(self, job_id: str, update: UpdateRow, now: int) -> Mask:
