@@ -25,7 +25,6 @@ FOLDER = "copies"
 COUNT_MAX = 128
 STEP_PAGES = 4096
 """Pages that SQLite's backup copies in a step."""
-HASH_OF_ROUND = "SELECT hash FROM rounds WHERE machine = ? AND number = ?"
 HASHES, COPIED = "hashes", "copied.part"
 
 

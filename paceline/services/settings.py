@@ -55,6 +55,9 @@ def _seconds(value: Any) -> Any:
     return value if seconds is None else seconds
 
 
+AlarmUnread = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=86_400)]
+
+
 class SettingsTable(BaseModel):
     """A table of the file."""
 
@@ -149,9 +152,7 @@ class Settings(BaseSettings):
     snapshot_every: int = Field(default=20_000, ge=1)
     archive: str = ""
     cell: int = Field(default=0, ge=0)
-    alarm_unread_after: Annotated[float, BeforeValidator(_seconds)] = Field(
-        default=ALARM_UNREAD_MS / 1000, gt=0, le=86_400
-    )
+    alarm_unread_after: AlarmUnread = ALARM_UNREAD_MS / 1000
     up: UpPart = UpPart()
     agent: AgentPart = AgentPart()
     service: ServicePart = ServicePart()
@@ -205,9 +206,7 @@ class UpSettings(SettingsTable):
     archive: str = ""
     host: AgentPart = AgentPart()
     views: ViewsPart = ViewsPart()
-    alarm_unread_after: Annotated[float, BeforeValidator(_seconds)] = Field(
-        default=ALARM_UNREAD_MS / 1000, gt=0, le=86_400
-    )
+    alarm_unread_after: AlarmUnread = ALARM_UNREAD_MS / 1000
     origins: tuple[Origin, ...] = ()
 
     @property
