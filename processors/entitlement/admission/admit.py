@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.codes import Code
-from events.columns import I64, Names
+from events.columns import I64
 from events.ranks import Rank, entitled_of
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.parts import Cause
@@ -21,7 +21,7 @@ from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission.pass_usage import PassUsage, PoolRoom
 from processors.entitlement.bounds import LIMITS, Ask, Refusal, check, closed_at
 from processors.entitlement.queues.order import ALL, bits, merged
-from processors.entitlement.queues.parts import GANG, ROLES, PartKey, stretches
+from processors.entitlement.queues.parts import GANG, ROLES, PartKey, range_columns
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
@@ -192,24 +192,9 @@ def columns_of(queues: Queues, admissions: list[Admission], column: str) -> dict
     """The columns of a record about ranges of tasks; `column`: that of their runs. Ranges that meet are one, in however
     many steps they were taken: a process that was restored takes in others.
     """
-    names = Names()
-    jobs = [names[each.job_id] for each in admissions]
-    bases = [each.row.base for each in admissions]
-    sizes = [len(each.slots) for each in admissions]
-    slots = np.concatenate([each.slots for each in admissions])
-    part = np.repeat(np.arange(len(sizes)), sizes)
-    run = queues.arena[column][slots]
-    first, count = stretches(slots, run, np.repeat(_alike(admissions), sizes))
-    part = part[first]
-    return {
-        "job_ids": names.all(),
-        "job": np.array(jobs)[part],
-        "first": slots[first] - np.array(bases)[part],
-        "count": count,
-        "run": run[first],
-        "gang": np.array([each.is_gang for each in admissions])[part],
-        "entitled": entitled_of(np.array([each.rank for each in admissions])[part]),
-    }
+    units = [(each.job_id, each.row.base, each.is_gang, each.slots) for each in admissions]
+    columns, at = range_columns(units, queues.arena[column], _alike(admissions))
+    return {**columns, "entitled": entitled_of(np.array([each.rank for each in admissions])[at])}
 
 
 def admitted(queues: Queues, admissions: list[Admission], cause: Cause | None) -> GangsAdmitted:

@@ -4,12 +4,12 @@ The tasks of a job that are alike for admission are a part of it: those of one s
 A unit is what is admitted at once: the gang, the controller, or one task of another part.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from events.columns import I64, counted, distinct
+from events.columns import I32, I64, Names, counted, distinct
 from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale
 from processors.entitlement.rows import JobRow
 from processors.state.arena import REMOVED, Arena
@@ -210,3 +210,29 @@ def stretches(slots: I64, run: I64, part: I64) -> tuple[I64, I64]:
     breaks[1:] = (np.diff(slots) != 1) | (np.diff(run) != 0) | (np.diff(part) != 0)
     first = np.flatnonzero(breaks)
     return first, np.diff(np.append(first, len(slots)))
+
+
+def range_columns(
+    units: Sequence[tuple[str, int, bool, I64]], runs: I32, alike: Sequence[int]
+) -> tuple[dict[str, object], I64]:
+    """The columns of a record about ranges of tasks, and for each range the place of its unit.
+
+    Each unit has its job, the first slot of that, whether it is a gang, and the slots of its tasks; `runs` are those of
+    all slots. Ranges that meet are one where their units have the same number in `alike`.
+    """
+    names = Names()
+    jobs = [names[job_id] for job_id, *_ in units]
+    sizes = [len(slots) for *_, slots in units]
+    every = np.concatenate([slots for *_, slots in units])
+    run = runs[every].astype(np.int64)
+    first, count = stretches(every, run, np.repeat(alike, sizes))
+    unit = np.repeat(np.arange(len(sizes)), sizes)[first]
+    columns = {
+        "job_ids": names.all(),
+        "job": np.array(jobs)[unit],
+        "first": every[first] - np.array([base for _, base, *_ in units])[unit],
+        "count": count,
+        "run": run[first],
+        "gang": np.array([is_gang for _, _, is_gang, _ in units])[unit],
+    }
+    return columns, unit

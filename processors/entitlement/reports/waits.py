@@ -7,10 +7,7 @@ whoever leaves hear that, wherever they stand. Said is what has changed, part by
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from events.codes import Code
-from events.columns import Names
 from events.records.entitlement import GangsHeld
 from events.resources import Amounts, Vector
 from processors.entitlement.admission.admit import Head
@@ -24,7 +21,7 @@ from processors.entitlement.bounds import (
     refused_for_good,
     with_numbers,
 )
-from processors.entitlement.queues.parts import CONTROLLERS, FIRM, GANG, ROLES, Form, PartKey, stretches
+from processors.entitlement.queues.parts import CONTROLLERS, FIRM, GANG, ROLES, Form, PartKey, range_columns
 from processors.entitlement.rows import JobRow, RefusalRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
@@ -120,26 +117,8 @@ class Explanations:
         return {self._queues.kinds.names[kind]: most for kind, most in sorted(lacks.items())}
 
     def _ranges(self, parts: list[PartKey]) -> dict[str, object]:
-        queues, names = self._queues, Names()
-        slots, jobs, bases, gangs = [], [], [], []
+        queues, units = self._queues, []
         for job_id, key in parts:
             row = queues.jobs[job_id]
-            gang = key % ROLES == GANG
-            slots.append(queues.slots(row, key, "queued"))
-            jobs.append(names[job_id])
-            bases.append(row.base)
-            gangs.append(int(gang))
-        sizes = [len(each) for each in slots]
-        part = np.repeat(np.arange(len(parts)), sizes)
-        every = np.concatenate(slots)
-        run = queues.arena["queued"][every].astype(np.int64)
-        first, count = stretches(every, run, part)
-        part = part[first]
-        return {
-            "job_ids": names.all(),
-            "job": np.array(jobs)[part],
-            "first": every[first] - np.array(bases)[part],
-            "count": count,
-            "run": run[first],
-            "gang": np.array(gangs)[part],
-        }
+            units.append((job_id, row.base, key % ROLES == GANG, queues.slots(row, key, "queued")))
+        return range_columns(units, queues.arena["queued"], range(len(parts)))[0]
