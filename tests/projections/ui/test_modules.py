@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers import ROOT
 
+pytestmark = pytest.mark.outside  # tsc comes from npm
 HERE = Path(__file__).parent
 STATIC = ROOT / "projections" / "ui" / "static"
 MODULES = sorted(STATIC.glob("*.js"))
