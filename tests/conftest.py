@@ -28,7 +28,7 @@ engine.MAX_SHRINKING_SECONDS = 300 if ALL else 20  # of a failure, whose example
 heard()
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end in the middle ends what it has started
 
-OUTSIDE = {"browser", "foreign", "processes", "scenarios", "storms", "upgrade"}
+OUTSIDE = {"browser", "cost", "foreign", "processes", "scenarios", "storms", "upgrade"}
 """Folders of tests that start brokers, browsers and cells of processes, or play whole cells for long; others mark those
 that do.
 """

@@ -9,6 +9,7 @@ import pytest
 from bench.__main__ import NAMES
 from tests.helpers import ROOT
 
+pytestmark = pytest.mark.outside  # cells in processes of their own
 CASES = [
     ("cell", "embedded", {"lone_cpu_ms_per_job", "idle_cpu_percent", "http_jobs_list_ratio", "submit_to_order_p99_ms"}),
     ("entitlement", "memory", {"share_10000_pools_ms", "admissions_per_s", "victims_10000_ms"}),
