@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ def snapshot(site: Site, machine: str) -> int:
     return int(cells.get("0", {}).get("snapshot", 0))
 
 
+def archived(capsys: pytest.CaptureFixture[str], field: str, *more: str) -> dict[str, int]:
+    """A field of each topic to be cut, as `paceline log archive` says it."""
+    assert run(["log", "archive", *more, "-o", "json"]) == 0
+    topics = {each["topic"]: each for each in json.loads(capsys.readouterr().out)["topics"]}
+    return {topic: topics[topic][field] for topic in ("paceline.jobs", PLACEMENT)}
+
+
 def folded(site: Site) -> int:
     """How far the projector has folded the rounds of placement."""
     cells = (site.health("projector") or {}).get("cells", {})
@@ -44,19 +52,25 @@ def test_a_processor_that_lost_its_disk_goes_on_from_a_snapshot_of_a_log_that_wa
         site.start(*PARTS)
         site.until_ready(*PARTS)
         site.pool("/p")
-        for number in range(5):
-            site.submit(f"early-{number}", 10)
-            site.finish(f"early-{number}")
-        site.until(lambda: all(snapshot(site, machine) > 3 for machine in DECIDING), "snapshots")
+        jobs = count()
+
+        def covered() -> bool:
+            """Runs a job; whether even the oldest of the last snapshots were taken after the first of the jobs."""
+            site.submit(job_id := f"early-{next(jobs)}", 10)
+            site.finish(job_id)
+            return (
+                all(snapshot(site, machine) > 3 for machine in DECIDING)
+                and min(archived(capsys, "needed_from").values()) > 0
+            )
+
+        site.until(covered, "snapshots")
         site.stop("placement")
         shutil.rmtree(tmp_path / "data" / "cell-0" / "store" / "placement")
 
         def cut() -> bool:
             """Removes what nobody needs; the projector says now and then how far it is."""
-            assert run(["log", "archive", "--remove", "-o", "json"]) == 0
-            done = {each["topic"]: each for each in json.loads(capsys.readouterr().out)["topics"]}
-            begins = {topic: log.bounds(topic)[0] for topic in ("paceline.jobs", PLACEMENT)}
-            assert begins == {topic: done[topic]["log_from"] for topic in begins}
+            begins = archived(capsys, "log_from", "--remove")
+            assert begins == {topic: log.bounds(topic)[0] for topic in begins}
             return min(begins.values()) > 0
 
         site.until(cut, "a log without its beginning")
