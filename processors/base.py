@@ -7,29 +7,23 @@ deadline has come.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from events.records.base import Event
 from events.records.rounds import TimerPassed
-from processors.machine import Decided, Fact, Input, PeerRound
+from processors.machine import Decided, Fact, Input, Machine, PeerRound
 from processors.state.budget import Budget
 from processors.state.causes import FACT, CurrentInput
-from processors.state.conversion import Conversions
 from processors.state.deadlines import Deadline
 from processors.state.handlers import Handlers, Row, handler_table
 from processors.state.steps import Pass
 from processors.state.table import Table
 
 
-class MachineBase(ABC):
-    """Most of `processors.machine.Machine`. A machine calls `_set_handlers` once, when all its parts are there."""
-
-    name: ClassVar[str]
-    facts: ClassVar[tuple[str, ...]]
-    peers: ClassVar[tuple[str, ...]]
-    logic: ClassVar[int]
-    state: ClassVar[int]
-    conversions: ClassVar[Conversions]
+class MachineBase(Machine, ABC):
+    """Most of a machine, whose numbers and names are those of the contract. A machine calls `_set_handlers` once, when
+    all its parts are there.
+    """
 
     def __init__(self, current: CurrentInput) -> None:
         self._input = current

@@ -75,8 +75,8 @@ class Plans:
         self._runs = runs
         self._input = current
         self._settings = settings
-        self.changed: Callable[[], None] = lambda: None
-        """Told when other units have plans than before."""
+        self.on_change: Callable[[str, int], None] = lambda job_id, first: None
+        """Called with the job and the first instance of a unit that has a plan now, or none any more."""
         self._of_job: dict[str, dict[int, None]] = {}
         self._ends: Deadlines[Task] = Deadlines()
         """When what is held for units is given up."""
@@ -122,7 +122,7 @@ class Plans:
         self.table.put((event.job_id, event.first), row)
         self._ends.set((event.job_id, event.first), row.until_ms)
         self._of_job.setdefault(event.job_id, {})[event.first] = None
-        self.changed()
+        self.on_change(event.job_id, event.first)
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
         """Runs must leave. Entitlement's time may be behind ours: a hold ends no earlier than it did when we asked."""
@@ -208,7 +208,7 @@ class Plans:
         del mine[task[1]]
         if not mine:
             del self._of_job[task[0]]
-        self.changed()
+        self.on_change(*task)
 
 
 def waits(runs: Runs, task: Task, run: int) -> bool:

@@ -6,7 +6,7 @@ was reserved in vain, unit and hosts, isn't for a while, each time twice as long
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,8 +19,11 @@ from processors.placement.plans import Task, waits
 from processors.placement.reservation_rows import PauseRow, ReservationRow
 from processors.placement.runs import Runs
 from processors.state.cell_settings import CellSettings
+from processors.state.deadlines import Deadlines, earliest
 from processors.state.seconds import elapsed, milliseconds
 from processors.state.table import Table, struct_table
+
+K = TypeVar("K", Task, str)
 
 DOUBLINGS_MAX = 3
 """A pause becomes up to eight times as long."""
@@ -38,6 +41,15 @@ class Reservations:
         self._runs = runs
         self._hosts = hosts
         self._settings = settings
+        self._ends: Deadlines[Task] = Deadlines()
+        self._unit_pause_ends: Deadlines[Task] = Deadlines()
+        self._host_pause_ends: Deadlines[str] = Deadlines()
+
+    def restored(self) -> None:
+        """Rebuilds the deadlines."""
+        self._ends.restore((task, row.until_ms) for task, row in self.table.items())
+        self._unit_pause_ends.restore((task, row.until_ms) for task, row in self.paused_units.items())
+        self._host_pause_ends.restore((host_id, row.until_ms) for host_id, row in self.paused_hosts.items())
 
     # What is said.
 
@@ -50,10 +62,12 @@ class Reservations:
                 event.count, event.run, [*event.host_ids], tasks, shapes, event.until_ms, {**event.kept}
             )
             self.table.put(task, row)
+            self._ends.set(task, row.until_ms)
             return
         self.table.remove(task)
+        self._ends.clear(task)
         if event.state == Code.IN_VAIN:
-            self._pause(self.paused_units, task, now, 0)
+            self._pause(self.paused_units, self._unit_pause_ends, task, now, 0)
             self._pause_hosts(event.host_ids, now)
 
     def settle(self, event: Any, now: int) -> None:
@@ -70,6 +84,7 @@ class Reservations:
             job = self._runs.jobs.get(task[0])
             if job is None or task[1] >= job.instances or not self._runs.arena["waiting"][job.base + task[1]]:
                 self.paused_units.remove(task)
+                self._unit_pause_ends.clear(task)
 
     def withdraw(self, task: Task) -> None:
         """Others are asked to leave for a unit: it needs no reservation."""
@@ -85,8 +100,12 @@ class Reservations:
     def removed(self, host_id: str) -> None:
         """A host is forgotten; its number may be that of another."""
         self.lost(host_id)
+        self._end_host_pause(host_id)
+
+    def _end_host_pause(self, host_id: str) -> None:
         if host_id in self.paused_hosts:
             self.paused_hosts.remove(host_id)
+            self._host_pause_ends.clear(host_id)
 
     def _over(self, task: Task, why: Code) -> None:
         self.table.change(task).over = why
@@ -99,36 +118,37 @@ class Reservations:
         if not used.intersection(row.hosts):
             self._pause_hosts(row.hosts, now)
         for host_id in row.hosts:
-            if host_id in used and host_id in self.paused_hosts:
-                self.paused_hosts.remove(host_id)
+            if host_id in used:
+                self._end_host_pause(host_id)
 
     def _pause_hosts(self, host_ids: Sequence[str], now: int) -> None:
         for host_id in dict.fromkeys(host_ids):
             if host_id in self._hosts.table:
-                self._pause(self.paused_hosts, host_id, now, 1)
+                self._pause(self.paused_hosts, self._host_pause_ends, host_id, now, 1)
 
-    def _pause(self, table: Table[Any, PauseRow], key: Task | str, now: int, more: int) -> None:
+    def _pause(self, table: Table[K, PauseRow], ends: Deadlines[K], key: K, now: int, more: int) -> None:
         """Doubles with each time, unless the last one is long over; hosts pause longer than units, which so find
         others.
         """
         pause_ms, had = max(PAUSE_LEAST_MS, self._settings.now.reserve_for_ms), table.get(key)
         again = had is not None and now - had.until_ms < pause_ms << DOUBLINGS_MAX
         times = had.times + 1 if had is not None and again else 1
-        table.put(key, PauseRow(times, now + (pause_ms << min(times - 1 + more, DOUBLINGS_MAX))))
+        row = PauseRow(times, now + (pause_ms << min(times - 1 + more, DOUBLINGS_MAX)))
+        table.put(key, row)
+        ends.set(key, row.until_ms)
 
     # What is asked.
 
     def next_ms(self, passed_ms: int) -> int | None:
         """When time alone changes something; `passed_ms`: up to then all was looked at."""
-        times = [row.until_ms for row in self.table.values()]
-        if self._runs.waits.tasks:
-            after_ms = self._settings.now.reserve_after_ms
-            for rank in (Rank.ENTITLED, Rank.PARKED):
-                since = self._runs.waits.calendars[rank].after(elapsed(passed_ms - after_ms))
-                times += [] if since is None else [milliseconds(since) + after_ms]
-            pauses = [*self.paused_units.values(), *self.paused_hosts.values()]
-            times += [row.until_ms for row in pauses if row.until_ms > passed_ms]
-        return min(times, default=None)
+        end = self._ends.first()
+        if not self._runs.waits.tasks:
+            return end  # the other times only matter to those that may be reserved for
+        pause_end = earliest(self._unit_pause_ends.first(passed_ms), self._host_pause_ends.first(passed_ms))
+        after_ms = self._settings.now.reserve_after_ms
+        waits = (self._runs.waits.calendars[rank] for rank in (Rank.ENTITLED, Rank.PARKED))
+        since = earliest(*(calendar.after(elapsed(passed_ms - after_ms)) for calendar in waits))
+        return earliest(end, pause_end, None if since is None else milliseconds(since) + after_ms)
 
     def blocked(self, now: int) -> Mask:
         """The hosts that can't be reserved now: they are, or were in vain."""

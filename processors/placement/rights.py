@@ -14,6 +14,7 @@ from events.records.entitlement import RightsSet
 from events.resources import Vector
 from processors.placement.hosts import Hosts
 from processors.state.causes import CauseRow, CurrentInput
+from processors.state.deadlines import Deadlines
 from processors.state.preemption_rules import Giver, Right
 from processors.state.table import Table, struct_table
 
@@ -62,23 +63,23 @@ class Rights:
         self._input = current
         self._planned = planned
         self._of_job: dict[str, dict[int, None]] = {}
-        self._next: list[int | None] = []
-        """When the next is to be tried, where that is known."""
+        self._tries: Deadlines[Task] = Deadlines()
+        """When the ranges in which a unit has no plan are tried next."""
 
     def restored(self) -> None:
         """Finds again what is derived."""
         self._of_job = {}
         for job_id, first in self.table:
             self._of_job.setdefault(job_id, {})[first] = None
-        self._next.clear()
+        self._tries.restore((task, row.try_ms) for task, row in self.table.items() if self._is_open(task, row))
 
-    def plans_changed(self) -> None:
-        """Units have other plans than before."""
-        self._next.clear()
+    def plan_changed(self, job_id: str, unit: int) -> None:
+        """Sets the deadlines of the ranges of a unit that has a plan now, or none any more."""
+        for task in self._ranges_of(job_id, unit):
+            self._schedule(task, self.table[task])
 
     def set(self, event: RightsSet, now: int) -> None:
         """Entitlement says what has changed."""
-        self._next.clear()
         jobs, firsts, counts = event.removed_job_array, event.removed_first_array, event.removed_count_array
         for job, first, count in zip(jobs.tolist(), firsts.tolist(), counts.tolist(), strict=True):
             mine = self._of_job.get(event.job_ids[job], ())
@@ -102,32 +103,22 @@ class Rights:
     def passed(self, due_ms: int, now: int) -> None:
         """A deadline passed: rights that were due were tried, those of units without a plan in vain."""
         for at, (_, task) in enumerate(self.due(due_ms)):
-            row = self._put_off(task, now + RETRIES_S[min(self.table[task].tries, len(RETRIES_S) - 1)] * 1000)
-            row.try_ms += at // PER_MS
-            row.tries += 1
+            wait_s = RETRIES_S[min(self.table[task].tries, len(RETRIES_S) - 1)]
+            self._put_off(task, now + wait_s * 1000 + at // PER_MS).tries += 1
 
     def again(self, tasks: Sequence[Task], now: int) -> None:
         """Plans for units came to nothing: the rights of their ranges are tried anew."""
-        ranges = {
-            (job_id, first)
-            for job_id, unit in tasks
-            for first in self._of_job.get(job_id, ())
-            if first <= unit < first + self.table[job_id, first].count
-        }
+        ranges = {task for job_id, unit in tasks for task in self._ranges_of(job_id, unit)}
         for at, task in enumerate(sorted(ranges)):
             self._put_off(task, now + at // PER_MS)
 
     def due(self, now: int) -> list[tuple[int, Task]]:
         """The rights to be tried now, since when and of which range; those of units that all have plans left out."""
-        if (first := self.next_ms()) is None or first > now:
-            return []
-        return sorted((row.try_ms, task) for task, row in self._open() if row.try_ms <= now)
+        return [(self.table[task].try_ms, task) for task in self._tries.due(now)]
 
     def next_ms(self) -> int | None:
         """When the next is to be tried."""
-        if not self._next:
-            self._next.append(min((row.try_ms for _, row in self._open()), default=None))
-        return self._next[0]
+        return self._tries.first()
 
     def right(self, row: RightRow, ahead: int, need: Vector) -> Right:
         """The right of a unit with so many of its range ahead of it."""
@@ -144,9 +135,19 @@ class Rights:
             for pool, row in self.givers.items()
         }
 
-    def _open(self) -> Iterator[tuple[Task, RightRow]]:
-        """The ranges in which a unit has no plan."""
-        return ((task, row) for task, row in self.table.items() if self._planned(*task, row.count) < row.count)
+    def _is_open(self, task: Task, row: RightRow) -> bool:
+        """Whether a unit of a range has no plan."""
+        return self._planned(*task, row.count) < row.count
+
+    def _ranges_of(self, job_id: str, unit: int) -> Iterator[Task]:
+        """The ranges that a unit is in."""
+        for first in self._of_job.get(job_id, ()):
+            if first <= unit < first + self.table[job_id, first].count:
+                yield job_id, first
+
+    def _schedule(self, task: Task, row: RightRow) -> None:
+        """Sets the deadline of a range."""
+        self._tries.set(task, row.try_ms if self._is_open(task, row) else None)
 
     def _set(self, task: Task, row: RightRow, now: int) -> None:
         had = self.table.get(task)
@@ -155,15 +156,17 @@ class Rights:
             row.try_ms, row.tries = had.try_ms, had.tries
         self.table.put(task, row)
         self._of_job.setdefault(task[0], {})[task[1]] = None
+        self._schedule(task, row)
 
     def _put_off(self, task: Task, at_ms: int) -> RightRow:
-        self._next.clear()
         row = self.table.change(task)
         row.try_ms = at_ms
+        self._schedule(task, row)
         return row
 
     def _remove(self, task: Task) -> None:
         self.table.remove(task)
+        self._tries.clear(task)
         mine = self._of_job[task[0]]
         del mine[task[1]]
         if not mine:

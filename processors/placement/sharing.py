@@ -45,7 +45,7 @@ class Sharing:
         self._settings = settings
         self.plans = Plans(runs, settings, current)
         self.rights = Rights(hosts, current, self.plans.planned)
-        self.plans.changed = self.rights.plans_changed
+        self.plans.on_change = self.rights.plan_changed
         self.reservations = Reservations(runs, hosts, settings)
         self.displaced = Displacements()
         self._holds = Holds(hosts, runs, self.plans, self.reservations.table)
@@ -69,6 +69,7 @@ class Sharing:
         """See `Machine.restored`."""
         self.plans.restored()
         self.rights.restored()
+        self.reservations.restored()
         self.displaced.restored()
         self._holds.restored()
 

@@ -42,6 +42,10 @@ class Deadlines(Generic[K]):
         """The number of keys."""
         return len(self._at)
 
+    def __iter__(self) -> Iterator[K]:
+        """The keys, in no order that means anything."""
+        return iter(self._at)
+
     def get(self, key: K) -> int | None:
         """The time of a key."""
         return self._at.get(key)
