@@ -28,7 +28,7 @@ class HangDetector:
 
 def place(thread: threading.Thread) -> str:
     """Where a thread is now: file, line and function; empty where it has ended."""
-    frame = sys._current_frames().get(thread.ident or 0)
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - it is documented
     if frame is None:
         return ""
     last = traceback.extract_stack(frame)[-1]

@@ -219,7 +219,7 @@ def load(config: Path | None = None, **flags: Any) -> Settings:
     """The settings of this process; flags that are None were not given. Raises `WrongSettings`: all problems."""
     overrides = _overrides(flags)
     settings, file = _load(config, overrides)
-    settings._origins = tuple(_origins(settings, file, overrides))
+    settings._origins = tuple(_origins(settings, file, overrides))  # noqa: SLF001 - pydantic sets private fields only so
     return settings
 
 

@@ -156,7 +156,7 @@ class Node:
     """A pool in the tree."""
 
     __slots__ = (
-        *("_level", "_static", "at", "below", "floor", "floors", "own", "parent", "path", "read", "row", "want"),
+        *("_static", "arranged", "at", "below", "floor", "floors", "own", "parent", "path", "read", "row", "want"),
         "wanted",
     )
 
@@ -167,7 +167,8 @@ class Node:
         """Its place among those right below its parent, where these are arranged."""
         self.below: list[Node] = []
         """Those right below it, by path."""
-        self._level: list[Siblings] | None = None
+        self.arranged: list[Siblings] | None = None
+        """The sharing among those right below it, by kind; None: `level` arranges it."""
         self.own: Vector = (0,) * len(kinds)
         """What it wants itself."""
         self.wanted = [0] * len(kinds)
@@ -195,15 +196,15 @@ class Node:
 
     def level(self) -> list[Siblings]:
         """How those right below it share, for each kind."""
-        if self._level is None:
+        if self.arranged is None:
             for at, child in enumerate(self.below):
                 child.at = at
-            self._level = [self._arranged(kind) for kind in range(len(self.own))]
-        return self._level
+            self.arranged = [self._arranged(kind) for kind in range(len(self.own))]
+        return self.arranged
 
     def rearrange(self) -> None:
         """One right below it came, went or has other rules."""
-        self._level = None
+        self.arranged = None
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
@@ -226,7 +227,7 @@ class Node:
         node: Node | None = self
         while node is not None and more:
             parent, wants, passed = node.parent, node.want, dict[int, int]()
-            level = parent._level if parent is not None else None
+            level = parent.arranged if parent is not None else None
             for kind, amount in more.items():
                 node.wanted[kind] += amount
                 want = node.within_rules(kind)
@@ -243,8 +244,8 @@ class Node:
         while node is not None:
             node.floors[kind] += more
             parent = node.parent
-            if parent is not None and parent._level is not None:
-                floors = parent._level[kind].floors
+            if parent is not None and parent.arranged is not None:
+                floors = parent.arranged[kind].floors
                 if node.floors[kind]:
                     floors[node.at] = node
                 else:
