@@ -152,6 +152,19 @@ class UpdateStep(Number):
     """It is bound to a host that is lost, and comes to the new version when that is back."""
 
 
+class UpdateState(StrEnum):
+    """The state of an update of a job."""
+
+    ROLLING = "ROLLING"
+    CANARY = "CANARY"
+    """Its first instances are done; the others wait for its promotion."""
+    SUCCEEDED = "SUCCEEDED"
+    ROLLED_BACK = "ROLLED_BACK"
+    """It failed, and another update goes back to the version before."""
+    FAILED = "FAILED"
+    ABORTED = "ABORTED"
+
+
 LIVE_TASKS = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
 """Those of which a host has a run, or is to have one."""
 ENDED_TASKS = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED)

@@ -23,8 +23,9 @@ from projections.api.context import Context, client_of, of_cell, spread
 from projections.api.errors import install
 from projections.api.moments import MomentSource
 from projections.api.problems import Problem, wrong_cell
+from projections.host_states import HostState
 from projections.queries import entities, pool_tree
-from projections.views.jobs import REJECTED
+from projections.views.job_states import REJECTED
 
 ABSENT, REMOVED, PRESENT = range(3)
 """What a cell knows of an object; the highest wins."""
@@ -181,7 +182,7 @@ def _host(connection: Connection, host_id: str) -> int:
     row = entities.host_row(connection, host_id)
     if row is None:
         return ABSENT
-    return REMOVED if entities.host_state(row) == "LOST" else PRESENT
+    return REMOVED if entities.host_state(row) == HostState.LOST else PRESENT
 
 
 def _named(request: Request) -> int | None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX, WORD_MAX
-from events.codes import JobState, TaskState
+from events.codes import TaskState
 from projections.api import job_commands, job_starts, job_versions
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reader, Reading, Wait, client_of, next_token
 from projections.api.job_lookup import find_job, job_shown, read_views
@@ -24,9 +24,8 @@ from projections.queries import tasks as task_queries
 from projections.queries.job_filter import JobFilter
 from projections.queries.job_list import page_text
 from projections.record_json import at
-from projections.views.jobs import REJECTED
+from projections.views.job_states import JOB_STATES
 
-JOB_STATES = ("SUBMITTED", *JobState, REJECTED)
 LABELS_MAX = OWNERS_MAX = 32
 """Labels that a list may be asked for."""
 LOG_BYTES_MAX = 256 * 1024

@@ -25,7 +25,7 @@ from projections.queries.pool_room import PoolRoom, room_of
 from projections.queries.stored_chunks import with_uploads
 from projections.queries.versions import submission
 from projections.record_json import whole
-from projections.views.jobs import REJECTED
+from projections.views.job_states import REJECTED, SUBMITTED
 from projections.views.reader import rows_as_text
 
 RETRY_S = "5"
@@ -62,7 +62,7 @@ async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = F
     location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
     answer = await context.answer(JOBS.name, offset, wait)
     if answer is None:
-        told = {"job_id": event.job_id, "position": position, "state": "SUBMITTED", **warned}
+        told = {"job_id": event.job_id, "position": position, "state": SUBMITTED, **warned}
         return JSONResponse(told, 202, location)
     if answer.code not in (Code.DONE, Code.REPEATED):
         headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}

@@ -37,6 +37,7 @@ from events.records.quarantine import RecordQuarantined
 from events.records.rounds import RoundCommitted
 from events.records.task_states import TaskStateChanged
 from events.topics import JOBS, rounds_of
+from projections.views.job_states import REJECTED
 
 Message = TaskPlaced | TaskPreempted | GangAdmitted | JobStateChanged | TaskStateChanged | RecordQuarantined
 OUTPUTS: dict[str, tuple[type[Message], ...]] = {
@@ -48,7 +49,6 @@ OUTPUTS: dict[str, tuple[type[Message], ...]] = {
 """The messages that the rounds of each machine unfold to; each type has a topic of its own."""
 SKIPPED = -1
 """The index of what the round itself says."""
-REJECTED = "REJECTED"
 ENDED = "ENDED"
 _OUTCOMES = {int(outcome): outcome.name for outcome in Outcome}
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from projections.host_states import HostState
 from projections.queries import job_metrics, machine_lag, pool_metrics
 from projections.queries.machine_lag import MachineLag
 from projections.queries.metric_families import Samples
@@ -27,7 +28,7 @@ class Rule(NamedTuple):
 RULES = (
     Rule("PacelineMachineStands", machine_lag.LATE.name, (), 0, PAGE,
          "{label} doesn't decide: the oldest record that it leaves unread has waited for {value} s"),
-    Rule("PacelineHostsSuspected", "paceline_hosts", ("SUSPECTED",), 0, TICKET,
+    Rule("PacelineHostsSuspected", "paceline_hosts", (HostState.SUSPECTED,), 0, TICKET,
          "{value} hosts are suspected and take no new tasks"),
     Rule("PacelinePoolStarves", "paceline_pool_under_entitlement_seconds", (), 3600, TICKET,
          "pool {label} waits below its entitlement for {value} s"),

@@ -15,6 +15,7 @@ from paceline.client.explanation_models import Explanation
 from paceline.client.host_models import Host, Suspicion, Volume
 from paceline.client.models import HistoryEntry, Job
 from paceline.client.models import Reason as Headline
+from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
 from projections.queries.job_entries import newest_first, oldest_first
 from projections.queries.pages import Json, Page, RowsPage, first_of, rows_of, some
@@ -210,15 +211,18 @@ def host_json(row: HostRow, kinds: Kinds) -> Host:
     }
 
 
-def host_state(row: HostRow) -> str:
-    """What may be placed on a host: tasks only while it is UP, where it is SUSPECTED such as may run nowhere else."""
-    if row.lost_code and row.lost_session >= row.session:
-        return "LOST"
-    if row.silent_ms:
-        return "SILENT"
-    if row.offered and row.reconciled_session >= row.session:
-        return "SUSPECTED" if row.avoided_ms else "UP"
-    return "RETURNING" if row.session and row.reconciled_session else "CONNECTING"
+def host_state(row: HostRow) -> HostState:
+    """The state of a host."""
+    return host_state_of(
+        conditions(
+            lost=bool(row.lost_code) and row.lost_session >= row.session,
+            silent=row.silent_ms,
+            offered=row.offered,
+            avoided=row.avoided_ms,
+            session=row.session,
+            reconciled=row.reconciled_session,
+        )
+    )
 
 
 _SUSPECTED_FOR: dict[str, str] = {

@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from events.codes import ENDED_JOBS, Code
+from events.codes import Code, JobState
 from events.reasons import YOU, Precedence, kind_of, order_of
 from events.resources import Kinds
 from paceline.client.explanation_models import ReasonNumbers, WaitReason
@@ -27,6 +27,7 @@ from projections.queries.moving_reasons import of_moving
 from projections.queries.reason import Reason, Remedy, counted, of_code
 from projections.queries.situations import Detail, Situation
 from projections.record_json import at
+from projections.views.job_states import OVER, REJECTED, SUBMITTED
 from projections.views.reasons import WAITS
 from projections.views.rows import ExplanationRow, JobRow
 from projections.views.update_rows import UpdateRow
@@ -41,7 +42,7 @@ def reasons(job: JobRow, situation: Situation | None, kinds: Kinds, detail: Deta
     """All reasons that hold for a job, those first that a user has to act on, then the one that most tasks wait for.
     `detail`: what only the explanation of this job tells.
     """
-    if job.state in ENDED_JOBS or job.state == "REJECTED":
+    if job.state in OVER:
         every = _of_end(job, situation)
     else:
         every = _of_open(job, situation or Situation([], {}, [], [], []), kinds, detail)
@@ -77,11 +78,11 @@ def reason_json(reason: Reason) -> WaitReason:
 
 
 def _of_end(job: JobRow, situation: Situation | None) -> Iterator[Reason]:
-    if job.state == "REJECTED":
+    if job.state == REJECTED:
         yield Reason(job.code, job.message, "lifecycle", job.ended_ms)
         return
     yield from end_reasons.of_killed(job, situation.stops if situation else ())
-    if job.state != "FAILED":
+    if job.state != JobState.FAILED:
         return
     preempted = situation.leaving if situation else []
     yield from map(order_reasons.of_victim, preempted)
@@ -115,7 +116,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     if job.kind == "daemon" and job.state == "PENDING" and not job.tasks:
         text = "no host meets the constraints of the daemon, which has a task on each that does"
         yield Reason(Code.CONSTRAINT_MISMATCH, text, "placement", job.submitted_ms, OTHER_DAEMON)
-    if job.state == "SUBMITTED":
+    if job.state == SUBMITTED:
         yield _unknown(job.tasks, job.submitted_ms)
     yield from of_moving(job, detail.moving if detail else None)
     yield from end_reasons.of_killed(job, situation.stops)

@@ -6,7 +6,7 @@ Most hosts say what many others say, in the same words: what stands in a column 
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,14 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import OperationalError
 
 from events.resources import Kinds
+from projections.host_states import HostState, conditions
 from projections.queries.resources import kinds_of
 from projections.views import tables
 from projections.views.reader import Views, ViewsAway, folded, rows_as_text, write_positions
 
-STATES = ("UP", "SUSPECTED", "SILENT", "LOST", "RETURNING", "CONNECTING")
-"""As `entities.host_state` has them, here by number."""
+STATES = tuple(HostState)
+"""By their numbers in columns."""
+UP = STATES.index(HostState.UP)
 NONE = 255
 """In a column of shares: the host has nothing of it."""
 STEPS = 10
@@ -77,13 +79,13 @@ class HostMap:
 
     def free(self, name: str) -> I64:
         """How much of a kind is free on hosts that take tasks; 0 on others."""
-        return np.where(self.state == 0, np.maximum(0, self.capacity[name] - self.allocated[name]), 0)
+        return np.where(self.state == UP, np.maximum(0, self.capacity[name] - self.allocated[name]), 0)
 
     def steps(self, name: str) -> list[int]:
         """How many hosts that are up have given away 0 to under 10 percent of a kind, and so on; the last step has all
         of 90 and more.
         """
-        share = self.share(name)[self.state == 0]
+        share = self.share(name)[self.state == UP]
         counts: list[int] = np.bincount(step_of(share[share != NONE]), minlength=STEPS).tolist()
         return counts
 
@@ -148,33 +150,30 @@ def host_map(connection: Connection) -> HostMap:
     kinds = kinds_of(connection)
     columns: Sequence[Sequence[Any]] = list(zip(*rows_as_text(connection, _ROWS), strict=True)) or [()] * 13
     ids, session, silent, offered, lost_session, lost_code, avoided, reconciled, runs, *texts = columns
-    numbers = [
-        np.array(column, dtype=np.int64) for column in (session, silent, offered, lost_session, avoided, reconciled)
-    ]
+    numbers = {
+        name: np.array(column, dtype=np.int64)
+        for name, column in {
+            "session": session,
+            "silent": silent,
+            "offered": offered,
+            "avoided": avoided,
+            "reconciled": reconciled,
+        }.items()
+    }
     lost = np.fromiter(map(bool, lost_code), np.bool_, len(ids))
+    lost &= np.array(lost_session, dtype=np.int64) >= numbers["session"]
     capacity, sizes, allocated, attributes = texts
     have = _columns(kinds, list(zip(capacity, sizes, strict=True)), lambda pair: used_of(kinds, *pair))
     held = _columns(kinds, allocated, _amounts.decode)
-    state = _states(lost, *numbers)
+    state = _states(conditions(lost=lost, **numbers))
     index, known = _numbered(attributes)
     return HostMap(list(ids), state, np.array(runs, dtype=np.int64), have, held, known, index)
 
 
-def _states(
-    lost: FLAGS, session: I64, silent: I64, offered: I64, lost_session: I64, avoided: I64, reconciled: I64
-) -> U8:
-    """Implements `entities.host_state`."""
-    ready = (offered > 0) & (reconciled >= session)
-    cases = [
-        lost & (lost_session >= session),
-        silent > 0,
-        ready & (avoided > 0),
-        ready,
-        (session > 0) & (reconciled > 0),
-    ]
-    names = ("LOST", "SILENT", "SUSPECTED", "UP", "RETURNING")
-    places = [STATES.index(name) for name in names]
-    return np.select(cases, places, STATES.index("CONNECTING")).astype(np.uint8)
+def _states(conditions_of_hosts: Mapping[HostState, FLAGS]) -> U8:
+    """The number of the state of each host."""
+    places = [STATES.index(state) for state in conditions_of_hosts]
+    return np.select(list(conditions_of_hosts.values()), places, STATES.index(HostState.CONNECTING)).astype(np.uint8)
 
 
 def _columns(kinds: Kinds, texts: Sequence[Any], read: Callable[[Any], dict[str, int]]) -> dict[str, I64]:

@@ -3,6 +3,8 @@
 from prometheus_client.core import GaugeMetricFamily
 from sqlalchemy import Connection, func, select
 
+from events.codes import UpdateState
+from projections.host_states import HostState
 from projections.queries.entities import host_state
 from projections.queries.metric_families import Family, Samples
 from projections.queries.pages import rows_of
@@ -11,8 +13,8 @@ from projections.views import tables
 from projections.views.named_tasks import COUNTS
 from projections.views.rows import HostRow
 
-UPDATE_STATES = ("ROLLING", "PAUSED", "CANARY")
-HOST_STATES = ("CONNECTING", "RETURNING", "UP", "SUSPECTED", "SILENT", "LOST")
+PAUSED = "PAUSED"
+UPDATE_STATES = (UpdateState.ROLLING, PAUSED, UpdateState.CANARY)
 _G = GaugeMetricFamily
 FAMILIES = (
     Family(_G, "paceline_jobs", "Jobs that have not ended, by state.", ("state",)),
@@ -35,7 +37,7 @@ def look(connection: Connection, cell: str, now_ms: int, samples: Samples) -> No
     samples["paceline_tasks"] += [((cell, state.name), count) for state, count in zip(COUNTS, tasks, strict=True)]
     _updates(connection, cell, now_ms, samples)
     states = [host_state(row) for row in rows_of(connection, HostRow, select(tables.hosts))]
-    samples["paceline_hosts"] += [((cell, state), states.count(state)) for state in HOST_STATES]
+    samples["paceline_hosts"] += [((cell, state), states.count(state)) for state in HostState]
 
 
 def _updates(connection: Connection, cell: str, now_ms: int, samples: Samples) -> None:
@@ -43,7 +45,7 @@ def _updates(connection: Connection, cell: str, now_ms: int, samples: Samples) -
     going = select(updates.state, updates.paused_ms, updates.started_ms, updates.moved_ms).where(updates.ended_ms == 0)
     since_ms: dict[str, list[int]] = {state: [] for state in UPDATE_STATES}
     for state, paused_ms, started_ms, moved_ms in connection.execute(going):
-        since_ms["PAUSED" if paused_ms else state].append(paused_ms or max(started_ms, moved_ms))
+        since_ms[PAUSED if paused_ms else state].append(paused_ms or max(started_ms, moved_ms))
     for state, times in since_ms.items():
         samples["paceline_updates"].append(((cell, state), len(times)))
         age = max(0, now_ms - min(times, default=now_ms)) / 1000

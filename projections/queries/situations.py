@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, select, tuple_
 from events.bounds import PREEMPTION_DELAY_LEAST_MS
 from events.cell_settings import Settings
 from events.codec import decode
-from events.codes import ENDED_JOBS, LIVE_TASKS, Code, JobState, Outcome, TaskState
+from events.codes import ENDED_JOBS, LIVE_TASKS, Code, JobState, Outcome, TaskState, UpdateState
 from events.columns import ints
 from events.reasons import LASTING
 from events.records.pools import PoolDefined
@@ -159,7 +159,7 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     for job_id, leaving in _leaving(connection, going):
         found[job_id].leaving.append(leaving)
     updates = newest_updates(connection, list(going.values()))
-    failed = [job_id for job_id, update in updates.items() if update.state == "FAILED"]
+    failed = [job_id for job_id, update in updates.items() if update.state == UpdateState.FAILED]
     back = {job_id for job_id in failed if has_way_back(connection, going[job_id])}
     failures = failures_of(connection, list(going.values()))
     stops = stops_of(connection, [row for row in going.values() if row.stopped])

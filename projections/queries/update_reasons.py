@@ -5,13 +5,12 @@ from typing import Any
 
 import msgspec
 
-from events.codes import Code
+from events.codes import Code, UpdateState
 from events.quantities import write_ms
 from projections.queries.reason import Reason
 from projections.record_json import at
 from projections.views.rows import JobRow
 from projections.views.update_rows import UpdateRow
-from projections.views.updates import CANARY
 
 
 def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: bool) -> Iterator[Reason]:
@@ -20,12 +19,12 @@ def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: boo
     """
     left = update.pending + update.flight
     if update.ended_ms:
-        if update.state == "FAILED" and update.code in Code.__members__:
+        if update.state == UpdateState.FAILED and update.code in Code.__members__:
             text = f"update {update.number} to version {update.version} has failed: {update.message}"
             yield Reason(update.code, text, "lifecycle")
     elif update.paused_ms:
         yield _told(Code.UPDATE_PAUSED, f"update {update.number} is paused: {_so_far(update)}", left)
-    elif update.state == CANARY:
+    elif update.state == UpdateState.CANARY:
         yield _of_canary(update)
     else:
         if disruption is not None and update.flight:

@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from events.codec import decode
-from events.codes import UpdateStep
+from events.codes import UpdateState, UpdateStep
 from events.columns import ints
 from events.quantities import write_ms
 from events.records.jobs import JobSubmitted
@@ -136,7 +136,9 @@ def has_way_back(connection: Connection, job: JobRow) -> bool:
         return number
 
     held = tables.updates.c
-    query = select(held.version).where(held.job_id == job.job_id, held.state == "SUCCEEDED", held.kind != "restart")
+    query = select(held.version).where(
+        held.job_id == job.job_id, held.state == UpdateState.SUCCEEDED, held.kind != "restart"
+    )
     completed = {*connection.scalars(query), *(number for number, row in kept.items() if row.kind == "submit")}
     return any(content(number) != content(job.version) for number in completed & kept.keys())
 

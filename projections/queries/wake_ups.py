@@ -3,12 +3,12 @@
 import msgspec
 from sqlalchemy import Connection
 
+from events.codes import UpdateState
 from paceline.client.models import WakeUp
 from projections.queries.throttled import next_due
 from projections.record_json import at
 from projections.views.rows import JobRow
 from projections.views.update_rows import UpdateRow
-from projections.views.updates import CANARY
 
 
 def next_wake_up(connection: Connection, job: JobRow, update: UpdateRow | None) -> WakeUp | None:
@@ -18,7 +18,7 @@ def next_wake_up(connection: Connection, job: JobRow, update: UpdateRow | None) 
         at_ms, instance, tasks = due
         others = f", {tasks - 1} more wait for their time" if tasks > 1 else ""
         found.append((at_ms, f"task {instance} is run again{others}"))
-    if update is not None and update.state == CANARY and not update.paused_ms:
+    if update is not None and update.state == UpdateState.CANARY and not update.paused_ms:
         promote_after: int = msgspec.json.decode(update.policy)["promote_after_ms"]
         if promote_after:
             found.append((update.moved_ms + promote_after, f"update {update.number} goes on from its canary"))

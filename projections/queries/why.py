@@ -26,7 +26,7 @@ from projections.queries.resources import kinds_of
 from projections.queries.story_parts import Line, text_of
 from projections.record_json import at
 from projections.views.job_history import detail_of
-from projections.views.jobs import REJECTED
+from projections.views.job_states import REJECTED
 from projections.views.mentions import Run
 from projections.views.rows import JobRow
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from events.codes import Code
+from events.codes import Code, Outcome, TaskState
 
 REASONS: dict[str, str] = {
     Code.ENTITLEMENT_REACHED: "s1",
@@ -24,6 +24,16 @@ TASKS = {"queued": "waiting", "backoff": "backoff", "held": "held", "stopping": 
     "ordered": "ordered", "running": "running"
 }  # fmt: skip
 """States of tasks, from the top of a plot."""
+OUTCOMES: dict[str, str] = {
+    Outcome.SUCCEEDED.name: "succeeded",
+    Outcome.FAILED.name: "failed",
+    Outcome.STOPPED.name: "killed",
+    Outcome.PREEMPTED.name: "preempted",
+    Outcome.LOST.name: "lost",
+    Outcome.WITH_GANG.name: "failed",
+    Outcome.REPLACED.name: "killed",
+}
+"""Outcomes of runs, by colour and shape."""
 HOSTS = {"up": "running", "suspected": "backoff", "silent": "waiting", "returning": "ordered", "lost": "lost"}
 """States of hosts."""
 TASK_COLOURS = {
@@ -37,6 +47,12 @@ TASK_COLOURS = {
     "killed": "killed",
 }
 """The colours of the states of tasks, in the order in which bars have them."""
+
+GRID_STATES = [
+    {"name": state.name, "word": state.name.capitalize(), "colour": TASK_COLOURS.get(state.name.lower(), "sunk")}
+    for state in TaskState
+]
+"""For the script of the grid: the states of tasks, by their numbers."""
 
 
 def task_bar(tasks: Mapping[str, int], instances: int) -> list[tuple[str, float]]:

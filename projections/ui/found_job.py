@@ -9,7 +9,7 @@ from projections.api.context import Context
 from projections.api.problems import Problem
 from projections.queries import entities
 from projections.ui.scene import Scene
-from projections.views.jobs import REJECTED
+from projections.views.job_states import REJECTED
 from projections.views.rows import JobRow
 
 GONE = (

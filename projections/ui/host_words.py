@@ -1,39 +1,49 @@
 """Words about the state of a host: its shape, since when, why, and what helps."""
 
 from paceline.client.host_models import Host
+from projections.host_states import HostState
 from projections.ui.format import lasts, moment
 from projections.views.rows import HostRow
 
-SHAPES = {
-    "UP": "up",
-    "SUSPECTED": "warn",
-    "SILENT": "silent",
-    "LOST": "lost",
-    "RETURNING": "ordered",
-    "CONNECTING": "pending",
+SHAPES: dict[str, str] = {
+    HostState.UP: "up",
+    HostState.SUSPECTED: "warn",
+    HostState.SILENT: "silent",
+    HostState.LOST: "lost",
+    HostState.RETURNING: "ordered",
+    HostState.CONNECTING: "pending",
 }
-COMMANDS = {"SILENT": "confirm-loss", "LOST": "remove", "SUSPECTED": "clear"}
-"""The command of an operator for a host in a state, as `paceline host` has it."""
+COMMANDS: dict[str, tuple[str, ...]] = {
+    HostState.SILENT: ("confirm-loss", "remove"),
+    HostState.LOST: ("remove",),
+    HostState.SUSPECTED: ("clear",),
+}
+"""The commands of an operator for a host in a state, as `paceline host` has them, the usual one first."""
 
 
 def since(row: HostRow, state: str, now_ms: int) -> str:
     """Says for how long a host has its state; empty: the views don't tell."""
-    began = {"LOST": row.lost_ms, "SILENT": row.silent_ms, "UP": row.connected_ms}.get(state, 0)
+    began_ms: dict[str, int] = {
+        HostState.LOST: row.lost_ms,
+        HostState.SILENT: row.silent_ms,
+        HostState.UP: row.connected_ms,
+    }
+    began = began_ms.get(state, 0)
     return lasts(now_ms - began) if began else ""
 
 
 def why(body: Host) -> str:
     """Why a host isn't up; empty: it is. `body`: the host as the API shows it."""
     match body["state"]:
-        case "LOST":
+        case HostState.LOST:
             return f"given up: {body['lost']['code'] if body['lost'] else ''}"
-        case "SILENT":
+        case HostState.SILENT:
             return "its gateway hears nothing of it"
-        case "SUSPECTED":
+        case HostState.SUSPECTED:
             return body["suspected"]["message"] if body["suspected"] else ""
-        case "RETURNING":
+        case HostState.RETURNING:
             return "it is back, its runs are compared with those that the cell knows"
-        case "CONNECTING":
+        case HostState.CONNECTING:
             return body["offer_refused"] or "it hasn't said yet what it offers"
     return ""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from events.codes import ENDED_JOBS
+from events.codes import ENDED_JOBS, UpdateState
 from projections.views.rows import JobRow
 
 Update = Mapping[str, Any]
@@ -42,7 +42,7 @@ _ENDED = Need(lambda row, update: row.state in ENDED_JOBS, "it hasn't ended; sto
 _ROLLS = Need(lambda row, update: bool(update) and not update["ended_at"], "no update of it is under way")
 _NOT_PAUSED = Need(lambda row, update: not update["paused"], "its update is paused already")
 _PAUSED = Need(lambda row, update: bool(update["paused"]), "its update isn't paused")
-_CANARY = Need(lambda row, update: update["state"] == "CANARY", "its update has no canary that waits")
+_CANARY = Need(lambda row, update: update["state"] == UpdateState.CANARY, "its update has no canary that waits")
 _CHANGED = Need(lambda row, update: row.version > 1, "it has one version")
 _SERVICE = Need(lambda row, update: row.kind != "batch", "tasks of a batch job aren't restarted; submit it anew")
 _RUNS = Need(lambda row, update: row.running > 0, "none of its tasks runs")

@@ -3,15 +3,12 @@
 from typing import Any
 
 from projections.queries.job_runs import TROUBLE, HostRuns, JobRun, RunsByHost
+from projections.ui.colours import OUTCOMES
 from projections.ui.format import moment
 
 LANES = 12
 TICKS = 4
 LANE_HEIGHT = 3.05
-ENDS = {"FAILED": "failed", "PREEMPTED": "preempted", "LOST": "lost", "STOPPED": "killed", "REPLACED": "killed"} | {
-    "SUCCEEDED": "succeeded", "WITH_GANG": "failed"
-}  # fmt: skip
-"""The colours of the ends of runs."""
 _TROUBLE = frozenset(each.name for each in TROUBLE)
 
 
@@ -77,7 +74,7 @@ def _bar(run: JobRun, y: float, newest: int, last: int, at: Any) -> dict[str, An
         "ordered_x": ordered,
         "ordered_width": round(x - ordered, 3),
         "colour": "running" if run.version in (newest, 0) else "old",
-        "end": ENDS.get(run.outcome, ""),
+        "end": OUTCOMES.get(run.outcome, ""),
         "end_x": max(0.0, round(end - 0.3, 3)),
         "instance": run.instance,
         "title": f"task {run.instance}, run {run.run}, version {run.version}: {outcome}",

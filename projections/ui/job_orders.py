@@ -17,7 +17,7 @@ from projections.api.job_starts import StartCommand, start_job
 from projections.api.problems import Problem
 from projections.queries import entities
 from projections.ui.scene import Contexts, Sent
-from projections.views.jobs import REJECTED
+from projections.views.job_states import REJECTED
 
 WAIT_S = 10.0
 """Seconds for which the answer of a machine is waited for."""

@@ -3,21 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from events.codes import Outcome
 from projections.queries.host_runs import HostRun
+from projections.ui.colours import OUTCOMES
 from projections.ui.format import lasts, moment
 
 LANES = 24
 LANE_PX = 7
-COLOURS = {
-    "": "running",
-    "SUCCEEDED": "succeeded",
-    "FAILED": "failed",
-    "STOPPED": "killed",
-    "PREEMPTED": "preempted",
-    "LOST": "lost",
-    "WITH_GANG": "failed",
-    "REPLACED": "old",
-}
+COLOURS = {"": "running"} | OUTCOMES | {Outcome.REPLACED.name: "old"}
 """By outcome; of one that goes on it is empty."""
 TICKS = 6
 

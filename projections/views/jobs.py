@@ -28,6 +28,7 @@ from projections.views import job_history, override_chunks
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.command_text import searched
+from projections.views.job_states import REJECTED, SUBMITTED
 from projections.views.reasons import KINDS
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
@@ -36,9 +37,6 @@ from projections.views.task_series import TaskSeries
 from projections.views.tasks import TaskFold
 from projections.views.updates import Command, UpdateFold
 from projections.views.waiting import Waiting
-
-SUBMITTED = "SUBMITTED"
-REJECTED = "REJECTED"
 
 
 class JobFold:

@@ -21,7 +21,8 @@ from events.topics import HOSTS, JOBS, POOLS, RANK, TASKS
 from projections.views import override_chunks
 from projections.views.cache import KEYS_MAX, Cache
 from projections.views.job_records import JobEntry
-from projections.views.jobs import REJECTED, row_of
+from projections.views.job_states import REJECTED
+from projections.views.jobs import row_of
 from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow
 from projections.views.tasks import RUNS_KEPT

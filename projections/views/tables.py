@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 
 from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows
+from projections.views.job_states import REJECTED
 
 FORMAT = "23"
 """Raised whenever a row changes."""
@@ -88,7 +89,7 @@ pool_tasks = _table("pool_tasks", series_rows.PoolTasksRow, "path")
 Index("jobs_by_number", jobs.c.number, unique=True)
 Index("jobs_by_base", jobs.c.base)
 Index("jobs_by_digest", jobs.c.digest)
-Index("rejected_jobs", jobs.c.ended_ms, jobs.c.job_id, sqlite_where=jobs.c.state == "REJECTED")
+Index("rejected_jobs", jobs.c.ended_ms, jobs.c.job_id, sqlite_where=jobs.c.state == REJECTED)
 Index("submissions_by_job", submissions.c.job_id)
 Index("submissions_with_chunks", submissions.c.offset, sqlite_where=submissions.c.chunks != "")
 Index("jobs_by_state", jobs.c.state, jobs.c.number)

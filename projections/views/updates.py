@@ -8,7 +8,7 @@ versions lifecycle says which are.
 import numpy as np
 
 from events.codec import decode
-from events.codes import UpdateStep
+from events.codes import UpdateState, UpdateStep
 from events.columns import I64, pack_ints, spread
 from events.job_versions import wanted_spec
 from events.records.jobs import (
@@ -40,7 +40,6 @@ from projections.views.tasks import TaskFold
 from projections.views.update_rows import CommandRow, UpdateRow, VersionRow
 
 UPDATES_KEPT = STOPS_KEPT = 10
-ROLLING, CANARY = "ROLLING", "CANARY"
 Command = JobUpdateRequested | JobActionRequested | JobStopRequested | JobReopenRequested
 Instances = InstancesTaken | InstancesReturned | UpdateProgressed
 
@@ -122,7 +121,7 @@ class UpdateFold:
                 event.from_version,
                 event.version,
                 to_json(event.policy),
-                ROLLING,
+                UpdateState.ROLLING,
                 moment.now if event.paused else 0,
                 event.added,
                 event.updated,
@@ -213,7 +212,7 @@ class UpdateFold:
         if row is not None:
             row.pending, row.flight, row.done, row.bad = event.pending, event.flight, event.done, event.bad
             if not row.ended_ms:
-                row.state = CANARY if event.waits else ROLLING
+                row.state = UpdateState.CANARY if event.waits else UpdateState.ROLLING
 
     def _turned(self, moment: RecordContext, event: UpdatePaused | UpdatePromoted | UpdateEnded) -> None:
         job, row = (
@@ -227,7 +226,7 @@ class UpdateFold:
             case UpdatePaused():
                 row.paused_ms = moment.now if event.paused else 0
             case UpdatePromoted():
-                row.state = ROLLING
+                row.state = UpdateState.ROLLING
             case UpdateEnded():
                 row.state, row.code, row.message, row.ended_ms = event.state, event.code, event.message, moment.now
                 row.paused_ms = 0

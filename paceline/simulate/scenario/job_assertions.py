@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from events.codes import JobState, TaskState
+from events.codes import JobState, TaskState, UpdateState
 from events.quantities import write_amount
 from events.reasons import WAITS
 from events.records.placement import GangsUnplaced
@@ -28,7 +28,8 @@ HELD = ("asked", "allocated", "entitlement", "limit", "largest")
 """The numbers of a reason of entitlement."""
 
 
-UPDATE_STATES = ("ROLLING", "SUCCEEDED", "ROLLED_BACK", "FAILED", "ABORTED")
+UPDATE_STATES = tuple(state.value for state in UpdateState if state != UpdateState.CANARY)
+"""Those that stand in records: a canary isn't told from the rest."""
 
 
 def of_job(text: str, words: list[str]) -> Assertion:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.acceptance import Chain
-from events.codes import ENDED_JOBS, Code, Outcome
+from events.codes import ENDED_JOBS, Code, Outcome, UpdateState
 from events.columns import distinct
 from events.delivery import Inbox
 from events.log.port import Log
@@ -183,7 +183,7 @@ class LogSummary:
             case JobChanged():
                 self._changed(event, now)
             case UpdateStarted() if self._keep:
-                self.observed.updates.setdefault(event.job_id, {})[event.number] = "ROLLING"
+                self.observed.updates.setdefault(event.job_id, {})[event.number] = UpdateState.ROLLING
             case UpdateEnded() if self._keep:
                 self.observed.updates[event.job_id][event.number] = event.state
             case GangsUnplaced() if self._keep:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from events.codes import Code
+from events.codes import Code, UpdateState
 from events.columns import I64, ints, spread
 from events.records.base import Event
 from events.records.lifecycle import UpdatePaused, UpdatePromoted, UpdateStarted
@@ -96,7 +96,9 @@ class UpdateCommands:
         override: tuple[Event, ...] = ()
         if (open_ := self._updates.table.get(job_id)) is not None:
             message = f"update {number} takes its place"
-            override = (self._decisions.end(job_id, open_, "ABORTED", Code.OVERRIDDEN, message, _cause(offset)),)
+            override = (
+                self._decisions.end(job_id, open_, UpdateState.ABORTED, Code.OVERRIDDEN, message, _cause(offset)),
+            )
         begun = next(each for each in started if isinstance(each, UpdateStarted))
         count = begun.added + begun.updated + begun.removed
         most = min(version.policy.batch or count, version.max_unavailable or count)
@@ -190,7 +192,7 @@ class UpdateCommands:
         if update is None:
             return _no_update(ask.job_id)
         message = f"{plural(update.done, 'instance')} reached version {update.version}, {update.pending} were not taken"
-        ended = self._decisions.end(ask.job_id, update, "ABORTED", Code.ABORTED, message, _cause(offset))
+        ended = self._decisions.end(ask.job_id, update, UpdateState.ABORTED, Code.ABORTED, message, _cause(offset))
         return Answer(Code.DONE, message, (ended,), update=update.number)
 
 

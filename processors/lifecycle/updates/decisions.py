@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from events.codes import ENDED_TASKS, Code, TaskState
+from events.codes import ENDED_TASKS, Code, TaskState, UpdateState
 from events.columns import I64, distinct
 from events.job_ends import is_over
 from events.quantities import write_ms
@@ -92,7 +92,7 @@ class UpdateDecisions:
             update = self._updates.table.get(each.job_id)
             if update is not None and is_over(each):
                 message = f"the job is {each.state} before the update was over"
-                out.append(self._end(each.job_id, update, "ABORTED", Code.ALREADY_ENDED, message))
+                out.append(self._end(each.job_id, update, UpdateState.ABORTED, Code.ALREADY_ENDED, message))
             out.append(each)
         return out
 
@@ -203,7 +203,7 @@ class UpdateDecisions:
             return None
         failed = f"; {update.bad} of them failed, fewer than max_failures" if update.bad else ""
         message = f"version {update.version} has reached its instances{failed}"
-        return iter([self._end(job_id, update, "SUCCEEDED", "", message)])
+        return iter([self._end(job_id, update, UpdateState.SUCCEEDED, "", message)])
 
     def _failure(
         self, job_id: str, update: UpdateRow, version: VersionRow, now: int, caught_up: bool
@@ -274,18 +274,18 @@ class UpdateDecisions:
         number = self._updates.differences.completed(job_id)[-1]
         cause = Cause(due_ms=failure.due_ms) if failure.due_ms else update.changed_by.record
         if not update.policy.roll_back or update.kind in (CREATE, ROLL_BACK):
-            yield self.end(job_id, update, "FAILED", failure.code, failure.message, cause)
+            yield self.end(job_id, update, UpdateState.FAILED, failure.code, failure.message, cause)
             return
         message = f"{failure.message}; update {update.number + 1} goes back to version {number}"
-        yield self.end(job_id, update, "ROLLED_BACK", failure.code, message, cause)
+        yield self.end(job_id, update, UpdateState.ROLLED_BACK, failure.code, message, cause)
         back = msgspec.structs.replace(self._updates.versions[job_id][number], policy=back_policy(update.policy))
         yield from self.start(job_id, ROLL_BACK, back, cause, like=number)
 
-    def _end(self, job_id: str, update: UpdateRow, state: str, code: str, message: str) -> UpdateEnded:
+    def _end(self, job_id: str, update: UpdateRow, state: UpdateState, code: str, message: str) -> UpdateEnded:
         return self.end(job_id, update, state, code, message, update.changed_by.record)
 
     @staticmethod
-    def end(job_id: str, update: UpdateRow, state: str, code: str, message: str, cause: Cause) -> UpdateEnded:
+    def end(job_id: str, update: UpdateRow, state: UpdateState, code: str, message: str, cause: Cause) -> UpdateEnded:
         """The end of an update."""
         return UpdateEnded(job_id=job_id, number=update.number, state=state, code=code, message=message, cause=cause)
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from events.codes import TaskState
+from events.codes import TaskState, UpdateState
 from events.columns import I64, distinct
 from events.records.lifecycle import (
     InstancesReturned,
@@ -376,7 +376,7 @@ class Updates:
         row, arena = self._jobs.table[event.job_id], self._tasks.arena
         update, slots = self.table[event.job_id], np.arange(row.base, row.base + row.instances)
         versions = self.versions.change(event.job_id)
-        if event.state == "SUCCEEDED" and (update.kind != RESTART or versions[update.from_version].completed):
+        if event.state == UpdateState.SUCCEEDED and (update.kind != RESTART or versions[update.from_version].completed):
             versions[update.version] = msgspec.structs.replace(versions[update.version], completed=True)
         taken = slots[among(arena["step"][slots] & STEP, OPEN)]
         staying = row.base + self.differences.staying(event.job_id)

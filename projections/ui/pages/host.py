@@ -17,8 +17,9 @@ from projections.queries import tasks as task_queries
 from projections.queries.entities import host_json, host_row, volume_json, volume_rows
 from projections.queries.host_runs import host_runs
 from projections.queries.resources import kinds_of
+from projections.ui.colours import OUTCOMES
 from projections.ui.format import lasts, ms_of, titled
-from projections.ui.host_words import SHAPES, since, why
+from projections.ui.host_words import COMMANDS, SHAPES, since, why
 from projections.ui.pages.hosts import uses
 from projections.ui.preemption_matrix import HOUR_MS, hours_of
 from projections.ui.run_lanes import drawn
@@ -28,19 +29,16 @@ from projections.views.rows import HostRow
 TASKS = 50
 VOLUMES = 50
 ENDED = 20
-SHAPES_OF_ENDS = {each: each.lower() for each in ("SUCCEEDED", "FAILED", "PREEMPTED", "LOST")} | {"WITH_GANG": "failed"}
-"""Shapes of ends; others have that of a run that was stopped."""
 HOURS = {1: "1 h", 24: "24 h", 168: "7 d"}
 WAIT_S = 10.0
 REASON_MAX = 1000
 
 
 class WordAbout(NamedTuple):
-    """A command of an operator about a host: the verb, the states, the effect, and the fact."""
+    """A command of an operator about a host: the verb, the effect, and the fact."""
 
     verb: str
     title: str
-    states: tuple[str, ...]
     effect: str
     fact: type[api.Word]
 
@@ -49,21 +47,18 @@ WORDS = {
     "confirm-loss": WordAbout(
         "confirm-loss",
         "Confirm the loss",
-        ("SILENT",),
         "Its tasks run elsewhere at once. If the host is still alive, they run twice until its agent connects again.",
         HostLossConfirmed,
     ),
     "remove": WordAbout(
         "remove",
         "Remove",
-        ("SILENT", "LOST"),
         "The cell forgets it and its volumes. It must have no runs; if it connects again, it is a new host.",
         HostRemovalRequested,
     ),
     "clear": WordAbout(
         "clear",
         "Clear",
-        ("SUSPECTED",),
         "It takes new tasks again, as if nothing had been suspected.",
         HostClearRequested,
     ),
@@ -91,13 +86,13 @@ def load(scene: Scene) -> dict[str, Any]:
         "lasting": since(row, body["state"], scene.now_ms),
         "why": why(body),
         "uses": [(titled(name, kinds.units[name]), use) for name, use in uses(row, kinds).items()],
-        "words": [word for word in WORDS.values() if body["state"] in word.states],
+        "words": [WORDS[name] for name in COMMANDS.get(body["state"], ())],
         "tasks": [{**task, "ago": lasts(scene.now_ms - ms_of(task["since"]))} for task in there.items],
         "next": there.next,
         "gantt": drawn(runs, begin_ms, scene.now_ms) if runs else None,
         "runs": len(runs),
         "ended": sorted((run for run in runs if run.outcome), key=lambda run: -run.ended_s)[:ENDED],
-        "outcomes": SHAPES_OF_ENDS,
+        "outcomes": OUTCOMES,
         "hours": hours,
         "choices": HOURS,
         "volumes": [volume_json(each) for each in volumes.rows],
@@ -129,7 +124,7 @@ def ask(scene: Scene) -> dict[str, Any]:
         "of_cell": of.context.cell,
         "state_now": body["state"],
         "shape": SHAPES[body["state"]],
-        "fits": body["state"] in word.states,
+        "fits": word.verb in COMMANDS.get(body["state"], ()),
         "runs": row.runs,
         "command_id": uuid.uuid4().hex,
         "answer": None,

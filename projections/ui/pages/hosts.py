@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from events.resources import Kinds, Unit
 from projections.asked_values import whole_number
 from projections.queries.entities import host_json
-from projections.queries.host_map import NONE, STATES, HostMap, step_of, used_of
+from projections.queries.host_map import NONE, STATES, UP, HostMap, step_of, used_of
 from projections.queries.pages import Json, rows_of
 from projections.queries.resources import kinds_of
 from projections.ui.format import GIB, amount, percent, titled
@@ -55,8 +55,8 @@ def load(scene: Scene) -> dict[str, Any]:
         "map": _map(scene, host_map, by, resource, by_state),
         "steps": _steps(host_map, resource) if resource in host_map.capacity else [],
         "room": _room(host_map, resource, kinds) if resource in host_map.capacity else None,
-        "not_up": _rows(of.connection, kinds, host_map, host_map.state != 0, "", NOT_UP, scene.now_ms),
-        "not_up_count": int((host_map.state != 0).sum()),
+        "not_up": _rows(of.connection, kinds, host_map, host_map.state != UP, "", NOT_UP, scene.now_ms),
+        "not_up_count": int((host_map.state != UP).sum()),
         "rows": _rows(of.connection, kinds, host_map, mask, query.get("after", ""), PAGE, scene.now_ms),
         "after": _after(host_map, mask, query.get("after", "")),
         "titles": [(name, titled(name, kinds.units[name])) for name in names],
@@ -86,7 +86,7 @@ def _mask(scene: Scene, host_map: HostMap, resource: str) -> Mask:
     tenth = whole_number(step, 1)
     if tenth is not None and resource in host_map.capacity:
         share = host_map.share(resource)
-        mask &= (host_map.state == 0) & (share != NONE) & (step_of(share) == tenth)
+        mask &= (host_map.state == UP) & (share != NONE) & (step_of(share) == tenth)
     if text:
         mask &= host_map.named(text)
     return mask
@@ -153,7 +153,7 @@ def _line(row: HostRow, kinds: Kinds, telling: Container[str], now_ms: int) -> d
         "shape": SHAPES[body["state"]],
         "for": since(row, body["state"], now_ms),
         "why": why(body),
-        "by": COMMANDS.get(body["state"], ""),
+        "by": next(iter(COMMANDS.get(body["state"], ())), ""),
         "runs": row.runs,
         "uses": uses(row, kinds),
         "attributes": {name: value for name, value in body["attributes"].items() if name in telling},

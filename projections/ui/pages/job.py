@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from events.codes import ENDED_JOBS, JobState
+from events.codes import JobState, Outcome
 from projections.asked_values import whole_number
 from projections.queries import entities, versions
 from projections.queries.explain import reason_json
@@ -15,12 +15,14 @@ from projections.queries.job_runs import runs_by_host
 from projections.queries.reason import Reason
 from projections.queries.story_jobs import line_of
 from projections.queries.task_columns import TaskColumns, task_columns
+from projections.ui.colours import GRID_STATES, OUTCOMES
 from projections.ui.format import lasts, ms_of
 from projections.ui.found_job import FoundJob, find_job, named
 from projections.ui.job_actions import offered
 from projections.ui.job_gantt import drawn
 from projections.ui.job_update import update_shown
 from projections.ui.scene import Data, Page, Scene
+from projections.views.job_states import OVER
 from projections.views.rows import JobRow
 
 STORY_SHOWN, STORY_PAGE = 10, 100
@@ -51,7 +53,7 @@ def load(scene: Scene) -> dict[str, Any]:
     return named(scene, of_job) | {
         "job": job,
         "per_task": _per_task(spec),
-        "open": row.state not in (*ENDED_JOBS, "REJECTED"),
+        "open": row.state not in OVER,
         "waiting": row.queued + row.backoff,
         "reasons": reasons,
         "measured": next((each for each in reasons if each["measures"]), None),
@@ -59,6 +61,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "actions": offered(row, job["update"] or {}),
         "ranges": columns.ranges(),
         "grid": {"position": job["position"], "instances": len(columns.state)},
+        "grid_states": GRID_STATES,
         "story": story(scene, of_job, STORY_SHOWN, None)["story"],
         "gantt": drawn(runs_by_host(connection, row, HOSTS_SHOWN), row.version, scene.now_ms),
         "update": update_shown(connection, row, scene.now_ms),
@@ -178,8 +181,7 @@ def _told(event: Mapping[str, Any]) -> dict[str, Any]:
     name, detail = event["event"], event["detail"]
     shape = SHAPES.get(name, "decide" if event["machine"] else "policy")
     if name == "RunsEnded":
-        shape = next(iter(detail.get("outcomes", {"KILLED": 0}))).lower()
-        shape = {"stopped": "killed", "replaced": "killed", "with_gang": "failed"}.get(shape, shape)
+        shape = OUTCOMES.get(next(iter(detail.get("outcomes", ())), ""), OUTCOMES[Outcome.STOPPED.name])
     cause = detail.get("cause") or ""
     return {**event, "line": line_of(name, detail), "shape": shape, "cause": cause if ":" in cause else ""}
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from events.codes import ENDED_JOBS
+from events.codes import JobState
 from projections.api.all_cells import jobs_page, page_starts
 from projections.api.context import Paging, Place
-from projections.api.jobs import JOB_STATES, JobsRequest
+from projections.api.jobs import JobsRequest
 from projections.queries.job_counts import By, JobGroup, wait_reasons
 from projections.queries.job_filter import JobFilter
 from projections.ui.colours import task_bar
@@ -17,13 +17,21 @@ from projections.ui.format import lasts, ms_of
 from projections.ui.pages import job_filters
 from projections.ui.pages.job_filters import Asked, asked
 from projections.ui.scene import Page, Scene
+from projections.views.job_states import JOB_STATES, OVER, REJECTED, SUBMITTED
 
 SHOWN = 50
 """Jobs of a page."""
 GROUPS_SHOWN = 40
-BARS = {"RUNNING": "running", "PENDING": "waiting", "SUBMITTED": "waiting", "KILLING": "stopping"} | {
-    "SUCCEEDED": "succeeded", "FAILED": "failed", "REJECTED": "failed", "KILLED": "killed"
-}  # fmt: skip
+BARS: dict[str, str] = {
+    SUBMITTED: "waiting",
+    JobState.PENDING: "waiting",
+    JobState.RUNNING: "running",
+    JobState.KILLING: "stopping",
+    JobState.SUCCEEDED: "succeeded",
+    JobState.FAILED: "failed",
+    JobState.KILLED: "killed",
+    REJECTED: "failed",
+}
 """The colours of states."""
 
 
@@ -48,7 +56,7 @@ def load(scene: Scene) -> dict[str, Any]:
         "total": sum(of_state[state] for state in job_filter.states or of_state),
         "facets": [(state, of_state[state]) for state in JOB_STATES if of_state[state] or state in job_filter.states],
         "all_states": sum(of_state.values()),
-        "open": sum(count for state, count in of_state.items() if state not in (*ENDED_JOBS, "REJECTED")),
+        "open": sum(count for state, count in of_state.items() if state not in OVER),
         "groups": _reasons(scene, job_filter) if wish.group == "reason" else _groups(groups, wish),
         "known_groups": job_filters.GROUPS,
         "sorts": job_filters.SORTS,

@@ -1,5 +1,6 @@
 """The page of a job: what it says of it, and where its parts lead."""
 
+import json
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -85,6 +86,15 @@ def test_the_grid_has_every_task(ui):
     text = text_of(ui.page("/jobs/web"), "live_tasks")
     assert "Failed 1 2" in text
     assert "Queued 2 3-4" in text
+
+
+def test_the_grid_takes_words_and_colours_of_states_from_the_page(ui):
+    web(ui)
+    said = re.search(r"data-states='([^']+)'", ui.page("/jobs/web"))
+    assert said is not None
+    states = json.loads(said[1])
+    assert [each["name"] for each in states] == [state.name for state in TaskState]
+    assert states[TaskState.QUEUED] == {"name": "QUEUED", "word": "Queued", "colour": "waiting"}
 
 
 @seeds(5, 2)
