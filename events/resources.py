@@ -240,6 +240,11 @@ def subtract(a: Vector, b: Vector) -> Vector:
     return rest if not rest or (max(rest) <= LONG_MAX and min(rest) >= LONG_MIN) else _checked(rest)
 
 
+def positive(a: Vector) -> Vector:
+    """A, with 0 for what is below."""
+    return tuple([max(0, each) for each in a])
+
+
 def scale(a: Vector, times: int) -> Vector:
     """Times * a. Raises `OverflowError` beyond 64 bits."""
     if times == 1:

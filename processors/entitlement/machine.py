@@ -43,11 +43,9 @@ from processors.entitlement.admission.proposals import Passes
 from processors.entitlement.admission.turns import Turns
 from processors.entitlement.conversion import from_0_3
 from processors.entitlement.pools.commands import Pools
-from processors.entitlement.preemption.confirm import Asks
-from processors.entitlement.preemption.limits import Limits
-from processors.entitlement.preemption.parking import Parking
-from processors.entitlement.preemption.rights import Rights
-from processors.entitlement.preemption.unplaced import Claims
+from processors.entitlement.preemption.confirm import PreemptionRequests
+from processors.entitlement.preemption.limits import Limits, Parking
+from processors.entitlement.preemption.rights import Claims, Rights
 from processors.entitlement.queues.consumers import Consumer
 from processors.entitlement.queues.parts import PartKey
 from processors.entitlement.records import Folds
@@ -98,8 +96,8 @@ class Entitlement(MachineBase):
         claims = Claims(state)
         self.rights = Rights(state, claims)
         self.limits = Limits(state, claims)
-        self.asks = Asks(state, claims, self.limits.runs)
-        self.parking = Parking(state, self.limits, self.folds, self.asks)
+        self.requests = PreemptionRequests(state, claims, self.limits.runs)
+        self.parking = Parking(state, self.limits, self.folds, self.requests)
         self._set_handlers(
             (PoolDefined, self._asked),
             (PoolRemoved, self._asked),
@@ -119,11 +117,11 @@ class Entitlement(MachineBase):
             (PoolAnswered, self._pool_answered),
             (EntitlementsSet, self._set),
             (GangsAdmitted, self._admitted),
-            (AdmissionsRanked, self.folds.ranked, self.asks.answered),
+            (AdmissionsRanked, self.folds.ranked, self.requests.close),
             (GangsParked, self.folds.parked),
             (GangsHeld, self._held),
             (PreemptionsOrdered, self._ordered),
-            (PreemptionRefused, self.asks.answered),
+            (PreemptionRefused, self.requests.close),
             (RightsSet, self.rights.set),
             (TurnSet, self.turns.set_turn),
             (CreditsSet, self.turns.set_credits),
@@ -142,7 +140,7 @@ class Entitlement(MachineBase):
             *(commands.foreign, commands.asks, commands.done),
             *(queues.jobs, queues.shapes.table, queues.arena.table),
             *(folds.orders, folds.kept, folds.backoffs, self.displacements.table),
-            *(*self.rights.tables, self.asks.table, self.holds.table, self.steady.table),
+            *(*self.rights.tables, self.requests.table, self.holds.table, self.steady.table),
         )
 
     @property
@@ -205,12 +203,12 @@ class Entitlement(MachineBase):
             ),
             step(
                 "reports of pools that preempt",
-                lambda this: self.reports.of_pools(self.asks.pools()),
+                lambda this: self.reports.of_pools(self.requests.pools()),
                 "an order follows from entitlements that were reported before it",
             ),
             step(
                 "answers to placement",
-                self.asks.answers,
+                self.requests.decide,
                 "the plans of placement grow old, and hosts are harder to free than room under a limit",
             ),
             step(
@@ -306,24 +304,24 @@ class Entitlement(MachineBase):
         self.limits.runs.job_changed(event.job_id)
 
     def _admitted(self, event: GangsAdmitted, now: int) -> None:
-        self.limits.admitted(self.folds.admitted(event, now), now)
+        self.limits.admit(self.folds.admitted(event, now), now)
 
     def _job_changed(self, event: JobChanged, now: int) -> None:
         """A job is over."""
         self.queues.drop(event.job_id)
         self.displacements.dropped(event.job_id)
-        self.limits.dropped(event.job_id)
+        self.limits.drop(event.job_id)
 
     def _placed(self, event: TasksPlaced, now: int) -> None:
         self.limits.runs.placed(self.folds.placed(event, now))
 
     def _preemption_asked(self, event: PreemptionAsked, now: int) -> None:
-        self.asks.asked(event, self._input.cause)
+        self.requests.add(event, self._input.cause)
 
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
         self.displacements.ordered(event)
         self.folds.ordered(event, now)
-        self.asks.answered(event, now)
+        self.requests.close(event, now)
         if not event.host_ids or self.folds.is_parked(event.for_job, event.for_first):
             self.holds.ordered(event, now + self.cell.settings.hold_for_ms)
 
@@ -365,12 +363,12 @@ class Entitlement(MachineBase):
         self.queues.order.judge(path, retell=True)
         self.passes.pools_changed()
         self.limits.pools_changed()
-        self.rights.look_at_all()
+        self.rights.mark_all()
 
     def _set(self, event: EntitlementsSet, now: int) -> None:
         self.reports.set(event, now)
         self.steady.said(event.claimed or self.queues.nothing, now)
-        self.rights.reported(event)
+        self.rights.mark_reported(event)
         self.queues.order.marks.mark(Consumer.LENDING, event.pools)
 
     def _held(self, event: GangsHeld, now: int) -> None:
@@ -379,7 +377,7 @@ class Entitlement(MachineBase):
         for job_id, row, key, _ in self.queues.split(slots):
             jobs.change(job_id).parts[key].refusal = refusal
             self.queues.order.review_told(PartKey(job_id, key), row)
-            self.limits.told(PartKey(job_id, key), row, now)
+            self.limits.refuse(PartKey(job_id, key), row, now)
         self.passes.settled[event.pool] = None
 
     def _timer(self, event: TimerPassed, now: int) -> None:
@@ -389,7 +387,7 @@ class Entitlement(MachineBase):
         self.steady.pass_time(now)
         self.folds.passed(now)
         self.holds.expire(now)
-        self.rights.passed(now)
+        self.rights.expire(now)
 
 
 def is_due(at: int | None, now: int) -> bool:

@@ -13,7 +13,7 @@ from events.codes import Way
 from events.columns import I64
 from events.resources import Vector
 from processors.placement.packing import Mask, scores
-from processors.state.preemption_rules import UNPROTECTED, Giver, Right, Verdict, Victim, may_go, yields
+from processors.state.preemption_rules import UNPROTECTED, Giver, Right, Verdict, may_go, victim_of
 
 BATCH, SERVICE, CONTROLLER = range(3)
 Class = tuple[bool, int, int]
@@ -165,9 +165,7 @@ class Draft:
         """Whether a unit may go after those judged before it."""
         self.board.work += 1
         taker = self.taker
-        own = unit.pool == taker.pool
-        gives_way = yields(unit.priority, unit.borrowed, taker.priority)
-        victim = Victim(unit.amount, own, gives_way, unit.preemptible, *unit.protection)
+        victim = victim_of(unit, taker.pool, taker.priority)
         return may_go(way, victim, taker.need, self._giver(unit.pool), taker.right, self._taken)
 
     def charge(self, pick: Pick) -> None:

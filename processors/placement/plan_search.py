@@ -12,7 +12,8 @@ from typing import NamedTuple
 from events.codes import Way
 from events.columns import I64
 from processors.placement.gang_search import Part
-from processors.placement.plan_board import Board, Cost, Draft, Pick, Unit, cost_of, order_of
+from processors.placement.plan_board import Board, Cost, Draft, Order, Pick, Unit, cost_of, order_of
+from processors.state.preemption_rules import staying
 
 NEVER = 1 << 30
 """More tasks than there are."""
@@ -247,15 +248,18 @@ def _gain(unit: Unit, host: int, lack: list[int]) -> int:
     )
 
 
+def _order(pick: Pick) -> Order:
+    return pick.order
+
+
 def _needed(host: int, lack: list[int], picks: dict[int, Pick], must: Container[int]) -> list[Pick]:
     """Those without whom a task wouldn't fit; the dearest stays first, unless it must leave."""
-    needed = {**picks}
-    for pick in sorted(picks.values(), key=lambda one: one.order, reverse=True) if len(picks) > 1 else ():
-        without = [one + gives for one, gives in zip(lack, pick.unit.at[host], strict=True)]
-        if max(without) <= 0 and pick.unit.key not in must:
-            lack = without
-            del needed[pick.unit.key]
-    return [*needed.values()]
+    if len(picks) < 2:
+        return [*picks.values()]
+    dearest = sorted([pick for pick in picks.values() if pick.unit.key not in must], key=_order, reverse=True)
+    stay = staying([(1, pick.unit.at[host]) for pick in dearest], [-one for one in lack])
+    spared = {pick.unit.key for pick, count in zip(dearest, stay, strict=True) if count}
+    return [pick for pick in picks.values() if pick.unit.key not in spared]
 
 
 def _fit(board: Board, host: int, need: Sequence[int]) -> int:
@@ -267,12 +271,15 @@ def _fit(board: Board, host: int, need: Sequence[int]) -> int:
 def _spare(draft: Draft, parts: Sequence[Part]) -> None:
     """Lets stay whoever isn't needed, the dearest first, within a bound of work. Where others left each host once,
     nobody left several, and no task more fits on any, all are needed.
+
+    `preemption_rules.staying` doesn't do here: whether a unit is needed is no matter of amounts. Its hosts may have
+    tasks that find room on others, and those who still leave must be allowed to without it.
     """
     once = all(len(pick.unit.at) == 1 for pick in draft.picks) and max(draft.taken_from.values(), default=1) == 1
     if once and not any(_fit(draft.board, host, parts[part].need) for host, part in draft.places):
         return
     until = draft.board.work + SEARCH_WORK + TASK_WORK * sum(part.size for part in parts)
-    for pick in sorted(draft.picks, key=lambda one: one.order, reverse=True):
+    for pick in sorted(draft.picks, key=_order, reverse=True):
         if draft.board.work >= until:
             return
         mark, numbers = draft.mark, draft.numbers

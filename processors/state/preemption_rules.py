@@ -1,16 +1,16 @@
-"""Who may be asked to leave for whom: the rules that placement plans by and entitlement confirms by.
+"""The rules of preemption, which runs may leave for which unit: placement plans by them, entitlement confirms by them.
 
 Pure functions over vectors of integers, one amount per kind in one order. Victims are judged one after another, in the
-order chosen: each on what the ones before it have left of the numbers (`Giver.less`, `taken`).
+order in which they were chosen: each on what the ones before it have left of the numbers (`Giver.less`, `taken`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntFlag
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from events.cell_settings import Settings
 from events.codes import Code, Way
-from events.resources import UNBOUNDED, Vector
+from events.resources import UNBOUNDED, Vector, subtract
 from processors.state.displacements import Displacements
 from processors.state.seconds import milliseconds
 
@@ -51,7 +51,7 @@ class Giver(NamedTuple):
 
     def less(self, given: Vector) -> "Giver":
         """What is left of it when a victim has gone that holds `given`."""
-        return Giver(minus(self.excess, given), self.entitlement, minus(self.spare, given))
+        return Giver(_minus(self.excess, given), self.entitlement, _minus(self.spare, given))
 
 
 class Victim(NamedTuple):
@@ -79,6 +79,40 @@ class Protection(NamedTuple):
 
 
 UNPROTECTED = Protection(False, False)
+
+
+class PlacedUnit(Protocol):
+    """A unit that has a place, as its machine knows it, whoever takes from it."""
+
+    @property
+    def pool(self) -> str:
+        """The pool of its job."""
+
+    @property
+    def priority(self) -> int:
+        """The priority of its job."""
+
+    @property
+    def amount(self) -> Vector:
+        """The amount that it holds."""
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether it is admitted beyond the entitlement of its pool."""
+
+    @property
+    def preemptible(self) -> bool:
+        """Whether its job may be preempted."""
+
+    @property
+    def protection(self) -> Protection:
+        """The protection by its past."""
+
+
+def victim_of(unit: PlacedUnit, pool: str, priority: int) -> Victim:
+    """A unit as the rules judge it for a gang of a pool with a priority."""
+    gives_way = unit.borrowed or unit.priority < priority
+    return Victim(unit.amount, unit.pool == pool, gives_way, unit.preemptible, *unit.protection)
 
 
 class Verdict(NamedTuple):
@@ -109,11 +143,6 @@ def slice_ms(turn_for_ms: int, used: int, doublings: int) -> int:
     return turn_for_ms << min(max(0, used), doublings)
 
 
-def yields(priority: int, borrowed: bool, taker_priority: int) -> bool:
-    """Whether a unit gives way to a gang of its own pool."""
-    return borrowed or priority < taker_priority
-
-
 def protection(
     displaced: Displacements, job_id: str, instances: Iterable[int], placed_s: int, settings: Settings, now: int
 ) -> Protection:
@@ -125,11 +154,6 @@ def protection(
         capped = displaced.capped_ms(job_id, unit, now, settings.preemptions_per_hour) > 0
     ran_ms = now - milliseconds(placed_s)
     return Protection(capped, ran_ms >= slice_ms(settings.turn_for_ms, used, settings.turn_doublings))
-
-
-def minus(amount: Vector, less: Vector) -> Vector:
-    """The difference of two vectors."""
-    return tuple([have - take for have, take in zip(amount, less, strict=True)])
 
 
 def may_go(way: int, victim: Victim, need: Vector, giver: Giver, right: Right, taken: Vector) -> Verdict:
@@ -202,6 +226,37 @@ def times(way: int, amount: Vector, need: Vector, giver: Giver, right: Right, ta
     within = min(excess[kind] // amount[kind] for kind in kinds)
     allowed = max(-((taken[kind] - right.others[kind]) // amount[kind]) for kind in kinds)
     return max(1, min(within, allowed))
+
+
+def takeable(way: int, need: Vector, giver: Giver, right: Right, taken: Vector) -> Vector:
+    """The amount that a pool may give in a way, of the kinds that a gang needs; empty: the way looks at no amounts."""
+    if way == Way.CLEAR:
+        amounts = giver.spare
+    elif way == Way.GIVE:
+        amounts = tuple(map(min, giver.excess, subtract(right.others, taken)))
+    else:
+        return ()
+    return tuple([max(0, amount) if want else 0 for amount, want in zip(amounts, need, strict=True)])
+
+
+def staying(victims: Iterable[tuple[int, Sequence[int]]], surplus: Sequence[int]) -> list[int]:
+    """The number of units that stay of each group of equal victims, when each whom nobody needs to leave stays.
+
+    `victims`: units of a group, and what one of them frees of each amount that counts; the dearest first, so that the
+    cheapest leave. `surplus`: what all of them free beyond what is needed, at least 0.
+    """
+    stay, left = list[int](), list(surplus)
+    for units, amount in victims:
+        count = min([units, *[have // frees for have, frees in zip(left, amount, strict=True) if frees > 0]])
+        if count:
+            left = [have - count * frees for have, frees in zip(left, amount, strict=True)]
+        stay.append(count)
+    return stay
+
+
+def _minus(amount: Vector, less: Vector) -> Vector:
+    """The difference, unchecked: it is computed for each victim that is judged, and can't be beyond 64 bits."""
+    return tuple([have - take for have, take in zip(amount, less, strict=True)])
 
 
 def _oversize_goes(kind: int, amount: Vector, giver: Giver, right: Right, taken: Vector) -> bool:

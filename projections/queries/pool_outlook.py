@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from events.codes import Code
-from events.resources import Kinds, Vector, add, fits, scale, subtract
+from events.resources import Kinds, Vector, add, fits, positive, scale, subtract
 from processors.entitlement.bounds import BOUNDS, Ask, Refusal, closed_at, limit_of, room
 from processors.entitlement.pools.tree import Tree, levels_of
 from processors.entitlement.queues.parts import DAEMONS, FIRM
@@ -178,7 +178,7 @@ class Outlook:
         wants = {}
         for pool, (preemptible, firm) in waits.items():
             left = subtract(self._tree.pools[pool].reservation, self.firm.get(pool, self._nothing))
-            firm = _positive(tuple(map(min, firm, left)))
+            firm = positive(tuple(map(min, firm, left)))
             wants[pool] = add(add(self.in_shares.get(pool, self._nothing), preemptible), firm)
         return wants
 
@@ -206,9 +206,9 @@ class Outlook:
         lacks, found = self._nothing, {}
         for pool, want in self._wants().items():
             have = self.in_shares.get(pool, self._nothing)
-            lacks = add(lacks, _positive(subtract(tuple(map(min, self.may[pool], want)), have)))
-        idle = _positive(subtract(self._known.shared, self.in_shares.get(ROOT, self._nothing)))
-        lacks = _positive(subtract(lacks, idle))
+            lacks = add(lacks, positive(subtract(tuple(map(min, self.may[pool], want)), have)))
+        idle = positive(subtract(self._known.shared, self.in_shares.get(ROOT, self._nothing)))
+        lacks = positive(subtract(lacks, idle))
         over = {pool: subtract(self.in_shares.get(pool, self._nothing), self.may[pool]) for pool in self._levels}
         for each in sorted(self._in_pools, key=lambda one: (one.row.priority, -one.row.number)):
             most = tuple(map(min, over[each.row.pool], lacks))
@@ -217,10 +217,6 @@ class Outlook:
             if tasks and not each.is_daemon and not self._known.is_firm(each):
                 amount = scale(each.need, tasks)
                 over[each.row.pool] = subtract(over[each.row.pool], amount)
-                lacks = _positive(subtract(lacks, amount))
+                lacks = positive(subtract(lacks, amount))
                 found[each.row.job_id] = tasks
         return found
-
-
-def _positive(vector: Vector) -> Vector:
-    return tuple(max(0, each) for each in vector)

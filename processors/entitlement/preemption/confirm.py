@@ -1,8 +1,8 @@
-"""Preemptions that placement asks for are ordered or refused, by the rules that it planned by, on exact numbers.
+"""Preemptions that placement requests are ordered or refused, by the rules that it planned by, on exact numbers.
 
-Each ask has one answer, in order. Each victim is judged on what the ones before it, of this ask and of those ordered in
-the same pass, have left; single tasks that are alike are counted, not gone through. For a parked claim the room that
-limits leave is found too: what was lent of it leaves.
+Each request has one answer, in the order in which requests came. Each victim is judged on what the ones before it, of
+this request and of those ordered in the same pass, have left; single tasks that are alike are counted, not judged one
+by one. For a parked claim the room that limits leave is found too: runs that borrowed it leave.
 """
 
 from collections.abc import Iterator
@@ -21,15 +21,15 @@ from events.records.placement import PreemptionAsked
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission.admit import Admission, ranked
 from processors.entitlement.admission.pass_usage import PassUsage
-from processors.entitlement.bounds import LIMITS, Ask, room
-from processors.entitlement.preemption.unplaced import Claims
-from processors.entitlement.preemption.victims import Chosen, LimitVictims, Taker, columns
+from processors.entitlement.bounds import ENTITLEMENT, LIMITS, Ask, exceeds, room
+from processors.entitlement.preemption.rights import Claims
+from processors.entitlement.preemption.victims import LimitVictims, Taker, Victims, order_columns, placed_unit
 from processors.entitlement.queues.parts import Unit
 from processors.entitlement.queues.placed_runs import PlacedRuns
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
 from processors.state.causes import CauseRow
-from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_go, protection, times, yields
+from processors.state.preemption_rules import Flag, Right, may_go, takeable, times, victim_of
 from processors.state.seconds import elapsed
 from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
@@ -37,7 +37,7 @@ from processors.state.table import Table, struct_table
 NONE = np.zeros(0, dtype=np.int64)
 
 
-class AskedRow(msgspec.Struct, frozen=True, array_like=True):
+class RequestRow(msgspec.Struct, frozen=True, array_like=True):
     """A PreemptionAsked that isn't answered."""
 
     job_id: str
@@ -56,12 +56,12 @@ class AskedRow(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def unit(self) -> Unit:
-        """The unit for which it asks."""
+        """The unit for which others would leave."""
         return Unit(self.job_id, self.first, self.count, self.run)
 
 
-class Named(NamedTuple):
-    """Victims as they are asked for, one after another: a gang, or single tasks of a job that go in one way."""
+class VictimGroup(NamedTuple):
+    """Victims of a request that stand together: a gang, or single tasks of a job that leave in one way."""
 
     job_id: str
     instances: I64
@@ -70,125 +70,117 @@ class Named(NamedTuple):
 
 
 class Denial(NamedTuple):
-    """Why an ask is refused; `victim` is None where it isn't about one."""
+    """Why a request is refused; `victim` is None where it isn't about one."""
 
     code: str
-    victim: Named | None = None
+    victim: VictimGroup | None = None
     wanted: Vector = ()
     free: Vector = ()
 
 
-class Judge:
-    """Judges asks one after another."""
+class Confirmation:
+    """Answers requests one after another, in one pass."""
 
     def __init__(self, state: State, claims: Claims, victims: LimitVictims, usage: PassUsage, now: int) -> None:
+        self._state = state
         self._queues = state.queues
-        self._cell = state.cell
-        self._displacements = state.displacements
         self._claims = claims
         self._victims = victims
+        self._departures = victims.departures
         self._usage = usage
         self._now = now
         self._orders = state.cell.orders
 
-    def answer(self, ask: AskedRow, budget: int) -> Event:
-        """The order for an ask, or why there is none. `budget`: so many tasks may leave so that limits have room."""
-        before = self._victims.mark()
-        answer = self._answer(ask, budget)
+    def answer(self, request: RequestRow, budget: int) -> Event:
+        """Return the order for a request, or its refusal. `budget`: so many tasks may leave under limits."""
+        before = self._departures.mark()
+        answer = self._answer(request, budget)
         if isinstance(answer, Denial):
-            self._victims.back_to(before)
-            return self._refused(ask, answer)
+            self._departures.undo(before)
+            return self._refused(request, answer)
         return answer
 
-    def _answer(self, ask: AskedRow, budget: int) -> Event | Denial:
-        if not self._claims.is_claim(ask.unit):
+    def _answer(self, request: RequestRow, budget: int) -> Event | Denial:
+        if not self._claims.is_claim(request.unit):
             return Denial(Code.VOID)
-        taker, parked = self._queues.jobs[ask.job_id], self._claims.is_parked(ask.unit)
-        slots = np.arange(ask.first, ask.first + ask.count) + taker.base
+        taker, parked = self._queues.jobs[request.job_id], self._claims.is_parked(request.unit)
+        slots = np.arange(request.first, request.first + request.count) + taker.base
         need = self._queues.asked(taker, slots)
-        right = self._claims.right(ask.unit, self._now)
-        if not len(ask.job) and not parked:
-            return Denial(Code.VOID)  # it has a place, and needs nobody to leave
-        if len(ask.job) and right is None:
+        right = self._claims.right(request.unit, self._now)
+        if not len(request.job) and not parked:
+            return Denial(Code.VOID)  # it has a place, and needs no victims
+        if len(request.job) and right is None:
             return Denial(Code.NO_RIGHT)
-        by_slice = self._leave(ask, taker, need, right) if right is not None else NONE
+        by_slice = self._judge(request, taker, need, right) if right is not None else NONE
         if isinstance(by_slice, Denial):
             return by_slice
-        under_limits: list[Chosen] = []
+        under_limits: list[Victims] = []
         if parked:
-            found, free = self._under_limits(ask.unit, taker, need, budget), self._limit(taker, need)
-            if found is None or not (len(ask.job) or found or fits(need, free)):
+            victims, free = self._make_room(request.unit, taker, need, budget), self._limit(taker, need)
+            if victims is None or not (len(request.job) or victims or fits(need, free)):
                 return Denial(Code.LIMIT_REACHED, None, need, free)
-            under_limits = found
+            under_limits = victims
             self._usage.take(taker.pool, 0, need)
-            if not len(ask.job) and not found:
-                admission = Admission(ask.job_id, taker, slots, ask.count > 1, Rank.ENTITLED)
-                return ranked(self._queues, [admission], ask.cause.record)
+            if not len(request.job) and not victims:
+                admission = Admission(request.job_id, taker, slots, request.count > 1, Rank.ENTITLED)
+                return ranked(self._queues, [admission], request.cause.record)
         self._orders += 1
         flags = right.flags if right is not None else 0
-        return self._ordered(ask, taker, flags, by_slice, under_limits)
+        return self._ordered(request, taker, flags, by_slice, under_limits)
 
-    def _leave(self, ask: AskedRow, taker: JobRow, need: Vector, right: Right) -> I64 | Denial:
-        """For each run that is asked for whether it goes by its slice; or why one of them stays."""
-        right = right._replace(others=add(right.others, self._victims.given(taker.pool)))
+    # Victims on hosts.
+
+    def _judge(self, request: RequestRow, taker: JobRow, need: Vector, right: Right) -> I64 | Denial:
+        """Return for each victim of a request whether it leaves by its slice; or why one of them stays."""
+        right = right._replace(others=add(right.others, self._departures.of_pool(taker.pool)))
         taken, slices = self._queues.nothing, [NONE]
-        for named in self._named(ask):
-            for victim, mine in self._alike(named):
-                if mine is None:
+        for group in self._groups(request):
+            for victim, slots in self._split_alike(group):
+                if slots is None:
                     return Denial(Code.VICTIM_GONE, victim)
-                found = self._go(victim, mine, taker, need, right, taken)
-                if isinstance(found, Denial):
-                    return found
-                taken, by_slice = found
+                judged = self._judge_alike(victim, slots, taker, need, right, taken)
+                if isinstance(judged, Denial):
+                    return judged
+                taken, by_slice = judged
                 slices.append(by_slice)
         return np.concatenate(slices)
 
-    def _go(
-        self, victim: Named, slots: I64, taker: JobRow, need: Vector, right: Right, taken: Vector
+    def _judge_alike(
+        self, group: VictimGroup, slots: I64, taker: JobRow, need: Vector, right: Right, taken: Vector
     ) -> tuple[Vector, I64] | Denial:
-        """Lets a gang go, or single tasks that are alike: what is taken by then, and which go by their slices."""
-        row, way = self._queues.jobs[victim.job_id], victim.way
-        size = len(slots) if victim.instances[0] < row.gang_min else 1
-        facts = self._facts(victim, row, slots[:size], taker)
-        spared = self._displacements.spared_ms(victim.job_id, victim.instances[:size].tolist(), self._now)
+        """Lets a gang leave, or single tasks that are alike; returns what is taken by then, and which of them leave by
+        their slices.
+        """
+        row, way = self._queues.jobs[group.job_id], group.way
+        size = len(slots) if group.instances[0] < row.gang_min else 1
+        unit = placed_unit(self._state, group.job_id, row, slots[:size], self._now)
+        victim = victim_of(unit, taker.pool, taker.rank)
+        spared = self._state.displacements.spared_ms(group.job_id, group.instances[:size].tolist(), self._now)
         at, slices = 0, [NONE]
         while at < len(slots):
-            giver = self._claims.giver(row.pool).less(self._victims.given(row.pool))
-            code, by_slice = may_go(way, facts, need, giver, right, taken)
+            giver = self._claims.giver(row.pool).less(self._departures.of_pool(row.pool))
+            code, by_slice = may_go(way, victim, need, giver, right, taken)
             if not code and spared:
                 code = Code.DEFERRED
             if code:
-                first = victim._replace(instances=victim.instances[at:], run=victim.run[at:])
-                return Denial(code, first, facts.amount, _takeable(way, giver, right, taken, need))
-            units = min(times(way, facts.amount, need, giver, right, taken), (len(slots) - at) // size)
-            amount = scale(facts.amount, units)
-            self._victims.leave(row.pool, slots[at : at + units * size], amount)
+                first = group._replace(instances=group.instances[at:], run=group.run[at:])
+                return Denial(code, first, unit.amount, takeable(way, need, giver, right, taken))
+            units = min(times(way, unit.amount, need, giver, right, taken), (len(slots) - at) // size)
+            amount = scale(unit.amount, units)
+            self._departures.add(row.pool, slots[at : at + units * size], amount)
             if way == Way.GIVE:
                 taken = add(taken, amount)
             slices.append(np.full(units * size, by_slice, dtype=np.int64))
             at += units * size
         return taken, np.concatenate(slices)
 
-    def _under_limits(self, unit: Unit, taker: JobRow, need: Vector, budget: int) -> list[Chosen] | None:
-        """Who else has to leave so that limits have room for a parked claim; None: not enough can."""
-        level = subtract(self._queues.usage[taker.pool].level(taker.priority), self._claims.behind(unit))
-        entitlement = self._claims.entitlement(taker.pool)
-        if any(want > 0 and have > most for want, have, most in zip(need, level, entitlement, strict=True)):
-            return None  # its pool isn't entitled to it any more
-        right = self._claims.own_right(taker.pool, need, self._claims.ahead(unit))
-        units, chosen = self._victims.room_for(Taker(taker.pool, taker.priority, need, right), 1, self._usage, budget)
-        return chosen if units else None
-
-    def _limit(self, taker: JobRow, need: Vector) -> Vector:
-        """The amount that limits leave beside what is kept for all others."""
-        return room(self._usage, Ask(taker.pool, 0, taker.priority, need, lent=True), (LIMITS,))
-
-    def _named(self, ask: AskedRow) -> Iterator[Named]:
-        """The victims of an ask in their order."""
-        if not same_length(ask.job_ids, ask.job, ask.instance, ask.victim_run, ask.way):
+    def _groups(self, request: RequestRow) -> Iterator[VictimGroup]:
+        """The victims of a request in their order."""
+        if not same_length(request.job_ids, request.job, request.instance, request.victim_run, request.way):
             return
-        job, instance, run, way = (ints(column) for column in (ask.job, ask.instance, ask.victim_run, ask.way))
-        row_of = [self._queues.jobs.get(job_id) for job_id in ask.job_ids]
+        columns = request.job, request.instance, request.victim_run, request.way
+        job, instance, run, way = (ints(column) for column in columns)
+        row_of = [self._queues.jobs.get(job_id) for job_id in request.job_ids]
         gang_min = np.array([row.gang_min if row else 0 for row in row_of])[job]
         member = instance < gang_min
         starts = np.ones(len(job), dtype=np.bool_)
@@ -196,128 +188,126 @@ class Judge:
         edges = np.append(np.flatnonzero(starts), len(job)).tolist()
         for start, end in pairwise(edges):
             instances = instance[start:end].astype(np.int64)
-            yield Named(ask.job_ids[job[start]], instances, run[start:end], int(way[start]))
+            yield VictimGroup(request.job_ids[job[start]], instances, run[start:end], int(way[start]))
 
-    def _alike(self, named: Named) -> Iterator[tuple[Named, I64 | None]]:
-        """A gang and its slots; of single tasks those that are alike one after another. None: one isn't there, or
-        not whole.
+    def _split_alike(self, group: VictimGroup) -> Iterator[tuple[VictimGroup, I64 | None]]:
+        """A gang and its slots; of single tasks those that are alike one after another. None: one of them has no place
+        any more, or isn't the whole gang.
         """
-        row = self._queues.jobs.get(named.job_id)
+        row = self._queues.jobs.get(group.job_id)
         if row is None:
-            yield named, None
+            yield group, None
             return
-        instances, slots = named.instances, named.instances + row.base
+        instances, slots = group.instances, group.instances + row.base
         good = (instances >= 0) & (instances < row.instances)
         slots = np.where(good, slots, row.base)
         arena = self._queues.arena
-        good &= (arena["placed"][slots] == named.run) & (arena["leaving"][slots] == 0) & ~self._victims.are_gone(slots)
+        good &= (arena["placed"][slots] == group.run) & (arena["leaving"][slots] == 0) & ~self._departures.leave(slots)
         if instances[0] < row.gang_min:
             members = self._queues.gang(row)
             whole = members[arena["placed"][members] > 0]
-            yield named, slots if good.all() and np.array_equal(np.sort(slots), whole) else None
+            yield group, slots if good.all() and np.array_equal(np.sort(slots), whole) else None
             return
         again = np.ones(len(slots), dtype=np.bool_)
         again[np.unique(slots, return_index=True)[1]] = False
         good &= ~again
         starts = np.ones(len(slots), dtype=np.bool_)
-        if named.job_id not in self._displacements:
-            first_slice_over = elapsed(self._now - self._cell.settings.turn_for_ms)
+        # Tasks that were never displaced have the same past once their first slice is over, or none yet.
+        if group.job_id not in self._state.displacements:
+            first_slice_over = elapsed(self._now - self._state.cell.settings.turn_for_ms)
             borrowed, over = arena["rank"][slots] == Rank.BORROWED, arena["placed_s"][slots] <= first_slice_over
-            for what in (good, arena["shape"][slots], borrowed, over):
-                starts[1:] &= what[1:] == what[:-1]
+            for column in (good, arena["shape"][slots], borrowed, over):
+                starts[1:] &= column[1:] == column[:-1]
             starts = ~starts
             starts[0] = True
         for start, end in pairwise(np.append(np.flatnonzero(starts), len(slots)).tolist()):
-            victim = Named(named.job_id, instances[start:end], named.run[start:end], named.way)
+            victim = VictimGroup(group.job_id, instances[start:end], group.run[start:end], group.way)
             yield victim, slots[start:end] if good[start] else None
 
-    def _facts(self, victim: Named, row: JobRow, slots: I64, taker: JobRow) -> Victim:
-        """What counts of a unit."""
-        name, instances, arena = victim.job_id, victim.instances[: len(slots)].tolist(), self._queues.arena
-        placed_s, borrowed = int(arena["placed_s"][slots].max()), bool((arena["rank"][slots] == Rank.BORROWED).any())
-        return Victim(
-            self._queues.asked(row, slots),
-            row.pool == taker.pool,
-            yields(row.priority, borrowed, taker.rank),
-            row.preemptible,
-            *protection(self._displacements, name, instances, placed_s, self._cell.settings, self._now),
-        )
+    # Room under limits.
+
+    def _make_room(self, unit: Unit, taker: JobRow, need: Vector, budget: int) -> list[Victims] | None:
+        """Orders others to leave so that limits have room for a parked claim; returns them. None: not enough can be
+        freed.
+        """
+        # It is counted as entitled itself, and so are claims behind it, which would be borrowed before it.
+        ahead = subtract(self._usage.entitled(taker.pool, taker.priority), add(need, self._claims.behind(unit)))
+        if exceeds(need, subtract(ENTITLEMENT.allows(self._usage, taker.pool), ahead)):
+            return None  # its pool isn't entitled to it any more
+        right = self._claims.own_right(taker.pool, need, self._claims.ahead(unit))
+        units, victims = self._victims.make_room(Taker(taker.pool, taker.priority, need, right), 1, self._usage, budget)
+        return victims if units else None
+
+    def _limit(self, taker: JobRow, need: Vector) -> Vector:
+        """The amount that limits leave beside what is kept for all others."""
+        return room(self._usage, Ask(taker.pool, 0, taker.priority, need, lent=True), (LIMITS,))
+
+    # Records.
 
     def _ordered(
-        self, ask: AskedRow, taker: JobRow, flags: int, by_slice: I64, under_limits: list[Chosen]
+        self, request: RequestRow, taker: JobRow, flags: int, by_slice: I64, under_limits: list[Victims]
     ) -> PreemptionsOrdered:
-        ways = {*ints(ask.way).tolist()}
+        ways = {*ints(request.way).tolist()}
         return PreemptionsOrdered.pack(
             order=self._orders,
-            **self._columns(ask, by_slice, under_limits),
+            **self._columns(request, by_slice, under_limits),
             for_pool=taker.pool,
-            for_job=ask.job_id,
-            for_first=ask.first,
-            for_count=ask.count,
-            for_run=ask.run,
-            host_ids=ask.host_ids,
-            spared=ask.spared,
-            code=Code.FOR_DAEMON if taker.daemon else why(ways, flags) if ways else Code.LIMIT_REACHED,
-            cause=ask.cause.record,
+            for_job=request.job_id,
+            for_first=request.first,
+            for_count=request.count,
+            for_run=request.run,
+            host_ids=request.host_ids,
+            spared=request.spared,
+            code=Code.FOR_DAEMON if taker.daemon else order_code(ways, flags) if ways else Code.LIMIT_REACHED,
+            cause=request.cause.record,
         )
 
-    def _columns(self, ask: AskedRow, by_slice: I64, under_limits: list[Chosen]) -> dict[str, Any]:
-        """The runs that leave: those that were asked for, then those that free what limits leave."""
-        bases = [self._queues.jobs[job_id].base for job_id in ask.job_ids]
-        asked = ints(ask.instance) + np.array(bases, dtype=np.int64)[ints(ask.job)] if bases else NONE
-        slots = np.concatenate([asked, *(each.slots for each in under_limits)])
-        ways = np.concatenate([ints(ask.way), np.full(len(slots) - len(asked), Way.LIMIT)])
+    def _columns(self, request: RequestRow, by_slice: I64, under_limits: list[Victims]) -> dict[str, Any]:
+        """The runs that leave: those that were requested, then those that free what limits leave."""
+        bases = [self._queues.jobs[job_id].base for job_id in request.job_ids]
+        requested = ints(request.instance) + np.array(bases, dtype=np.int64)[ints(request.job)] if bases else NONE
+        slots = np.concatenate([requested, *(each.slots for each in under_limits)])
+        ways = np.concatenate([ints(request.way), np.full(len(slots) - len(requested), Way.LIMIT)])
         extra = [np.full(len(each.slots), each.by_slice, dtype=np.int64) for each in under_limits]
-        return columns(self._queues, slots, ways, np.concatenate([by_slice, *extra]))
+        return order_columns(self._queues, slots, ways, np.concatenate([by_slice, *extra]))
 
-    def _refused(self, ask: AskedRow, denial: Denial) -> PreemptionRefused:
+    def _refused(self, request: RequestRow, denial: Denial) -> PreemptionRefused:
         kinds, victim = self._queues.kinds, denial.victim
         return PreemptionRefused(
-            job_id=ask.job_id,
-            first=ask.first,
-            count=ask.count,
-            run=ask.run,
+            job_id=request.job_id,
+            first=request.first,
+            count=request.count,
+            run=request.run,
             code=denial.code,
             victim_job_id=victim.job_id if victim else "",
             victim_instance=int(victim.instances[0]) if victim else 0,
             victim_run=int(victim.run[0]) if victim else 0,
             wanted=kinds.amounts(denial.wanted) if denial.wanted else {},
             free=kinds.amounts(denial.free) if denial.free else {},
-            cause=ask.cause.record,
+            cause=request.cause.record,
         )
 
 
-def why(ways: set[int], flags: int) -> str:
-    """The code of an order whose victims go in these ways for a gang with these flags."""
+def order_code(ways: set[int], flags: int) -> str:
+    """Return the code of an order whose victims leave in these ways for a gang with these flags."""
     if Way.GIVE in ways:
         return Code.BELOW_RESERVATION if flags & Flag.BELOW_RESERVATION else Code.BELOW_ENTITLEMENT
     return Code.HIGHER_PRIORITY if ways == {Way.OWN} else Code.HOSTS_CLEARED
 
 
-def _takeable(way: int, giver: Giver, right: Right, taken: Vector, need: Vector) -> Vector:
-    """What may be taken from a pool for a gang in a way, of the kinds that it needs."""
-    if way == Way.CLEAR:
-        amounts = giver.spare
-    elif way == Way.GIVE:
-        amounts = tuple(map(min, giver.excess, subtract(right.others, taken)))
-    else:
-        return ()
-    return tuple([max(0, amount) if want else 0 for amount, want in zip(amounts, need, strict=True)])
-
-
-class Asks:
-    """The table `preemptions_asked`: asks by number, in the order in which they came."""
+class PreemptionRequests:
+    """The table `preemptions_asked`: requests by number, in the order in which they came. Decides their answers."""
 
     def __init__(self, state: State, claims: Claims, runs: PlacedRuns) -> None:
         self._state = state
         self._queues = state.queues
         self._claims = claims
         self._runs = runs
-        self.table: Table[int, AskedRow] = struct_table("preemptions_asked", AskedRow, int)
+        self.table: Table[int, RequestRow] = struct_table("preemptions_asked", RequestRow, int)
 
-    def asked(self, event: PreemptionAsked, cause: CauseRow) -> None:
-        """Placement asks."""
-        row = AskedRow(
+    def add(self, event: PreemptionAsked, cause: CauseRow) -> None:
+        """Adds a request of placement."""
+        row = RequestRow(
             event.job_id,
             event.first,
             event.count,
@@ -333,38 +323,40 @@ class Asks:
         )
         self.table.put(max(self.table, default=0) + 1, row)
 
-    def answered(self, event: PreemptionsOrdered | PreemptionRefused | AdmissionsRanked, now: int) -> None:
-        """The first ask has its answer; an order under a limit isn't one, and of ranks only that of its own unit."""
+    def close(self, event: PreemptionsOrdered | PreemptionRefused | AdmissionsRanked, now: int) -> None:
+        """Removes the first request, which has its answer. An order under a limit is none, and of ranks only that of
+        its own unit is.
+        """
         if not self.table or (isinstance(event, PreemptionsOrdered) and not event.host_ids):
             return
         first = min(self.table)
-        if isinstance(event, AdmissionsRanked) and self.table[first].unit not in claims_of(event):
+        if isinstance(event, AdmissionsRanked) and self.table[first].unit not in _entitled_units(event):
             return
         self.table.remove(first)
 
     def pools(self) -> set[str]:
-        """The pools by whose numbers asks are answered: those of who asks, and of who is to leave."""
+        """Return the pools by whose numbers requests are answered: those of the claims, and of their victims."""
         jobs = {job_id for row in self.table.values() if row.job for job_id in (row.job_id, *row.job_ids)}
         return {self._queues.jobs[job_id].pool for job_id in jobs if job_id in self._queues.jobs}
 
-    def answers(self, this: Pass) -> list[Event]:
-        """The answers to the first asks, as far as the budget goes; an ask costs its victims."""
+    def decide(self, this: Pass) -> list[Event]:
+        """Return the answers to the first requests, as far as the budget goes; a request costs its victims."""
         now, budget = this.now, this.budget.left
         out: list[Event] = []
         if not len(self.table):
             return out
         victims = LimitVictims(self._state, self._claims, self._runs, now)
-        judge = Judge(self._state, self._claims, victims, PassUsage(self._state), now)
+        confirmation = Confirmation(self._state, self._claims, victims, PassUsage(self._state), now)
         for number in sorted(self.table):
             row = self.table[number]
             budget -= 1 + len(row.job) // 4
             if out and budget < 0:
                 break
-            out.append(judge.answer(row, max(1, budget)))
+            out.append(confirmation.answer(row, max(1, budget)))
         return out
 
 
-def claims_of(event: AdmissionsRanked) -> set[Unit]:
+def _entitled_units(event: AdmissionsRanked) -> set[Unit]:
     """The units that are claims from now on."""
     columns = (event.job_array, event.first_array, event.count_array, event.run_array, ranks_of(event))
     rows = zip(*(column.tolist() for column in columns), strict=True)

@@ -1,11 +1,15 @@
 """Room under limits, and licences: units that wait for it though their pool is entitled get it from others.
 
-Placement knows nothing of limits, so entitlement itself orders: as soon as the first of a class has waited so long as
+Placement knows nothing of limits, so entitlement itself orders: as soon as the first of a class has waited as long as
 its pool waits for others to leave, and then each minute, while enough can be freed below the level that is full. Until
 it is admitted, that room is its own; it stays so for as long as placement holds hosts.
 
-The parts that limits hold up are derived from what they were told and since when; what is told no more is found out
-when it is looked at.
+Claims that find no place hold nothing under limits either (`Parking`): what they would hold is lent meanwhile, to
+preemptible work. A claim that has waited as long as capacity must be idle to be lent is parked where other work waits
+for room under a limit that it takes: first placement is asked to (AdmissionsRanked), and once it has (GangsParked), no
+placement can cross. A parked claim requests its room before it is placed; runs that borrowed it leave (`confirm.py`),
+and once the limit has room it is a claim as before. A licence is held from admission on, so claims that need one aren't
+parked.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,25 +19,37 @@ import numpy as np
 
 from events.codes import Code, Way
 from events.columns import I64
+from events.ranks import Rank
 from events.records.base import Event
-from events.records.entitlement import PreemptionsOrdered
+from events.records.entitlement import AdmissionsRanked, PreemptionsOrdered
 from events.resources import Vector, fits, scale
+from processors.entitlement.admission.admit import Admission, ranked
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import LIMITS, RIGHTS, Ask, closed_at, room
-from processors.entitlement.preemption.unplaced import Claims
-from processors.entitlement.preemption.victims import Chosen, LimitVictims, Taker, columns
+from processors.entitlement.preemption.confirm import PreemptionRequests
+from processors.entitlement.preemption.rights import Claims
+from processors.entitlement.preemption.victims import LimitVictims, Taker, Victims, order_columns
 from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
 from processors.entitlement.queues.placed_runs import PlacedRuns
 from processors.entitlement.queues.queues import Queues
+from processors.entitlement.records import Folds
 from processors.entitlement.rows import JobRow, RefusalRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
 from processors.state.deadlines import Deadlines
+from processors.state.seconds import elapsed, milliseconds
 from processors.state.steps import Pass
+
+AGAIN_MS = 60_000
+"""The time between two searches for units that wait longer than they should. What can be freed changes with each run
+that ends, so a search at each change would cost without end where nothing can be found.
+"""
 
 
 class LimitedParts:
-    """Parts with `PartRow.limited_ms`. `delay_ms`: how long a pool waits until others leave; below 0: for ever."""
+    """Parts with `PartRow.limited_ms`, by what they were told and since when; a part that was told something else since
+    is left out when it is looked up. `delay_ms`: how long a pool waits until others leave; below 0: for ever.
+    """
 
     def __init__(self, queues: Queues, delay_ms: Callable[[str], int]) -> None:
         self._queues = queues
@@ -44,67 +60,67 @@ class LimitedParts:
         self._levels: dict[str, dict[PartKey, None]] = {}
 
     def restored(self) -> None:
-        """The tables were loaded."""
+        """Derives all; the tables were loaded."""
         self._jobs.clear()
         self._starts.restore(())
         self._levels.clear()
         for job_id, row in self._queues.jobs.items():
             for key in row.parts:
-                self.changed(PartKey(job_id, key), row)
+                self.update(PartKey(job_id, key), row)
 
     def pools_changed(self) -> None:
-        """Pools may wait longer or less long until others leave."""
-        for job_id, mine in list(self._jobs.items()):
-            for key in list(mine):
-                self.changed(PartKey(job_id, key), self._queues.jobs[job_id])
+        """Finds new times: pools may wait longer or less long until others leave."""
+        for job_id, keys in list(self._jobs.items()):
+            for key in list(keys):
+                self.update(PartKey(job_id, key), self._queues.jobs[job_id])
 
     def __len__(self) -> int:
-        """How many jobs have any."""
+        """The number of jobs that have any."""
         return len(self._jobs)
 
-    def changed(self, part: PartKey, row: JobRow) -> None:
-        """A part was told that a limit holds it up, or another reason, or waits since another time."""
-        self._leave(part)
-        what, level = row.parts.get(part.key), ""
-        if what is None or not what.limited_ms:
+    def update(self, part: PartKey, row: JobRow) -> None:
+        """Notes a part whose refusal, or the time since when it waits, has changed."""
+        self._remove(part)
+        part_row, level = row.parts.get(part.key), ""
+        if part_row is None or not part_row.limited_ms:
             return
-        if what.refusal is not None and is_limited(what.refusal):
-            level, delay = what.refusal.at, self._delay_ms(row.pool)
+        if part_row.refusal is not None and is_limited(part_row.refusal):
+            level, delay = part_row.refusal.at, self._delay_ms(row.pool)
             self._levels.setdefault(level, {})[part] = None
             if delay >= 0:
-                self._starts.set(part, what.limited_ms + delay)
+                self._starts.set(part, part_row.limited_ms + delay)
         self._jobs.setdefault(part.job_id, {})[part.key] = level
 
-    def dropped(self, job_id: str) -> None:
-        """A job has ended."""
+    def drop(self, job_id: str) -> None:
+        """Drops the parts of a job that has ended."""
         for key in list(self._jobs.get(job_id, ())):
-            self._leave(PartKey(job_id, key))
+            self._remove(PartKey(job_id, key))
 
     def starts(self, after: int, until: int) -> Iterator[PartKey]:
         """The parts for which others are to leave from a time after one until another on, in this order."""
         return filter(self._level, self._starts.due(until, after))
 
     def next_ms(self, after: int) -> int | None:
-        """From when on others are to leave for a part next, after a time."""
+        """The next time from which on others are to leave for a part, after a time."""
         return next((at for at, part in self._starts.upcoming(after) if self._level(part)), None)
 
     def full_levels(self) -> list[str]:
-        """The pools whose limits hold somebody up."""
+        """The pools at whose limits any part waits."""
         return sorted(
             level for level, parts in self._levels.items() if any(self._level(part) == level for part in parts)
         )
 
     def _level(self, part: PartKey) -> str:
-        """The pool whose limit holds a part up, as it was told last; empty: none does."""
+        """The pool at whose limit a part waits, as it was told last; empty: at none."""
         row = self._queues.jobs.get(part.job_id)
-        what = row.parts.get(part.key) if row is not None else None
-        refusal = what.refusal if what is not None else None
+        part_row = row.parts.get(part.key) if row is not None else None
+        refusal = part_row.refusal if part_row is not None else None
         return refusal.at if refusal is not None and is_limited(refusal) else ""
 
-    def _leave(self, part: PartKey) -> None:
-        mine = self._jobs.get(part.job_id, {})
-        level = mine.pop(part.key, "")
-        if not mine:
+    def _remove(self, part: PartKey) -> None:
+        levels = self._jobs.get(part.job_id, {})
+        level = levels.pop(part.key, "")
+        if not levels:
             self._jobs.pop(part.job_id, None)
         if level:
             del self._levels[level][part]
@@ -115,11 +131,7 @@ class LimitedParts:
 
 def is_limited(refusal: RefusalRow | None) -> bool:
     """Whether a part was told that a limit holds it up."""
-    return refusal is not None and refusal.code == Code.LIMIT_REACHED
-
-
-AGAIN_MS = 60_000
-"""So often it is looked whether enough can be freed for those that wait longer than they should."""
+    return refusal is not None and refusal.code == LIMITS.code
 
 
 class Waiter(NamedTuple):
@@ -130,7 +142,7 @@ class Waiter(NamedTuple):
     row: JobRow
     units: int
     need: Vector
-    """Of one unit."""
+    """The need of one unit."""
 
 
 class Limits:
@@ -145,23 +157,23 @@ class Limits:
         self._parts = LimitedParts(state.queues, self._delay_ms)
 
     def restored(self) -> None:
-        """Finds again what is derived."""
+        """Derives all; the tables were loaded."""
         self.runs.forget()
         self._parts.restored()
 
     def pools_changed(self) -> None:
-        """Pools have other rules."""
+        """Finds new times: pools have other rules."""
         self._parts.pools_changed()
 
-    # What is decided.
+    # Decisions.
 
     def decide(self, this: Pass) -> list[Event]:
-        """Orders for all that are due now, at most so many runs; a gang goes whole."""
+        """Return orders for all that are due now, at most so many runs; a gang goes whole."""
         now, budget = this.now, this.budget.left
         after, out = self._state.cell.timer_ms, list[Event]()
         if not len(self._parts):
             return out
-        due = list(self._parts.starts(-1 if _mark(after) <= now else after, now))
+        due = list(self._parts.starts(-1 if _next_search(after) <= now else after, now))
         if not due:
             return out
         victims = LimitVictims(self._state, self._claims, self.runs, now)
@@ -176,46 +188,46 @@ class Limits:
         return out
 
     def next_ms(self) -> int | None:
-        """When somebody is due next; None: nobody is."""
+        """Return when a part is due next; None: none is."""
         after = self._state.cell.timer_ms
         if not len(self._parts):
             return self._holds.next_ms(after)
-        start, mark = self._parts.next_ms(after), _mark(after)
-        if start is None or mark < start:
+        start, search = self._parts.next_ms(after), _next_search(after)
+        if start is None or search < start:
             usage = PassUsage(self._state)
             if any(self._waiter(part, usage) for part in self._parts.starts(-1, after)):
-                start = mark
+                start = search
         hold = self._holds.next_ms(after)
         return min((at for at in (start, hold) if at is not None), default=None)
 
     def full_levels(self) -> list[str]:
-        """The pools whose limits hold somebody up."""
+        """Return the pools at whose limits any part waits."""
         return self._parts.full_levels()
 
-    # What is folded.
+    # Records.
 
-    def told(self, part: PartKey, row: JobRow, now: int) -> None:
-        """A part was told why it waits."""
-        what = row.parts[part.key]
-        what.limited_ms = (what.limited_ms or now) if is_limited(what.refusal) else 0
-        self._parts.changed(part, row)
+    def refuse(self, part: PartKey, row: JobRow, now: int) -> None:
+        """Notes since when a limit holds up a part that was refused."""
+        part_row = row.parts[part.key]
+        part_row.limited_ms = (part_row.limited_ms or now) if is_limited(part_row.refusal) else 0
+        self._parts.update(part, row)
 
-    def admitted(self, slots: I64, now: int) -> None:
-        """Units were admitted: those behind them in their part wait anew."""
+    def admit(self, slots: I64, now: int) -> None:
+        """Lets units behind those that were admitted wait from now on, in their part."""
         for job_id, row, key, _ in self._queues.split(slots) if len(self._parts) else ():
             if row.parts[key].limited_ms:
                 self._queues.jobs.change(job_id).parts[key].limited_ms = now
-                self._parts.changed(PartKey(job_id, key), row)
+                self._parts.update(PartKey(job_id, key), row)
 
-    def dropped(self, job_id: str) -> None:
-        """A job has ended."""
-        self._parts.dropped(job_id)
+    def drop(self, job_id: str) -> None:
+        """Drops the parts of a job that has ended."""
+        self._parts.drop(job_id)
 
     def _delay_ms(self, pool: str) -> int:
         return self._claims.delay_ms(pool) if pool in self._state.pools else -1
 
     def _waiter(self, part: PartKey, usage: PassUsage) -> Waiter | None:
-        """A part of which units would be entitled if limits had room, and nothing is kept for it yet."""
+        """A part of which units would be entitled if limits had room, and for which nothing is kept yet."""
         queues, row = self._queues, self._queues.jobs[part.job_id]
         pool, key = row.pool, part.key
         if not queues.order.waits(part) or closed_at(self._state.pools, queues.usage.levels(pool)):
@@ -235,11 +247,11 @@ class Limits:
         slots = self._slots(waiter)
         is_gang = waiter.part.key % ROLES == GANG
         taker = Taker(waiter.pool, waiter.row.priority, waiter.need, self._claims.own_right(waiter.pool, waiter.need))
-        units, chosen = victims.room_for(taker, 1 if is_gang else len(slots), usage, budget)
-        if not chosen:
-            return None  # what is leaving already suffices, or nothing does
+        units, groups = victims.make_room(taker, 1 if is_gang else len(slots), usage, budget)
+        if not groups:
+            return None  # runs that are leaving already suffice, or nothing does
         usage.take(waiter.pool, FIRM * (not waiter.row.preemptible), scale(waiter.need, units))
-        return self._record(waiter, slots if is_gang else slots[:units], chosen, number)
+        return self._record(waiter, slots if is_gang else slots[:units], groups, number)
 
     def _slots(self, waiter: Waiter) -> I64:
         """The tasks of the gang; or the first neighbouring tasks that wait in one run, so many as are entitled."""
@@ -251,14 +263,14 @@ class Limits:
         breaks = np.flatnonzero((np.diff(slots) != 1) | (np.diff(run) != 0))
         return slots[: int(breaks[0]) + 1] if len(breaks) else slots
 
-    def _record(self, waiter: Waiter, slots: I64, chosen: list[Chosen], number: int) -> PreemptionsOrdered:
-        queues, sizes = self._queues, [len(each.slots) for each in chosen]
+    def _record(self, waiter: Waiter, slots: I64, groups: list[Victims], number: int) -> PreemptionsOrdered:
+        queues, sizes = self._queues, [len(each.slots) for each in groups]
         run = int(queues.arena["queued"][slots[0]])
-        leave = np.concatenate([each.slots for each in chosen])
-        slices = np.repeat([int(each.by_slice) for each in chosen], sizes)
+        leave = np.concatenate([each.slots for each in groups])
+        slices = np.repeat([int(each.by_slice) for each in groups], sizes)
         return PreemptionsOrdered.pack(
             order=number,
-            **columns(queues, leave, np.full(len(leave), Way.LIMIT), slices),
+            **order_columns(queues, leave, np.full(len(leave), Way.LIMIT), slices),
             for_pool=waiter.pool,
             for_job=waiter.part.job_id,
             for_first=int(slots[0]) - waiter.row.base,
@@ -269,6 +281,111 @@ class Limits:
         )
 
 
-def _mark(after: int) -> int:
+def _next_search(after: int) -> int:
     """The next full minute."""
     return (after // AGAIN_MS + 1) * AGAIN_MS
+
+
+class Parking:
+    """Decides which claims are to be parked, and which parked units are claims again."""
+
+    def __init__(self, state: State, limits: Limits, folds: Folds, requests: PreemptionRequests) -> None:
+        self._state = state
+        self._queues = state.queues
+        self._pools = state.pools
+        self._limits = limits
+        self._folds = folds
+        self._requests = requests
+
+    def decide(self, this: Pass) -> list[Event]:
+        """Return at most so many tasks, but for one gang."""
+        now, budget = this.now, this.budget.left
+        back = self._unparked(budget)
+        if back:
+            return [self._ranked(back)]
+        park: list[Admission] = []
+        for pool, since in self._overdue():
+            if since <= self._parked_until(now) and budget > 0:
+                of_pool = self._of_pool(pool, now, budget)
+                park += of_pool
+                budget -= sum(len(each.slots) for each in of_pool)
+        return [self._ranked(park)] if park else []
+
+    def next_ms(self) -> int | None:
+        """Return when a claim has waited long enough next; None: there is none."""
+        after, wait = self._state.cell.timer_ms, self._state.cell.settings.lend_after_ms
+        times = [
+            milliseconds(since) + wait for pool, _ in self._overdue() for since in self._queues.usage[pool].claims_since
+        ]
+        return min((at for at in times if at > after), default=None)
+
+    def _parked_until(self, now: int) -> int:
+        """The last second since when claims have waited long enough to be parked."""
+        return elapsed(now - self._state.cell.settings.lend_after_ms)
+
+    def _overdue(self) -> Iterator[tuple[str, int]]:
+        """The pools with claims that take room under limits for which others wait, and since when they have some."""
+        queues, root = self._queues, self._queues.usage["/"]
+        if root.claims == root.parked:
+            return
+        full = [level for level in self._limits.full_levels() if level in self._pools and self._takes(level)]
+        for pool in sorted({pool for level in full for pool in queues.order.below(level)}):
+            since = queues.usage[pool].claims_since
+            if queues.order[pool].claims and since:
+                yield pool, since.peekitem(0)[0]
+
+    def _takes(self, level: str) -> bool:
+        """Whether claims below a level take anything of a kind that is limited there."""
+        usage, limits = self._queues.usage[level], self._limited(level)
+        pairs = zip(usage.claims, usage.parked, limits, strict=True)
+        return any(is_limited and claimed > parked for claimed, parked, is_limited in pairs)
+
+    def _limited(self, level: str) -> list[bool]:
+        """Whether each kind is limited at a level."""
+        return [most >= 0 for most in self._pools[level].limit]
+
+    def _of_pool(self, pool: str, now: int, budget: int) -> list[Admission]:
+        """The claims of a pool that are to be parked; not those for which there is a plan."""
+        queues, admissions = self._queues, list[Admission]()
+        busy = {row.for_job for row in self._folds.orders.values()}
+        busy |= {row.job_id for row in self._requests.table.values()}
+        levels = [self._limited(level) for level in queues.usage.levels(pool)]
+        licences = [name in queues.kinds.licences for name in queues.kinds.names]
+        until = self._parked_until(now)
+        for *_, (job_id, key) in queues.order[pool].claims:
+            row = queues.jobs[job_id]
+            need = queues.unit_need(row, key)
+            kinds = [kind for kind, want in enumerate(need) if want > 0]
+            limited = any(level[kind] for level in levels for kind in kinds)
+            if budget <= 0 or not limited or job_id in busy or any(licences[kind] for kind in kinds):
+                continue
+            slots = queues.claim_slots(row, key)
+            slots = slots[(queues.arena["rank"][slots] == Rank.ENTITLED) & (queues.arena["due_s"][slots] <= until)]
+            gang = key % ROLES == GANG
+            if not len(slots) or (gang and len(slots) < row.gang_min):
+                continue
+            slots = slots if gang else slots[:budget]
+            admissions.append(Admission(job_id, row, slots, gang, Rank.PARKING))
+            budget -= len(slots)
+        return admissions
+
+    def _unparked(self, budget: int) -> list[Admission]:
+        """The parked units for which limits have room again, where others have left for them."""
+        queues, admissions = self._queues, list[Admission]()
+        usage = PassUsage(self._state)
+        for _, hold in sorted(self._state.holds.table.items()):
+            row = queues.jobs.get(hold.job_id)
+            if row is None or hold.first + hold.count > row.instances or budget <= 0:
+                continue
+            slots = np.arange(hold.first, hold.first + hold.count) + row.base
+            if not (queues.arena["rank"][slots] == Rank.PARKED).all():
+                continue
+            need = queues.asked(row, slots)
+            if fits(need, room(usage, Ask(hold.pool, 0, row.priority, need), (LIMITS,))):
+                usage.take(hold.pool, 0, need)
+                admissions.append(Admission(hold.job_id, row, slots, len(slots) > 1, Rank.ENTITLED))
+                budget -= len(slots)
+        return admissions
+
+    def _ranked(self, admissions: list[Admission]) -> AdmissionsRanked:
+        return ranked(self._queues, admissions, recorded(self._state.cell.last_by))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 import processors.entitlement.admission.admit as admission
 import processors.entitlement.admission.lend as lend_order
 import processors.entitlement.admission.turns as turns
-import processors.entitlement.preemption.confirm as judge
+import processors.entitlement.preemption.confirm as confirm
 import processors.placement.holds as holds
 import processors.placement.plan_search as plan_search
 import processors.state.preemption_rules as rules
@@ -19,7 +19,7 @@ from events.ranks import Rank
 from events.records.entitlement import EntitlementsSet, PreemptionsOrdered
 from events.records.lifecycle import JobAccepted
 from processors.entitlement.admission.proposals import Passes
-from processors.entitlement.preemption.unplaced import Claims
+from processors.entitlement.preemption.rights import Claims
 from processors.entitlement.records import Folds
 from processors.entitlement.reports.pools import Reports
 from processors.entitlement.reports.waits import Explanations
@@ -173,7 +173,7 @@ def lost_wake_up(patch: pytest.MonkeyPatch) -> None:
 
 def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
     """Work that isn't preemptible is preempted like other work."""
-    accepted, may_go = Runs.accepted, judge.may_go
+    accepted, may_go = Runs.accepted, confirm.may_go
 
     def preemptible(self: Runs, event: JobAccepted, now: int) -> None:
         accepted(self, replace(event, preemptible=True), now)
@@ -182,17 +182,17 @@ def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
         return may_go(way, victim._replace(preemptible=True), *numbers)
 
     patch.setattr(Runs, "accepted", preemptible)
-    patch.setattr(judge, "may_go", anyone)
+    patch.setattr(confirm, "may_go", anyone)
 
 
 def half_a_gang_preempted(patch: pytest.MonkeyPatch) -> None:
     """Of a gang only those leave that are in the way."""
 
-    def as_named(self: judge.Judge, victim: judge.Named) -> list[tuple[judge.Named, I64]]:
+    def as_named(self: confirm.Confirmation, victim: confirm.VictimGroup) -> list[tuple[confirm.VictimGroup, I64]]:
         return [(victim, victim.instances + self._queues.jobs[victim.job_id].base)]
 
     patch.setattr(Runs, "unit", lambda self, slot: np.array([slot]))
-    patch.setattr(judge.Judge, "_alike", as_named)
+    patch.setattr(confirm.Confirmation, "_split_alike", as_named)
 
 
 def without_verdict(patch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,8 @@ from events.records.parts import Cause
 from events.records.placement import PreemptionAsked, TasksPlaced
 from events.records.rounds import TimerPassed
 from events.resources import STANDARD_KINDS, Vector
-from processors.entitlement.preemption.confirm import Asks
-from processors.entitlement.preemption.rights import Rights
-from processors.entitlement.preemption.unplaced import Claims, GiverRow, RightRow
+from processors.entitlement.preemption.confirm import PreemptionRequests
+from processors.entitlement.preemption.rights import Claims, GiverRow, RightRow, Rights
 from processors.entitlement.queues.placed_runs import PlacedRuns
 from processors.entitlement.records import Folds
 from processors.entitlement.reports.pools import Reports
@@ -60,7 +59,7 @@ class Preempting:
         state.shares = self  # type: ignore[assignment]
         self.claims = Claims(state)
         self.rights = Rights(state, self.claims)
-        self.asks = Asks(state, self.claims, PlacedRuns(state.queues))
+        self.requests = PreemptionRequests(state, self.claims, PlacedRuns(state.queues))
         self._input = CurrentInput()
 
     @property
@@ -68,7 +67,7 @@ class Preempting:
         queues = self.queues
         return (
             *(self.pools, self.cell, self.shared.reported, self.folds.orders, self.displacements.table),
-            *(queues.jobs, queues.shapes.table, queues.arena.table, *self.rights.tables, self.asks.table),
+            *(queues.jobs, queues.shapes.table, queues.arena.table, *self.rights.tables, self.requests.table),
         )
 
     def restored(self) -> None:
@@ -111,27 +110,27 @@ class Preempting:
                 self.displacements.answered(event, now, self.cell["cell"].settings.defer_for_ms)
                 self.folds.answered(event, now)
             case PreemptionAsked():
-                self.asks.asked(event, self._input.cause)
+                self.requests.add(event, self._input.cause)
             case PreemptionsOrdered():
-                self.asks.answered(event, now)
+                self.requests.close(event, now)
                 self.displacements.ordered(event)
                 self.folds.ordered(event, now)
             case PreemptionRefused():
-                self.asks.answered(event, now)
+                self.requests.close(event, now)
             case RightsSet():
                 self.rights.set(event, now)
             case EntitlementsSet():
                 self.reports.set(event, now)
-                self.rights.reported(event)
+                self.rights.mark_reported(event)
             case TimerPassed():
                 self.cell.change("cell").timer_ms = now
                 self.displacements.expire(now)
-                self.rights.passed(now)
+                self.rights.expire(now)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         this = Pass(now, caught_up, now, Budget(budget))
-        if len(self.asks.table):
-            return self.asks.answers(this)
+        if len(self.requests.table):
+            return self.requests.decide(this)
         out = self.rights.decide(this)
         due = self.rights.next_ms()
         if not out and due is not None and due <= now:

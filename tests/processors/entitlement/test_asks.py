@@ -254,7 +254,8 @@ class Naive:
     def look(self) -> None:
         """What placement knows is what follows from the state."""
         machine, now = self.world.machine, self.world.now
-        rights = {task: right for pool in POOLS for task, right in machine.claims.takers(f"/{pool}", now).items()}
+        of_pools = [machine.claims.rights_of_pool(f"/{pool}", now) for pool in POOLS]
+        rights = {task: right for of_pool in of_pools for task, right in of_pool.items()}
         mine = {unit[:2] for pool in POOLS for unit in self.claims(pool) if self.ready(unit)}
         told = {(name, first + at) for (name, first), right in rights.items() for at in range(right.count)}
         gangs = {(name, first + at) for name, first in mine for at in range(self.unit_of(name, first)[2])}

@@ -13,7 +13,7 @@ from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered, Run
 from events.records.parts import Cause, ResourceKind
 from events.records.rounds import TimerPassed
 from events.resources import scale
-from processors.entitlement.preemption.victims import LimitVictims, Taker, spared
+from processors.entitlement.preemption.victims import LimitVictims, Taker, needed
 from processors.state.preemption_rules import Right
 from tests.helpers.drawn import seeds
 from tests.helpers.machines import Run, columns, of
@@ -224,11 +224,12 @@ def test_victims_suffice_and_none_of_them_can_be_left_out(seed: int) -> None:
     lack = random.randrange(1, 12)
     lacks = {("/p", 0): lack}
     claims = machine.limits._claims
-    found = LimitVictims(machine.shared, claims, limits.runs, world.now)
-    chosen = found.find(taker, ["/p/a", "/p/b"], lacks, 1000)
+    victims = LimitVictims(machine.shared, claims, limits.runs, world.now)
+    chosen = victims.choose(taker, ["/p/a", "/p/b"], lacks, 1000)
     enough = lacks["/p", 0] <= 0
     if enough:
-        chosen = spared(chosen, lacks, {each.pool: machine.queues.usage.levels(each.pool) for each in chosen})
+        surplus = {name: -lack for name, lack in lacks.items()}
+        chosen = needed(chosen, surplus, {each.pool: machine.queues.usage.levels(each.pool) for each in chosen})
     freed, per_pool = 0, Counter[str]()
     for each in chosen:
         amount = scale(each.amount, each.units)[0]

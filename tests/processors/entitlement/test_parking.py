@@ -54,7 +54,7 @@ def test_a_claim_for_which_the_limit_has_room_gets_it_at_once() -> None:
     world.over("small")
     assert world.holds("/p") == 0
     assert ranked(ask(world), 1) == [("big", 0, 1)]
-    assert not len(world.machine.asks.table)
+    assert not len(world.machine.requests.table)
     assert world.holds("/p") == 4
 
 
