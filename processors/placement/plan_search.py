@@ -13,7 +13,7 @@ from events.codes import Way
 from events.columns import I64
 from processors.placement.gang_search import Part
 from processors.placement.plan_board import Board, Cost, Draft, Order, Pick, Unit, cost_of, order_of
-from processors.state.preemption_rules import staying
+from processors.state.preemption_rules import WAYS_OF_OTHERS, WAYS_OF_OWN, staying
 
 NEVER = 1 << 30
 """More tasks than there are."""
@@ -24,8 +24,6 @@ SEARCH_WORK = 4_000
 """When so many units were judged for a gang, and `TASK_WORK` for each of its tasks, no more hosts are looked at."""
 TASK_WORK = 64
 
-NOT_OWN, NOT_OTHERS = (Way.GIVE, Way.CLEAR), (Way.OWN,)
-"""The ways in which those of the own pool never leave, and those of others."""
 Ways = tuple[int, ...]
 WAYS: tuple[Ways, ...] = ((Way.OWN, Way.GIVE), (Way.OWN, Way.GIVE, Way.MOVE), (Way.OWN, Way.GIVE, Way.MOVE, Way.CLEAR))
 """What is tried, one after another."""
@@ -185,8 +183,8 @@ class Search:
             self._board.work += len(units)
             for unit in units:
                 if unit.preemptible and not unit.code:
-                    never = NOT_OWN if unit.pool == draft.taker.pool else NOT_OTHERS
-                    found += [Pick(unit, way, order_of(unit, way)) for way in self._ways if way not in never]
+                    ways = WAYS_OF_OWN if unit.pool == draft.taker.pool else WAYS_OF_OTHERS
+                    found += [Pick(unit, way, order_of(unit, way)) for way in self._ways if way in ways]
             found.sort(key=lambda pick: (pick.order, pick.way))
         return found
 

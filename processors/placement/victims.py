@@ -24,7 +24,7 @@ from processors.placement.plans import Plans
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Flag, Giver, protection
+from processors.state.preemption_rules import Flag, has_to_give, protection, yields
 from processors.state.seconds import elapsed
 
 CLASSES_MAX = 8
@@ -216,16 +216,17 @@ class Victims:
         """Which might leave for a gang, those of the class that leaves first before the others."""
         numbers, pool = self._pools
         own = pool == numbers.get(taker.pool, -1)
-        gives = [numbers[name] for name, giver in board.givers.items() if name in numbers and _may_give(giver, taker)]
+        givers = [name for name, giver in board.givers.items() if has_to_give(taker.need, giver, taker.right)]
+        gives = [numbers[name] for name in givers if name in numbers]
         borrowed = self._runs.arena["rank"][self.slots] == Rank.BORROWED
         may = self._may_go
-        first = may & np.where(own, (self._priority < taker.priority) | borrowed, np.isin(pool, gives))
+        first = may & np.where(own, yields(self._priority, borrowed, taker.priority), np.isin(pool, gives))
         moves = Way.MOVE in ways and bool(taker.right.flags & Flag.MOVE)
         clears = Way.CLEAR in ways and bool(taker.right.flags & Flag.CLEAR)
         classes, job_class = self._classes
         for which in (first, may & ~first) if moves or clears else (first,):
             if which is not first and not moves:
-                which = which & ~own
+                which = which & ~own  # hosts are cleared of other pools alone (`WAYS_OF_OWN`)
             for each in range(classes):
                 yield which & (job_class == each)
 
@@ -338,11 +339,3 @@ class Victims:
             shape = self._runs.shapes[number]
             need = self._needs[number] = [*shape.need, shape.ports]
         return need
-
-
-def _may_give(giver: Giver, taker: Taker) -> bool:
-    """Whether a pool has anything in excess that a gang may take."""
-    return any(
-        need > 0 and have > 0 and other > 0
-        for need, have, other in zip(taker.need, giver.excess, taker.right.others, strict=True)
-    )

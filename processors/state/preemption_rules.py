@@ -1,22 +1,26 @@
 """The rules of preemption, which runs may leave for which unit: placement plans by them, entitlement confirms by them.
 
 Pure functions over vectors of integers, one amount per kind in one order. Victims are judged one after another, in the
-order in which they were chosen: each on what the ones before it have left of the numbers (`Giver.less`, `taken`).
+order in which they were chosen: each on the numbers that the ones before it leave (`Giver.less`, `transfer`).
 """
 
 from collections.abc import Iterable, Sequence
 from enum import IntFlag
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from events.cell_settings import Settings
 from events.codes import Code, Way
+from events.columns import I64
 from events.resources import UNBOUNDED, Vector, subtract
 from processors.state.displacements import Displacements
 from processors.state.seconds import milliseconds
 
 
 class Flag(IntFlag):
-    """What a right allows beyond OWN and GIVE (the column `flags` of RightsSet)."""
+    """A permission of a right beyond OWN and GIVE (the column `flags` of RightsSet)."""
 
     BELOW_RESERVATION = 1
     """The pool of the gang is below its reservation: neither the cap of preemptions per hour nor, where hosts are
@@ -29,11 +33,11 @@ class Flag(IntFlag):
 
 
 class Right(NamedTuple):
-    """What a gang without a place may do (the columns of RightsSet)."""
+    """The right of a gang without a place (the columns of RightsSet)."""
 
     others: Vector
-    """What its pool may still take from others for it: entitlement, less what is placed and isn't leaving, less claims
-    that are older. Not above 0: nothing of that kind.
+    """The amount that its pool may still take from others for it: entitlement, less what is placed and isn't leaving,
+    less claims that are older. Not above 0: nothing of that kind.
     """
     entitlement: Vector
     """That of its pool."""
@@ -44,21 +48,21 @@ class Giver(NamedTuple):
     """A pool that may be asked to give (the columns of RightsSet), or what the victims before have left of it."""
 
     excess: Vector
-    """What it has placed and isn't leaving, beyond its entitlement; below 0: it has less."""
+    """The amount that it has placed and isn't leaving, beyond its entitlement; below 0: it has less."""
     entitlement: Vector
     spare: Vector
-    """What it has placed and isn't leaving, beyond the part of its entitlement that is within its reservation."""
+    """The same beyond the part of its entitlement that is within its reservation."""
 
-    def less(self, given: Vector) -> "Giver":
-        """What is left of it when a victim has gone that holds `given`."""
-        return Giver(_minus(self.excess, given), self.entitlement, _minus(self.spare, given))
+    def less(self, amount: Vector) -> "Giver":
+        """The rest when victims have left that hold an amount."""
+        return Giver(_minus(self.excess, amount), self.entitlement, _minus(self.spare, amount))
 
 
 class Victim(NamedTuple):
     """A unit that may have to leave: a gang whole, or one task."""
 
     amount: Vector
-    """What it holds."""
+    """The amount that it holds."""
     own: bool
     """Whether it is of the pool of the gang that takes."""
     yields: bool
@@ -109,9 +113,22 @@ class PlacedUnit(Protocol):
         """The protection by its past."""
 
 
+WAYS_OF_OWN, WAYS_OF_OTHERS = (Way.OWN, Way.MOVE), (Way.GIVE, Way.MOVE, Way.CLEAR)
+"""The ways in which units of the pool of the taking gang may leave, and those of other pools."""
+
+
+@overload
+def yields(priority: int, borrowed: bool, taker_priority: int) -> bool: ...
+@overload
+def yields(priority: I64, borrowed: NDArray[np.bool_], taker_priority: int) -> NDArray[np.bool_]: ...
+def yields(priority: Any, borrowed: Any, taker_priority: int) -> Any:
+    """Whether a unit, or each of many, gives way to a gang of its own pool."""
+    return borrowed | (priority < taker_priority)
+
+
 def victim_of(unit: PlacedUnit, pool: str, priority: int) -> Victim:
     """A unit as the rules judge it for a gang of a pool with a priority."""
-    gives_way = unit.borrowed or unit.priority < priority
+    gives_way = yields(unit.priority, unit.borrowed, priority)
     return Victim(unit.amount, unit.pool == pool, gives_way, unit.preemptible, *unit.protection)
 
 
@@ -156,29 +173,29 @@ def protection(
     return Protection(capped, ran_ms >= slice_ms(settings.turn_for_ms, used, settings.turn_doublings))
 
 
-def may_go(way: int, victim: Victim, need: Vector, giver: Giver, right: Right, taken: Vector) -> Verdict:
-    """Whether a unit may be asked to leave in a way for a gang that needs `need` and has `right`.
+def may_go(way: int, victim: Victim, need: Vector, giver: Giver, right: Right, transfer: Vector) -> Verdict:
+    """Whether a unit may be told to leave in a way for a gang that needs `need` and has `right`.
 
-    `giver`: the pool of the victim, less the victims before; OWN and MOVE don't look at it. `taken`: what the victims
-    before it give by GIVE.
+    `giver`: the pool of the victim, less the victims before; OWN and MOVE don't look at it. `transfer`: what those
+    victims give by GIVE.
     """
     if not victim.preemptible:
         return NON_PREEMPTIBLE
     if victim.capped and not right.flags & Flag.BELOW_RESERVATION:
         return CAP_REACHED
+    if way not in (WAYS_OF_OWN if victim.own else WAYS_OF_OTHERS):
+        return NO_RIGHT
     if way == Way.OWN:
-        return CLEAN if victim.own and victim.yields else NO_RIGHT
+        return CLEAN if victim.yields else NO_RIGHT
     if way == Way.GIVE:
-        return NO_RIGHT if victim.own else may_give(victim.amount, need, giver, right, taken, victim.slice_over)
+        return may_give(victim.amount, need, giver, right, transfer, victim.slice_over)
     if way == Way.MOVE:
         return CLEAN if right.flags & Flag.MOVE else NO_RIGHT
-    if way != Way.CLEAR or victim.own:
-        return NO_RIGHT
     if right.flags & Flag.DAEMON:
         return CLEAN
     if not right.flags & Flag.CLEAR:
         return NO_RIGHT
-    if any(held > 0 and held > spare for held, spare in zip(victim.amount, giver.spare, strict=True)):
+    if any(have > 0 and have > spare for have, spare in zip(victim.amount, giver.spare, strict=True)):
         return NO_RIGHT
     if right.flags & Flag.BELOW_RESERVATION:
         return CLEAN
@@ -186,7 +203,7 @@ def may_go(way: int, victim: Victim, need: Vector, giver: Giver, right: Right, t
 
 
 def may_give(
-    amount: Vector, need: Vector, giver: Giver, right: Right, taken: Vector, slice_over: bool = False
+    amount: Vector, need: Vector, giver: Giver, right: Right, transfer: Vector, slice_over: bool = False
 ) -> Verdict:
     """Whether a pool above its entitlement gives a unit that holds `amount`.
 
@@ -199,41 +216,48 @@ def may_give(
     allowed = False
     oversize: list[int] = []
     excess, others = giver.excess, right.others
-    for kind, held in enumerate(amount):
-        if held > 0 and need[kind] > 0 and excess[kind] > 0:
-            allowed = allowed or taken[kind] < others[kind]
-            if held > excess[kind]:
+    for kind, have in enumerate(amount):
+        if have > 0 and need[kind] > 0 and excess[kind] > 0:
+            allowed = allowed or transfer[kind] < others[kind]
+            if have > excess[kind]:
                 oversize.append(kind)
     if not allowed:
         return NO_RIGHT
     if slice_over:
         return BY_SLICE
-    return CLEAN if all(_oversize_goes(kind, amount, giver, right, taken) for kind in oversize) else SLICE_NOT_OVER
+    return CLEAN if all(_oversize_goes(kind, amount, giver, right, transfer) for kind in oversize) else SLICE_NOT_OVER
 
 
-def times(way: int, amount: Vector, need: Vector, giver: Giver, right: Right, taken: Vector) -> int:
+def has_to_give(need: Vector, giver: Giver, right: Right) -> bool:
+    """Whether a pool has anything in excess that a gang needs and may take; if not, `may_give` refuses each unit."""
+    return any(
+        want > 0 and have > 0 and most > 0 for want, have, most in zip(need, giver.excess, right.others, strict=True)
+    )
+
+
+def times(way: int, amount: Vector, need: Vector, giver: Giver, right: Right, transfer: Vector) -> int:
     """For how many units that are alike and hold so much each, one after another, the verdict on the first one holds,
     which may go.
     """
     if way == Way.CLEAR and not right.flags & Flag.DAEMON:
         return min(
-            [spare // held for held, spare in zip(amount, giver.spare, strict=True) if held > 0], default=UNBOUNDED
+            [spare // have for have, spare in zip(amount, giver.spare, strict=True) if have > 0], default=UNBOUNDED
         )
     if way != Way.GIVE:
         return UNBOUNDED
     excess = giver.excess
-    kinds = [kind for kind, held in enumerate(amount) if held > 0 and need[kind] > 0 and excess[kind] > 0]
+    kinds = [kind for kind, have in enumerate(amount) if have > 0 and need[kind] > 0 and excess[kind] > 0]
     within = min(excess[kind] // amount[kind] for kind in kinds)
-    allowed = max(-((taken[kind] - right.others[kind]) // amount[kind]) for kind in kinds)
+    allowed = max(-((transfer[kind] - right.others[kind]) // amount[kind]) for kind in kinds)
     return max(1, min(within, allowed))
 
 
-def takeable(way: int, need: Vector, giver: Giver, right: Right, taken: Vector) -> Vector:
+def takeable(way: int, need: Vector, giver: Giver, right: Right, transfer: Vector) -> Vector:
     """The amount that a pool may give in a way, of the kinds that a gang needs; empty: the way looks at no amounts."""
     if way == Way.CLEAR:
         amounts = giver.spare
     elif way == Way.GIVE:
-        amounts = tuple(map(min, giver.excess, subtract(right.others, taken)))
+        amounts = tuple(map(min, giver.excess, subtract(right.others, transfer)))
     else:
         return ()
     return tuple([max(0, amount) if want else 0 for amount, want in zip(amounts, need, strict=True)])
@@ -245,11 +269,11 @@ def staying(victims: Iterable[tuple[int, Sequence[int]]], surplus: Sequence[int]
     `victims`: units of a group, and what one of them frees of each amount that counts; the dearest first, so that the
     cheapest leave. `surplus`: what all of them free beyond what is needed, at least 0.
     """
-    stay, left = list[int](), list(surplus)
+    stay, rest = list[int](), list(surplus)
     for units, amount in victims:
-        count = min([units, *[have // frees for have, frees in zip(left, amount, strict=True) if frees > 0]])
+        count = min([units, *[have // frees for have, frees in zip(rest, amount, strict=True) if frees > 0]])
         if count:
-            left = [have - count * frees for have, frees in zip(left, amount, strict=True)]
+            rest = [have - count * frees for have, frees in zip(rest, amount, strict=True)]
         stay.append(count)
     return stay
 
@@ -259,9 +283,9 @@ def _minus(amount: Vector, less: Vector) -> Vector:
     return tuple([have - take for have, take in zip(amount, less, strict=True)])
 
 
-def _oversize_goes(kind: int, amount: Vector, giver: Giver, right: Right, taken: Vector) -> bool:
+def _oversize_goes(kind: int, amount: Vector, giver: Giver, right: Right, transfer: Vector) -> bool:
     """Rule (a) or (b) for a kind of which a unit holds more than its pool's excess."""
     if right.flags & Flag.BELOW_RESERVATION and amount[kind] <= giver.spare[kind]:
         return True
-    deficit, lacks = amount[kind] - giver.excess[kind], right.others[kind] - taken[kind]
+    deficit, lacks = amount[kind] - giver.excess[kind], right.others[kind] - transfer[kind]
     return deficit * right.entitlement[kind] < lacks * giver.entitlement[kind]

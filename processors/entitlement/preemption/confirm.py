@@ -74,7 +74,7 @@ class Denial(NamedTuple):
 
     code: str
     victim: VictimGroup | None = None
-    wanted: Vector = ()
+    need: Vector = ()
     free: Vector = ()
 
 
@@ -133,20 +133,20 @@ class Confirmation:
     def _judge(self, request: RequestRow, taker: JobRow, need: Vector, right: Right) -> I64 | Denial:
         """Return for each victim of a request whether it leaves by its slice; or why one of them stays."""
         right = right._replace(others=add(right.others, self._departures.of_pool(taker.pool)))
-        taken, slices = self._queues.nothing, [NONE]
+        transfer, slices = self._queues.nothing, [NONE]
         for group in self._groups(request):
             for victim, slots in self._split_alike(group):
                 if slots is None:
                     return Denial(Code.VICTIM_GONE, victim)
-                judged = self._judge_alike(victim, slots, taker, need, right, taken)
+                judged = self._judge_alike(victim, slots, taker, need, right, transfer)
                 if isinstance(judged, Denial):
                     return judged
-                taken, by_slice = judged
+                transfer, by_slice = judged
                 slices.append(by_slice)
         return np.concatenate(slices)
 
     def _judge_alike(
-        self, group: VictimGroup, slots: I64, taker: JobRow, need: Vector, right: Right, taken: Vector
+        self, group: VictimGroup, slots: I64, taker: JobRow, need: Vector, right: Right, transfer: Vector
     ) -> tuple[Vector, I64] | Denial:
         """Lets a gang leave, or single tasks that are alike; returns what is taken by then, and which of them leave by
         their slices.
@@ -159,20 +159,20 @@ class Confirmation:
         at, slices = 0, [NONE]
         while at < len(slots):
             giver = self._claims.giver(row.pool).less(self._departures.of_pool(row.pool))
-            code, by_slice = may_go(way, victim, need, giver, right, taken)
+            code, by_slice = may_go(way, victim, need, giver, right, transfer)
             if not code and spared:
                 code = Code.DEFERRED
             if code:
                 first = group._replace(instances=group.instances[at:], run=group.run[at:])
-                return Denial(code, first, unit.amount, takeable(way, need, giver, right, taken))
-            units = min(times(way, unit.amount, need, giver, right, taken), (len(slots) - at) // size)
+                return Denial(code, first, unit.amount, takeable(way, need, giver, right, transfer))
+            units = min(times(way, unit.amount, need, giver, right, transfer), (len(slots) - at) // size)
             amount = scale(unit.amount, units)
             self._departures.add(row.pool, slots[at : at + units * size], amount)
             if way == Way.GIVE:
-                taken = add(taken, amount)
+                transfer = add(transfer, amount)
             slices.append(np.full(units * size, by_slice, dtype=np.int64))
             at += units * size
-        return taken, np.concatenate(slices)
+        return transfer, np.concatenate(slices)
 
     def _groups(self, request: RequestRow) -> Iterator[VictimGroup]:
         """The victims of a request in their order."""
@@ -282,7 +282,7 @@ class Confirmation:
             victim_job_id=victim.job_id if victim else "",
             victim_instance=int(victim.instances[0]) if victim else 0,
             victim_run=int(victim.run[0]) if victim else 0,
-            wanted=kinds.amounts(denial.wanted) if denial.wanted else {},
+            wanted=kinds.amounts(denial.need) if denial.need else {},
             free=kinds.amounts(denial.free) if denial.free else {},
             cause=request.cause.record,
         )

@@ -241,7 +241,7 @@ class Claims:
         return min((at for at in times if at > after), default=None)
 
     def _stays(self, pool: str) -> Vector:
-        """What a pool has placed and isn't leaving; runs that are late to leave count as staying."""
+        """The amount that a pool has placed and isn't leaving; runs that are late to leave count as staying."""
         usage = self._queues.usage[pool]
         return subtract(usage.placed, usage.leaving)
 

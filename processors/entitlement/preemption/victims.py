@@ -25,7 +25,7 @@ from processors.entitlement.queues.placed_runs import LaneKey, PlacedRuns
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
-from processors.state.preemption_rules import Protection, Right, may_go, protection, staying, times, victim_of
+from processors.state.preemption_rules import Protection, Right, may_go, protection, staying, times, victim_of, yields
 
 Level = tuple[str, int]
 """A pool with a limit, and a kind that it limits."""
@@ -136,8 +136,8 @@ class LimitVictims:
         heap: list[Stretch] = []
         for pool in pools:
             for lane in self._runs.lanes(pool):
-                # Of the own pool only lower priority or borrowed runs may leave: other lanes needn't be searched.
-                if pool != taker.pool or lane.priority < taker.priority or self._queues.order[pool].borrowed:
+                any_borrowed = len(self._queues.order[pool].borrowed) > 0
+                if pool != taker.pool or yields(lane.priority, any_borrowed, taker.priority):
                     _push(heap, lane, pool, self._runs.stretches(pool, lane))
         while heap and search.goes_on():
             lane, _, pool, slots, later = heappop(heap)
