@@ -18,7 +18,7 @@ from events.records.placement import HostAnswered, HostAvoided, HostRemoved, Hos
 from processors.placement.hosts import Hosts
 from processors.placement.rows import AskRow, ask_cause
 from processors.state.causes import CurrentInput, recorded
-from processors.state.deadlines import Deadlines, earliest
+from processors.state.deadlines import Deadlines
 from processors.state.table import Table, struct_table
 
 AVOIDED_MS = 600_000
@@ -35,23 +35,23 @@ class Avoidance:
         self.asks: Table[int, AskRow] = struct_table("clears", AskRow, int)
         self._hosts = hosts
         self._input = current
-        self._suspected: Deadlines[str] = Deadlines()
-        """Hosts that are to be judged: at once."""
-        self._avoided: Deadlines[str] = Deadlines()
+        self.suspicions: Deadlines[str] = Deadlines()
+        """Hosts that are to be judged at once, since when."""
+        self.avoided_until: Deadlines[str] = Deadlines()
         """Until when hosts are avoided."""
 
     def restored(self) -> None:
         """Rebuilds the deadlines."""
         rows = self._hosts.table.items()
-        self._suspected.restore((host_id, row.suspected_ms) for host_id, row in rows if row.suspected_ms)
-        self._avoided.restore((host_id, row.avoided_ms) for host_id, row in rows if row.avoided_ms)
+        self.suspicions.restore((host_id, row.suspected_ms) for host_id, row in rows if row.suspected_ms)
+        self.avoided_until.restore((host_id, row.avoided_ms) for host_id, row in rows if row.avoided_ms)
 
     def suspected(self, event: HostSuspected, now: int) -> None:
         """Something speaks against a host; unless it was removed."""
         if event.host_id in self._hosts.table:
             row = self._hosts.table.change(event.host_id)
             row.suspected_ms, row.suspected_code, row.suspected_by = max(1, now), event.code, self._input.cause
-            self._suspected.set(event.host_id, row.suspected_ms)
+            self.suspicions.set(event.host_id, row.suspected_ms)
 
     def asked(self, event: HostClearRequested, now: int) -> None:
         """An operator says that a host takes tasks again."""
@@ -65,33 +65,33 @@ class Avoidance:
     def avoided(self, event: HostAvoided, now: int) -> None:
         """A host takes no new tasks."""
         self._judged(event.host_id, event.until_ms)
-        self._avoided.set(event.host_id, event.until_ms)
+        self.avoided_until.set(event.host_id, event.until_ms)
 
     def trusted(self, event: HostTrusted, now: int) -> None:
         """A host takes new tasks."""
         self._judged(event.host_id, 0)
-        self._avoided.clear(event.host_id)
+        self.avoided_until.clear(event.host_id)
 
     def host_removed(self, event: HostRemoved, now: int) -> None:
         """A host is forgotten."""
-        self._suspected.clear(event.host_id)
-        self._avoided.clear(event.host_id)
+        self.suspicions.clear(event.host_id)
+        self.avoided_until.clear(event.host_id)
 
     def decide(self, now: int, budget: int) -> list[Event]:
         """At most `budget` answers, hosts that take tasks again and hosts to avoid; to be asked only when caught up."""
         out: list[Event] = []
-        avoided = dict.fromkeys(self._avoided)
+        avoided = dict.fromkeys(self.avoided_until)
         for offset, ask in islice(self.asks.items(), budget):
             code, message = self._answer(ask.host_id, avoided)
             if code == Code.DONE:
                 del avoided[ask.host_id]
                 out.append(self._trusted(ask.host_id, Code.ASKED, len(avoided), ask_cause(offset)))
             out.append(ask.answer(offset, code, message))
-        for host_id in sorted(each for each in self._avoided.due(now) if each in avoided):
+        for host_id in sorted(each for each in self.avoided_until.due(now) if each in avoided):
             del avoided[host_id]
             cause = recorded(self._hosts.table[host_id].avoided_by)
             out.append(self._trusted(host_id, Code.TIME_PASSED, len(avoided), cause))
-        for host_id in sorted(self._suspected):
+        for host_id in sorted(self.suspicions):
             row = self._hosts.table[host_id]
             others, cause = len(avoided) - (host_id in avoided), recorded(row.suspected_by)
             if others < self._most():
@@ -103,16 +103,15 @@ class Avoidance:
                 out.append(self._trusted(host_id, Code.TOO_MANY_SUSPECTED, others, cause))
         return out
 
-    def next_wakeup(self) -> int | None:
-        """When a host takes tasks again; what is to be judged or answered is due at once."""
-        ask = next(iter(self.asks.values()), None)
-        return earliest(None if ask is None else ask.at_ms, self._avoided.first(), self._suspected.first())
+    def next_ask_ms(self) -> int | None:
+        """When an operator asked, who is to be answered at once."""
+        return next(iter(self.asks.values())).at_ms if self.asks else None
 
     def _judged(self, host_id: str, until_ms: int) -> None:
         row = self._hosts.avoid(host_id, until_ms)
         row.suspected_ms, row.suspected_code, row.suspected_by = 0, "", None
         row.avoided_by = self._input.cause if until_ms else None
-        self._suspected.clear(host_id)
+        self.suspicions.clear(host_id)
 
     def _answer(self, host_id: str, avoided: dict[str, None]) -> tuple[Code, str]:
         if host_id not in self._hosts.table:

@@ -189,9 +189,15 @@ class Placement(MachineBase):
         return (
             Deadline("hosts given up", self._liveness.next_wakeup),
             Deadline("hosts forgotten", self._removals.next_wakeup),
-            Deadline("hosts avoided", self._avoidance.next_wakeup),
+            Deadline("hosts to be cleared", self._avoidance.next_ask_ms),
+            Deadline("hosts to be judged", self._avoidance.suspicions.first),
+            Deadline("hosts avoided", self._avoidance.avoided_until.first),
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
-            Deadline("plans, homes, rights and reservations", self._next_of_sharing),
+            Deadline("plans", self.sharing.plans.next_ms),
+            Deadline("homes", self.runs.homes.next_ms),
+            Deadline("rights", self.sharing.rights.tries.first),
+            Deadline("reservations that end", self.sharing.reservations.ends.first),
+            Deadline("reservations to be made", self._next_reservation),
         )
 
     @property
@@ -286,8 +292,8 @@ class Placement(MachineBase):
         planned, looked_ms = self.sharing.decide(assignment, holds, room, now, budget, last_by)
         return out + planned, looked_ms
 
-    def _next_of_sharing(self) -> int | None:
-        return self.sharing.next_wakeup(self.cell["cell"].passed_ms)
+    def _next_reservation(self) -> int | None:
+        return self.sharing.reservations.next_ms(self.cell["cell"].passed_ms)
 
     def _pool_answered(self, event: PoolAnswered, now: int) -> None:
         before = self.hosts.kinds

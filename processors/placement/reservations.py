@@ -41,13 +41,14 @@ class Reservations:
         self._runs = runs
         self._hosts = hosts
         self._settings = settings
-        self._ends: Deadlines[Task] = Deadlines()
+        self.ends: Deadlines[Task] = Deadlines()
+        """When reservations were in vain."""
         self._unit_pause_ends: Deadlines[Task] = Deadlines()
         self._host_pause_ends: Deadlines[str] = Deadlines()
 
     def restored(self) -> None:
         """Rebuilds the deadlines."""
-        self._ends.restore((task, row.until_ms) for task, row in self.table.items())
+        self.ends.restore((task, row.until_ms) for task, row in self.table.items())
         self._unit_pause_ends.restore((task, row.until_ms) for task, row in self.paused_units.items())
         self._host_pause_ends.restore((host_id, row.until_ms) for host_id, row in self.paused_hosts.items())
 
@@ -62,10 +63,10 @@ class Reservations:
                 event.count, event.run, [*event.host_ids], tasks, shapes, event.until_ms, {**event.kept}
             )
             self.table.put(task, row)
-            self._ends.set(task, row.until_ms)
+            self.ends.set(task, row.until_ms)
             return
         self.table.remove(task)
-        self._ends.clear(task)
+        self.ends.clear(task)
         if event.state == Code.IN_VAIN:
             self._pause(self.paused_units, self._unit_pause_ends, task, now, 0)
             self._pause_hosts(event.host_ids, now)
@@ -140,15 +141,16 @@ class Reservations:
     # What is asked.
 
     def next_ms(self, passed_ms: int) -> int | None:
-        """When time alone changes something; `passed_ms`: up to then all was looked at."""
-        end = self._ends.first()
+        """When hosts may be reserved for a unit: it has waited for long enough, or a pause is over. Only times after
+        `passed_ms` count: up to then all was looked at.
+        """
         if not self._runs.waits.tasks:
-            return end  # the other times only matter to those that may be reserved for
+            return None
         pause_end = earliest(self._unit_pause_ends.first(passed_ms), self._host_pause_ends.first(passed_ms))
         after_ms = self._settings.now.reserve_after_ms
         waits = (self._runs.waits.calendars[rank] for rank in (Rank.ENTITLED, Rank.PARKED))
         since = earliest(*(calendar.after(elapsed(passed_ms - after_ms)) for calendar in waits))
-        return earliest(end, pause_end, None if since is None else milliseconds(since) + after_ms)
+        return earliest(pause_end, None if since is None else milliseconds(since) + after_ms)
 
     def blocked(self, now: int) -> Mask:
         """The hosts that can't be reserved now: they are, or were in vain."""

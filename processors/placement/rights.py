@@ -63,7 +63,7 @@ class Rights:
         self._input = current
         self._planned = planned
         self._of_job: dict[str, dict[int, None]] = {}
-        self._tries: Deadlines[Task] = Deadlines()
+        self.tries: Deadlines[Task] = Deadlines()
         """When the ranges in which a unit has no plan are tried next."""
 
     def restored(self) -> None:
@@ -71,7 +71,7 @@ class Rights:
         self._of_job = {}
         for job_id, first in self.table:
             self._of_job.setdefault(job_id, {})[first] = None
-        self._tries.restore((task, row.try_ms) for task, row in self.table.items() if self._is_open(task, row))
+        self.tries.restore((task, row.try_ms) for task, row in self.table.items() if self._is_open(task, row))
 
     def plan_changed(self, job_id: str, unit: int) -> None:
         """Sets the deadlines of the ranges of a unit that has a plan now, or none any more."""
@@ -114,11 +114,7 @@ class Rights:
 
     def due(self, now: int) -> list[tuple[int, Task]]:
         """The rights to be tried now, since when and of which range; those of units that all have plans left out."""
-        return [(self.table[task].try_ms, task) for task in self._tries.due(now)]
-
-    def next_ms(self) -> int | None:
-        """When the next is to be tried."""
-        return self._tries.first()
+        return [(self.table[task].try_ms, task) for task in self.tries.due(now)]
 
     def right(self, row: RightRow, ahead: int, need: Vector) -> Right:
         """The right of a unit with so many of its range ahead of it."""
@@ -147,7 +143,7 @@ class Rights:
 
     def _schedule(self, task: Task, row: RightRow) -> None:
         """Sets the deadline of a range."""
-        self._tries.set(task, row.try_ms if self._is_open(task, row) else None)
+        self.tries.set(task, row.try_ms if self._is_open(task, row) else None)
 
     def _set(self, task: Task, row: RightRow, now: int) -> None:
         had = self.table.get(task)
@@ -166,7 +162,7 @@ class Rights:
 
     def _remove(self, task: Task) -> None:
         self.table.remove(task)
-        self._tries.clear(task)
+        self.tries.clear(task)
         mine = self._of_job[task[0]]
         del mine[task[1]]
         if not mine:

@@ -73,10 +73,6 @@ class Sharing:
         self.displaced.restored()
         self._holds.restored()
 
-    def next_wakeup(self, passed_ms: int) -> int | None:
-        """When time alone changes something; `passed_ms`: up to then all was looked at."""
-        return earliest(self._kept_until_ms(), self.rights.next_ms(), self.reservations.next_ms(passed_ms))
-
     # What is decided.
 
     def ends(self, now: int, budget: Budget, last_by: CauseRow | None) -> Iterator[HostsReserved]:
@@ -89,7 +85,7 @@ class Sharing:
 
     def expired_ms(self, now: int) -> int | None:
         """The first time of plans and homes that is over now and comes before rights that are due."""
-        first, right = self._kept_until_ms(), self.rights.next_ms()
+        first, right = self._kept_until_ms(), self.rights.tries.first()
         return first if first is not None and first <= now and (right is None or first <= right) else None
 
     def _kept_until_ms(self) -> int | None:
