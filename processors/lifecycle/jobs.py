@@ -199,6 +199,7 @@ class Jobs:
         row.base, row.instances = start, event.instances
         row.removed = event.instances - (before + len(added) - len(removed))
         row.counts[TaskState.NONE] += event.instances - sum(row.counts)
+        assert 0 <= row.removed <= row.counts[TaskState.NONE], event.job_id
         row.ports = max(row.ports, *(shape.ports for shape in event.shapes), 0)
         arena.put(start + added, traits=traits(row, gang=False), version=row.version, target=row.version)
         if row.stopping:
@@ -214,6 +215,7 @@ class Jobs:
         self.open_tasks += tasks
         pool = self._pool_of(row)
         pool.open_tasks += tasks
+        assert pool.open_tasks >= 0, row.pool
 
     def _pool_of(self, row: JobRow) -> PoolRow:
         """The row of a job's pool, or of one that was removed while the job was accepted into it."""
@@ -344,13 +346,16 @@ class Jobs:
         row.state = event.state
         if not is_over(event):
             return
+        counts, tasks = row.counts, row.tasks
+        in_end_states = counts[TaskState.SUCCEEDED] + counts[TaskState.FAILED] + counts[TaskState.KILLED]
+        assert in_end_states == tasks, f"{event.job_id} is over with {tasks - in_end_states} tasks that aren't"
         arena = self._tasks.arena
         highest = int(arena["run"][row.base : row.base + row.instances].max(initial=row.run_floor))
         ended = EndedJob(spec_digest(row.spec_hash), now, highest, JobState(event.state))
         self.ended.add(event.job_id, ended, self._tasks.input.cause)
         arena.give_back(row.base, row.instances)
         self.table.remove(event.job_id)
-        self._count_open(row, -row.tasks)
+        self._count_open(row, -tasks)
         self._numbers.give_back(row.number)
         del self.at[row.base]
         self._touched.pop(event.job_id, None)
@@ -359,6 +364,7 @@ class Jobs:
             self.gates[event.job_id] = None
         pool = self._pool_of(row)
         pool.open_jobs -= 1
+        assert pool.open_jobs >= 0, row.pool
         if not pool.open_jobs:
             self.removed_pools.pop(row.pool, None)
 

@@ -92,6 +92,7 @@ class PreemptionOrders:
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             row = self.table.change(number)
             row.open -= count
+            assert row.open >= 0, number
             if not row.open:
                 self._over[number] = None
             self._hear(number)

@@ -11,6 +11,9 @@ from processors.state.record_rows import ConstraintRow
 class JobRow(msgspec.Struct, array_like=True):
     """A job. `base` is its first slot in the arena; `counts` its tasks by `TaskState`, moves in between included;
     `instances` its highest instance plus 1, of which `removed` are none any more.
+
+    Invariants: no count is below 0, their sum is `instances`, `0 <= removed <= counts[NONE]`. A job leaves the table
+    with all its tasks in a state of the ended.
     """
 
     number: int
@@ -89,6 +92,7 @@ class PoolRow(msgspec.Struct, array_like=True):
     open_jobs_max: int
     open_tasks_max: int
     open_jobs: int = 0
+    """Invariant: this and `open_tasks` are not below 0. They are the jobs of this pool in the table and their tasks."""
     open_tasks: int = 0
     children: int = 0
 
@@ -149,6 +153,8 @@ class SuspectRow(msgspec.Struct, array_like=True):
 class OrderRow(msgspec.Struct, array_like=True):
     """An order to preempt runs that isn't answered: where it stands in the log, how many runs it preempts, and how many
     of them are not over. `goes`: all of them may leave.
+
+    Invariant: `0 <= open <= victims`.
     """
 
     order: CauseRow

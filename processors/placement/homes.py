@@ -119,6 +119,7 @@ class Homes:
             return
         for job_id, part in self._waits.by_job(slots):
             self.tasks[job_id] = self.tasks.get(job_id, 0) + sign * len(part)
+            assert self.tasks[job_id] >= 0, job_id
             if not self.tasks[job_id]:
                 del self.tasks[job_id]
         shapes, index = indexed(self._arena["shape"][slots])

@@ -62,6 +62,9 @@ class Hosts:
         columns, amounts = self._columns[:, : len(self.ids)], len(self.kinds) + 1
         self.capacity: I64 = columns[:amounts]
         self.used: I64 = columns[amounts : 2 * amounts]
+        """Invariant: of each host and kind the sum over its runs (`runs`) and what is kept for others (`homes.py`); so
+        it is never below 0, and 0 where there is neither.
+        """
         self.phase: I64 = columns[-6]
         self.counting: I64 = columns[-5]
         """1: its capacity counts for the cell: it has offered something and isn't lost."""
@@ -116,6 +119,11 @@ class Hosts:
         for row, need in zip(self.used, sign * needs, strict=False):
             np.add.at(row, numbers, need)
             assert sign > 0 or row[numbers].min(initial=0) >= 0, "more was given back than was taken"
+
+    def are_balanced(self, numbers: I64) -> bool:
+        """Whether those of some hosts that have no runs have nothing in use, ports left out; nothing is kept there."""
+        empty = numbers[self.runs[numbers] == 0]
+        return not len(empty) or not self.used[:-1, empty].any()
 
     def hold_ports(self, number: int, ports: list[int]) -> None:
         """A run takes port numbers of a host."""

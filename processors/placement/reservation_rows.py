@@ -4,7 +4,10 @@ import msgspec
 
 
 class ReservationRow(msgspec.Struct, array_like=True):
-    """Hosts that are drained for a unit: `count` instances at a run."""
+    """Hosts that are drained for a unit: `count` instances at a run.
+
+    Invariant: a host is in one reservation only, so that no two units hold halves of what both need.
+    """
 
     count: int
     run: int

@@ -42,7 +42,7 @@ class Reservations:
         self._hosts = hosts
         self._settings = settings
         self.ends: Deadlines[Task] = Deadlines()
-        """When reservations were in vain."""
+        """When reservations end whose unit has no place by then."""
         self._unit_pause_ends: Deadlines[Task] = Deadlines()
         self._host_pause_ends: Deadlines[str] = Deadlines()
 
@@ -58,6 +58,8 @@ class Reservations:
         """Hosts are reserved, other amounts are kept there, or it is over."""
         task = (event.job_id, event.first)
         if event.state == Code.RESERVED:
+            others = {host_id for unit, row in self.table.items() if unit != task for host_id in row.hosts}
+            assert others.isdisjoint(event.host_ids), task
             tasks, shapes = event.tasks_array.tolist(), event.shape_array.tolist()
             row = ReservationRow(
                 event.count, event.run, [*event.host_ids], tasks, shapes, event.until_ms, {**event.kept}

@@ -266,6 +266,7 @@ class Runs:
         """A job has so many more tasks of each shape."""
         tasks = {number: row.shapes.get(number, 0) + more.get(number, 0) for number in row.shapes | more}
         row.shapes = {number: count for number, count in tasks.items() if count}
+        assert min(tasks.values(), default=0) >= 0, tasks
         row.reported = {number: code for number, code in row.reported.items() if number in row.shapes or number <= GANG}
 
     def _bind(self, event: GangsQueued, slots: I64, pin: I32) -> None:
@@ -330,6 +331,7 @@ class Runs:
         needs = np.array([self.shapes[number].need for number in shapes.tolist()], dtype=np.int64)
         host = self.arena["host"][slots].astype(np.int64) - 1
         self._hosts.hold(host, needs[index].T, sign)
+        assert sign > 0 or self.homes.tasks or self._hosts.are_balanced(host), "amounts are used where nothing runs"
 
     def _release(self, slots: I64) -> None:
         if not len(slots):

@@ -22,7 +22,11 @@ RANKS = (Rank.ENTITLED, Rank.PARKED, Rank.BORROWED, Rank.PARKING)
 
 
 class Range:
-    """Tasks of a job with one number, from instance `first` up to `end`; `counts`: how many wait, by rank."""
+    """Tasks of a job with one number, from instance `first` up to `end`; `counts`: how many wait, by rank.
+
+    Invariants: no count is below 0; only ranks in `RANKS` have one; their sum over the ranges of a job is
+    `Waits.tasks` of it, and that at PARKING over all ranges is `Waits.parking`.
+    """
 
     __slots__ = ("counts", "end", "first", "job_id", "number")
 
@@ -93,6 +97,7 @@ class Waits:
     def add(self, slots: I64) -> None:
         """Tasks wait from now on; their columns are set."""
         for number, rank, base, first, last, count in self._groups(slots):
+            assert rank in RANKS, f"a task waits at rank {rank}"
             known = self.ranges.get(number)
             if known is None:
                 known = self.ranges[number] = Range(number, self._at[base], first - base, last + 1 - base)
@@ -110,9 +115,11 @@ class Waits:
             known = self.ranges[number]
             known.counts[rank] -= count
             self.parking -= count * (rank == Rank.PARKING)
+            assert known.counts[rank] >= 0 <= self.parking, known.job_id
             if not any(known.counts):
                 del self.ranges[number]
             self.tasks[known.job_id] -= count
+            assert self.tasks[known.job_id] >= 0, known.job_id
             if not self.tasks[known.job_id]:
                 del self.tasks[known.job_id]
                 over.append(known.job_id)

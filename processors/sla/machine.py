@@ -291,7 +291,10 @@ class Sla(MachineBase):
     def _allowed(self, event: DisruptionAllowed, now: int) -> None:
         self._clear_unguarded(event)
         slots, run = self._locate(event)
+        before = [(job_id, self.unavailable(job_id)) for job_id in self._jobs_at(slots)]
         self.arena.set("allowed", slots, run)
+        for job_id, missing in before:
+            assert self.unavailable(job_id) <= max(missing, self.jobs[job_id].max_unavailable), job_id
         self._clear_asked(slots)
 
     def _deferred(self, event: DisruptionDeferred, now: int) -> None:

@@ -100,6 +100,7 @@ class Arena:
 
     def give_back(self, base: int, tasks: int) -> None:
         """Frees the stretch of a job with `tasks` in use; its columns are 0 again."""
+        assert self._matrix[0, base] == base + 1, "a stretch that nobody owns was given back"
         self._free(base, self.capacity(base, tasks))
 
     def fill(self, column: str, start: int, count: int, value: int) -> None:

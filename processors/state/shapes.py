@@ -55,6 +55,7 @@ class ShapeRow(msgspec.Struct, array_like=True):
 
     shape: Shape
     tasks: int
+    """Invariant: above 0. A shape that no task has leaves the table."""
 
     def widened(self, kinds: Kinds) -> "ShapeRow":
         """The row as it is when the cell knows more kinds; of these no shape asks anything."""
@@ -93,6 +94,7 @@ class Shapes:
         """So many tasks that had this shape have gone, or have another."""
         row = self.table.change(number)
         row.tasks -= tasks
+        assert row.tasks >= 0, number
         if not row.tasks:
             self.table.remove(number)
             del self._numbers[row.shape]

@@ -60,7 +60,10 @@ class VersionRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UpdateRow(msgspec.Struct, array_like=True):
-    """The update of a job that is in progress, and how many of its instances are at which step."""
+    """The update of a job that is in progress, and how many of its instances are at which step.
+
+    Invariant: none of `pending`, `flight`, `done` and `bad` is below 0.
+    """
 
     number: int
     kind: str

@@ -244,6 +244,7 @@ class Updates:
         self.place_waits.begin_anew(slots, now)
         update.pending -= len(slots)
         update.flight += len(slots)
+        assert update.pending >= 0, event.job_id
         self.moved.setdefault(event.job_id, []).append(instances)
 
     def leave(self, job_id: str) -> None:
@@ -329,6 +330,7 @@ class Updates:
         self._tasks.arena.set("step", slots, (step & ~STEP) | Step.PENDING)
         update.pending += len(slots)
         update.flight -= len(slots)
+        assert update.flight >= 0, event.job_id
 
     def _stay(self, slots: I64) -> None:
         """These runs go on: their update lets go of them before they were told to stop."""
@@ -349,6 +351,7 @@ class Updates:
         if not event.failures_kept:
             arena.set("failures", slots[step == Step.DONE], 0)
         update.pending, update.flight, update.done, update.bad = event.pending, event.flight, event.done, event.bad
+        assert min(event.pending, event.flight, event.done, event.bad) >= 0, event.job_id
         if event.waits != (update.waits_ms > 0):
             update.waits_ms = now if event.waits else 0
 

@@ -33,7 +33,6 @@ from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.updates.waits import Waits
 from processors.lifecycle.updates.window import Room, width
 from processors.placement import avoidance
-from processors.placement.avoidance import Avoidance
 from processors.placement.hosts import Hosts as PlacementHosts
 from processors.placement.hosts import Phase
 from tests.paceline.simulate.bugs import decide_by
@@ -215,7 +214,6 @@ def one_job_is_enough(patch: pytest.MonkeyPatch) -> None:
 
 def suspected_for_ever(patch: pytest.MonkeyPatch) -> None:
     """A host that is suspected is never trusted again."""
-    patch.setattr(Avoidance, "next_wakeup", lambda self: None)
     patch.setattr(avoidance, "AVOIDED_MS", 1 << 40)
 
 
