@@ -46,8 +46,7 @@ from processors.entitlement.pools.commands import Pools
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.limits import Limits, Parking
 from processors.entitlement.preemption.rights import Claims, Rights
-from processors.entitlement.queues.consumers import Consumer
-from processors.entitlement.queues.parts import PartKey
+from processors.entitlement.queues.parts import Consumer, PartKey
 from processors.entitlement.records import Folds
 from processors.entitlement.reports.pools import Reports
 from processors.entitlement.reports.waits import Explanations
@@ -83,8 +82,13 @@ class Entitlement(MachineBase):
     def __init__(self, cell: int = 0) -> None:
         super().__init__(CurrentInput())
         state = self.shared = State()
-        self.pools, self.queues, self.shares = state.pools, state.queues, state.shares
-        self.holds, self.displacements = state.holds, state.displacements
+        self.pools, self.queues, self.usage, self.order = state.pools, state.queues, state.usage, state.order
+        self.marks, self.shares, self.holds, self.displacements = (
+            state.marks,
+            state.shares,
+            state.holds,
+            state.displacements,
+        )
         self.folds = Folds(state)
         self.commands = Pools(cell, state)
         self.reports = Reports(state)
@@ -241,7 +245,7 @@ class Entitlement(MachineBase):
 
     def _next_loan(self) -> int | None:
         """When time alone lets more be lent, as long as there is anybody to lend to."""
-        if not self.queues.order.waiting:
+        if not self.order.waiting:
             return None
         return earliest(self.folds.next_ms(), self.idle.next_ms(), self.steady.next_ms())
 
@@ -249,10 +253,10 @@ class Entitlement(MachineBase):
 
     def _follow(self) -> None:
         """Finds for whom entitlements have changed enough."""
-        pools, marks = self.shares.follow(), self.queues.order.marks
+        pools = self.shares.follow()
         if pools:
-            marks.mark(Consumer.ADMISSION, pools)
-            marks.mark(Consumer.DEMOTION, pools)
+            self.marks.mark(Consumer.ADMISSION, pools)
+            self.marks.mark(Consumer.DEMOTION, pools)
 
     def _explain(self, this: Pass) -> list[Event]:
         out, budget = list[Event](), this.budget.left
@@ -282,10 +286,10 @@ class Entitlement(MachineBase):
     def _handle(self, event: Event, now: int, handlers: Handlers) -> None:
         if isinstance(event, JobChanged) and not is_over(event):
             return
-        changes, numbers = self.queues.changes, self.queues.usage.numbers
+        changes, numbers = self.queues.changes, self.usage.numbers
         super()._handle(event, now, handlers)
         if self.queues.changes != changes:
-            self.shared.change_cell().note(event, self._input.cause, self.queues.usage.numbers != numbers)
+            self.shared.change_cell().note(event, self._input.cause, self.usage.numbers != numbers)
             self.idle.note(now)
 
     def _asked(self, event: PoolDefined | PoolRemoved | CellConfigured, now: int) -> None:
@@ -336,7 +340,7 @@ class Entitlement(MachineBase):
         row.capacity, row.hosts, row.version = kinds.vector(event.capacity), event.hosts, event.version
         row.largest = kinds.vector(event.largest) if event.largest else ()
         self.queues.changes += 1
-        self.queues.order.judge("/", retell=False)
+        self.queues.recheck("/", retell=False)
         if changed:
             self.queues.release()
 
@@ -360,7 +364,7 @@ class Entitlement(MachineBase):
             tables = (self.shared.reported, *self.rights.tables, self.folds.kept, self.steady.table)
             widen(self.queues.kinds, *tables)
             self._parts_restored()
-        self.queues.order.judge(path, retell=True)
+        self.queues.recheck(path, retell=True)
         self.passes.pools_changed()
         self.limits.pools_changed()
         self.rights.mark_all()
@@ -369,14 +373,13 @@ class Entitlement(MachineBase):
         self.reports.set(event, now)
         self.steady.said(event.claimed or self.queues.nothing, now)
         self.rights.mark_reported(event)
-        self.queues.order.marks.mark(Consumer.LENDING, event.pools)
+        self.marks.mark(Consumer.LENDING, event.pools)
 
     def _held(self, event: GangsHeld, now: int) -> None:
-        refusal, jobs = RefusalRow(event.code, event.at), self.queues.jobs
+        refusal = RefusalRow(event.code, event.at)
         slots, _ = locate_ranges(event, self.queues.jobs)
         for job_id, row, key, _ in self.queues.split(slots):
-            jobs.change(job_id).parts[key].refusal = refusal
-            self.queues.order.review_told(PartKey(job_id, key), row)
+            self.queues.tell(PartKey(job_id, key), refusal)
             self.limits.refuse(PartKey(job_id, key), row, now)
         self.passes.settled[event.pool] = None
 

@@ -36,6 +36,7 @@ class Folds:
     def __init__(self, state: State) -> None:
         self._state = state
         self._queues = state.queues
+        self._marks = state.marks
         self._pools = state.pools
         self.orders: Table[int, OrderRow] = struct_table("orders", OrderRow, int)
         self.kept: Table[tuple[str, int], KeptRow] = struct_table("kept", KeptRow, tuple[str, int])
@@ -208,7 +209,7 @@ class Folds:
             stay = np.flatnonzero(np.abs(arena["leaving"][base : base + size]) == event.number) + base
             self._queues.update(stay, leaving=0)
         self.orders.remove(event.number)
-        self._queues.order.marks.touch(row.for_pool)
+        self._marks.touch(row.for_pool)
 
     def reserved(self, event: HostsReserved, now: int) -> None:
         """Hosts are reserved for a unit, or not any more."""

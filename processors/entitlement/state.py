@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 
-from events.resources import Vector, subtract
+from events.resources import STANDARD_KINDS, Vector, subtract
 from processors.entitlement.bounds import refused_for_good
 from processors.entitlement.queues.limit_holds import LimitHolds
+from processors.entitlement.queues.order import QueueOrder
+from processors.entitlement.queues.parts import EACH_CHANGE, Consumer
 from processors.entitlement.queues.queues import Queues
+from processors.entitlement.queues.usage import Usages
 from processors.entitlement.rows import CellRow, PoolRow, ReportedRow, root_row
 from processors.entitlement.shares.entitlements import Shares
 from processors.state.displacements import Displacements
+from processors.state.marks import Marks
 from processors.state.table import Table, struct_table
 
 
@@ -22,9 +26,13 @@ class State:
         self.cell = self.cells.put("cell", CellRow())
         """Capacity and settings, to look at: the one row of `cells`."""
         self.reported: Table[str, ReportedRow] = struct_table("said", ReportedRow)
-        self.queues = Queues(self._is_refused)
-        self.holds = LimitHolds(self.queues)
-        self.shares = Shares(self.queues, self.pools, self.cells)
+        self.marks: Marks[Consumer, str] = Marks(Consumer, EACH_CHANGE)
+        """The pools that each consumer must look at again; they watch the levels above them."""
+        self.usage = Usages((0,) * len(STANDARD_KINDS))
+        self.order = QueueOrder()
+        self.queues = Queues(self.usage, self.order, self.marks, self._is_refused)
+        self.holds = LimitHolds(self.queues, self.usage, self.marks)
+        self.shares = Shares(self.pools, self.cells, self.queues, self.usage, self.marks)
         self.displacements = Displacements()
 
     def restored(self) -> None:
@@ -37,10 +45,9 @@ class State:
 
     def idle(self) -> Vector:
         """The capacity that pools share and on which nothing is placed."""
-        usage = self.queues.usage
-        return subtract(usage.shared(self.cell.capacity), usage["/"].placed)
+        return subtract(self.usage.shared(self.cell.capacity), self.usage["/"].placed)
 
     def _is_refused(self, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]) -> bool:
         """Whether units can't be admitted before hosts or pools change."""
-        levels = self.queues.usage.levels(pool)
+        levels = self.usage.levels(pool)
         return refused_for_good(self.pools, self.cell, levels, kind, need, tasks) is not None

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from events.codes import Code
 from events.resources import Kinds, Vector, add, fits, positive, scale, subtract
 from processors.entitlement.bounds import BOUNDS, Ask, Refusal, closed_at, limit_of, room
-from processors.entitlement.pools.tree import Tree, levels_of
+from processors.entitlement.pools.tree import Tree
 from processors.entitlement.queues.parts import DAEMONS, FIRM
-from processors.entitlement.rows import PoolRow
+from processors.entitlement.rows import PoolRow, levels_of
 from processors.entitlement.shares.tree import ShareTree
 from projections.queries.pool_tree import ROOT
 from projections.views.rows import JobRow

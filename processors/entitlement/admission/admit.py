@@ -75,15 +75,17 @@ class Walk:
         self._pool = pool
         self._state = into.state
         self._queues = into.state.queues
+        self._order = into.state.order
+        self._usage = into.state.usage
         self._room = PoolRoom(into.usage, pool, self._queues.nothing)
         self._aside: dict[int, Vector] = {}
 
     def serve(self) -> list[Head]:
         """Return the heads of the pool; see `AdmissionPass.serve`."""
-        closed = closed_at(self._state.pools, self._queues.usage.levels(self._pool)) != ""
+        closed = closed_at(self._state.pools, self._usage.levels(self._pool)) != ""
         heads: list[Head] = []
         blocked: dict[int, int] = {}
-        for kind, place in merged(self._queues.order[self._pool], blocked):
+        for kind, place in merged(self._order[self._pool], blocked):
             part = place[-1]
             row = self._queues.jobs[part.job_id]
             ask = Ask(self._pool, kind, row.priority, need_of(self._queues, part, row))
@@ -108,7 +110,7 @@ class Walk:
 
     def _part(self, part: PartKey, row: JobRow, ask: Ask, closed: bool) -> Refusal | None:
         """Takes what it can of a part; returns why not more."""
-        borrowed, waiting = row.parts[part.key].borrowed > 0, self._queues.order.waits(part) and not closed
+        borrowed, waiting = row.parts[part.key].borrowed > 0, self._order.waits(part) and not closed
         most = fits(ask.need, self._entitled(ask, borrowed))
         if not most or (not borrowed and not waiting):
             return self._why(ask)

@@ -51,6 +51,8 @@ class LendOrder:
 
     def __init__(self, state: State) -> None:
         self._queues = state.queues
+        self._order = state.order
+        self._usage = state.usage
         self._pools = state.pools
         self._reported = state.reported
         self._groups: dict[Group, SortedSet[Key]] = {}
@@ -96,7 +98,7 @@ class LendOrder:
         """Where a pool stands that holds so much, if it isn't applied yet."""
         behind, need = group
         row, kinds = self._pools[pool], [kind for kind, want in enumerate(need) if want > 0]
-        levels = self._queues.usage.levels(pool)[:-1]
+        levels = self._usage.levels(pool)[:-1]
         without = any(not self._pools[level].share[kind] for level in levels for kind in kinds)
         entitlement = self.entitlement(pool)
         beyond = [Fraction(held[kind] - entitlement[kind], row.share[kind] or 1) for kind in kinds]
@@ -110,10 +112,10 @@ class LendOrder:
 
     def _keys(self, pool: str) -> dict[Group, Key]:
         """Where a pool stands. Units that need the same kinds stand alike."""
-        queues, held = self._queues, self._queues.usage[pool].allocation
-        if pool not in self._pools or closed_at(self._pools, queues.usage.levels(pool)):
+        queues, held = self._queues, self._usage[pool].allocation
+        if pool not in self._pools or closed_at(self._pools, self._usage.levels(pool)):
             return {}
-        firsts = [(places[0], form) for (kind, form), places in queues.order[pool].forms.items() if kind in LENT_TO]
+        firsts = [(places[0], form) for (kind, form), places in self._order[pool].forms.items() if kind in LENT_TO]
         head = min(firsts, default=None)
         alike: dict[tuple[bool, ...], Key] = {}
         keys: dict[Group, Key] = {}
@@ -148,14 +150,15 @@ class Lending:
         self,
         state: State,
         backoffs: Table[tuple[str, int], BackoffRow],
-        order: LendOrder,
+        lend_order: LendOrder,
         room: Vector,
         now: int,
     ) -> None:
         self._queues = state.queues
         self._pools = state.pools
         self._backoffs = backoffs
-        self._order = order
+        self._lend_order = lend_order
+        self._order = state.order
         self._room = room
         self._now = now
         self._usage = PassUsage(state)
@@ -178,7 +181,7 @@ class Lending:
     def decide(self, budget: int) -> None:
         """Lends at most so many tasks; a gang isn't divided."""
         heap: list[Entry] = []
-        for group in self._order.that_fit(self._room):
+        for group in self._lend_order.that_fit(self._room):
             self._push(heap, group, 0)
         while heap and budget > 0:
             key, need, place = heappop(heap)
@@ -198,7 +201,7 @@ class Lending:
 
     def _push(self, heap: list[Entry], group: Group, place: int) -> None:
         """Who stands at a place of a group is lent to, while there is room."""
-        key = self._order.at(group, place)
+        key = self._lend_order.at(group, place)
         if key is not None and fits(group[1], self._room):
             heappush(heap, (key, group[1], place))
 
@@ -207,7 +210,7 @@ class Lending:
         self._own[pool] = None
         found = self._behind(pool) if behind else self._head(pool)
         if found is not None:
-            key = self._order.key(pool, (behind, found.need), self._usage.allocation(pool))
+            key = self._lend_order.key(pool, (behind, found.need), self._usage.allocation(pool))
             heappush(heap, (key, found.need, MINE))
 
     def _found(self, key: Key) -> Candidate | None:
@@ -219,7 +222,7 @@ class Lending:
 
     def _head(self, pool: str) -> Candidate | None:
         """The first unit that waits."""
-        lines = self._queues.order[pool]
+        lines = self._order[pool]
         first = [
             (place, line[0])
             for line, places in lines.waiting.items()
@@ -231,7 +234,7 @@ class Lending:
 
     def _behind(self, pool: str) -> Candidate | None:
         """The first unit of the queue that fits, whatever its shape."""
-        forms, firsts = self._queues.order[pool].forms, self._firsts.get(pool)
+        forms, firsts = self._order[pool].forms, self._firsts.get(pool)
         if firsts is None:
             firsts = self._firsts[pool] = [
                 (places[0], kind, form)
@@ -325,7 +328,7 @@ class Lending:
         """How many units a pool gets before another comes first."""
         if rival is None or rival[:2] != key[:2]:
             return BOUNDLESS
-        row, entitlement = self._pools[key.pool], self._order.entitlement(key.pool)
+        row, entitlement = self._pools[key.pool], self._lend_order.entitlement(key.pool)
         held = self._usage.allocation(key.pool)
         most = BOUNDLESS
         for kind, want in enumerate(candidate.need):

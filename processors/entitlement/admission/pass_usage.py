@@ -25,7 +25,7 @@ class PassUsage:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._usage = state.queues.usage
+        self._usage = state.usage
         self._allocation: dict[str, Vector] = {}
         self._firm: dict[str, Vector] = {}
         self._controllers: dict[str, Vector] = {}

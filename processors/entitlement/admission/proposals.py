@@ -12,12 +12,10 @@ from processors.entitlement.admission.idle import Idle, SteadyClaims
 from processors.entitlement.admission.lend import Lending, LendOrder
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import CONTROLLERS_SHARE, ENTITLEMENT, LIMITS, Ask, exceeds
-from processors.entitlement.pools.tree import parent_of
-from processors.entitlement.queues.consumers import Consumer
-from processors.entitlement.queues.parts import GANG, ROLES
+from processors.entitlement.queues.parts import GANG, ROLES, Consumer
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.records import Folds
-from processors.entitlement.rows import JobRow
+from processors.entitlement.rows import JobRow, parent_of
 from processors.entitlement.state import State
 from processors.state.causes import recorded
 from processors.state.steps import Pass
@@ -29,10 +27,10 @@ def demoted(state: State, pool: str, budget: int) -> list[Admission]:
     nothing of what claims before it are entitled to.
     """
     queues = state.queues
-    claims = queues.order[pool].claims
+    claims = state.order[pool].claims
     if not claims:
         return []
-    holding, entitlement = queues.usage[pool], state.shares.entitlement(pool)
+    holding, entitlement = state.usage[pool], state.shares.entitlement(pool)
     lowest = min(holding.entitled, default=0)
     if not _is_over(subtract(entitlement, holding.level(lowest))):
         return []
@@ -83,6 +81,9 @@ class Passes:
     def __init__(self, state: State, folds: Folds, idle: Idle, steady: SteadyClaims) -> None:
         self._state = state
         self._queues = state.queues
+        self._order = state.order
+        self._usage = state.usage
+        self._marks = state.marks
         self._pools = state.pools
         self._shares = state.shares
         self._folds = folds
@@ -90,14 +91,14 @@ class Passes:
         self._steady = steady
         self.heads: dict[str, list[Head]] = {}
         """Of each pool with work that waits those that aren't entitled and block others."""
-        marks = state.queues.order.marks
+        marks = state.marks
         self._dirty, self._unranked = marks.of(Consumer.ADMISSION), marks.of(Consumer.DEMOTION)
         self._to_lend, self._reworded = marks.of(Consumer.LENDING), marks.of(Consumer.HEADS)
         self.settled = marks.of(Consumer.REASONS)
         """Pools that were looked at, for whoever says why the rest of their queues waits."""
         self._beyond_share: dict[str, tuple[tuple[bool, bool], ...]] = {}
         """Of pools that save for a turn whether each head needs more than their share, and than a turn could give."""
-        self._order = LendOrder(state)
+        self._lend_order = LendOrder(state)
         self._lent_ms = -1
         self._static_of: list[str] | None = None
 
@@ -105,7 +106,7 @@ class Passes:
         """The tables were loaded: all pools are to be looked at."""
         self.heads.clear()
         self._beyond_share.clear()
-        self._order.clear()
+        self._lend_order.clear()
         self.pools_changed()
 
     def pools_changed(self) -> None:
@@ -141,25 +142,24 @@ class Passes:
     def lend(self, this: Pass) -> list[Event]:
         """What is lent of what stands idle."""
         now, budget = this.now, this.budget.left
-        lines = self._queues.order
-        if not lines.waiting:
+        if not self._order.waiting:
             return []
         room = self._room(now)
         for pool in self._folds.backoffs_over(self._lent_ms, now):
             self._to_lend[pool] = None
         if self._to_lend:
-            self._order.refresh(lines.marks.take(Consumer.LENDING))
+            self._lend_order.refresh(self._marks.take(Consumer.LENDING))
         if max(room) <= 0:
             return []
-        lending = Lending(self._state, self._folds.backoffs, self._order, room, now)
+        lending = Lending(self._state, self._folds.backoffs, self._lend_order, room, now)
         lending.decide(budget)
         for pool in lending.limited:
-            lines.marks.watch(pool, self._queues.usage.levels(pool))
+            self._marks.watch(pool, self._usage.levels(pool))
         if lending.lent:
             return [admitted(self._queues, lending.lent, recorded(self._state.cell.room_by))]
         self._lent_ms = now
         for group, pool in lending.refused:
-            self._order.drop(group, pool)
+            self._lend_order.drop(group, pool)
         return []
 
     def _over(self, budget: int) -> list[Admission]:
@@ -197,20 +197,20 @@ class Passes:
         self._watch_levels(pool, heads)
 
     def _are_beyond_share(self, pool: str) -> tuple[tuple[bool, bool], ...]:
-        share, most, holding = self._shares.share(pool), self._shares.most(pool), self._queues.usage[pool]
+        share, most, holding = self._shares.share(pool), self._shares.most(pool), self._usage[pool]
         rows = [(part, self._queues.jobs[part.job_id]) for part, *_ in self.heads.get(pool, ())]
         needs = [(need_of(self._queues, part, row), holding.level(row.priority)) for part, row in rows]
         return tuple([(exceeds(need, share), exceeds(need, subtract(most, held))) for need, held in needs])
 
     def reword(self) -> None:
         """Pools that may have to be told another reason are to be told it, and wait for the next one."""
-        for pool in self._queues.order.marks.take(Consumer.HEADS) if self._reworded else ():
+        for pool in self._marks.take(Consumer.HEADS) if self._reworded else ():
             self.settled[pool] = None
             self._watch_levels(pool, self.heads.get(pool, []))
 
     def _watch_levels(self, pool: str, heads: list[Head]) -> None:
         """A pool is looked at again, or told another reason, when something changes at these levels."""
-        marks, levels = self._queues.order.marks, self._queues.usage.levels(pool)
+        marks, levels = self._marks, self._usage.levels(pool)
         above = [head for head in heads if head.why.code != Code.SHARE_OF_NOTHING]
         if any(head.why.at != pool or head.why.code == Code.RESERVATION_REACHED for head in above):
             marks.watch(pool, levels)
@@ -223,7 +223,7 @@ class Passes:
         """Looks out for an entitlement at which one of those that wait first is entitled, or waits for another reason,
         or at which claims aren't entitled any more.
         """
-        holding, entitlement = self._queues.usage[pool], self._shares.entitlement(pool)
+        holding, entitlement = self._usage[pool], self._shares.entitlement(pool)
         needs: list[Vector] = []
         level = holding.level(min(holding.entitled, default=0))
         columns = zip(level, entitlement, holding.claims, strict=True)  # those of higher priority may be within it yet
@@ -252,7 +252,7 @@ class Passes:
 
     def _kinds_served_last(self, pool: str) -> list[int]:
         """The kinds of which the pool, or one above it, has no share and no reservation."""
-        rows = [self._pools[level] for level in self._queues.usage.levels(pool)[:-1]]
+        rows = [self._pools[level] for level in self._usage.levels(pool)[:-1]]
         kinds = range(len(self._queues.nothing))
         return [kind for kind in kinds if any(not row.share[kind] and not row.reservation[kind] for row in rows)]
 
@@ -261,7 +261,7 @@ class Passes:
         all along, but for what is kept on hosts or is being freed; less what isn't lent at all, and what is lent
         already and has no place.
         """
-        root, capacity = self._queues.usage["/"], self._queues.usage.shared(self._state.cell.capacity)
+        root, capacity = self._usage["/"], self._usage.shared(self._state.cell.capacity)
         room = subtract(subtract(subtract(capacity, root.placed), root.claims), self._static("allocation"))
         least = self._idle.least(now)
         if any(idle > free for idle, free in zip(least, room, strict=True)):
@@ -274,7 +274,7 @@ class Passes:
         """What pools don't use of reservations that aren't lent; `used`: the sum of their holdings that counts."""
         nothing, unused = self._queues.nothing, dict[str, Vector]()
         for path in self._static_paths():
-            row, holding = self._pools[path], self._queues.usage[path]
+            row, holding = self._pools[path], self._usage[path]
             have = holding.placed if used == "placed" else subtract(holding.allocation, holding.daemons)
             below = unused.pop(path, nothing)
             own = subtract(row.reservation, have)
@@ -289,7 +289,7 @@ class Passes:
     def _static_paths(self) -> list[str]:
         """Pools with reservations that aren't lent, and those above them, the lowest first."""
         if self._static_of is None:
-            levels = self._queues.usage.levels
+            levels = self._usage.levels
             static = [path for path, row in self._pools.items() if row.static]
             self._static_of = sorted({level for path in static for level in levels(path)}, reverse=True)
         return self._static_of

@@ -50,6 +50,9 @@ class Turns:
     def __init__(self, state: State, heads: Heads) -> None:
         self._state = state
         self._queues = state.queues
+        self._order = state.order
+        self._usage = state.usage
+        self._marks = state.marks
         self._pools = state.pools
         self._shares = state.shares
         self._displacements = state.displacements
@@ -120,7 +123,7 @@ class Turns:
             return None, row
         waits = arena["queued"][slot] == turn.run
         part = PartKey(turn.job_id, self._queues.part_of(row, turn.first))
-        return (None, row) if waits and self._queues.order.waits(part) else (Code.ENDED, None)
+        return (None, row) if waits and self._order.waits(part) else (Code.ENDED, None)
 
     def _placed_ms(self, turn: TurnRow) -> int:
         """Since when the gang of a turn has a place; 0: it has none."""
@@ -170,7 +173,7 @@ class Turns:
             have = tuple(map(min, have, full))
         else:
             have = tuple([min(0, each) for each in have])
-            rate = _positive(subtract(share, self._queues.usage[pool].placed))
+            rate = _positive(subtract(share, self._usage[pool].placed))
         rate = tuple([each if want or debt < 0 else 0 for each, want, debt in zip(rate, full, have, strict=True)])
         if old is None and not any(full) and not any(have):
             return None
@@ -183,7 +186,7 @@ class Turns:
         """The head that needs more than the share of its pool, and for which that would suffice."""
         heads = [head for head in self._heads.get(pool, ()) if not head.kind & FIRM]
         heads = [head for head in heads if head.why.code in WAITS_FOR_CREDIT]
-        lines, found = self._queues.order, None
+        lines, found = self._order, None
         for head in heads:
             job_id, key = head.part
             row = self._queues.jobs[job_id]
@@ -194,7 +197,7 @@ class Turns:
             return None
         _, job_id, key, row = found
         need = self._queues.unit_need(row, key)
-        level = self._queues.usage[pool].level(row.priority)
+        level = self._usage[pool].level(row.priority)
         if not exceeds(need, self._shares.share(pool)) or self._is_last(pool, need, level):
             return None
         return Saver(job_id, key, row, need, level)
@@ -207,13 +210,13 @@ class Turns:
         short = [kind for kind, (want, have) in enumerate(zip(need, share, strict=True)) if want > have]
         return any(
             not self._pools[level].share[kind] and floor[kind] > self._shares.share(level)[kind]
-            for level in self._queues.usage.levels(pool)[:-1]
+            for level in self._usage.levels(pool)[:-1]
             for kind in short
         )
 
     def _used(self, pool: str, turn: TurnRow) -> Vector:
         """What a pool uses during its turn: what it has placed, and what stands idle for its gang."""
-        placed = self._queues.usage[pool].placed
+        placed = self._usage[pool].placed
         row = self._gang_state(turn)[1]
         if row is None or self._placed_ms(turn):
             return placed
@@ -246,7 +249,7 @@ class Turns:
         """The first turn that can begin."""
         for pool in self._fills.due(now):
             saver = self._saver(pool)
-            if saver is None or closed_at(self._pools, self._queues.usage.levels(pool)):
+            if saver is None or closed_at(self._pools, self._usage.levels(pool)):
                 continue
             floor = add(saver.level, saver.need)
             floor = tuple([each if want else 0 for each, want in zip(floor, saver.need, strict=True)])
@@ -294,9 +297,9 @@ class Turns:
                 row.goes_on = all(left > 0 for left, full in zip(have, row.credit.full, strict=True) if full)
         self._time(event.pool)
         self._shares.turned(event.pool)
-        self._queues.order.marks.touch(event.pool)
+        self._marks.touch(event.pool)
         self._queues.changes += 1
-        self._queues.usage.numbers += 1
+        self._usage.numbers += 1
 
     def removed(self, pool: str) -> None:
         """A pool was removed, maybe during its turn: one of the same name begins anew."""
@@ -320,7 +323,7 @@ class Turns:
             else:
                 self._credits_of[pool] = None
             self._time(pool)
-            self._queues.order.marks.touch(pool)
+            self._marks.touch(pool)
         self._queues.changes += 1
 
 

@@ -11,8 +11,8 @@ from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.resources import Unit, UnknownResource, Vector, amount_text, amounts_fault, names_fault, subtract
 from events.words import over_reserved
-from processors.entitlement.pools.tree import Entry, Tree, parent_of, pool_row
-from processors.entitlement.rows import AskRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
+from processors.entitlement.pools.tree import Entry, Tree, pool_row
+from processors.entitlement.rows import AskRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow, parent_of
 from processors.entitlement.state import State
 from processors.state.table import Table, struct_table
 from processors.state.widening import widen

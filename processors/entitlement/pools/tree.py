@@ -6,20 +6,7 @@ from typing import NamedTuple
 from sortedcontainers import SortedDict, SortedList
 
 from events.resources import Kinds, Vector, add, subtract
-from processors.entitlement.rows import UNLIMITED, ConfiguredRow, DefinedRow, PoolFact, PoolRow
-
-
-def parent_of(path: str) -> str:
-    """The pool above; / is above the first level."""
-    return path.rpartition("/")[0] or "/"
-
-
-def levels_of(pool: str) -> list[str]:
-    """The pool and those above it, up to the root."""
-    levels = [pool]
-    while levels[-1] != "/":
-        levels.append(parent_of(levels[-1]))
-    return levels
+from processors.entitlement.rows import UNLIMITED, ConfiguredRow, DefinedRow, PoolFact, PoolRow, parent_of
 
 
 def pool_row(fact: DefinedRow, kinds: Kinds) -> PoolRow:

@@ -24,8 +24,7 @@ from events.ranks import Rank, are_entitled
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, RightsSet
 from events.resources import Kinds, Vector, add, positive, scale, subtract
-from processors.entitlement.queues.consumers import Consumer
-from processors.entitlement.queues.parts import GANG, ROLES, Form, PartKey, Unit
+from processors.entitlement.queues.parts import GANG, ROLES, Consumer, Form, PartKey, Unit
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
@@ -373,7 +372,7 @@ class Rights:
         self._of_pool: dict[str, dict[Task, None]] = {}
         self._clears = 0
         """The number of rights by which hosts may be cleared."""
-        marks = state.queues.order.marks
+        marks = state.marks
         self._takers, self._givers = marks.of(Consumer.TAKERS), marks.of(Consumer.GIVERS)
         self._untimed = marks.of(Consumer.RIGHT_TIMES)
         self._times: Deadlines[str] = Deadlines()

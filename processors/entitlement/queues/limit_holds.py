@@ -1,4 +1,7 @@
-"""What limits leave and others left for: it is kept for whom they left, until that is admitted or a time has passed."""
+"""Room under limits that others were ordered to leave: it is kept for the unit that it was made for.
+
+It is kept until that unit is admitted, or a time has passed; else whoever is first in another queue would take it.
+"""
 
 import msgspec
 import numpy as np
@@ -8,8 +11,11 @@ from events.ranks import Rank
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.resources import Vector, add
+from processors.entitlement.queues.parts import Consumer
 from processors.entitlement.queues.queues import Queues
+from processors.entitlement.queues.usage import Usages
 from processors.state.deadlines import Deadlines
+from processors.state.marks import Marks
 from processors.state.table import Table, struct_table
 
 
@@ -27,8 +33,10 @@ class HoldRow(msgspec.Struct, frozen=True, array_like=True):
 class LimitHolds:
     """The table `limit_holds`, by the number of the order."""
 
-    def __init__(self, queues: Queues) -> None:
+    def __init__(self, queues: Queues, usage: Usages, marks: Marks[Consumer, str]) -> None:
         self._queues = queues
+        self._usage = usage
+        self._marks = marks
         self.table: Table[int, HoldRow] = struct_table("limit_holds", HoldRow, int)
         self._ends: Deadlines[int] = Deadlines()
         self._version = -1
@@ -40,7 +48,7 @@ class LimitHolds:
         self._ends.restore((number, row.until_ms) for number, row in self.table.items())
 
     def others(self, pool: str, level: str) -> Vector | None:
-        """What is kept below a level for other pools than one; None: nothing."""
+        """The amount that is kept below a level for other pools than one; None: nothing."""
         if not len(self.table):
             return None
         self._count()
@@ -50,7 +58,7 @@ class LimitHolds:
         return total if own is None else tuple([have - mine for have, mine in zip(total, own, strict=True)])
 
     def total(self, level: str) -> Vector | None:
-        """What is kept below a level; None: nothing."""
+        """The amount that is kept below a level; None: nothing."""
         if not len(self.table):
             return None
         self._count()
@@ -89,7 +97,7 @@ class LimitHolds:
 
     def _changed(self, row: HoldRow) -> None:
         self._queues.changes += 1
-        self._queues.order.marks.happen(self._queues.usage.levels(row.pool))
+        self._marks.happen(self._usage.levels(row.pool))
 
     def review(self) -> None:
         """Those for whom something is kept may wait no more, admitted or not: who waits for it is looked at again."""
@@ -105,12 +113,12 @@ class LimitHolds:
             amount = self._amount(row)
             if any(amount):
                 self._of[row.pool] = add(self._of.get(row.pool, self._queues.nothing), amount)
-                for level in self._queues.usage.levels(row.pool):
+                for level in self._usage.levels(row.pool):
                     self._at[level] = add(self._at.get(level, self._queues.nothing), amount)
-        self._queues.order.marks.happen(level for level in before if self._at.get(level) != before[level])
+        self._marks.happen(level for level in before if self._at.get(level) != before[level])
 
     def _amount(self, row: HoldRow) -> Vector:
-        """What is kept: what those of them need that still wait, or are parked."""
+        """The amount that is kept: the need of those of them that still wait, or are parked."""
         job = self._queues.jobs.get(row.job_id)
         if job is None or row.first + row.count > job.instances:
             return self._queues.nothing

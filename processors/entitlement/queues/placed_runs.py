@@ -20,7 +20,7 @@ SLACK = 1024
 
 
 class LaneKey(NamedTuple):
-    """What runs are alike in whether they go first."""
+    """Runs with an equal one are alike in whether they go first."""
 
     priority: int
     service: bool
@@ -47,7 +47,7 @@ class PlacedRuns:
         self._built = False
 
     def forget(self) -> None:
-        """They are found anew when they are asked for; a cell in which nobody asks keeps none."""
+        """They are built when they are asked for next; a cell in which nobody asks keeps none."""
         self._pools.clear()
         self._built = False
 
@@ -101,17 +101,17 @@ class PlacedRuns:
                 yield -since, slots[self._queues.arena["leaving"][slots] == 0]
 
     def _current(self, pool: str, lane: LaneKey, since: int, parts: list[I64]) -> I64:
-        """Who is in a lane since a second, as things are now."""
+        """The runs that are in a lane since a second, as the columns are now."""
         arena = self._queues.arena
         slots = distinct(np.concatenate(parts)) if len(parts) > 1 else parts[0]
         slots = slots[slots < len(arena["placed"])]
         slots = slots[(arena["placed"][slots] > 0) & (arena["placed_s"][slots] == since)]
-        found = [
+        runs = [
             mine
             for _, row, key, mine in self._queues.split(slots)
             if row.preemptible and row.pool == pool and _lane(row, key) == lane
         ]
-        return np.sort(np.concatenate(found)) if found else slots[:0]
+        return np.sort(np.concatenate(runs)) if runs else slots[:0]
 
     def _clear_up(self, pool: str, name: LaneKey, lane: Lane) -> None:
         lane.kept = 0

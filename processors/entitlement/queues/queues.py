@@ -1,53 +1,94 @@
-"""The parts of jobs as they change: what waits and is admitted, and what follows from that for their pools."""
+"""The jobs and tasks of the cell, by parts: records change them here only, and what pools hold and who waits follows.
+
+`Queues` keeps the rows of jobs and the columns of tasks. Each change of a column goes through `update`, which adds what
+it changes to the counts of parts, to the usage of pools and to the order of their queues.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from events.codes import Code
 from events.columns import FEW, I32, I64, counted, distinct
 from events.instance_changes import instance_change
 from events.ranks import are_entitled
 from events.records.lifecycle import InstancesChanged, JobAccepted
-from events.resources import Kinds, Vector, add, scale
-from processors.entitlement.queues.order import QueueOrder, Refused
-from processors.entitlement.queues.parts import CONTROLLER, GANG, ROLES, PartKey, Parts, by
+from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale, subtract
+from processors.entitlement.queues.order import QueueOrder, Standing, States, bits
+from processors.entitlement.queues.parts import (
+    COLUMNS,
+    CONTROLLER,
+    CONTROLLERS,
+    DAEMONS,
+    FIRM,
+    GANG,
+    ROLES,
+    SINGLE,
+    Consumer,
+    Form,
+    PartKey,
+    by,
+)
 from processors.entitlement.queues.usage import (
-    BITS_OF_RANK,
     CLAIMS,
-    HAS_PLACE,
-    LEAVES,
-    STATES,
     WAITS,
     Numbers,
-    Passed,
+    Transition,
     Usages,
-    apart,
-    passage_of,
+    delta_of,
+    states_of,
+    states_of_few,
+    transitions,
+    transitions_of_few,
 )
-from processors.entitlement.rows import JobRow, PartRow
-from processors.state.arena import Slots
+from processors.entitlement.rows import JobRow, PartRow, RefusalRow
+from processors.state.arena import REMOVED, Arena, Slots
+from processors.state.marks import Marks
 from processors.state.sequence import SequenceNumbers
-from processors.state.shapes import Shape, shapes_of
+from processors.state.shapes import Shape, Shapes, shapes_of
+from processors.state.table import Table, struct_table
 
 OF_ADMISSION = ("held", "leaving", "rank", "placed", "due_s", "placed_s", "number")
 """The columns that are 0 where a task isn't admitted."""
-_BITS = np.array(BITS_OF_RANK, dtype=np.int64)
+NO_SLOTS = np.zeros(0, dtype=np.int64)
+Refused = Callable[[str, int, Vector, Sequence[Vector]], bool]
+"""Whether units of a pool and class that need so much, each task of them one of these, can't be admitted before hosts
+or pools change.
+"""
 Alike = tuple[str, int, bool, bool, int, int, int]
-"""Tasks whose passages are summed as one: pool, priority, preemptible, daemon, key of the part, state before and after.
+"""Tasks whose changes are summed as one: pool, priority, preemptible, daemon, key of the part, state before and after.
 """
 
 
-class Queues(Parts):
-    """The parts of jobs, changed here only, and what is derived from them: what pools hold, and who stands where."""
+class Queues:
+    """The tables of jobs and shapes and the columns of tasks, with what follows from them: usage and order.
 
-    def __init__(self, refused: Refused) -> None:
-        super().__init__()
-        self.usage = Usages(self.nothing)
-        self.order = QueueOrder(self, self.usage, refused)
+    Columns: `shape` the number of the task's shape, `queued` the run that waits for admission, negative while it isn't
+    tried, since the only host that it may run on takes it not, `held` the run that is admitted, `ended` the highest run
+    that is over, `leaving` the order by which the run is to leave (negative: it should have by now), `rank` by what
+    right it is admitted (`Rank`), `placed` the run that has a place, `due_s` the second since when it is entitled
+    without a place, `placed_s` that since when it has a place, `number` that of the admission; 0 where there is none.
+    """
+
+    def __init__(self, usage: Usages, order: QueueOrder, marks: Marks[Consumer, str], refused: Refused) -> None:
+        self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
+        self.shapes = Shapes()
+        self.arena = Arena("tasks", COLUMNS)
+        self.kinds: Kinds = STANDARD_KINDS
+        self.nothing: Vector = (0,) * len(self.kinds)
+        self.at: dict[int, str] = {}
+        """By their bases, the jobs."""
+        self.usage = usage
+        self.order = order
+        self.marks = marks
+        self._refused = refused
         self.open_jobs: Counter[str] = Counter()
         self.changes = 0
         """Grows with each change of demand or allocation."""
+        self.aside: dict[PartKey, None] = {}
+        """Parts that placement gave back for good; they claim nothing until hosts change."""
         self.bound: dict[str, None] = {}
         """Jobs with tasks whose hosts, the only ones that they may run on, don't take them."""
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.jobs.values()))
@@ -60,6 +101,8 @@ class Queues(Parts):
         self.at = {row.base: job_id for job_id, row in self.jobs.items()}
         self.usage.clear(self.nothing)
         self.order.clear()
+        self.marks.clear()
+        self.aside.clear()
         self.open_jobs.clear()
         self._numbers.restored()
         for job_id, row in self.jobs.items():
@@ -67,12 +110,12 @@ class Queues(Parts):
             for key, part in row.parts.items():
                 part.queued = part.entitled = part.borrowed = part.claims = part.loans = 0
                 if part.returned:
-                    self.order.aside[PartKey(job_id, key)] = None
+                    self.aside[PartKey(job_id, key)] = None
         arena = self.arena
         self.bound = {self.at[each - 1]: None for each in distinct(arena["owner"][arena["queued"] < 0]).tolist()}
         slots = np.flatnonzero((arena["queued"] > 0) | (arena["held"] > 0))
         none = np.zeros(len(slots), dtype=np.int64)
-        self._count(self._passed(slots, none, none), rows_as_they_are=True)
+        self._count(transitions(arena, slots, none, none), rows_as_they_are=True)
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
@@ -134,13 +177,13 @@ class Queues(Parts):
         moving = slots
         if row.gang_min and (slots < row.base + row.gang_min).any():  # the gang is a part by its first member's shape
             moving = np.union1d(slots, self.gang(row))
-        had = self._take_out(moving)
+        columns = self._take_out(moving)
         for key, mine in self._split(row, moving):
             row.parts[key].tasks -= len(mine)
         self.shapes.change_tasks(self.arena, slots, index, shapes)
         self._add_tasks(row, moving)
         self._drop_empty_parts(job_id, row)
-        self.update(moving, **had)
+        self.update(moving, **columns)
 
     def change_priority(self, job_id: str, priority: int) -> None:
         """A job has another priority: what of it waits stands elsewhere."""
@@ -150,17 +193,17 @@ class Queues(Parts):
         row = self.jobs.change(job_id)
         parts = [PartKey(job_id, key) for key in row.parts]
         for part in parts:
-            self.order.leave(part, row)
+            self._leave(part, row)
         if row.preemptible:
             entitled = are_entitled(self.arena["rank"][row.base : row.base + row.instances])
             amount = self.asked(row, np.flatnonzero(entitled) + row.base)
-            holding = self.usage.leaf(row.pool)
-            holding.add_entitled(row.priority, scale(amount, -1))
-            holding.add_entitled(priority, amount)
+            usage = self.usage.change(row.pool)
+            usage.add_entitled(row.priority, scale(amount, -1))
+            usage.add_entitled(priority, amount)
         row.priority = priority
         for part in parts:
-            self.order.review(part, row)
-        self.order.marks.touch(row.pool)
+            self._review(part, row)
+        self.marks.touch(row.pool)
         self.changes += 1
 
     def drop(self, job_id: str) -> None:
@@ -179,7 +222,7 @@ class Queues(Parts):
         self.jobs.remove(job_id)
         self._numbers.give_back(row.number)
         for key in row.parts:
-            self.order.aside.pop(PartKey(job_id, key), None)
+            self.aside.pop(PartKey(job_id, key), None)
         del self.at[row.base]
 
     def _shapes(self, row: JobRow) -> list[tuple[int, int]]:
@@ -191,80 +234,32 @@ class Queues(Parts):
         shapes, counts = counted(self.arena["shape"][self.present(row)])
         return list(zip(shapes.tolist(), counts.tolist(), strict=True))
 
-    def put_aside(self, part: PartKey, code: str) -> None:
-        """What waits of a part isn't tried again before hosts change."""
-        row = self.jobs.change(part.job_id)
-        row.parts[part.key].returned, row.parts[part.key].refusal = code, None
-        self.order.aside[part] = None
-        self.order.review(part, row)
-        self.order.marks.touch(row.pool)
-        self.changes += 1
-
-    def release(self) -> None:
-        """Hosts have changed: what placement gave back for good is tried again."""
-        self.order.release()
-        for job_id in sorted(self.bound):
-            base, size = self.stretch(job_id)
-            slots = base + np.flatnonzero(self.arena["queued"][base : base + size] < 0)
-            self.update(slots, queued=-self.arena["queued"][slots])
-        self.bound.clear()
-
     # Tasks.
-
-    def states(self, slots: I64) -> I64:
-        """The state of each task in bits."""
-        arena = self.arena
-        states: I64 = _BITS[arena["rank"][slots]]
-        states += arena["queued"][slots] > 0
-        states += (arena["placed"][slots] > 0) * np.int64(HAS_PLACE)
-        states += (arena["leaving"][slots] > 0) * np.int64(LEAVES)
-        return states
 
     def update(self, slots: I64, **columns: Slots | int) -> None:
         """Sets columns of tasks, each named once, and counts what that changes."""
         if not len(slots):
             return
+        arena = self.arena
         if len(slots) <= FEW:
-            before = self._told(slots)
-            self.arena.put(slots, **columns)
-            self._count(apart(self.arena["owner"][slots].tolist(), slots.tolist(), *before, *self._told(slots)))
+            before = states_of_few(arena, slots)
+            arena.put(slots, **columns)
+            owners = arena["owner"][slots].tolist()
+            self._count(transitions_of_few(owners, slots.tolist(), *before, *states_of_few(arena, slots)))
             return
-        states, since = self.states(slots), self.arena["due_s"][slots]
-        self.arena.put(slots, **columns)
-        self._count(self._passed(slots, states, since))
-
-    def _told(self, slots: I64) -> tuple[list[int], list[int]]:
-        """The states of few tasks, and since when they are entitled without a place."""
-        rows = self.arena.rows(slots, "rank", "queued", "placed", "leaving", "due_s")
-        states = [
-            BITS_OF_RANK[rank] | (queued > 0) | (placed > 0) * HAS_PLACE | (leaving > 0) * LEAVES
-            for rank, queued, placed, leaving, _ in rows
-        ]
-        due_s = [row[-1] for row in rows]
-        return states, due_s
-
-    def _passed(self, slots: I64, before: I64, since: Slots) -> Iterator[Passed]:
-        """What has passed of many tasks, from the states that they were in; the columns say to which."""
-        after, due_s, owners = self.states(slots), self.arena["due_s"][slots], self.arena["owner"][slots]
-        changed = (before != after) | (since != due_s)
-        told = tuple(each[changed] for each in (owners, slots, before, since, after, due_s))
-        groups = (told[0].astype(np.int64) * STATES + told[2]) * STATES + told[4]
-        if 2 * len(distinct(groups)) > len(groups):
-            yield from apart(*(each.tolist() for each in told))
-            return
-        for group, at in by(np.arange(len(groups)), groups) if len(groups) else ():
-            owner, was, is_ = group // (STATES * STATES), group // STATES % STATES, group % STATES
-            yield Passed(owner, was, is_, told[1][at], told[3][at], told[5][at])
+        states, since = states_of(arena, slots), arena["due_s"][slots]
+        arena.put(slots, **columns)
+        self._count(transitions(arena, slots, states, since))
 
     def _take_out(self, slots: I64) -> dict[str, I32]:
         """Lets tasks wait for nothing and hold nothing; returns their columns, with which `update` puts them back."""
-        had = {column: self.arena[column][slots] for column in ("queued", *OF_ADMISSION)}
-        self.update(slots, **dict.fromkeys(had, 0))
-        return had
+        columns = {column: self.arena[column][slots] for column in ("queued", *OF_ADMISSION)}
+        self.update(slots, **dict.fromkeys(columns, 0))
+        return columns
 
     def _drop_empty_parts(self, job_id: str, row: JobRow) -> None:
         for key in [key for key, part in row.parts.items() if not part.tasks]:
-            self.order.aside.pop(PartKey(job_id, key), None)
+            self.aside.pop(PartKey(job_id, key), None)
             del row.parts[key]
 
     def _add_tasks(self, row: JobRow, slots: I64) -> None:
@@ -275,14 +270,14 @@ class Queues(Parts):
                 row.parts[key] = PartRow(first, 0)
             row.parts[key].tasks += tasks
 
-    def _count(self, passed: Iterator[Passed], rows_as_they_are: bool = False) -> None:
-        """Tasks passed from states to others; the columns say so already."""
+    def _count(self, changed: Iterator[Transition], rows_as_they_are: bool = False) -> None:
+        """Adds up the transitions of tasks; the columns have them already."""
         sums: dict[str, dict[str, Vector]] = {}
         alike: dict[Alike, int] = {}
         claimed: dict[tuple[str, int], Counter[int]] = {}
-        any_passed = False
-        for owner, was, is_, slots, since, due_s in passed:
-            any_passed, job_id = True, self.at[owner - 1]
+        any_changed = False
+        for owner, was, is_, slots, since, due_s in changed:
+            any_changed, job_id = True, self.at[owner - 1]
             row = self.jobs[job_id] if rows_as_they_are else self.jobs.change(job_id)
             for key, part in self._split(row, slots) if len(row.parts) > 1 else ((next(iter(row.parts)), slots),):
                 if not rows_as_they_are and is_ & WAITS:
@@ -301,26 +296,26 @@ class Queues(Parts):
                 self._claim(claimed.setdefault((row.pool, -1), Counter()), since)
             if CLAIMS[is_]:
                 self._claim(claimed.setdefault((row.pool, 1), Counter()), due_s)
-        if not any_passed:
+        if not any_changed:
             return
         for kind, count in alike.items():
             self._add(kind, scale(self.need(kind[4]), count), sums)
         for (pool, sign), claiming in claimed.items():
-            holding = self.usage.leaf(pool)
+            usage = self.usage.change(pool)
             for since_s, tasks in claiming.items():
-                holding.add_claims(since_s, sign * tasks)
+                usage.add_claims(since_s, sign * tasks)
         for pool, amounts in sums.items():
             self.usage.add(pool, amounts)
             if "placed" in amounts:  # those of the pools above are sums of these
-                assert min(self.usage.leaf(pool).placed) >= 0, pool
-            self.order.marks.touch(pool)
+                assert min(self.usage.change(pool).placed) >= 0, pool
+            self.marks.touch(pool)
             if amounts.keys() & {"allocation", "placed"}:
                 self.usage.numbers += 1
             if "allocation" in amounts:
-                self.order.marks.happen(self.usage.levels(pool))
+                self.marks.happen(self.usage.levels(pool))
             if "daemons" in amounts:  # what there is to share is another amount, for all pools
                 for other in self.order.below("/"):
-                    self.order.marks.touch(other)
+                    self.marks.touch(other)
         self.changes += 1
 
     def _claim(self, claimed: Counter[int], since: Numbers) -> None:
@@ -332,24 +327,263 @@ class Queues(Parts):
         claimed.update(dict(zip(seconds.tolist(), counts.tolist(), strict=True)))
 
     def _pass(self, part: PartKey, row: JobRow, count: int, states: tuple[int, int]) -> None:
-        """So many tasks of a part passed from a state to another."""
+        """So many tasks of a part went from one state to another."""
         what = row.parts[part.key]
-        passage = passage_of(*states, row.preemptible, part.key % ROLES == CONTROLLER, row.daemon)
-        what.queued += count * passage.queued
-        what.entitled += count * passage.entitled
-        what.borrowed += count * passage.borrowed
-        what.claims += count * passage.claims
-        what.loans += count * passage.loans
+        delta = delta_of(*states, row.preemptible, part.key % ROLES == CONTROLLER, row.daemon)
+        what.queued += count * delta.queued
+        what.entitled += count * delta.entitled
+        what.borrowed += count * delta.borrowed
+        what.claims += count * delta.claims
+        what.loans += count * delta.loans
         assert what.queued >= 0, part
         assert 0 <= what.claims <= what.entitled, part
         assert 0 <= what.loans <= what.borrowed, part
-        self.order.review(part, row)
+        self._review(part, row)
 
     def _add(self, kind: Alike, amount: Vector, sums: dict[str, dict[str, Vector]]) -> None:
-        """Tasks that hold, or wait for, so much together passed from a state to another."""
+        """Tasks that hold, or wait for, so much together went from one state to another."""
         pool, priority, preemptible, daemon, key, was, is_ = kind
-        passage, mine = passage_of(was, is_, preemptible, key % ROLES == CONTROLLER, daemon), sums.setdefault(pool, {})
-        for name, sign in passage.sums:
+        delta, mine = delta_of(was, is_, preemptible, key % ROLES == CONTROLLER, daemon), sums.setdefault(pool, {})
+        for name, sign in delta.sums:
             mine[name] = add(mine.get(name, self.nothing), amount, sign)
-        if passage.entitled and preemptible:
-            self.usage.leaf(pool).add_entitled(priority, scale(amount, passage.entitled))
+        if delta.entitled and preemptible:
+            self.usage.change(pool).add_entitled(priority, scale(amount, delta.entitled))
+
+    # Places in the queues.
+
+    def tell(self, part: PartKey, refusal: RefusalRow | None) -> None:
+        """A part was told why it waits; None: it is to be told again."""
+        row = self.jobs.change(part.job_id)
+        row.parts[part.key].refusal = refusal
+        standing = self.order.standing(part)
+        if standing is not None:
+            self._note_told(part, row, standing)
+
+    def put_aside(self, part: PartKey, code: str) -> None:
+        """Placement gave a part back for good: what waits of it isn't tried again before hosts change."""
+        row = self.jobs.change(part.job_id)
+        row.parts[part.key].returned, row.parts[part.key].refusal = code, None
+        self.aside[part] = None
+        self._review(part, row)
+        self.marks.touch(row.pool)
+        self.changes += 1
+
+    def release(self) -> None:
+        """Hosts have changed: what placement gave back for good is tried again."""
+        for part in list(self.aside):
+            row = self.jobs.change(part.job_id)
+            row.parts[part.key].returned, row.parts[part.key].refusal = "", None
+            self._review(part, row)
+            self.marks.touch(row.pool)
+        self.aside.clear()
+        for job_id in sorted(self.bound):
+            base, size = self.stretch(job_id)
+            slots = base + np.flatnonzero(self.arena["queued"][base : base + size] < 0)
+            self.update(slots, queued=-self.arena["queued"][slots])
+        self.bound.clear()
+
+    def recheck(self, path: str, retell: bool) -> None:
+        """Hosts, or a pool with all below it, have changed: other parts may be refused for good now. With `retell`
+        those that still are will be told so again.
+        """
+        for pool in self.order.below(path):
+            queue = self.order[pool]
+            queue.verdicts.clear()
+            for places in queue.refused.values() if retell else ():
+                for *_, part in places:
+                    self.tell(part, None)
+            for forms in (queue.forms, queue.refused):
+                for places in list(forms.values()):
+                    for *_, part in list(places) if self._verdict_differs(places[0][-1]) else ():
+                        row = self.jobs.change(part.job_id)
+                        row.parts[part.key].refusal = None
+                        self._leave(part, row)
+                        self._review(part, row)
+            self.marks.touch(pool)
+
+    def _review(self, part: PartKey, row: JobRow) -> None:
+        """The counts of a part have changed: it stands where it belongs."""
+        counts = row.parts[part.key]
+        ready = counts.queued > 0 and self.is_ready(row, part.key)
+        standing = self.order.standing(part)
+        if not (ready or counts.borrowed or counts.claims or (counts.returned and counts.queued)):
+            if standing is not None:
+                self._leave(part, row)
+            return
+        if standing is None:
+            standing = self._enter(part, row)
+        refused = ready and self._verdict(part, row, standing)
+        states = States(ready and not refused, refused, counts.borrowed > 0, counts.claims > 0)
+        self.order.place(row.pool, standing, states)
+        self._note_told(part, row, standing)
+        demand = self.nothing
+        if states.waits:
+            demand = scale(self.unit_need(row, part.key), self.waiting_units(row, part.key))
+        self._set_demand(row, standing, demand)
+
+    def _enter(self, part: PartKey, row: JobRow) -> Standing:
+        line = self.kind(row, part.key), bits(self.unit_need(row, part.key))
+        place = (-row.rank, row.number, row.parts[part.key].first, part)
+        standing = Standing(place, line, self.form(row, part.key), self.nothing)
+        self.order.enter(row.pool, standing)
+        return standing
+
+    def _leave(self, part: PartKey, row: JobRow) -> None:
+        """A part stands nowhere, for now."""
+        standing = self.order.standing(part)
+        if standing is not None:
+            self.order.leave(row.pool, standing)
+            self._set_demand(row, standing, self.nothing)
+
+    def _verdict_differs(self, part: PartKey) -> bool:
+        standing = self.order.standing(part)
+        assert standing is not None, part
+        return self._verdict(part, self.jobs[part.job_id], standing) != standing.states.refused
+
+    def _verdict(self, part: PartKey, row: JobRow, standing: Standing) -> bool:
+        """Whether units of a part can't be admitted before hosts or pools change."""
+        verdicts, group = self.order[row.pool].verdicts, (standing.kind, standing.form)
+        verdict = verdicts.get(group)
+        if verdict is None:
+            need, tasks = self.unit_need(row, part.key), self.task_needs(row, part.key)
+            verdict = verdicts[group] = self._refused(row.pool, standing.kind, need, tasks)
+        return verdict
+
+    def _note_told(self, part: PartKey, row: JobRow, standing: Standing) -> None:
+        counts, states = row.parts[part.key], standing.states
+        refusal = counts.refusal
+        waits = states.waits or states.refused or (counts.returned != "" and counts.queued > 0)
+        is_told = states.waits and refusal is not None and refusal.code != Code.BEHIND_IN_QUEUE
+        is_untold = waits and refusal is None
+        if is_told != standing.told or is_untold != standing.untold:
+            self.order.tell(row.pool, standing, is_told, is_untold)
+
+    def _set_demand(self, row: JobRow, standing: Standing, demand: Vector) -> None:
+        """A part demands so much for its units that wait."""
+        if demand == standing.demand or row.daemon:
+            return
+        usage = self.usage.change(row.pool)
+        self.usage.numbers += 1
+        more = subtract(demand, standing.demand) if any(standing.demand) else demand
+        standing.demand = demand
+        if row.preemptible:
+            usage.waiting = add(usage.waiting, more)
+        else:
+            usage.firm_waiting = add(usage.firm_waiting, more)
+
+    # Parts and their needs.
+
+    def stretch(self, job_id: str) -> tuple[int, int]:
+        """Base and size of a job in the arena, none where it is unknown."""
+        row = self.jobs.get(job_id)
+        return (row.base, row.instances) if row else (0, 0)
+
+    def split(self, slots: I64) -> Iterator[tuple[str, JobRow, int, I64]]:
+        """Tasks by their parts: job, row, key of the part, slots."""
+        for base, mine in by(slots, self.arena["owner"][slots].astype(np.int64) - 1):
+            job_id = self.at[base]
+            row = self.jobs[job_id]
+            for key, part in self._split(row, mine):
+                yield job_id, row, key, part
+
+    def part_of(self, row: JobRow, instance: int) -> int:
+        """The key of the part to which a task of a job belongs."""
+        return next(self._split(row, np.array((row.base + instance,))))[0]
+
+    def present(self, row: JobRow) -> I64:
+        """The tasks that a job has: those that weren't removed."""
+        return np.flatnonzero(self.arena["ended"][row.base : row.base + row.instances] != REMOVED) + row.base
+
+    def gang(self, row: JobRow) -> I64:
+        """The members of the gang of a job."""
+        return np.arange(row.base, row.base + row.gang_min)
+
+    def slots(self, row: JobRow, key: int, column: str, value: int = 0) -> I64:
+        """The tasks of a part for which a column has a value, or, with 0, any but 0; ascending."""
+        stretch = self.arena[column][row.base : row.base + row.instances]
+        matches = stretch == value if value else stretch > 0 if column == "queued" else stretch
+        slots = np.flatnonzero(matches) + row.base
+        return slots if len(row.parts) == 1 else dict(self._split(row, slots)).get(key, NO_SLOTS)
+
+    def claim_slots(self, row: JobRow, key: int) -> I64:
+        """The tasks of a part that are entitled and have no place; ascending."""
+        slots = self.slots(row, key, "due_s")
+        claims: I64 = slots[self.arena["placed"][slots] == 0]
+        return claims
+
+    def need(self, key: int) -> Vector:
+        """The need of a task of a part; of a gang with several shapes that of its first one."""
+        return self.shapes[key // ROLES].need
+
+    def unit_need(self, row: JobRow, key: int) -> Vector:
+        """The need of a unit of a part."""
+        return self.shapes[key // ROLES].need if key % ROLES != GANG else self.asked(row, self.gang(row))
+
+    def task_needs(self, row: JobRow, key: int) -> list[Vector]:
+        """The needs of the tasks of a unit of a part, each need once."""
+        if key % ROLES != GANG:
+            return [self.need(key)]
+        shapes = distinct(self.arena["shape"][row.base : row.base + row.gang_min])
+        return [self.shapes[shape].need for shape in shapes.tolist()]
+
+    def asked(self, row: JobRow, slots: I64) -> Vector:
+        """The amount that tasks of a job need together."""
+        total = self.nothing
+        shapes, counts = counted(self.arena["shape"][slots])
+        for shape, tasks in zip(shapes.tolist(), counts.tolist(), strict=True):
+            total = add(total, self.shapes[shape].need, tasks)
+        return total
+
+    def form(self, row: JobRow, key: int) -> Form:
+        """The form of units that are alike for hosts: shape and size; a gang with several shapes has its own."""
+        shape, role = divmod(key, ROLES)
+        if role != GANG:
+            return (shape, 1, 0)
+        mixed = bool((self.arena["shape"][row.base : row.base + row.gang_min] != shape).any())
+        return (shape, row.gang_min, row.number if mixed else 0)
+
+    def form_need(self, form: Form, row: JobRow) -> Vector:
+        """The need of a unit of a form; `row`: a job with such."""
+        shape, size, mixed = form
+        return self.asked(row, self.gang(row)) if mixed else scale(self.shapes[shape].need, size)
+
+    def backoff_key(self, row: JobRow, key: int) -> int:
+        """The key of units of a part among those of their pool that back off: shape and size."""
+        shape, size, _ = self.form(row, key)
+        return shape << 32 | size
+
+    def waiting_units(self, row: JobRow, key: int) -> int:
+        """The number of units that wait of a part that is ready."""
+        return 1 if key % ROLES == GANG else row.parts[key].queued
+
+    def kind(self, row: JobRow, key: int) -> int:
+        """The class of a part: `DAEMONS`, or a sum of `FIRM` and `CONTROLLERS`."""
+        if row.daemon:
+            return DAEMONS
+        return FIRM * (not row.preemptible) + CONTROLLERS * (key % ROLES == CONTROLLER)
+
+    def is_ready(self, row: JobRow, key: int) -> bool:
+        """Whether units of a part wait; a gang doesn't while members of it are still ending."""
+        part = row.parts[key]
+        if not part.queued or part.returned:
+            return False
+        if key % ROLES != GANG:
+            return True
+        runs = self.arena["queued"][row.base : row.base + row.gang_min]
+        return part.queued == row.gang_min and bool((runs == runs[0]).all())
+
+    def _keys(self, row: JobRow, slots: I64) -> I64:
+        """The key of the part of each task."""
+        shape, instance = self.arena["shape"][slots].astype(np.int64), slots - row.base
+        if row.gang_min:
+            gang = int(self.arena["shape"][row.base]) * ROLES + GANG
+            return np.where(instance < row.gang_min, gang, shape * ROLES + SINGLE)
+        return shape * ROLES + np.where(row.controller & (instance == 0), CONTROLLER, SINGLE)
+
+    def _split(self, row: JobRow, slots: Any) -> Iterator[tuple[int, Any]]:
+        if len(row.parts) == 1:
+            if len(slots):
+                yield next(iter(row.parts)), slots
+            return
+        many = np.asarray(slots, dtype=np.int64)
+        yield from by(many, self._keys(row, many))

@@ -1,28 +1,32 @@
 """The usage of pools, kept up along the path to the root: amounts that are allocated, placed, claimed, borrowed.
 
 The sums of a pool include all pools below it. Where jobs are, amounts that are entitled are known by priority too. A
-passage says what a task adds to them, and to the counts of its part, when it passes from one state to another.
+`Delta` is what a task adds to them, and to the counts of its part, when its state changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
 from sortedcontainers import SortedDict
 
-from events.columns import I32, I64
+from events.columns import I32, I64, distinct
 from events.resources import Vector, add
-from processors.entitlement.pools.tree import levels_of
+from processors.entitlement.queues.parts import by
+from processors.entitlement.rows import levels_of
+from processors.state.arena import Arena, Slots
 
 WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES, IS_PARKED = (1 << bit for bit in range(6))
 """The state of a task in bits."""
 STATES = 64
 BITS_OF_RANK = (0, IS_ENTITLED, IS_BORROWED, IS_ENTITLED | IS_PARKED, IS_ENTITLED)
-"""What the state of a task has of its rank, by `Rank`; one that is to be parked holds what it held."""
+"""The bits that the rank of a task has in its state, by `Rank`; a task that is to be parked holds what it held."""
+_BITS = np.array(BITS_OF_RANK, dtype=np.int64)
 
 
-class Passage(NamedTuple):
-    """What one task adds to counts and sums when it passes from a state to another."""
+class Delta(NamedTuple):
+    """The amount that one task adds to counts and sums when it goes from one state to another."""
 
     queued: int
     entitled: int
@@ -33,8 +37,8 @@ class Passage(NamedTuple):
 
 
 @cache
-def passage_of(before: int, after: int, preemptible: bool, controller: bool, daemon: bool) -> Passage:
-    """The passage of a task of a class between two states."""
+def delta_of(before: int, after: int, preemptible: bool, controller: bool, daemon: bool) -> Delta:
+    """The delta of a task of a class between two states."""
 
     def more(is_counted: Callable[[int], bool]) -> int:
         return is_counted(after) - is_counted(before)
@@ -56,7 +60,7 @@ def passage_of(before: int, after: int, preemptible: bool, controller: bool, dae
     counted = sums
     if daemon:
         counted = {"allocation": sums["allocation"], "daemons": more(holds), "daemons_placed": placed}
-    return Passage(
+    return Delta(
         more(lambda state: state & WAITS > 0),
         more(lambda state: state & IS_ENTITLED > 0),
         more(lambda state: state & IS_BORROWED > 0),
@@ -79,26 +83,61 @@ def loans(state: int) -> bool:
     return state & (IS_BORROWED | HAS_PLACE) == IS_BORROWED
 
 
+# The states of tasks, and how they change.
+
 Numbers = list[int] | I64 | I32
 
 
-class Passed(NamedTuple):
-    """Tasks of a job that passed from a state to another, and since which second each was, and is, entitled without a
+class Transition(NamedTuple):
+    """Tasks of a job that went from one state to another, and since which second each was, and is, entitled without a
     place. `owner` is the base of the job plus 1.
     """
 
     owner: int
-    was: int
-    is_: int
+    before: int
+    after: int
     slots: Numbers
-    since: Numbers
-    due_s: Numbers
+    since_before: Numbers
+    since_after: Numbers
 
 
-def apart(
+def states_of(arena: Arena, slots: I64) -> I64:
+    """The state of each task in bits."""
+    states: I64 = _BITS[arena["rank"][slots]]
+    states += arena["queued"][slots] > 0
+    states += (arena["placed"][slots] > 0) * np.int64(HAS_PLACE)
+    states += (arena["leaving"][slots] > 0) * np.int64(LEAVES)
+    return states
+
+
+def states_of_few(arena: Arena, slots: I64) -> tuple[list[int], list[int]]:
+    """The states of few tasks, and since when they are entitled without a place."""
+    rows = arena.rows(slots, "rank", "queued", "placed", "leaving", "due_s")
+    states = [
+        BITS_OF_RANK[rank] | (queued > 0) | (placed > 0) * HAS_PLACE | (leaving > 0) * LEAVES
+        for rank, queued, placed, leaving, _ in rows
+    ]
+    return states, [row[-1] for row in rows]
+
+
+def transitions(arena: Arena, slots: I64, before: I64, since: Slots) -> Iterator[Transition]:
+    """The transitions of many tasks from the states that they were in to those that the columns have."""
+    after, due_s, owners = states_of(arena, slots), arena["due_s"][slots], arena["owner"][slots]
+    changed = (before != after) | (since != due_s)
+    columns = tuple(each[changed] for each in (owners, slots, before, since, after, due_s))
+    groups = (columns[0].astype(np.int64) * STATES + columns[2]) * STATES + columns[4]
+    if 2 * len(distinct(groups)) > len(groups):  # to cut the columns apart for each would cost more than a loop
+        yield from transitions_of_few(*(each.tolist() for each in columns))
+        return
+    for group, at in by(np.arange(len(groups)), groups) if len(groups) else ():
+        owner, was, is_ = group // (STATES * STATES), group // STATES % STATES, group % STATES
+        yield Transition(owner, was, is_, columns[1][at], columns[3][at], columns[5][at])
+
+
+def transitions_of_few(
     owners: list[int], slots: list[int], before: list[int], since: list[int], after: list[int], due_s: list[int]
-) -> Iterator[Passed]:
-    """What has passed of tasks that are few, or of about as many jobs; ascending by job and states."""
+) -> Iterator[Transition]:
+    """The transitions of tasks that are few, or of about as many jobs; ascending by job and states."""
     groups: dict[tuple[int, int, int], tuple[list[int], list[int], list[int]]] = {}
     for owner, slot, was, from_, is_, due in zip(owners, slots, before, since, after, due_s, strict=True):
         if was == is_ and from_ == due:
@@ -108,8 +147,10 @@ def apart(
         columns[1].append(from_)
         columns[2].append(due)
     for name, columns in sorted(groups.items()):
-        yield Passed(*name, *columns)
+        yield Transition(*name, *columns)
 
+
+# The sums of pools.
 
 SUMS = ("allocation", "placed", "leaving", "firm", "claims", "loans", "controllers", "parked")
 OF_DAEMONS = ("daemons", "daemons_placed")
@@ -131,12 +172,12 @@ class PoolUsage:
         self.daemons = self.daemons_placed = nothing
         self.claims = self.loans = self.controllers = self.parked = self.waiting = self.firm_waiting = nothing
         self.entitled: SortedDict[int, Vector] = SortedDict()
-        """What is preemptible and entitled, by priority; of pools that have jobs."""
+        """The preemptible amount that is entitled, by priority; of pools that have jobs."""
         self.claims_since: SortedDict[int, int] = SortedDict()
-        """How many tasks are entitled without a place since which second; of pools that have jobs."""
+        """The number of tasks that are entitled without a place, by the second since when; of pools that have jobs."""
 
     def level(self, priority: int) -> Vector:
-        """What is entitled, placed or not, and is firm or of at least this priority."""
+        """The amount that is entitled, placed or not, and is firm or of at least this priority."""
         level = self.firm
         for each in reversed(self.entitled):
             if each < priority:
@@ -166,19 +207,18 @@ class Usages:
     """The sums of all pools."""
 
     def __init__(self, nothing: Vector) -> None:
-        self.nothing = nothing
         self._pools: dict[str, PoolUsage] = {}
         self._levels: dict[str, tuple[str, ...]] = {}
-        self._empty = PoolUsage(nothing)
         self.numbers = 0
         """Grows with each change of what a pool may hold, holds or wants."""
+        self.clear(nothing)
 
     def __getitem__(self, pool: str) -> PoolUsage:
         """The sums of a pool, to look at."""
         return self._pools.get(pool, self._empty)
 
     def clear(self, nothing: Vector) -> None:
-        """Nobody holds anything."""
+        """Forgets all sums; `nothing`: a vector over the kinds that the cell knows."""
         self.nothing, self._empty = nothing, PoolUsage(nothing)
         self._pools.clear()
         self._levels.clear()
@@ -194,21 +234,21 @@ class Usages:
             levels = self._levels[pool] = tuple(levels_of(pool))
         return levels
 
-    def leaf(self, pool: str) -> PoolUsage:
-        """The sums of a pool that has jobs, to change."""
-        found = self._pools.get(pool)
-        if found is None:
-            found = self._pools[pool] = PoolUsage(self.nothing)
-        return found
+    def change(self, pool: str) -> PoolUsage:
+        """The sums of a pool, to change."""
+        usage = self._pools.get(pool)
+        if usage is None:
+            usage = self._pools[pool] = PoolUsage(self.nothing)
+        return usage
 
     def shared(self, capacity: Vector) -> Vector:
-        """What is there for pools to share: the capacity of the cell without what daemons hold."""
-        return tuple([max(0, have - held) for have, held in zip(capacity, self["/"].daemons, strict=True)])
+        """The amount that pools share: the capacity of the cell without what daemons hold."""
+        return tuple([max(0, have - used) for have, used in zip(capacity, self["/"].daemons, strict=True)])
 
     def add(self, pool: str, sums: Mapping[str, Vector]) -> None:
         """Adds to sums of a pool and of all above it."""
         for level in self.levels(pool):
-            holding = self.leaf(level)
+            usage = self.change(level)
             for name, amount in sums.items():
-                have = getattr(holding, name)
-                setattr(holding, name, tuple([each + more for each, more in zip(have, amount, strict=True)]))
+                have = getattr(usage, name)
+                setattr(usage, name, tuple([each + more for each, more in zip(have, amount, strict=True)]))

@@ -20,6 +20,7 @@ class Reports:
         self._state = state
         self._pools = state.pools
         self._queues = state.queues
+        self._usage = state.usage
         self._shares = state.shares
 
     def due_ms(self) -> int:
@@ -71,14 +72,14 @@ class Reports:
         columns: dict[str, Any] = {
             meaning: [amount for row in rows.values() for amount in getattr(row, meaning)] for meaning in MEANINGS
         }
-        claims = self._queues.usage["/"].claims
+        claims = self._usage["/"].claims
         columns["claimed"] = claims if any(claims) else ()
-        daemons = [amount for path in rows for amount in self._queues.usage[path].daemons_placed]
+        daemons = [amount for path in rows for amount in self._usage[path].daemons_placed]
         columns["daemons"] = daemons
         columns |= {"pools": tuple(rows), "resources": self._queues.kinds.names, "partial": partial}
         return EntitlementsSet.pack(causes=self._state.cell.causes, **columns)
 
     def _row(self, path: str, entitlement: Vector) -> ReportedRow:
-        holding = self._queues.usage[path]
+        holding = self._usage[path]
         placed = add(holding.placed, holding.daemons_placed)
         return ReportedRow(entitlement, self._shares.demand(path), holding.allocation, placed)

@@ -41,6 +41,8 @@ class Explanations:
     def __init__(self, state: State) -> None:
         self._state = state
         self._queues = state.queues
+        self._order = state.order
+        self._usage = state.usage
         self._pools = state.pools
 
     def of(self, pool: str, heads: Sequence[Head], budget: int) -> list[GangsHeld]:
@@ -63,18 +65,18 @@ class Explanations:
 
     def _candidates(self, pool: str, heads: Sequence[Head]) -> Iterator[PartKey]:
         """The parts of which something else may be to say than was said."""
-        lines = self._queues.order[pool]
+        lines = self._order[pool]
         news = [head.part for head in heads]
         yield from dict.fromkeys([*news, *(part for _, part in (*lines.told, *lines.untold))])
 
     def _why(self, pool: str, part: PartKey, row: JobRow, first: dict[PartKey, Refusal]) -> Refusal | None:
         """Why a part waits; None: it doesn't."""
-        lines, key = self._queues.order, part.key
+        lines, key = self._order, part.key
         code = row.parts[key].returned
         if code:
             return Refusal(Code(code), "/")
         if lines.is_refused(part):
-            levels, kind = self._queues.usage.levels(pool), self._queues.kind(row, key)
+            levels, kind = self._usage.levels(pool), self._queues.kind(row, key)
             need, tasks = self._queues.unit_need(row, key), self._queues.task_needs(row, key)
             return refused_for_good(self._pools, self._state.cell, levels, kind, need, tasks)
         if not lines.waits(part):

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 
 from events.resources import Vector, add, subtract
 from processors.entitlement.bounds import exceeds
-from processors.entitlement.queues.consumers import Consumer
+from processors.entitlement.queues.parts import Consumer
 from processors.entitlement.queues.queues import Queues
+from processors.entitlement.queues.usage import Usages
 from processors.entitlement.rows import CellRow, PoolRow
 from processors.entitlement.shares.tree import ShareTree
 from processors.entitlement.shares.triggers import Watch
+from processors.state.marks import Marks
 from processors.state.table import Table
 
 FEW_POOLS = 16
@@ -18,9 +20,18 @@ FEW_POOLS = 16
 class Shares:
     """Entitlements, kept up when they are asked for."""
 
-    def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow]) -> None:
+    def __init__(
+        self,
+        pools: Table[str, PoolRow],
+        cell: Table[str, CellRow],
+        queues: Queues,
+        usage: Usages,
+        marks: Marks[Consumer, str],
+    ) -> None:
         self._queues = queues
-        self._wants = queues.order.marks.of(Consumer.SHARES)
+        self._usage = usage
+        self._marks = marks
+        self._wants = marks.of(Consumer.SHARES)
         """Pools that may want something else than the tree knows."""
         self._pools = pools
         self._cell = cell
@@ -53,16 +64,15 @@ class Shares:
 
     def follow(self) -> list[str]:
         """Brings the tree up to date. Returns the pools that are watched and to be looked at since."""
-        lines = self._queues.order
         if self._anew:
             self._build()
-        for path in lines.marks.take(Consumer.SHARES) if self._wants else ():
+        for path in self._marks.take(Consumer.SHARES) if self._wants else ():
             if path in self._pools:
                 self._tree.set_want(path, self.wanted(path))
-        to_share = self._cell["cell"].capacity, self._queues.usage["/"].daemons
+        to_share = self._cell["cell"].capacity, self._usage["/"].daemons
         if to_share != self._to_share:
             self._to_share = to_share
-            self._tree.set_capacity(self._queues.usage.shared(to_share[0]))
+            self._tree.set_capacity(self._usage.shared(to_share[0]))
         return self._tree.found()
 
     def watch(self, path: str, needs: tuple[Vector, ...], least: Vector) -> None:
@@ -109,10 +119,10 @@ class Shares:
         """What a pool itself wants: what it holds, and what waits and may be admitted; of work that isn't preemptible
         so much as its reservation can take, the rest would claim in vain.
         """
-        holding = self._queues.usage[path]
+        holding = self._usage[path]
         row = self._pools[path]
         want = subtract(add(holding.allocation, holding.parked), holding.daemons)
-        if any(self._pools[level].closed for level in self._queues.usage.levels(path)):
+        if any(self._pools[level].closed for level in self._usage.levels(path)):
             return want
         want = add(want, holding.waiting)
         if not any(holding.firm_waiting):
@@ -133,5 +143,5 @@ class Shares:
         for path, row in self._pools.items():
             if row.turn is not None:
                 self._set_floor(path)
-        paths = [path for path, _ in self._queues.usage.items() if path in self._pools]
-        self._queues.order.marks.mark(Consumer.SHARES, [path for path in paths if path in self._queues.open_jobs])
+        paths = [path for path, _ in self._usage.items() if path in self._pools]
+        self._marks.mark(Consumer.SHARES, [path for path in paths if path in self._queues.open_jobs])

@@ -11,8 +11,7 @@ import numpy as np
 
 from events.columns import I64
 from events.resources import Kinds, Vector
-from processors.entitlement.pools.tree import parent_of
-from processors.entitlement.rows import PoolRow
+from processors.entitlement.rows import PoolRow, parent_of
 from processors.entitlement.shares.level import Siblings
 
 BITS = 8

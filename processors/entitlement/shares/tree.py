@@ -7,8 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from events.resources import Kinds, Vector
-from processors.entitlement.pools.tree import parent_of
-from processors.entitlement.rows import PoolRow
+from processors.entitlement.rows import PoolRow, parent_of
 from processors.entitlement.shares.level import Node
 from processors.entitlement.shares.solve import WholeTree
 from processors.entitlement.shares.triggers import Watch, Watches

@@ -174,7 +174,7 @@ def test_a_cell_at_its_bounds_goes_on_and_sums_rightly(seed: int) -> None:
     for pool in ("/a", "/b"):
         open_ = [row for row in entitlement.queues.jobs.values() if row.pool == pool]
         arena = entitlement.queues.arena["held"]
-        assert entitlement.queues.usage[pool].allocation[0] == sum(
+        assert entitlement.usage[pool].allocation[0] == sum(
             entitlement.queues.asked(row, np.flatnonzero(arena[row.base : row.base + row.instances]) + row.base)[0]
             for row in open_
         )

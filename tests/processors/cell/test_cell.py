@@ -164,8 +164,8 @@ def nothing_is_held(cell: Cell) -> None:
     assert isinstance(placement, Placement)
     assert isinstance(entitlement, Entitlement)
     assert not placement.hosts.used.any()
-    assert not any(any(holding.allocation) for _, holding in entitlement.queues.usage.items())
-    assert not any(any(lines.waiting) or lines.claims for _, lines in entitlement.queues.order.items())
+    assert not any(any(holding.allocation) for _, holding in entitlement.usage.items())
+    assert not any(any(lines.waiting) or lines.claims for _, lines in entitlement.order.items())
     for driver in cell.drivers.values():
         driver.fold.state.take_changes()
         assert driver.fold.state.rehash() == driver.fold.state.hash

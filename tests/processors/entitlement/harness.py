@@ -48,7 +48,7 @@ class World(Alone[Entitlement]):
         for pool in {*dict(mine.order.items()), *dict(other.order.items())}:
             for name in ("waiting", "forms", "borrowed", "claims", "refused"):
                 assert getattr(mine.order[pool], name) == getattr(other.order[pool], name), (pool, name)
-        assert set(mine.order.aside) == set(other.order.aside)
+        assert set(mine.aside) == set(other.aside)
         assert mine.open_jobs == other.open_jobs
         tasks = Counter[int]()
         for row in mine.jobs.values():
@@ -130,7 +130,7 @@ class World(Alone[Entitlement]):
 
     def holds(self, pool: str) -> int:
         """CPU that a leaf holds."""
-        return self.machine.queues.usage[pool].allocation[0]
+        return self.machine.usage[pool].allocation[0]
 
     def entitled(self, pool: str) -> Vector:
         return self.machine.reports.row(pool).entitlement

@@ -148,7 +148,7 @@ def test_the_queue_goes_by_priority_then_order() -> None:
     world.define("/p")
     for number, gang in enumerate(case["enqueued"]):
         world.submit(f"j{number}", need=amounts(gang["resources_per_task"]), priority=gang["priority"])
-    places = [place for places in world.machine.queues.order["/p"].waiting.values() for place in places]
+    places = [place for places in world.machine.order["/p"].waiting.values() for place in places]
     assert [-priority for priority, *_ in places] == [2, 2, 1, 0]
     assert [job_id for *_, (job_id, _) in places] == ["j2", "j3", "j1", "j0"]
 

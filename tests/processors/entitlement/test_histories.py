@@ -136,7 +136,7 @@ class Twin:
             if any(need[kind] for kind in lacking[unit.job.preemptible]):
                 continue
             waits = unit.state == "waits"
-            if waits and machine.queues.order.is_refused((unit.job_id, key)):
+            if waits and machine.order.is_refused((unit.job_id, key)):
                 continue
             level = add(self.level(pool, unit.job.priority), taken)
             lacks = _lacking(add(level, need), entitlement, need)
@@ -207,7 +207,7 @@ class Watched(World):
     def keeps_the_rules(self) -> None:
         machine = self.machine
         for pool, row in machine.pools.items():
-            holding = machine.queues.usage[pool]
+            holding = machine.usage[pool]
             assert not _beyond(holding.allocation, row.limit, holding.allocation)
             if pool != "/":
                 assert not _beyond(holding.firm, row.reservation, holding.firm)
@@ -215,18 +215,18 @@ class Watched(World):
             for key, part in job.parts.items():
                 if machine.queues.is_ready(job, key) or (part.queued and part.returned):
                     assert part.refusal, (job_id, "waits and was not told why")
-        root = machine.queues.usage["/"]
+        root = machine.usage["/"]
         held = add(root.allocation, root.parked)
         room = [most - have for most, have in zip(machine.cell.capacity, held, strict=True)]
         for unit in Twin(machine).units:
             key = machine.queues.part_of(unit.job, unit.slots[0] - unit.job.base)
-            if unit.state != "waits" or not unit.job.preemptible or not machine.queues.order.waits((unit.job_id, key)):
+            if unit.state != "waits" or not unit.job.preemptible or not machine.order.waits((unit.job_id, key)):
                 continue
             backs_off = machine.folds.backoffs.get((unit.job.pool, machine.queues.backoff_key(unit.job, key)))
-            levels = machine.queues.usage.levels(unit.job.pool)
+            levels = machine.usage.levels(unit.job.pool)
             need = machine.queues.unit_need(unit.job, key)
             limited = any(
-                _beyond(add(machine.queues.usage[level].allocation, need), machine.pools[level].limit, need)
+                _beyond(add(machine.usage[level].allocation, need), machine.pools[level].limit, need)
                 or machine.pools[level].closed
                 for level in levels
             )

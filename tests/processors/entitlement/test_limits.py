@@ -229,7 +229,7 @@ def test_victims_suffice_and_none_of_them_can_be_left_out(seed: int) -> None:
     enough = lacks["/p", 0] <= 0
     if enough:
         surplus = {name: -lack for name, lack in lacks.items()}
-        chosen = needed(chosen, surplus, {each.pool: machine.queues.usage.levels(each.pool) for each in chosen})
+        chosen = needed(chosen, surplus, {each.pool: machine.usage.levels(each.pool) for each in chosen})
     freed, per_pool = 0, Counter[str]()
     for each in chosen:
         amount = scale(each.amount, each.units)[0]
@@ -248,7 +248,7 @@ def test_victims_suffice_and_none_of_them_can_be_left_out(seed: int) -> None:
             assert freed - each.amount[0] < lack, "one of them isn't needed"
     other = "/p/b" if taker_pool == "/p/a" else "/p/a"
     clean = sum(scale(each.amount, each.units)[0] for each in chosen if each.pool == other and not each.by_slice)
-    excess = machine.queues.usage[other].placed[0] - entitled[other][0]
+    excess = machine.usage[other].placed[0] - entitled[other][0]
     assert clean <= max(0, excess) + 9, "only the last may be larger, by rule (b)"
     if others[0] <= 0:
         assert not per_pool[other]

@@ -193,6 +193,6 @@ def test_whatever_shapes_tasks_get_a_pool_holds_the_sum_of_what_they_ask(seed: i
         if tasks and (kept or need is not None or draw.random() < 0.5):
             cell.requeue(*((*task, run[task]) for task in tasks), shape=TaskShape(need) if need else None, kept=kept)
             held |= {*tasks}
-        cpu, memory, *_ = cell.machine.queues.usage["/p"].allocation
+        cpu, memory, *_ = cell.machine.usage["/p"].allocation
         assert cpu == sum(asks[task].get("cpu", 0) for task in held)
         assert memory == sum(asks[task].get("memory", 0) for task in held)

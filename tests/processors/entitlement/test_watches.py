@@ -3,8 +3,7 @@
 from random import Random
 
 from events.resources import STANDARD_KINDS, Vector
-from processors.entitlement.pools.tree import parent_of
-from processors.entitlement.rows import PoolRow, root_row
+from processors.entitlement.rows import PoolRow, parent_of, root_row
 from processors.entitlement.shares.tree import ShareTree
 from processors.entitlement.shares.triggers import Watch
 from tests.helpers.drawn import seeds

@@ -18,7 +18,8 @@ from events.records.pools import PoolDefined
 from events.resources import Amounts
 from hostagent.gateway.desired_runs import DesiredRuns
 from processors.entitlement.machine import Entitlement
-from processors.entitlement.queues.queues import Queues
+from processors.entitlement.rows import root_row
+from processors.entitlement.state import State
 from processors.machine import Decided, Fact
 from tests.helpers.counted import Counted, lines
 from tests.helpers.machines import shaped
@@ -122,12 +123,14 @@ def test_a_wakeup_costs_the_same_where_limits_hold_up_four_times_as_many_pools()
 
 
 def test_a_long_queue_is_held_in_short_pieces_so_that_leaving_it_moves_few() -> None:
-    queues = Queues(lambda *_: False)
+    state = State()
+    state.pools.put("/p", root_row())
+    queues = state.queues
     for number in range(5000):
         queues.add(JobAccepted(job_id=f"j{number}", jobs_offset=0, pool="/p", kind="batch", instances=1, **shaped({})))
     queues.update(np.arange(5000), queued=1)
     queues.update(np.array([2500]), queued=0)
-    (waiting,) = queues.order["/p"].waiting.values()
+    (waiting,) = state.order["/p"].waiting.values()
     assert len(waiting) == 4999
     assert max(map(len, waiting._lists)) <= 2000
 
