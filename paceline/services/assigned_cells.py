@@ -87,7 +87,8 @@ class Cells(Service):
     def health(self) -> Health:
         """Implements `Health`. A process that waits for cells that others have is ready: it stands by."""
         status = {number: cell.status() for number, cell in sorted(self._cells.items())}
-        ready = self._joined and not self._left_reason and all(each["ready"] for each in status.values())
+        serves = self._joined and not self._left_reason and not self.should_stop
+        ready = serves and all(each["ready"] for each in status.values())
         return Health(
             self._joined, ready, {"cells": status, **({"failed": self._left_reason} if self._left_reason else {})}
         )

@@ -175,4 +175,4 @@ class Cell:
     def _note(self, text: str) -> None:
         """Writes a line with what is known of it."""
         status = self.part.status() if self.part is not None else {}
-        self._say(self.number, text, **{name: status[name] for name in ("epoch", "round") if name in status})
+        self._say(self.number, text, **{name: status[name] for name in ("machine", "epoch", "round") if name in status})

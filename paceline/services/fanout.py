@@ -1,26 +1,29 @@
-"""`paceline fanout`: each decision again as one message of its own type."""
+"""`paceline fanout`: each decision again as one message of its own type, for the cells that its group gives it."""
 
+from events.log.kafka.kafka_log import KafkaLog
+from events.topics import FANOUT_GROUP, MACHINES, rounds_of
+from paceline.services.cell_log import with_archive
 from paceline.services.data_folder import CannotStart
-from paceline.services.faust_app import serve_pages
+from paceline.services.faust_app import run_cells
 from paceline.services.settings import Settings
 from paceline.services.startup import begin
-from projections.fanout.app import run_fanout
+from projections.fanout.component import PACE, FanoutCell
 
 
 def run(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
     start = begin(settings, "fanout")
-    fault = run_fanout(
-        settings.kafka,
-        settings.data,
-        start.name,
-        settings.service.session_timeout_ms,
-        settings.kafka_options,
-        lambda app, look: serve_pages(app, look, start.listening),
-        start.say,
-        settings.archive,
-    )
-    if fault:
-        raise CannotStart(fault)
-    start.say(None, "stopped")
-    return 0
+    folder = settings.data / "fanout"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotStart(str(error)) from error
+
+    def make(cell: int) -> FanoutCell:
+        def say(text: str) -> None:
+            start.say(cell, text)
+
+        log = KafkaLog(settings.kafka, cell, {**PACE, **settings.kafka_options}, say)
+        return FanoutCell(log, with_archive(log, settings.archive), folder, say)
+
+    return run_cells(settings, start, "fanout", FANOUT_GROUP, [rounds_of(machine) for machine in MACHINES], make)

@@ -1,7 +1,7 @@
-"""The faust App that hosts the cells of a processor or of the projector.
+"""The faust App that hosts the cells of a processor, of the projector or of the fan-out.
 
-faust gives life cycle, supervision, sensors and signals, and serves the health pages; it has no Kafka consumer of its
-own here (decision 008): reading is the matter of the parts, who joins is the matter of `Cells`.
+faust gives life cycle, supervision, sensors and signals, and serves the health endpoints; it has no Kafka consumer of
+its own here (decisions 008 and 066): components read the log themselves, and `Cells` keeps the membership of the group.
 """
 
 import asyncio
@@ -9,8 +9,7 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import faust
@@ -18,11 +17,16 @@ from faust.app.base import BootStrategy
 from faust.contrib.asgi import AsgiService
 from mode.types import ServiceT
 
+from events.log.kafka.groups import others_in
+from events.log.kafka.membership import Membership
 from events.process.error_text import sentence
 from hostagent.server import Server
-from paceline.services.assigned_cells import Cells
+from paceline.services.assigned_cells import Cells, ProcessKind
+from paceline.services.cell_thread import CellComponent
+from paceline.services.data_folder import CannotStart
 from paceline.services.health_pages import pages
-from projections.health import Health
+from paceline.services.settings import Settings
+from paceline.services.startup import Start
 
 GRACE_S = 1
 """So long requests for pages may go on at the end."""
@@ -58,20 +62,49 @@ def cells_of(app: Any) -> Cells:
     return cells
 
 
-def run(
-    name: str, listening: socket.socket, folder: Path, make_cells: Callable[[Callable[[str], None]], Cells]
-) -> str | None:
-    """Runs an App until SIGTERM, SIGINT, or a fault of all its cells; returns the sentence of the fault, if any.
-    `folder`: where faust may keep what it likes.
+def run_cells(
+    settings: Settings,
+    start: Start,
+    kind: str,
+    group: str,
+    topics: Sequence[str],
+    make: Callable[[int], CellComponent],
+) -> int:
+    """Runs what `make` returns for each cell of `topics` that the group gives to this process, until SIGTERM or SIGINT;
+    returns the exit code. Raises `CannotStart` with the fault of all its cells.
     """
+
+    def join() -> Membership:
+        return Membership(
+            settings.kafka,
+            group,
+            start.name,
+            topics,
+            settings.service.session_timeout_ms,
+            settings.kafka_options,
+            lambda text: start.say(None, text),
+        )
+
+    def others() -> set[str]:
+        return others_in(settings.kafka, group, start.name, settings.kafka_options)
+
+    fault = _run_app(settings, start, ProcessKind(kind, join, others, make))
+    if fault:
+        raise CannotStart(fault)
+    start.say(None, "stopped")
+    return 0
+
+
+def _run_app(settings: Settings, start: Start, kind: ProcessKind) -> str:
+    """Runs an App until SIGTERM, SIGINT, or a fault of all its cells; returns the sentence of the fault, if any."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*GC_THRESHOLDS)
     faults: list[str] = []
     ending: list[asyncio.Future[None]] = []  # the loop alone would not keep it from being collected
     app = HostApp(
-        name,
+        f"paceline.{kind.name}",
         store="memory://",
-        datadir=folder / "faust",
+        datadir=settings.data / "faust",
         agent_supervisor="mode.CrashingSupervisor",
         web_enabled=True,
         web_tables_enabled=False,
@@ -83,24 +116,24 @@ def run(
         ending.append(asyncio.ensure_future(worker.stop(), loop=worker.loop))
 
     worker.spinner = None  # it writes to the terminal
-    app.cells = make_cells(give_up)
-    serve_pages(app, app.cells.health, listening)
+    app.cells = Cells(kind, start.say, give_up)
+    _serve_pages(app, start.listening)
     try:
         worker.execute_from_commandline()
     except SystemExit as end:
         if end.code and not faults:
             return sentence(worker.crash_reason or end.__context__ or end)
-    return faults[0] if faults else None
+    return faults[0] if faults else ""
 
 
-def serve_pages(app: faust.App, look: Callable[[], Health], listening: socket.socket) -> None:
-    """An App serves the pages on a socket that is its own already: faust's way chooses an address again, and says
-    nothing where that is taken.
+def _serve_pages(app: HostApp, listening: socket.socket) -> None:
+    """Serves the health endpoints on a socket that the process has already: faust would choose an address again, and
+    says nothing where that is taken.
     """
 
     class Pages(AsgiService):
         async def on_start(self) -> None:
-            self._server = Server(pages(look), GRACE_S)
+            self._server = Server(pages(app.cells.health), GRACE_S)
             self._serve_fut = self.add_future(self._server.serve(sockets=[listening]))
 
     app.web_server(Pages)

@@ -1,18 +1,14 @@
 """`paceline processor MACHINE`: one machine, for the cells that its group gives to this process."""
 
 import time
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from events.log.kafka.groups import others_in
 from events.log.kafka.kafka_log import KafkaLog
-from events.log.kafka.membership import Membership
 from events.log.port import LogUnavailable
 from events.topics import rounds_of
-from paceline.services import faust_app, startup
-from paceline.services.assigned_cells import Cells, ProcessKind
-from paceline.services.data_folder import CannotStart
+from paceline.services import startup
+from paceline.services.faust_app import run_cells
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, folder_of
 from processors.cell_machines import machines
@@ -133,29 +129,6 @@ def run_processor(settings: Settings, machine: str) -> int:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
     start = startup.begin(settings, machine)
     contract = machines()[machine]()
-    group = f"paceline.processor.{machine}"
     topics = (*contract.facts, *(rounds_of(peer) for peer in contract.peers))
-
-    def join() -> Membership:
-        return Membership(
-            settings.kafka,
-            group,
-            start.name,
-            topics,
-            settings.service.session_timeout_ms,
-            settings.kafka_options,
-            lambda text: start.say(None, text),
-        )
-
-    def others() -> set[str]:
-        return others_in(settings.kafka, group, start.name, settings.kafka_options)
-
-    def cells(give_up: Callable[[str], None]) -> Cells:
-        kind = ProcessKind(machine, join, others, lambda cell: MachinePart(settings, start, machine, cell))
-        return Cells(kind, start.say, give_up)
-
-    fault = faust_app.run(group, start.listening, settings.data, cells)
-    if fault:
-        raise CannotStart(fault)
-    start.say(None, "stopped")
-    return 0
+    group = f"paceline.processor.{machine}"
+    return run_cells(settings, start, machine, group, topics, lambda cell: MachinePart(settings, start, machine, cell))

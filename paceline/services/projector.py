@@ -3,20 +3,15 @@
 The group is that of a data folder: each machine that serves an API keeps views of its own, of all cells.
 """
 
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any
 
-from events.log.kafka.groups import others_in
 from events.log.kafka.kafka_log import KafkaLog
-from events.log.kafka.membership import Membership
 from events.log.kafka.transactions import Transactions
 from events.topics import ALL
 from paceline.moments.copier import Copier
-from paceline.services import faust_app
-from paceline.services.assigned_cells import Cells, ProcessKind
 from paceline.services.cell_log import with_archive
-from paceline.services.data_folder import CannotStart
+from paceline.services.faust_app import run_cells
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, begin, folder_of
 from projections.queries.view_metrics import WATCHED
@@ -80,30 +75,5 @@ class ViewsPart:
 def run_projector(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
     start = begin(settings, "projector")
-
-    group = f"paceline.projector.{start.instance}"
-
-    def join() -> Membership:
-        return Membership(
-            settings.kafka,
-            group,
-            start.name,
-            [topic.name for topic in ALL],
-            settings.service.session_timeout_ms,
-            settings.kafka_options,
-            lambda text: start.say(None, text),
-        )
-
-    def others() -> set[str]:
-        return others_in(settings.kafka, group, start.name, settings.kafka_options)
-
-    def cells(give_up: Callable[[str], None]) -> Cells:
-        return Cells(
-            ProcessKind("projector", join, others, lambda cell: ViewsPart(settings, start, cell)), start.say, give_up
-        )
-
-    fault = faust_app.run("paceline.projector", start.listening, settings.data, cells)
-    if fault:
-        raise CannotStart(fault)
-    start.say(None, "stopped")
-    return 0
+    topics, group = [topic.name for topic in ALL], f"paceline.projector.{start.instance}"
+    return run_cells(settings, start, "projector", group, topics, lambda cell: ViewsPart(settings, start, cell))

@@ -43,68 +43,47 @@ class FollowerState(msgspec.Struct):
 
 
 class Follower:
-    """Publishes the rounds of one machine. After an error it is of no use; a new one starts from the log. For one
-    thread at a time. `go_on` is asked before each record and may raise a `LogError`.
+    """Publishes the rounds of one machine, record by record as they stand in its topic. After an error it is of no use;
+    a new one starts from the log. For one thread at a time.
     """
 
     def __init__(
-        self,
-        log: Log,
-        machine: str,
-        publish: Callable[[Iterable[OutputMessage]], None],
-        path: Path,
-        go_on: Callable[[], None] = lambda: None,
+        self, log: Log, machine: str, publish: Callable[[Iterable[OutputMessage]], None], path: Path, reached: int = 0
     ) -> None:
+        """`reached`: the position of the one before it, which the log must have. Raises `LogError`; `LogGap`: the log
+        doesn't have what comes next.
+        """
         self.topic = rounds_of(machine)
+        self.machine = machine
         self._log = log
-        self._machine = machine
         self._publish = publish
         self._path = path
-        self._go_on = go_on
         self._outputs = [record.topic for record in OUTPUTS[machine]]
         self._labels = (str(log.cell), machine)
+        start, self._end = log.bounds(self.topic)
         state = self._load()
+        known_to = max(state.position if state else 0, reached)
+        if known_to > self._end:
+            raise gap(self.topic, known_to, start, self._end)
+        if state is not None and self._lacks(state.ends):
+            state = None
         self.chain = state.chain if state else Chain()
         """The rounds that were read."""
         self.position = state.position if state else 0
+        if self.position < start:
+            raise gap(self.topic, self.position, start, self._end)
         self._saved = self.position
         floors = state.ends if state else {}
         self._last = max(self._last_round(topic, floors.get(topic, 0)) for topic in self._outputs)
         self._from = max(self.chain.round + 1, self._last)
 
-    def start(self) -> None:
-        """Publishes what was not published yet. Raises `LogError`; `LogGap`: what was published is no longer there."""
-        self.catch_up()
-        if self.chain.round < self._last:
-            raise LogGap(
-                f"{self.topic} of cell {self._log.cell} ends at round {self.chain.round}, but round {self._last} was "
-                "published: records are missing. Restore the log from its archive."
-            )
-
     def take(self, record: LogRecord) -> None:
-        """Publishes the record if it is the next round, whatever lies between first; what was taken is passed over.
-        Raises `LogError`.
+        """Publishes the next record, if it is a round and not published yet; what was taken is passed over. Raises
+        `LogError`.
         """
-        if record.offset > self.position:
-            self.catch_up()
-        if record.offset == self.position:
-            self._next(record)
-
-    def catch_up(self) -> None:
-        """Publishes what the log has from here to its present end. Raises `LogError`."""
-        for record in self._log.scan(self.topic, self.position):
-            self._next(record)
-
-    def save(self) -> None:
-        """Writes the file, if there is something new to keep. Raises `LogError`."""
-        if self.position != self._saved:
-            ends = self._log.ends(self._outputs)
-            self._write(msgspec.msgpack.encode(FollowerState(FORMAT, self.position, self.chain, ends)))
-            self._saved = self.position
-
-    def _next(self, record: LogRecord) -> None:
-        self._go_on()
-        delivered = accept(record, self.chain, self._machine, self._log.cell)
+        if record.offset < self.position:
+            return
+        delivered = accept(record, self.chain, self.machine, self._log.cell)
         event = delivered.event
         if event is None:
             IGNORED.labels(*self._labels, delivered.verdict.value).inc()
@@ -112,6 +91,22 @@ class Follower:
             self._publish(unfold(event, record.offset))
             ROUND.labels(*self._labels).set(event.round)
         self.position = record.offset + 1
+
+    def reach(self, position: int) -> None:
+        """No record is left before `position`. Raises `LogGap` where what was published is not in the log any more."""
+        self.position = max(self.position, position)
+        if self.position >= self._end and self.chain.round < self._last:
+            raise LogGap(
+                f"{self.topic} of cell {self._log.cell} ends at round {self.chain.round}, but round {self._last} was "
+                "published: records are missing. Restore the log from its archive."
+            )
+
+    def save(self) -> None:
+        """Writes the file, if there is something new to keep. Raises `LogError`."""
+        if self.position != self._saved:
+            ends = self._log.ends(self._outputs)
+            self._write(msgspec.msgpack.encode(FollowerState(FORMAT, self.position, self.chain, ends)))
+            self._saved = self.position
 
     def _write(self, value: bytes) -> None:
         part = self._path.with_suffix(".part")
@@ -125,21 +120,14 @@ class Follower:
             raise LogFault(f"can't write {self._path}: {error}") from error
 
     def _load(self) -> FollowerState | None:
-        """Reads the file, if it is of this format and the topics still hold its records. Raises `LogGap` where the
-        rounds that were read are gone.
-        """
+        """Reads the file, if it is there and of this format."""
         try:
             state = msgspec.msgpack.decode(self._path.read_bytes(), type=known(FollowerState))
         except (FileNotFoundError, msgspec.DecodeError):
             return None
-        if state.format != FORMAT:
-            return None
-        start, end = self._log.bounds(self.topic)
-        if state.position > end:
-            raise gap(self.topic, state.position, start, end)
-        return None if self._behind(state.ends) else state
+        return state if state.format == FORMAT else None
 
-    def _behind(self, ends: Mapping[str, int]) -> bool:
+    def _lacks(self, ends: Mapping[str, int]) -> bool:
         """Whether messages are missing that had been published."""
         return any(end < ends.get(topic, 0) for topic, end in self._log.ends(self._outputs).items())
 
@@ -163,6 +151,6 @@ class Follower:
             event = decode(record.value)
         except CodecError:
             return 0
-        if not isinstance(event, Message) or (event.machine, event.cell) != (self._machine, self._log.cell):
+        if not isinstance(event, Message) or (event.machine, event.cell) != (self.machine, self._log.cell):
             return 0
         return event.round

@@ -8,7 +8,7 @@ import pytest
 HEAVY = {"fastapi", "sqlalchemy", "faust", "rocksdict", "numpy", "confluent_kafka", "httpx2", "fsspec"}
 NOT_LOADED = {
     "processor": {"fastapi", "sqlalchemy", "httpx2"},
-    "fanout": {"fastapi", "sqlalchemy", "rocksdict", "httpx2"},
+    "fanout": {"fastapi", "sqlalchemy", "rocksdict", "httpx2", "fsspec"},
     "projector": {"fastapi", "rocksdict", "httpx2", "fsspec"},
     "gateway": {"faust", "sqlalchemy", "rocksdict", "httpx2"},
     "agent": {"fastapi", "sqlalchemy", "faust", "rocksdict", "confluent_kafka", "fsspec"},

@@ -81,6 +81,17 @@ def test_cells_that_hang_are_cut_off_all_at_once() -> None:
     assert all(part.closed for part in parts)
 
 
+def test_a_process_that_ends_is_not_ready() -> None:
+    async def ready() -> tuple[bool, bool]:
+        host = process(Stuck)
+        await host._assign(frozenset())
+        before = host.health().ready
+        await host.stop()
+        return before, host.health().ready
+
+    assert asyncio.run(ready()) == (True, False)
+
+
 class Resting(Stuck):
     """A part whose log is away while it waits, once."""
 
