@@ -21,7 +21,9 @@ INFO = {
         "names the partition. A value is Avro in single-object encoding: C3 01, the CRC-64-AVRO fingerprint of the "
         "schema in 8 bytes, little-endian, the value. Where a schema registry is configured, it is Confluent's wire "
         "format instead, both are read, and the subject is the full name of the record (RecordNameStrategy). "
-        "Bytes with the attribute column are integers of that type, little-endian, one after another."
+        "Bytes with the attribute column are integers of that type, little-endian, one after another. What led to a "
+        "decision is in its fields of the type Cause: of a list with the attribute each, one for each value of that "
+        "column; and in a field with the attribute cause_in, the offset of the cause in that topic."
     ),
     "license": {"name": "Apache-2.0"},
 }

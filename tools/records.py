@@ -7,6 +7,14 @@ all together `pack`, which makes a record of arrays, lists or iterators:
 * `"per": "resources"`: a row for each item, with as many values as the record has resources.
 * `"empty": 0, "like": "job"`: no bytes stand for that value in each of as many items as the column `job` has. It is
   written so too, but where `"written"` is `"always"`.
+
+What led to a decision stands in its fields of the type `Cause`, one or a list of them; `events/causes.py` reads them
+(decision 031):
+
+* `"each": "job"`: the list has a cause for each value of the column `job`, not for the whole decision.
+* `"cause_in": "paceline.jobs"`: the number is the offset of the cause in that topic.
+* `"newest_unless": ["RightsSet"]`: the causes are only the newest change that the machine knew, but where they are
+  records of these kinds.
 """
 
 import json
@@ -23,6 +31,8 @@ BYTES = {"int32": 4, "int64": 8}
 PACKERS = {"int32": "ints", "int64": "longs"}
 LIBRARIES = {"msgspec": "import msgspec", "np": "import numpy as np"}
 HELPERS = ("I32", "I64", "INT32", "INT64", "Values", "pack_ints", "pack_longs", "pack_unless")
+CAUSES = ("Cause", "Cause | None", "tuple[Cause, ...]")
+"""The types of fields that say what led to a decision."""
 BASES = ("Event", "InstancesEvent", "ItemsEvent", "RangesEvent")
 OUTPUT = schemas.ROOT.parent / "events" / "records"
 
@@ -138,6 +148,30 @@ def builder(schema: dict[str, Any]) -> str:
     return out + "        )\n"
 
 
+def cause_fields(schema: dict[str, Any]) -> dict[str, str]:
+    """The fields that say what led to a decision; for each the topic of an offset or the column that chooses."""
+    out = {}
+    for field in schema["fields"]:
+        if "cause_in" in field or annotation(field["type"]) in CAUSES:
+            out[field["name"]] = field.get("cause_in") or field.get("each", "")
+    return out
+
+
+def class_variables(schema: dict[str, Any]) -> str:
+    """The source of what all records of a class have in common."""
+    out = ""
+    if by_name := columns(schema):
+        kinds = ", ".join(f'"{name}": {field["column"].upper()}' for name, field in by_name.items())
+        out += f"\n    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {{{kinds}}}\n"
+    if carried := cause_fields(schema):
+        out += f"\n    cause_fields: ClassVar[Mapping[str, str]] = {json.dumps(carried)}\n"
+    for field in schema["fields"]:
+        if "newest_unless" in field:
+            kinds = "".join(f'"{name}", ' for name in field["newest_unless"])
+            out += f"\n    newest_unless: ClassVar[tuple[str, ...] | None] = ({kinds})\n"
+    return out
+
+
 def record(schema: dict[str, Any], topic: str | None) -> str:
     """One class."""
     out = f"class {schema['name']}({base(schema, topic)}, frozen=True{', kw_only=True' if topic else ''}):\n" + wrap(
@@ -146,9 +180,7 @@ def record(schema: dict[str, Any], topic: str | None) -> str:
     if topic and topic != "rounds":
         out += f'\n    topic: ClassVar[str] = "paceline.{topic}"\n'
     by_name = columns(schema)
-    if by_name:
-        kinds = ", ".join(f'"{name}": {field["column"].upper()}' for name, field in by_name.items())
-        out += f"\n    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {{{kinds}}}\n"
+    out += class_variables(schema)
     for field in schema["fields"]:
         line = f"\n    {field['name']}: {annotation(field['type'])}{default(field)}\n"
         out += line + wrap(described(field), 4)

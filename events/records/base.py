@@ -21,6 +21,14 @@ class Event(msgspec.Struct, frozen=True):
     """The topic whose facts it belongs to, or the topic of the machine that decides it; empty: any machine."""
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {}
     """The fields that are columns, with the types of their values."""
+    cause_fields: ClassVar[Mapping[str, str]] = {}
+    """The fields that say what led to a decision (`events.causes`). For each what else it takes to read it: the topic
+    of an offset, the column that chooses from a list; empty: nothing.
+    """
+    newest_unless: ClassVar[tuple[str, ...] | None] = None
+    """Where these are only the newest change that the machine knew: not if they are records of these kinds. None: they
+    are what led to it.
+    """
 
 
 class Items(NamedTuple):

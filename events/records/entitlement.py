@@ -26,6 +26,10 @@ class AdmissionsRanked(RangesEvent, frozen=True, kw_only=True):
         "entitled": INT32,
     }
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
@@ -176,6 +180,8 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
         "daemons": INT64,
     }
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"causes": ""}
+
     pools: tuple[str, ...]
     """The pools whose numbers changed; none where a change of pools or of the capacity left all numbers as they were.
     """
@@ -286,6 +292,10 @@ class GangsAdmitted(RangesEvent, frozen=True, kw_only=True):
         "entitled": INT32,
     }
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
@@ -377,6 +387,10 @@ class GangsHeld(RangesEvent, frozen=True, kw_only=True):
         "run": INT32,
         "gang": INT32,
     }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
 
     pool: str
     """The pool in which they wait."""
@@ -502,6 +516,8 @@ class PoolAnswered(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.entitlement"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"pools_offset": "paceline.pools"}
+
     path: str
     """The pool; / for the cell."""
 
@@ -522,6 +538,8 @@ class PreemptionRefused(Event, frozen=True, kw_only=True):
     """The answer to a PreemptionAsked that isn't ordered."""
 
     topic: ClassVar[str] = "paceline.entitlement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     job_id: str
     """The gang or task: its job."""
@@ -572,6 +590,10 @@ class PreemptionsOrdered(ItemsEvent, frozen=True, kw_only=True):
         "slice": INT32,
         "from_pool": INT32,
     }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ("PreemptionAsked",)
 
     order: int
     """Number of the order in its cell, from 1."""
@@ -726,6 +748,10 @@ class RightsSet(RangesEvent, frozen=True, kw_only=True):
         "reserved": INT64,
         "spare": INT64,
     }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
 
     resources: tuple[str, ...]
     """The names of the resources."""
@@ -930,6 +956,10 @@ class TurnSet(Event, frozen=True, kw_only=True):
     """
 
     topic: ClassVar[str] = "paceline.entitlement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
 
     pool: str
     """The pool."""

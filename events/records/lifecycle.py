@@ -15,6 +15,8 @@ class CommandAnswered(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"jobs_offset": "paceline.jobs"}
+
     job_id: str
     """The job."""
 
@@ -279,6 +281,8 @@ class HostReconciled(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     host_id: str
     """The host."""
 
@@ -302,6 +306,8 @@ class HostSuspected(Event, frozen=True, kw_only=True):
     """Runs on a host ended in a way that points to the host. Placement answers with HostAvoided or HostTrusted."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     host_id: str
     """The host."""
@@ -342,6 +348,8 @@ class InstancesChanged(InstancesEvent, frozen=True, kw_only=True):
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "wanted": INT32, "shape": INT32}
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_id: str
     """The job."""
 
@@ -374,7 +382,8 @@ class InstancesChanged(InstancesEvent, frozen=True, kw_only=True):
     """
 
     cause: Cause | None = None
-    """What led to it."""
+    """What the update went on for; of a daemon the MatchingHostsChanged; of instances that leave, what they leave for.
+    """
 
     @property
     def first_array(self) -> I32:
@@ -430,6 +439,8 @@ class InstancesReturned(InstancesEvent, frozen=True, kw_only=True):
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32}
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_id: str
     """The job."""
 
@@ -443,7 +454,7 @@ class InstancesReturned(InstancesEvent, frozen=True, kw_only=True):
     """Instances of each range. Column of int32."""
 
     cause: Cause | None = None
-    """What led to it."""
+    """What changed last in the update, or of its instances."""
 
     @property
     def first_array(self) -> I32:
@@ -479,6 +490,8 @@ class InstancesTaken(InstancesEvent, frozen=True, kw_only=True):
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32}
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_id: str
     """The job."""
 
@@ -492,7 +505,7 @@ class InstancesTaken(InstancesEvent, frozen=True, kw_only=True):
     """Instances of each range. Column of int32."""
 
     cause: Cause | None = None
-    """What led to it."""
+    """What changed last in the update, or of its instances."""
 
     @property
     def first_array(self) -> I32:
@@ -529,6 +542,8 @@ class InstancesWanted(InstancesEvent, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.lifecycle"
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32}
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     job_id: str
     """The job."""
@@ -578,6 +593,8 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.lifecycle"
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "shape": INT32}
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"jobs_offset": "paceline.jobs"}
 
     job_id: str
     """The job."""
@@ -687,6 +704,8 @@ class JobChanged(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_id: str
     """The job."""
 
@@ -716,6 +735,8 @@ class JobHeld(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_id: str
     """The job."""
 
@@ -731,6 +752,8 @@ class JobPriorityChanged(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_id: str
     """The job."""
 
@@ -745,6 +768,8 @@ class JobRejected(Event, frozen=True, kw_only=True):
     """A job was not accepted."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"jobs_offset": "paceline.jobs"}
 
     job_id: str
     """The job."""
@@ -770,6 +795,8 @@ class JobReopened(InstancesEvent, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.lifecycle"
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "state": INT32}
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     job_id: str
     """The job."""
@@ -825,6 +852,8 @@ class JobSlaChanged(InstancesEvent, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.lifecycle"
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "run": INT32, "wanted": INT32}
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     job_id: str
     """The job."""
@@ -896,6 +925,8 @@ class JobsForgotten(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_ids: tuple[str, ...] = ()
     """The jobs, as the first releases named them."""
 
@@ -913,6 +944,8 @@ class OverridesDropped(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     digests: tuple[bytes, ...]
     """Of each OverridesUploaded the BLAKE2b-256 of its content."""
 
@@ -926,6 +959,8 @@ class PreemptionAnswered(ItemsEvent, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.lifecycle"
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32}
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"order": ""}
 
     number: int
     """The number of the order."""
@@ -1058,6 +1093,8 @@ class RunsEnded(ItemsEvent, frozen=True, kw_only=True):
         "wait_ms": INT32,
         "hold": INT32,
     }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"causes": "cause"}
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
@@ -1338,6 +1375,8 @@ class RunsOverdue(ItemsEvent, frozen=True, kw_only=True):
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32, "what": INT32}
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
@@ -1501,6 +1540,8 @@ class UpdateEnded(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_id: str
     """The job."""
 
@@ -1517,13 +1558,15 @@ class UpdateEnded(Event, frozen=True, kw_only=True):
     """One sentence."""
 
     cause: Cause | None = None
-    """What led to it."""
+    """What changed last in the update; the command or the deadline that ends it."""
 
 
 class UpdatePaused(Event, frozen=True, kw_only=True):
     """An update was paused, or goes on."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     job_id: str
     """The job."""
@@ -1535,7 +1578,7 @@ class UpdatePaused(Event, frozen=True, kw_only=True):
     """Whether it is paused now."""
 
     cause: Cause | None = None
-    """What led to it."""
+    """The command."""
 
 
 class UpdateProgressed(InstancesEvent, frozen=True, kw_only=True):
@@ -1544,6 +1587,8 @@ class UpdateProgressed(InstancesEvent, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.lifecycle"
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "step": INT32}
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     job_id: str
     """The job."""
@@ -1582,7 +1627,8 @@ class UpdateProgressed(InstancesEvent, frozen=True, kw_only=True):
     """Whether failures of instances that are done count on: they are a canary, which isn't promoted yet."""
 
     cause: Cause | None = None
-    """What led to it."""
+    """What changed last in the update, or of its instances; where these were available for long enough, the deadline.
+    """
 
     @property
     def first_array(self) -> I32:
@@ -1634,6 +1680,8 @@ class UpdatePromoted(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     job_id: str
     """The job."""
 
@@ -1641,7 +1689,7 @@ class UpdatePromoted(Event, frozen=True, kw_only=True):
     """Number of the update, from 1 for each job."""
 
     cause: Cause | None = None
-    """What led to it."""
+    """The command, or the deadline that passed."""
 
 
 class UpdateStarted(InstancesEvent, frozen=True, kw_only=True):
@@ -1650,6 +1698,8 @@ class UpdateStarted(InstancesEvent, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.lifecycle"
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"first": INT32, "count": INT32, "forgotten": INT32}
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     job_id: str
     """The job."""
@@ -1705,7 +1755,7 @@ class UpdateStarted(InstancesEvent, frozen=True, kw_only=True):
     """Instances that only get the number."""
 
     cause: Cause | None = None
-    """What led to it."""
+    """The command, or the JobSubmitted of create; of a policy's roll-back what made the update before it fail."""
 
     @property
     def first_array(self) -> I32:
@@ -1768,6 +1818,8 @@ class VolumeRemovalOrdered(Event, frozen=True, kw_only=True):
     """The agent of a host removes a volume, at once or when it connects."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     host_id: str
     """The host."""

@@ -15,6 +15,8 @@ class CapacityChanged(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.placement"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"causes": ""}
+
     capacity: dict[str, int]
     """The sum over hosts that count, and the amounts of licences. By name of the resource: thousandths of CPUs and
     devices, MiB of sizes; what is left out is 0.
@@ -198,6 +200,10 @@ class GangsUnplaced(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.placement"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
+
     job_id: str
     """The job."""
 
@@ -254,6 +260,8 @@ class HostAnswered(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.placement"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"hosts_offset": "paceline.hosts"}
+
     host_id: str
     """The host."""
 
@@ -274,6 +282,8 @@ class HostAvoided(Event, frozen=True, kw_only=True):
     """A host takes no new tasks for a time, but for those that may run on no other host."""
 
     topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     host_id: str
     """The host."""
@@ -296,6 +306,10 @@ class HostHearingChanged(Event, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.placement"
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"host_session": INT64, "hearing": INT32}
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
 
     host_ids: tuple[str, ...]
     """The hosts."""
@@ -339,6 +353,8 @@ class HostLost(Event, frozen=True, kw_only=True):
 
     topic: ClassVar[str] = "paceline.placement"
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
     host_id: str
     """The host."""
 
@@ -359,6 +375,8 @@ class HostRemoved(Event, frozen=True, kw_only=True):
     """A host that has left is forgotten, with all that was said of it up to a session. It may connect anew."""
 
     topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     host_id: str
     """The host."""
@@ -382,6 +400,8 @@ class HostTrusted(Event, frozen=True, kw_only=True):
     """A host that was suspected takes new tasks, again or still."""
 
     topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
 
     host_id: str
     """The host."""
@@ -407,6 +427,10 @@ class HostsReserved(Event, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.placement"
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"tasks": INT32, "shape": INT32}
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
 
     job_id: str
     """The gang or task: its job."""
@@ -500,6 +524,10 @@ class MatchingHostsChanged(Event, frozen=True, kw_only=True):
         "matches": INT32,
     }
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
@@ -576,6 +604,10 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
         "victim_run": INT32,
         "way": INT32,
     }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ("RightsSet",)
 
     job_id: str
     """The gang or task: its job."""

@@ -17,6 +17,10 @@ class DisruptionAllowed(ItemsEvent, frozen=True, kw_only=True):
 
     columns: ClassVar[Mapping[str, np.dtype[Any]]] = {"job": INT32, "instance": INT32, "run": INT32, "deferred": INT32}
 
+    cause_fields: ClassVar[Mapping[str, str]] = {"causes": "job"}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
@@ -87,6 +91,10 @@ class DisruptionDeferred(ItemsEvent, frozen=True, kw_only=True):
         "unavailable": INT32,
         "max_unavailable": INT32,
     }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"causes": "job"}
+
+    newest_unless: ClassVar[tuple[str, ...] | None] = ()
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""

@@ -12,7 +12,7 @@ from events.records.parts import Cause
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import STANDARD_KINDS, Kinds, Vector
-from processors.state.causes import CauseRow, newest
+from processors.state.causes import CauseRow, all_recorded, newest
 from processors.state.record_rows import row_of
 
 
@@ -264,7 +264,7 @@ class CellRow(msgspec.Struct, array_like=True):
     def causes(self) -> tuple[Cause, ...]:
         """What leads to the next EntitlementsSet."""
         last = [self.last_by] if self.last_by else []
-        return tuple(change.record for change in self.changed_by or last)
+        return all_recorded(self.changed_by or last)
 
     def lacks(self, need: Vector) -> dict[int, int]:
         """The kinds of which no host has enough for a task, and the most that one has."""

@@ -29,9 +29,7 @@ from events.records.lifecycle import (
     JobReopened,
     UpdateStarted,
 )
-from events.records.parts import Cause
 from events.resources import Kinds
-from events.topics import JOBS
 from events.words import plural
 from processors.lifecycle.acceptance import accepted, first_queued
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
@@ -56,6 +54,7 @@ from processors.lifecycle.updates.commands import Answer, UpdateCommands
 from processors.lifecycle.updates.creation import created, is_created, without_instances
 from processors.lifecycle.validation import priority_fault, refusal, resources_refusal
 from processors.lifecycle.volumes import Volumes
+from processors.state.causes import job_fact
 from processors.state.record_rows import row_of
 from processors.state.table import Table
 
@@ -225,8 +224,7 @@ class CommandAnswers:
         run, again = ended.run + 1, np.sort(instances_in(wish))
         self._reopened.append((job, again, run))
         over = {"first": wish.over_first, "count": wish.over_count, "state": wish.over_state}
-        cause = Cause(topic=JOBS.name, offset=offset)
-        there_again = JobReopened(job_id=job.job_id, **over, cause=cause)
+        there_again = JobReopened(job_id=job.job_id, **over, cause=job_fact(offset))
         decisions = (accepted(offset, self._view.chunks.whole_of(job), run), there_again)
         message = f"running {len(again)} of {plural(job.instances, 'task')} again"
         return self._decided(offset, wish, Answer(Code.DONE, message, decisions))
@@ -388,5 +386,5 @@ def _change_priority(offset: int, wanted: PriorityRow, row: JobRow) -> Answer:
         return Answer(Code.INVALID_SPEC, fault)
     if wanted.priority == row.priority:
         return Answer(Code.REPEATED, f"the priority of the job is {row.priority} already")
-    cause = Cause(topic=JOBS.name, offset=offset)
-    return Answer(Code.DONE, "", (JobPriorityChanged(job_id=wanted.job_id, priority=wanted.priority, cause=cause),))
+    changed = JobPriorityChanged(job_id=wanted.job_id, priority=wanted.priority, cause=job_fact(offset))
+    return Answer(Code.DONE, "", (changed,))

@@ -6,8 +6,6 @@ from events.bounds import RUN_MAX
 from events.codes import ENDED_TASKS, LIVE_TASKS, Code, TaskState
 from events.id_digests import job_digest
 from events.records.lifecycle import InstancesWanted, JobHeld, JobsForgotten
-from events.records.parts import Cause
-from events.topics import JOBS
 from events.words import plural
 from processors.lifecycle.goals import to_start, to_stop
 from processors.lifecycle.instance_ranges import ranges
@@ -16,6 +14,7 @@ from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import ActionRow, JobRow, StopRow
 from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.commands import CONTROLLER_OVER, Answer, instances_of, outside
+from processors.state.causes import job_fact
 
 
 class InstanceCommands:
@@ -44,7 +43,7 @@ class InstanceCommands:
             what = "they are stopped, or have ended, already" if ask.first else "the job is being stopped already"
             return Answer(Code.REPEATED, what)
         named_ = ranges(found) if ask.first else {}
-        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=False, **named_, cause=_cause(offset))
+        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=False, **named_, cause=job_fact(offset))
         live = int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], LIVE_TASKS)))
         return Answer(Code.DONE, f"stopping {plural(len(found), 'instance')}, {live} of them running", (wanted,))
 
@@ -61,7 +60,7 @@ class InstanceCommands:
         found = found[self._tasks.arena["run"][row.base + found] < RUN_MAX]
         if not len(found) and not (row.stopping and not ask.first):
             return Answer(Code.REPEATED, "there is nothing to start: no instance of these is stopped or has failed")
-        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=True, **ranges(found), cause=_cause(offset))
+        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=True, **ranges(found), cause=job_fact(offset))
         later = len(found) - int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], ENDED_TASKS)))
         after = f", {later} of them when their last run is over" if later else ""
         held = "; they wait until the job is released" if row.held else ""
@@ -75,7 +74,7 @@ class InstanceCommands:
         waiting = row.counts[TaskState.QUEUED] + row.counts[TaskState.BACKOFF]
         tasks = plural(waiting, "waiting task")
         message = f"holding {tasks} until the job is released" if held else f"queueing {tasks}"
-        return Answer(Code.DONE, message, (JobHeld(job_id=ask.job_id, held=held, cause=_cause(offset)),))
+        return Answer(Code.DONE, message, (JobHeld(job_id=ask.job_id, held=held, cause=job_fact(offset)),))
 
     def _delete(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         over = row.tasks - sum(row.counts[state] for state in ENDED_TASKS)
@@ -85,14 +84,10 @@ class InstanceCommands:
                 f"job {ask.job_id} is {row.state}, {over} of its tasks haven't ended; "
                 f"`paceline job delete {ask.job_id} --force` stops it first",
             )
-        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=False, cause=_cause(offset))
+        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=False, cause=job_fact(offset))
         message = f"stopping {plural(over, 'task')}, then the job is forgotten" if over else "the job is forgotten"
         return Answer(Code.DONE, message, (wanted,))
 
 
 def _forgotten(job_id: str, offset: int) -> JobsForgotten:
-    return JobsForgotten(digests=job_digest(job_id), cause=_cause(offset))
-
-
-def _cause(offset: int) -> Cause:
-    return Cause(topic=JOBS.name, offset=offset)
+    return JobsForgotten(digests=job_digest(job_id), cause=job_fact(offset))

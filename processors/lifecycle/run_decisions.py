@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from events.causes import NOTHING
 from events.codes import Counts, Outcome, Overdue, RunCause, TaskState
 from events.columns import I64, Names, indexed
 from events.records.base import Event
@@ -127,7 +128,7 @@ def _carried_causes(arena: Arena, slots: I64, why: I64, lookup: RunLookup) -> di
         if of.any():
             names, index = indexed(numbers[of])
             which[of] = index + len(causes)
-            causes += [cause_of(number) or Cause() for number in names.tolist()]
+            causes += [cause_of(number) or NOTHING for number in names.tolist()]
     return {"causes": tuple(causes), "cause": which}
 
 

@@ -3,13 +3,12 @@
 from events.bounds import NAME, VOLUME
 from events.codes import LIVE_TASKS, Code
 from events.records.lifecycle import VolumeRemovalOrdered
-from events.records.parts import Cause
-from events.topics import JOBS
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.rows import VolumeRow
 from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.commands import Answer
+from processors.state.causes import job_fact
 
 
 class Volumes:
@@ -36,7 +35,7 @@ class Volumes:
             instance=volume.instance,
             name=volume.name,
             created_ms=volume.created_ms,
-            cause=Cause(topic=JOBS.name, offset=offset),
+            cause=job_fact(offset),
         )
         return Answer(Code.DONE, f"host {volume.host_id} removes it, as soon as it is connected", (ordered,))
 

@@ -16,8 +16,8 @@ from events.records.lifecycle import HostSuspected
 from events.records.parts import Cause
 from events.records.placement import HostAnswered, HostAvoided, HostRemoved, HostTrusted
 from processors.placement.hosts import Hosts
-from processors.placement.rows import AskRow, ask_cause
-from processors.state.causes import CurrentInput, recorded
+from processors.placement.rows import AskRow
+from processors.state.causes import CurrentInput, host_fact, recorded
 from processors.state.deadlines import Deadlines
 from processors.state.table import Table, struct_table
 
@@ -85,7 +85,7 @@ class Avoidance:
             code, message = self._answer(ask.host_id, avoided)
             if code == Code.DONE:
                 del avoided[ask.host_id]
-                out.append(self._trusted(ask.host_id, Code.ASKED, len(avoided), ask_cause(offset)))
+                out.append(self._trusted(ask.host_id, Code.ASKED, len(avoided), host_fact(offset)))
             out.append(ask.answer(offset, code, message))
         for host_id in sorted(each for each in self.avoided_until.due(now) if each in avoided):
             del avoided[host_id]

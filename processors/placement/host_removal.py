@@ -9,8 +9,8 @@ from events.records.hosts import HostRemovalRequested
 from events.records.parts import Cause
 from events.records.placement import HostAnswered, HostRemoved
 from processors.placement.hosts import Hosts
-from processors.placement.rows import NEVER, AskRow, HostRow, ask_cause
-from processors.state.causes import CurrentInput, recorded
+from processors.placement.rows import NEVER, AskRow, HostRow
+from processors.state.causes import CurrentInput, host_fact, recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
 
@@ -48,7 +48,7 @@ class HostRemovals:
             code, message = self._answer(row, now)
             if row is not None and code == Code.DONE:
                 removed[ask.host_id] = None
-                out.append(self._removed(ask.host_id, Code.ASKED, now, ask_cause(offset)))
+                out.append(self._removed(ask.host_id, Code.ASKED, now, host_fact(offset)))
             out.append(ask.answer(offset, code, message))
         due = self._departed()
         due = due[self._hosts.departed_ms[due] + self._settings.now.host_removed_after_ms <= now]

@@ -19,7 +19,7 @@ from events.resources import Kinds, in_order
 from processors.placement.constraints import Constraints
 from processors.placement.packing import Mask
 from processors.placement.rows import NEVER, CellRow, HostRow
-from processors.state.causes import CurrentInput, newest, recorded
+from processors.state.causes import CurrentInput, all_recorded, newest, recorded
 from processors.state.table import Table, struct_table
 
 
@@ -253,7 +253,7 @@ class Hosts:
             largest=self._amounts((self.capacity[:-1] * self.counts).max(axis=1, initial=0).tolist()),
             hosts=int(self.counting.sum()),
             version=cell.version + 1,
-            causes=tuple(change.record for change in cell.changed_by),
+            causes=all_recorded(cell.changed_by),
         )
 
     def know(self, kinds: Kinds) -> None:

@@ -17,8 +17,8 @@ from events.records.parts import Cause
 from events.records.placement import HostAnswered, HostLost
 from events.records.rounds import TimerPassed
 from processors.placement.hosts import Hosts, Phase
-from processors.placement.rows import AskRow, CellRow, ask_cause
-from processors.state.causes import CurrentInput, recorded
+from processors.placement.rows import AskRow, CellRow
+from processors.state.causes import CurrentInput, host_fact, recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
 
@@ -76,7 +76,7 @@ class Liveness:
             if code == Code.DONE:
                 given_up[ask.host_id] = None
                 number = self._hosts.table[ask.host_id].number
-                out.append(self._lost(number, Code.CONFIRMED, now, ask_cause(offset)))
+                out.append(self._lost(number, Code.CONFIRMED, now, host_fact(offset)))
             out.append(ask.answer(offset, code, message))
         most -= min(most, len(self.asks))
         return out + [self._lost(number, code, now) for number, code in self._silent(now, given_up)[:most]]

@@ -4,7 +4,6 @@ import msgspec
 
 from events.bounds import INT_MAX
 from events.codes import Code, Hearing
-from events.records.parts import Cause
 from events.records.placement import HostAnswered
 from processors.state.causes import CauseRow
 from processors.state.shapes import MIXED
@@ -152,8 +151,3 @@ class AskRow(msgspec.Struct, array_like=True):
         return HostAnswered(
             host_id=self.host_id, hosts_offset=offset, command_id=self.command_id, code=code, message=message
         )
-
-
-def ask_cause(offset: int) -> Cause:
-    """What an operator said of a host, by where it stands in the topic of hosts."""
-    return Cause(topic="paceline.hosts", offset=offset)

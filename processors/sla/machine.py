@@ -30,12 +30,11 @@ from events.records.lifecycle import (
     RunsEnded,
     RunsStopping,
 )
-from events.records.parts import Cause
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.base import MachineBase
 from processors.sla.rows import JobRow
 from processors.state.arena import REMOVED, Arena, change_instances, locate
-from processors.state.causes import CurrentInput, recorded
+from processors.state.causes import CurrentInput, all_recorded
 from processors.state.conversion import Conversions
 from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
@@ -149,7 +148,9 @@ class Sla(MachineBase):
 
     def _allow(self, slots: I64) -> DisruptionAllowed:
         columns, rows = self._named(slots)
-        return DisruptionAllowed.pack(**columns, deferred=self.arena["deferred"][slots], causes=_causes(rows))
+        return DisruptionAllowed.pack(
+            **columns, deferred=self.arena["deferred"][slots], causes=all_recorded(row.changed_by for row in rows)
+        )
 
     def _defer(self, slots: I64) -> DisruptionDeferred:
         columns, rows = self._named(slots)
@@ -160,7 +161,7 @@ class Sla(MachineBase):
             code=Code.SLA_BUDGET_SPENT,
             unavailable=(max(each) for each in zip(missing, most, strict=True)),
             max_unavailable=most,
-            causes=_causes(rows),
+            causes=all_recorded(row.changed_by for row in rows),
         )
 
     def _named(self, slots: I64) -> tuple[dict[str, Any], list[JobRow]]:
@@ -338,11 +339,6 @@ class Sla(MachineBase):
         return [self._job_at[base] for base in distinct(self.arena["owner"][slots] - 1).tolist()]
 
 
-def _causes(rows: Sequence[JobRow]) -> tuple[Cause, ...]:
-    """The last change in each of the jobs, which caused the verdicts."""
-    return tuple(recorded(row.changed_by) or Cause() for row in rows)
-
-
 def _allow_unguarded(runs: Sequence[tuple[tuple[str, int], int]]) -> DisruptionAllowed:
     """Disruptions of instances that no SLA protects go on."""
     names = Names()
@@ -352,7 +348,7 @@ def _allow_unguarded(runs: Sequence[tuple[tuple[str, int], int]]) -> DisruptionA
         job=job,
         instance=(instance for (_, instance), _ in runs),
         run=(run for _, run in runs),
-        causes=(Cause(),) * len(names),
+        causes=all_recorded([None] * len(names)),
     )
 
 

@@ -5,9 +5,13 @@ of what led to it (decision 031). Where that came in an earlier round, it stands
 was restored says the same as one that has run on.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
+from events.causes import NOTHING
 from events.records.parts import Cause
+from events.topics import HOSTS, JOBS
 
 CAUSES_MAX = 8
 """So many causes of one decision are kept, the newest."""
@@ -32,6 +36,21 @@ class CauseRow(msgspec.Struct, frozen=True, array_like=True):
 def recorded(row: CauseRow | None) -> Cause | None:
     """A cause that may be missing, as decisions carry it."""
     return None if row is None else row.record
+
+
+def all_recorded(rows: Iterable[CauseRow | None]) -> tuple[Cause, ...]:
+    """The same of a list; an empty one where a cause is missing."""
+    return tuple(NOTHING if row is None else row.record for row in rows)
+
+
+def job_fact(offset: int) -> Cause:
+    """The position of a fact in the topic of jobs."""
+    return Cause(topic=JOBS.name, offset=offset)
+
+
+def host_fact(offset: int) -> Cause:
+    """The position of a fact in the topic of hosts."""
+    return Cause(topic=HOSTS.name, offset=offset)
 
 
 def newest(causes: list[CauseRow], cause: CauseRow) -> list[CauseRow]:

@@ -27,7 +27,7 @@ _ROUND = "SELECT position, ends FROM rounds WHERE machine = ? AND number = ?"
 
 
 class ViewIndex:
-    """See `Index`. Reads the views through one connection, and of the log only the records that are asked for, each
+    """An `Index`. Reads the views through one connection, and of the log only the records that are asked for, each
     once. What the log has no more isn't there.
     """
 
@@ -40,7 +40,7 @@ class ViewIndex:
         self._rows: dict[tuple[str, int], list[JobEntry]] = {}
 
     def round(self, machine: str, number: int) -> RoundPlace | None:
-        """See `Index`."""
+        """Implements `Index`."""
         key = machine, number
         if key not in self._rounds:
             row = self._connection.exec_driver_sql(_ROUND, key).first()
@@ -48,7 +48,7 @@ class ViewIndex:
         return self._rounds[key]
 
     def event(self, location: Location) -> Event | None:
-        """See `Index`."""
+        """Implements `Index`."""
         topic, offset, index = location
         event = self.record(topic, offset)[1]
         if index == FACT or not isinstance(event, RoundCommitted):
@@ -65,7 +65,7 @@ class ViewIndex:
         return self._records[key]
 
     def cause_at(self, location: Location) -> Cause:
-        """See `Index`."""
+        """Implements `Index`."""
         topic, offset, index = location
         if index == FACT:
             return Cause(topic=topic, offset=offset)
@@ -76,7 +76,7 @@ class ViewIndex:
     def mentions(
         self, job_id: str, kinds: Sequence[type[Event]], window: Window, ends: Mapping[str, int] | None = None
     ) -> Iterator[Location]:
-        """See `Index`."""
+        """Implements `Index`."""
         topics: dict[str, list[str]] = {}
         for kind in kinds:
             topics.setdefault(kind.topic, []).append(kind.__name__)

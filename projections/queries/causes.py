@@ -1,5 +1,5 @@
-"""Why a decision was made, followed back by recorded links alone (decision 031): the position of its cause, or of
-the fact that it answers (`jobs_offset`), or a run, a gang or a job that its cause names too (`cause_ties`).
+"""Why a decision was made, followed back by recorded links alone (decision 031): the positions of its causes that it
+carries, and a run, a gang or a job that its cause names too (`cause_ties`).
 
 The rules need an index of which records name a job, and read only the records that they look at.
 """
@@ -8,44 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple, Protocol
 
+from events.causes import carried_causes
 from events.records.base import Event
-from events.records.entitlement import (
-    AdmissionsRanked,
-    GangsAdmitted,
-    GangsHeld,
-    PreemptionsOrdered,
-    RightsSet,
-    TurnSet,
-)
-from events.records.lifecycle import JobAccepted, PreemptionAnswered, RunsEnded
+from events.records.lifecycle import JobAccepted
 from events.records.parts import Cause
-from events.records.placement import GangsUnplaced, HostsReserved, MatchingHostsChanged, PreemptionAsked
-from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.topics import rounds_of
 from projections.views.cause_ties import FACT, Location, Tie, ties_of
-from projections.views.mentions import NamedRuns, Run, Window, runs_of
+from projections.views.mentions import Run, Window, runs_of
 
-NOTHING = Cause()
-OFFSETS = {"jobs_offset": "paceline.jobs", "pools_offset": "paceline.pools", "hosts_offset": "paceline.hosts"}
 Kind = Literal["cause", "newest", "run", "entity"]
-"""How a link is known: the decision carries the position; that is only the newest change that its machine knew, after
-which it decided; both name the same run; or both the same job, gang or instance.
+"""The way that a link is known: the decision carries the position; that is only the newest change that its machine
+knew, after which it decided; both name the same run; or both the same job, gang or instance.
 """
-NEWEST: dict[type[Event], tuple[type[Event], ...]] = {
-    GangsAdmitted: (),
-    AdmissionsRanked: (),
-    GangsHeld: (),
-    TurnSet: (),
-    RightsSet: (),
-    HostsReserved: (),
-    GangsUnplaced: (),
-    DisruptionAllowed: (),
-    DisruptionDeferred: (),
-    MatchingHostsChanged: (),
-    PreemptionAsked: (RightsSet,),
-    PreemptionsOrdered: (PreemptionAsked,),
-}
-"""Decisions that carry the newest change, and the kinds of records that lead to them where they carry one of those."""
 
 
 class RoundPlace(NamedTuple):
@@ -111,8 +85,8 @@ class Causes:
         return (rounds_of(place.machine), round_.offset, place.index) if round_ else None
 
     def of(self, place: Cause, run: Run | None = None) -> list[Cause]:
-        """What led to the decision at a position: nothing to a fact, nor to a deadline. Of a decision that names many
-        runs, what led to it for `run`, where it names that, else for any of them.
+        """The causes of the decision at a position; a fact has none, nor has a deadline. Of a decision that names many
+        runs those for `run`, where it names that, else for any of them.
         """
         return list(dict.fromkeys(link.cause for link in self.links(place, run)))
 
@@ -123,12 +97,12 @@ class Causes:
         if event is None or location is None:
             return []
         runs = runs_of(event)
-        found = [Link(place, cause, self._kind(event, cause)) for cause in _carried(event, runs, run)]
-        found += [Link(place, cause) for cause in _answered(event)]
+        carried = carried_causes(event, runs.row(run) if run else None)
+        links = [Link(place, cause, self._kind(event, cause)) for cause in carried]
         for one, some in islice(ties_of(event, runs, run), self._runs_max):
             tied = next((link for tie in some if (link := self._tied(place, tie, one))), None)
-            found += [tied] if tied else []
-        return list({link.cause: link for link in reversed(found)}.values())[::-1]
+            links += [tied] if tied else []
+        return list({link.cause: link for link in reversed(links)}.values())[::-1]
 
     def gang(self, job_id: str) -> int:
         """The number of instances of a job that are its gang."""
@@ -144,19 +118,19 @@ class Causes:
 
     def back(self, place: Cause, run: Run | None = None) -> Iterator[Link]:
         """All that led to the decision at a position, the nearest first, each link once."""
-        waiting, known = [place], {place}
+        waiting, reached = [place], {place}
         for effect in waiting:
             for link in self.links(effect, run):
                 yield link
-                if link.cause not in known:
-                    known.add(link.cause)
+                if link.cause not in reached:
+                    reached.add(link.cause)
                     waiting.append(link.cause)
 
     def _kind(self, event: Event, cause: Cause) -> Kind:
         """Whether a position that a decision carries is that of its cause, or only of the newest change then."""
-        if type(event) not in NEWEST or cause.due_ms:
+        if event.newest_unless is None or cause.due_ms:
             return "cause"
-        return "cause" if isinstance(self.event(cause), NEWEST[type(event)]) else "newest"
+        return "cause" if type(self.event(cause)).__name__ in event.newest_unless else "newest"
 
     def _tied(self, place: Cause, tie: Tie, run: Run) -> Link | None:
         """The last record before a decision by which it is tied to its cause for a run."""
@@ -177,25 +151,3 @@ class Causes:
         if location[0] == rounds_of(place.machine):
             return location[1:] < (round_.offset, place.index)
         return location[1] < round_.ends.get(location[0], 0)
-
-
-def _carried(event: Event, runs: NamedRuns, run: Run | None) -> Iterator[Cause]:
-    """The positions that a decision carries."""
-    one, more = getattr(event, "cause", None), getattr(event, "causes", ())
-    if isinstance(one, Cause):
-        yield one
-    if isinstance(event, PreemptionAnswered):
-        yield event.order
-    if isinstance(event, RunsEnded | DisruptionAllowed | DisruptionDeferred):
-        which = event.cause_array if isinstance(event, RunsEnded) else event.job_array
-        row = runs.row(run) if run else None
-        chosen = {*which.tolist()} if row is None else {int(which[row])}
-        more = [more[at] for at in sorted(chosen) if 0 <= at < len(more)]
-    yield from (cause for cause in more if cause != NOTHING)
-
-
-def _answered(event: Event) -> Iterator[Cause]:
-    """The fact that a decision answers."""
-    for name, topic in OFFSETS.items():
-        if hasattr(event, name):
-            yield Cause(topic=topic, offset=getattr(event, name))

@@ -19,7 +19,7 @@ from events.topics import ALL
 from paceline.client.cause_models import CauseChain, CauseRecord
 from projections.queries import entities, story
 from projections.queries.cause_index import ViewIndex
-from projections.queries.causes import NOTHING, Causes, Link
+from projections.queries.causes import Causes, Link
 from projections.queries.job_entries import newest_first
 from projections.queries.log_places import Place, write_place
 from projections.queries.resources import kinds_of
@@ -171,7 +171,6 @@ def _json(record: Record) -> CauseRecord:
                 "recorded": link.kind != "entity",
             }
             for link in record.links
-            if link.cause != NOTHING
         ],
     }
 

@@ -9,14 +9,13 @@ from events.codes import Code, UpdateState
 from events.columns import I64, ints, spread
 from events.records.base import Event
 from events.records.lifecycle import UpdatePaused, UpdatePromoted, UpdateStarted
-from events.records.parts import Cause
-from events.topics import JOBS
 from events.words import plural
 from processors.lifecycle.rows import ActionRow, JobRow, StopRow, UpdateAskRow
 from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.updates import RESTART, Updates
 from processors.lifecycle.updates.versions import fixed_change, policy_for
+from processors.state.causes import job_fact
 
 COUNTS = ("added", "updated", "removed", "unchanged")
 """Of instances, in UpdateStarted."""
@@ -76,7 +75,7 @@ class UpdateCommands:
             return Answer(
                 Code.NOT_UPDATABLE, "max_unavailable is 0, so no instance may be stopped for an update; raise it"
             )
-        started = self._decisions.start(ask.job_id, "update", version, _cause(offset), jobs_offset=offset)
+        started = self._decisions.start(ask.job_id, "update", version, job_fact(offset), jobs_offset=offset)
         return self._begun(ask.job_id, row, version, tuple(started), offset)
 
     def act(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
@@ -97,7 +96,7 @@ class UpdateCommands:
         if (open_ := self._updates.table.get(job_id)) is not None:
             message = f"update {number} takes its place"
             override = (
-                self._decisions.end(job_id, open_, UpdateState.ABORTED, Code.OVERRIDDEN, message, _cause(offset)),
+                self._decisions.end(job_id, open_, UpdateState.ABORTED, Code.OVERRIDDEN, message, job_fact(offset)),
             )
         begun = next(each for each in started if isinstance(each, UpdateStarted))
         count = begun.added + begun.updated + begun.removed
@@ -129,14 +128,16 @@ class UpdateCommands:
             return self._join(offset, job_id, update, instances)
         policy = msgspec.structs.replace(back_policy(version.policy), batch=max(0, ask.batch))
         version = msgspec.structs.replace(version, policy=policy_for(row.kind, policy))
-        started = self._decisions.start(job_id, RESTART, version, _cause(offset), like=row.version, restarted=instances)
+        started = self._decisions.start(
+            job_id, RESTART, version, job_fact(offset), like=row.version, restarted=instances
+        )
         return self._begun(job_id, row, version, tuple(started), offset)
 
     def _join(self, offset: int, job_id: str, update: UpdateRow, instances: I64) -> Answer:
         """Instances are to be restarted in the middle of an update: it starts them again in its turn, those that it has
         updated, or needn't, too.
         """
-        again = self._decisions.again(job_id, update, instances, _cause(offset))
+        again = self._decisions.again(job_id, update, instances, job_fact(offset))
         count = len(instances)
         waits = "once its canary is promoted" if update.waits_ms else "in its turn"
         when = "once it is resumed" if update.paused else waits
@@ -161,7 +162,7 @@ class UpdateCommands:
             return Answer(
                 Code.NOT_UPDATABLE, "max_unavailable is 0 there, so no instance may be stopped for it; update it first"
             )
-        started = self._decisions.start(job_id, ROLL_BACK, version, _cause(offset), like=number)
+        started = self._decisions.start(job_id, ROLL_BACK, version, job_fact(offset), like=number)
         return self._begun(job_id, row, version, tuple(started), offset)
 
     def _pause(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
@@ -171,7 +172,7 @@ class UpdateCommands:
         if update.paused == paused:
             state = "paused" if paused else "going on"
             return Answer(Code.REPEATED, f"update {update.number} is {state} already", update=update.number)
-        decided = UpdatePaused(job_id=ask.job_id, number=update.number, paused=paused, cause=_cause(offset))
+        decided = UpdatePaused(job_id=ask.job_id, number=update.number, paused=paused, cause=job_fact(offset))
         message = f"{plural(update.pending, 'instance')} still to be taken, {update.flight} being updated"
         return Answer(Code.DONE, message, (decided,), update=update.number)
 
@@ -183,7 +184,7 @@ class UpdateCommands:
             return Answer(Code.NO_CANARY, f"update {update.number} has no canary", update=update.number)
         if update.promoted:
             return Answer(Code.REPEATED, f"update {update.number} was promoted already", update=update.number)
-        decided = UpdatePromoted(job_id=ask.job_id, number=update.number, cause=_cause(offset))
+        decided = UpdatePromoted(job_id=ask.job_id, number=update.number, cause=job_fact(offset))
         message = f"{plural(update.pending, 'instance')} to follow the canary of {update.policy.canary}"
         return Answer(Code.DONE, message, (decided,), update=update.number)
 
@@ -192,16 +193,12 @@ class UpdateCommands:
         if update is None:
             return _no_update(ask.job_id)
         message = f"{plural(update.done, 'instance')} reached version {update.version}, {update.pending} were not taken"
-        ended = self._decisions.end(ask.job_id, update, UpdateState.ABORTED, Code.ABORTED, message, _cause(offset))
+        ended = self._decisions.end(ask.job_id, update, UpdateState.ABORTED, Code.ABORTED, message, job_fact(offset))
         return Answer(Code.DONE, message, (ended,), update=update.number)
 
 
 def _no_update(job_id: str) -> Answer:
     return Answer(Code.NO_UPDATE, f"no update of job {job_id} is in progress")
-
-
-def _cause(offset: int) -> Cause:
-    return Cause(topic=JOBS.name, offset=offset)
 
 
 def outside(row: JobRow) -> Answer:

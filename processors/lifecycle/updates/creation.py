@@ -3,10 +3,10 @@
 import msgspec
 
 from events.records.lifecycle import JobAccepted, UpdateStarted
-from events.records.parts import Cause, UpdatePolicy
-from events.topics import JOBS
+from events.records.parts import UpdatePolicy
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.updates.versions import policy_for
+from processors.state.causes import job_fact
 
 CREATE = "create"
 NUMBER = VERSION = 1
@@ -38,5 +38,5 @@ def created(offset: int, job: SubmittedRow, spec_hash: bytes) -> UpdateStarted:
         policy=UpdatePolicy(**msgspec.structs.asdict(policy)),
         paused=policy.start_paused,
         added=job.instances,
-        cause=Cause(topic=JOBS.name, offset=offset),
+        cause=job_fact(offset),
     )

@@ -197,7 +197,10 @@ def test_the_views_find_the_causes_that_the_whole_log_has(story: str | None, tmp
             for at, event in enumerate(events):
                 place = Cause(machine=machine, round=number, index=at)
                 for run in (None, *islice(runs_of(event), 3)):
-                    assert views.links(place, run) == whole.links(place, run), (place, run, event)
+                    links = whole.links(place, run)
+                    assert views.links(place, run) == links, (place, run, event)
+                    there = (each.cause.due_ms or whole.event(each.cause) for each in links)
+                    assert all(there), (place, run, event)
 
 
 @pytest.mark.parametrize(
