@@ -13,13 +13,19 @@ import msgspec
 import pytest
 
 from events.log.embedded import EmbeddedLog
+from events.records.entitlement import CreditsSet
+from events.records.parts import Cause
+from events.records.rounds import TimerPassed
 from hostagent.messages import Hello, ReportBatch
 from hostagent.runs import Runs
 from paceline.client.client import Client
 from paceline.history.verify import verify
 from processors.cell_machines import machines
 from processors.runtime import snapshots
+from projections.queries.causes import Causes
+from projections.views.mentions import runs_of
 from tests.helpers.waiting import until
+from tests.helpers.whole_log import WholeLog
 
 RECORDED = Path(__file__).with_name("cell-0.3.0.tar.xz")
 JOBS = {
@@ -91,6 +97,20 @@ def test_a_cell_of_0_3_goes_on_from_its_snapshots(left: Path) -> None:
             restored = snapshots.restore(str(left / "snapshots"), log, make(), folder)
             assert (restored.manifest is not None, restored.refused) == (True, []), name
     goes_on(data)
+
+
+def test_every_decision_of_0_3_is_followed_back_for_each_run_that_it_names(left: Path) -> None:
+    with closing(EmbeddedLog(left / "data" / "log")) as log:
+        index = WholeLog(log)
+        causes, unexplained = Causes(index), set()
+        for (machine, number), events in index.rounds.items():
+            for at, event in enumerate(events):
+                place = Cause(machine=machine, round=number, index=at)
+                for run in (None, *runs_of(event)):
+                    links = causes.links(place, run)
+                    assert all(link.cause.due_ms or causes.event(link.cause) for link in links), (event, run)
+                    unexplained |= set() if links else {type(event)}
+    assert unexplained == {CreditsSet, TimerPassed}, "they follow from time"
 
 
 def test_agents_of_0_3_are_understood(left: Path) -> None:
