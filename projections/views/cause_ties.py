@@ -4,7 +4,7 @@ holds of those records the least and the greatest instance and run of each job (
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from events.codes import END_REPORTS, Outcome, RunCause, RunReport
 from events.records.base import Event
@@ -57,11 +57,22 @@ class Tie(NamedTuple):
     """Records that lead to what becomes of a run: the last one of these kinds that names a run of the window."""
 
     kinds: tuple[type[Event], ...]
-    window: Callable[[Gang, Run], Window]
     same_run: bool = True
     """Whether it names the run; else it names the job, gang or instance."""
+    who: Literal["instance", "gang", "controller"] = "instance"
+    """The one whose run it names; of a controller any run."""
+    before: int = 0
+    """So many runs before."""
     states: frozenset[int] | None = None
     """Only reports of one of these count."""
+
+    def window(self, gang: Gang, run: Run) -> Window:
+        """The runs of which one is named."""
+        job_id, instance, number = run
+        if self.who == "controller":
+            return Window(last=0)
+        first, last = (instance, instance) if self.who == "instance" else (0, gang(job_id) - 1)
+        return Window(first, last, number - self.before, number - self.before)
 
     def holds(self, event: Event, job_id: str, window: Window) -> bool:
         """Whether a record of these kinds is one by which a run of that window is tied."""
@@ -72,52 +83,32 @@ class Tie(NamedTuple):
         return any(int(states[row]) in self.states for row in rows if row < len(states))
 
 
-def _the_run(_: Gang, run: Run) -> Window:
-    return Window(run[1], run[1], run[2], run[2])
-
-
-def _the_run_before(_: Gang, run: Run) -> Window:
-    return Window(run[1], run[1], run[2] - 1, run[2] - 1)
-
-
-def _the_controller(_: Gang, run: Run) -> Window:
-    return Window(last=0)
-
-
-def _the_gang(gang: Gang, run: Run) -> Window:
-    return Window(0, gang(run[0]) - 1, run[2], run[2])
-
-
-def _the_gang_before(gang: Gang, run: Run) -> Window:
-    return Window(0, gang(run[0]) - 1, run[2] - 1, run[2] - 1)
-
-
 def _of_run(*kinds: type[Event]) -> Tie:
-    return Tie(kinds, _the_run)
+    return Tie(kinds)
 
 
 def _of_others(*kinds: type[Event]) -> Tie:
     """Records that name the run with all of its instance or job."""
-    return Tie(kinds, _the_run, same_run=False)
+    return Tie(kinds, same_run=False)
 
 
 QUEUED = _of_run(GangsQueued, GangsReturned)
 ADMITTED = _of_run(GangsAdmitted, GangsQueued)
 RANKED = _of_run(AdmissionsRanked, GangsAdmitted, GangsQueued)
 REPORTED = _of_run(RunsReported, HostInventory)
-ENDED = Tie((RunsReported, HostInventory), _the_run, states=frozenset(END_REPORTS))
-UNHEALTHY = Tie((RunsReported, HostInventory), _the_run, states=frozenset((RunReport.UNHEALTHY,)))
+ENDED = Tie((RunsReported, HostInventory), states=frozenset(END_REPORTS))
+UNHEALTHY = Tie((RunsReported, HostInventory), states=frozenset((RunReport.UNHEALTHY,)))
 STOPPING = _of_run(RunsStopping)
 PREEMPTED = _of_run(DisruptionAllowed, PreemptionsOrdered)
 TAKEN = _of_others(InstancesTaken)
 AIMED = _of_others(InstancesTaken, UpdateProgressed)
 """A run that waits may be given its next version without being taken, and ends for it."""
 UNMATCHED = _of_others(InstancesTaken, MatchingHostsChanged)
-OVERDUE = (_of_run(RunsOverdue), Tie((RunsOverdue,), _the_gang, same_run=False))
+OVERDUE = (_of_run(RunsOverdue), Tie((RunsOverdue,), same_run=False, who="gang"))
 TIES: dict[type[Event], tuple[Tie, ...]] = {
     GangsQueued: (
-        Tie((RunsEnded,), _the_run_before),
-        Tie((RunsEnded,), _the_gang_before, same_run=False),
+        Tie((RunsEnded,), before=1),
+        Tie((RunsEnded,), same_run=False, who="gang", before=1),
         _of_others(InstancesChanged, JobAccepted),
         TAKEN,
     ),
@@ -145,12 +136,12 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.NONE: (REPORTED,),
     RunCause.STOP: (_of_others(InstancesWanted),),
     RunCause.HOLD: (_of_others(JobHeld),),
-    RunCause.JOB_END: (Tie((RunsEnded,), _the_controller, same_run=False),),
+    RunCause.JOB_END: (Tie((RunsEnded,), same_run=False, who="controller"),),
     RunCause.RUN_LIMIT: OVERDUE,
     RunCause.HEALTH: (UNHEALTHY,),
     RunCause.START_LATE: OVERDUE,
     RunCause.PREEMPT: (PREEMPTED,),
-    RunCause.GANG: (Tie((RunsEnded,), _the_gang, same_run=False),),
+    RunCause.GANG: (Tie((RunsEnded,), same_run=False, who="gang"),),
     RunCause.UPDATE: (_of_run(DisruptionAllowed), AIMED),
     RunCause.REMOVE: (UNMATCHED,),
 }
