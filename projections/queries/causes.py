@@ -141,7 +141,7 @@ class Causes:
         for location in self._index.mentions(run[0], tie.kinds, window, ends):
             record = self._index.event(location) if self._is_before(location, place) else None
             if record is not None and tie.holds(record, run[0], window):
-                return Link(place, self._index.cause_at(location), "run" if tie.same_run else "entity", run)
+                return Link(place, self._index.cause_at(location), "run" if tie.by == "run" else "entity", run)
         return None
 
     def _is_before(self, location: Location, place: Cause) -> bool:

@@ -51,65 +51,61 @@ Location = tuple[str, int, int]
 FACT = -1
 Gang = Callable[[str], int]
 """The number of instances of a job that are its gang."""
+By = Literal["run", "instance", "gang", "controller"]
+"""The record names the run itself, or the run with all of its instance or job, or that of a member of its gang, or any
+run of the job's controller.
+"""
 
 
 class Tie(NamedTuple):
     """Records that lead to what becomes of a run: the last one of these kinds that names a run of the window."""
 
     kinds: tuple[type[Event], ...]
-    same_run: bool = True
-    """Whether it names the run; else it names the job, gang or instance."""
-    who: Literal["instance", "gang", "controller"] = "instance"
-    """The one whose run it names; of a controller any run."""
-    before: int = 0
-    """So many runs before."""
-    states: frozenset[int] | None = None
-    """Only reports of one of these count."""
+    by: By
+    before: int
+    """It is about so many runs before."""
+    states: frozenset[int]
+    """Only reports of one of these count; empty: all."""
 
     def window(self, gang: Gang, run: Run) -> Window:
         """The runs of which one is named."""
         job_id, instance, number = run
-        if self.who == "controller":
+        if self.by == "controller":
             return Window(last=0)
-        first, last = (instance, instance) if self.who == "instance" else (0, gang(job_id) - 1)
+        first, last = (0, gang(job_id) - 1) if self.by == "gang" else (instance, instance)
         return Window(first, last, number - self.before, number - self.before)
 
     def holds(self, event: Event, job_id: str, window: Window) -> bool:
         """Whether a record of these kinds is one by which a run of that window is tied."""
         rows = mentioned(event).rows(job_id, window).tolist()
-        if self.states is None or not isinstance(event, RunsReported | HostInventory):
+        if not self.states or not isinstance(event, RunsReported | HostInventory):
             return bool(rows)
         states = event.state_array
         return any(int(states[row]) in self.states for row in rows if row < len(states))
 
 
-def _of_run(*kinds: type[Event]) -> Tie:
-    return Tie(kinds)
+def _tie(*kinds: type[Event], by: By = "run", before: int = 0, states: tuple[int, ...] = ()) -> Tie:
+    return Tie(kinds, by, before, frozenset(states))
 
 
-def _of_others(*kinds: type[Event]) -> Tie:
-    """Records that name the run with all of its instance or job."""
-    return Tie(kinds, same_run=False)
-
-
-QUEUED = _of_run(GangsQueued, GangsReturned)
-ADMITTED = _of_run(GangsAdmitted, GangsQueued)
-RANKED = _of_run(AdmissionsRanked, GangsAdmitted, GangsQueued)
-REPORTED = _of_run(RunsReported, HostInventory)
-ENDED = Tie((RunsReported, HostInventory), states=frozenset(END_REPORTS))
-UNHEALTHY = Tie((RunsReported, HostInventory), states=frozenset((RunReport.UNHEALTHY,)))
-STOPPING = _of_run(RunsStopping)
-PREEMPTED = _of_run(DisruptionAllowed, PreemptionsOrdered)
-TAKEN = _of_others(InstancesTaken)
-AIMED = _of_others(InstancesTaken, UpdateProgressed)
+QUEUED = _tie(GangsQueued, GangsReturned)
+ADMITTED = _tie(GangsAdmitted, GangsQueued)
+RANKED = _tie(AdmissionsRanked, GangsAdmitted, GangsQueued)
+REPORTED = _tie(RunsReported, HostInventory)
+ENDED = _tie(RunsReported, HostInventory, states=END_REPORTS)
+UNHEALTHY = _tie(RunsReported, HostInventory, states=(RunReport.UNHEALTHY,))
+STOPPING = _tie(RunsStopping)
+PREEMPTED = _tie(DisruptionAllowed, PreemptionsOrdered)
+TAKEN = _tie(InstancesTaken, by="instance")
+AIMED = _tie(InstancesTaken, UpdateProgressed, by="instance")
 """A run that waits may be given its next version without being taken, and ends for it."""
-UNMATCHED = _of_others(InstancesTaken, MatchingHostsChanged)
-OVERDUE = (_of_run(RunsOverdue), Tie((RunsOverdue,), same_run=False, who="gang"))
+UNMATCHED = _tie(InstancesTaken, MatchingHostsChanged, by="instance")
+OVERDUE = (_tie(RunsOverdue), _tie(RunsOverdue, by="gang"))
 TIES: dict[type[Event], tuple[Tie, ...]] = {
     GangsQueued: (
-        Tie((RunsEnded,), before=1),
-        Tie((RunsEnded,), same_run=False, who="gang", before=1),
-        _of_others(InstancesChanged, JobAccepted),
+        _tie(RunsEnded, before=1),
+        _tie(RunsEnded, by="gang", before=1),
+        _tie(InstancesChanged, JobAccepted, by="instance"),
         TAKEN,
     ),
     GangsAdmitted: (QUEUED,),
@@ -122,27 +118,27 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
     GangsParked: (RANKED,),
     HostsReserved: (RANKED,),
     RightsSet: (RANKED,),
-    PreemptionAsked: (_of_run(RightsSet, GangsParked),),
-    RunsOrdered: (_of_run(TasksPlaced),),
+    PreemptionAsked: (_tie(RightsSet, GangsParked),),
+    RunsOrdered: (_tie(TasksPlaced),),
     RunsAvailable: (REPORTED,),
-    DisruptionAsked: (_of_run(PreemptionsOrdered), TAKEN),
-    DisruptionWithdrawn: (_of_run(RunsEnded, PreemptionAnswered), _of_run(PreemptionsOrdered), TAKEN),
-    DisruptionAllowed: (_of_run(DisruptionAsked),),
-    DisruptionDeferred: (_of_run(DisruptionAsked),),
-    PreemptionAnswered: (_of_run(DisruptionDeferred),),
+    DisruptionAsked: (_tie(PreemptionsOrdered), TAKEN),
+    DisruptionWithdrawn: (_tie(RunsEnded, PreemptionAnswered), _tie(PreemptionsOrdered), TAKEN),
+    DisruptionAllowed: (_tie(DisruptionAsked),),
+    DisruptionDeferred: (_tie(DisruptionAsked),),
+    PreemptionAnswered: (_tie(DisruptionDeferred),),
 }
 """The ties of each kind of decision: the first that holds is the cause."""
 STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.NONE: (REPORTED,),
-    RunCause.STOP: (_of_others(InstancesWanted),),
-    RunCause.HOLD: (_of_others(JobHeld),),
-    RunCause.JOB_END: (Tie((RunsEnded,), same_run=False, who="controller"),),
+    RunCause.STOP: (_tie(InstancesWanted, by="instance"),),
+    RunCause.HOLD: (_tie(JobHeld, by="instance"),),
+    RunCause.JOB_END: (_tie(RunsEnded, by="controller"),),
     RunCause.RUN_LIMIT: OVERDUE,
     RunCause.HEALTH: (UNHEALTHY,),
     RunCause.START_LATE: OVERDUE,
     RunCause.PREEMPT: (PREEMPTED,),
-    RunCause.GANG: (Tie((RunsEnded,), same_run=False, who="gang"),),
-    RunCause.UPDATE: (_of_run(DisruptionAllowed), AIMED),
+    RunCause.GANG: (_tie(RunsEnded, by="gang"),),
+    RunCause.UPDATE: (_tie(DisruptionAllowed), AIMED),
     RunCause.REMOVE: (UNMATCHED,),
 }
 """The same of a RunsStopping, by its column `why`."""
