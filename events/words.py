@@ -1,6 +1,6 @@
 """Words of sentences that people read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def plural(count: int, noun: str) -> str:
@@ -19,3 +19,25 @@ def over_reserved(over: Sequence[tuple[str, str]]) -> str:
         f"the pools at the first level reserve {reserved}; the cell has {have}. Each gets its part of that in "
         "proportion to its reservation. Add hosts, or lower a reservation"
     )
+
+
+_VERBS: Mapping[str, tuple[str, str]] = {
+    "kept for others": ("is kept for others", "are kept for others"),
+    "port taken": ("has the port taken", "have the port taken"),
+    **{name: (f"is {name}", f"are {name}") for name in ("returning", "silent", "lost", "suspected")},
+}
+"""The words for hosts that lack no resource: for one, and for several."""
+
+
+def why_not(by_reason: Mapping[str, int], counted: bool = True) -> str:
+    """Why placement passes over hosts, by their number: `1,937 lack cpu, 63 lack memory`."""
+
+    def one(name: str, count: int) -> str:
+        if name.startswith("constraint:"):
+            attribute = name.removeprefix("constraint:")
+            verbs = f"doesn't match on {attribute}", f"don't match on {attribute}"
+        else:
+            verbs = _VERBS.get(name, (f"lacks {name}", f"lack {name}"))
+        return f"{count:,} {verbs[count != 1]}" if counted else verbs[count != 1]
+
+    return ", ".join(one(name, count) for name, count in sorted(by_reason.items()))

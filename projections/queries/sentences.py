@@ -7,7 +7,7 @@ from events.codes import Code
 from events.quantities import write_amount
 from events.reasons import kind_of
 from events.resources import Amounts, Kinds, Unit, in_order
-from events.words import plural
+from events.words import plural, why_not
 from projections.queries.reason import count_tasks
 
 LARGE_MIB = 100 * 1024
@@ -46,28 +46,6 @@ def bound_text(names: list[str], asked: Amounts, held: Amounts, bound: Mapping[s
         return f"{have} of {most} {name} held, {more} asked"
 
     return f" ({'; '.join(map(one, names))})" if names else ""
-
-
-_VERBS: Mapping[str, tuple[str, str]] = {
-    "kept for others": ("is kept for others", "are kept for others"),
-    "port taken": ("has the port taken", "have the port taken"),
-    **{name: (f"is {name}", f"are {name}") for name in ("returning", "silent", "lost", "suspected")},
-}
-"""What hosts are that don't lack a resource: one, and several."""
-
-
-def why_not(by_reason: Mapping[str, int], numbered: bool = True) -> str:
-    """What is the matter with hosts, by how many: `1,937 lack cpu, 63 lack memory`."""
-
-    def one(name: str, count: int) -> str:
-        if name.startswith("constraint:"):
-            attribute = name.removeprefix("constraint:")
-            verbs = f"doesn't match on {attribute}", f"don't match on {attribute}"
-        else:
-            verbs = _VERBS.get(name, (f"lacks {name}", f"lack {name}"))
-        return f"{count:,} {verbs[count != 1]}" if numbered else verbs[count != 1]
-
-    return ", ".join(one(name, count) for name, count in sorted(by_reason.items()))
 
 
 def funnel(numbers: Mapping[str, Any], kinds: Kinds) -> str:

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from events.instance_ranges import write_ranges
+from events.words import why_not
 from paceline.cli.commands.common import cell_column
 from paceline.cli.update_progress import progress_of
 from paceline.output import Column, TableOptions, ahead, facts, note, say, table, when, words
@@ -149,20 +150,11 @@ def _print_winner(body: "Explanation") -> None:
         say(f"  preempted for it: {', '.join(preempted[:VICTIMS_SHOWN])}{more}")
 
 
-def _lack(reason: str) -> str:
-    """Why a host was left out: what it lacks by name, how it is in capitals."""
-    if reason.isupper():
-        return f"are {reason.lower()}"
-    kind, _, attribute = reason.partition(":")
-    return f"don't match on {attribute}" if attribute and kind == "constraint" else f"lack {reason}"
-
-
 def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
     """The details of a reason beside its sentence, one line each."""
     ahead, considered = cause.get("ahead"), cause.get("hosts_considered")
     by_reason = cause.get("hosts_by_reason") or {}
-    lacks = (f"{count} {_lack(reason)}" for reason, count in by_reason.items())
-    funnel = ": ".join((f"{considered} looked at", *([", ".join(lacks)] if by_reason else [])))
+    funnel = ": ".join((f"{considered} looked at", *([why_not(by_reason)] if by_reason else [])))
     nearest = (f"{each['host_id']} short of {_amounts(each['lacks'])}" for each in cause.get("nearest") or ())
     lines = (
         ("since", when(cause.get("since"), zone)),

@@ -25,7 +25,7 @@ EXPLANATION = {
         {
             "code": "NO_HOST_FITS", "tier": "now", "message": "1 task finds no room", "actor": "nobody, wait",
             "since": None, "machine": "placement", "round": 40, "ahead": None, "asked": None, "missing": "3-5",
-            "hosts_considered": 412, "hosts_by_reason": {"cpu": 400, "SILENT": 12},
+            "hosts_considered": 412, "hosts_by_reason": {"cpu": 400, "silent": 12},
             "nearest": [{"host_id": "h17", "lacks": {"cpu": 0.1}}], "not_before": None,
         },
     ],
