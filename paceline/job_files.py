@@ -20,6 +20,7 @@ from events.spec.problems import problems
 from events.yaml_documents import Document, Fault, parse
 from paceline.client.api_requests import new_id
 from paceline.client.errors import Faults
+from paceline.client.json_type import Json
 
 STDIN = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -32,7 +33,7 @@ class JobFile(NamedTuple):
     """A checked job: its id, what the user wrote with that id, the model, and where it stands."""
 
     job_id: str
-    body: dict[str, Any]
+    body: Json
     spec: JobSpec
     document: Document
 
@@ -41,7 +42,7 @@ class PoolFile(NamedTuple):
     """A checked pool."""
 
     path: str
-    body: dict[str, Any]
+    body: Json
     spec: PoolSpec
 
 

@@ -1,6 +1,8 @@
 """The health of a process that follows the log."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from paceline.client.json_type import Json
 
 
 class Health(NamedTuple):
@@ -8,4 +10,4 @@ class Health(NamedTuple):
 
     started: bool
     ready: bool
-    detail: dict[str, Any]
+    detail: Json

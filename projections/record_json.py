@@ -9,6 +9,7 @@ import numpy as np
 from events.codec import CodecError, decode
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
+from paceline.client.json_type import Json
 
 HASHES = frozenset(("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest", "digests"))
 PACKED = frozenset(("spec", "content"))
@@ -23,7 +24,7 @@ def at(ms: int) -> str | None:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def whole(event: Event) -> dict[str, Any]:
+def whole(event: Event) -> Json:
     """All of a record."""
     fields = {name: _value(event, name) for name in event.__struct_fields__}
     if isinstance(event, RoundCommitted):
@@ -33,9 +34,9 @@ def whole(event: Event) -> dict[str, Any]:
     return fields
 
 
-def brief(event: Event) -> dict[str, Any]:
+def brief(event: Event) -> Json:
     """A record without its columns: how many items they have stands under `items`."""
-    fields: dict[str, Any] = {}
+    fields: Json = {}
     for name in event.__struct_fields__:
         value = getattr(event, name)
         if not isinstance(value, bytes):

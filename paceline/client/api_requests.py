@@ -21,6 +21,7 @@ from paceline.client.errors import (
     Unreachable,
     WrongToken,
 )
+from paceline.client.json_type import Json
 from paceline.client.proven_transport import OtherTokenServer, ProvenTransport, UnprovenServer
 
 TIMEOUT_S = 15.0
@@ -85,8 +86,8 @@ class Requests:
         """Gives back the connections."""
         self._http.close()
 
-    def _get(self, path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return cast(dict[str, Any], self._send("GET", path, params=without_none(params or {})).json())
+    def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Json:
+        return cast(Json, self._send("GET", path, params=without_none(params or {})).json())
 
     def _all(self, path: str, name: str, params: Mapping[str, Any]) -> Iterator[Any]:
         token = None
@@ -98,7 +99,7 @@ class Requests:
                 return
 
     def _write(
-        self, method: str, path: str, body: dict[str, Any] | None, wait: float, query: Mapping[str, Any] | None = None
+        self, method: str, path: str, body: Json | None, wait: float, query: Mapping[str, Any] | None = None
     ) -> Any:
         params = {**(query or {}), **({"wait": f"{round(wait * 1000)}ms"} if wait else {})}
         response = self._send(method, path, wait, params=params, **json_body(body))
@@ -160,13 +161,13 @@ def path_of(*parts: str) -> str:
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def json_body(body: Mapping[str, Any] | None) -> dict[str, Any]:
+def json_body(body: Mapping[str, Any] | None) -> Json:
     """A body and its header, as the HTTP client takes them."""
     content = b"" if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     return {"content": content, "headers": {"Content-Type": "application/json"}}
 
 
-def without_none(params: Mapping[str, Any]) -> dict[str, Any]:
+def without_none(params: Mapping[str, Any]) -> Json:
     """The parameters without those that are None."""
     return {name: value for name, value in params.items() if value is not None}
 

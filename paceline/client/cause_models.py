@@ -1,6 +1,8 @@
 """The answer to why something was decided, as it stands on the wire."""
 
-from typing import Any, TypedDict
+from typing import TypedDict
+
+from paceline.client.json_type import Json
 
 
 class CauseLink(TypedDict):
@@ -21,7 +23,7 @@ class CauseRecord(TypedDict):
     at: str | None
     event: str | None
     text: str
-    run: dict[str, Any] | None
+    run: Json | None
     causes: list[CauseLink]
 
 

@@ -1,6 +1,8 @@
 """A cell, its log and its time series in the API's answers."""
 
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
+
+from paceline.client.operation_models import ProcessOperations
 
 Values = list[int | None]
 """A value for each point of a plot; null: nothing is known of that time."""
@@ -23,13 +25,18 @@ class Machine(TypedDict):
     lag: NotRequired[dict[str, int]]
 
 
-class CellInfo(TypedDict):
-    """A cell, its address and log. `cells`: all that the server serves."""
+class ServedCell(TypedDict, total=False):
+    """The address and the log of a cell, and its machines, as the process that serves it knows them."""
+
+    listen: str
+    log: str
+    machines: dict[str, Machine]
+
+
+class CellInfo(ServedCell):
+    """A cell. `cells`: all that the server serves."""
 
     cell: int
-    listen: NotRequired[str]
-    log: NotRequired[str]
-    machines: NotRequired[dict[str, Machine]]
     resources: list[Resource]
     cells: NotRequired[list[int]]
 
@@ -64,17 +71,7 @@ class CellOperations(TypedDict):
     gateways: list[GatewayHosts]
     quarantined: int
     positions: dict[str, int]
-    process: dict[str, Any] | None
-
-
-class RoundReplay(TypedDict):
-    """A replay of a round: `done` of `of` rounds are replayed; `result` once it is over."""
-
-    machine: str
-    round: int
-    done: int
-    of: int
-    result: dict[str, Any] | None
+    process: ProcessOperations | None
 
 
 class Readiness(TypedDict):

@@ -9,6 +9,7 @@ import httpx2
 
 from paceline.client.api_requests import PAGE, error_of, json_body, new_id, path_of
 from paceline.client.jobs import JobRequests
+from paceline.client.json_type import Json
 from paceline.client.lines import Lines
 from paceline.client.models import Answer, StreamEvent, Task
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from paceline.client.cause_models import Causes
     from paceline.client.cell_models import CellInfo, SkippedRecord
     from paceline.client.host_models import Host, Volume
+    from paceline.client.operation_models import RoundRecord
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
 
 STREAM_SILENCE_S = 60.0
@@ -108,9 +110,9 @@ class Client(JobRequests):
         body = {"command_id": new_id("clear"), "reason": reason}
         return cast(Answer, self._write("POST", path_of("hosts", host_id, "clearances"), body, wait))
 
-    def round(self, machine: str, number: int) -> dict[str, Any]:
+    def round(self, machine: str, number: int) -> "RoundRecord":
         """A round of a machine, decoded."""
-        return self._get(path_of("rounds", machine, str(number)))
+        return cast("RoundRecord", self._get(path_of("rounds", machine, str(number))))
 
     def causes(self, subject: str) -> "Causes":
         """The causes of the record at a position, or of a job's headline."""
@@ -133,7 +135,7 @@ class Client(JobRequests):
         """The cell: its number, log and address, and where each machine stands."""
         return cast("CellInfo", self._get("/v1/cell"))
 
-    def cell_settings(self) -> dict[str, Any]:
+    def cell_settings(self) -> Json:
         """The settings of the cell, times with their units; `resources`: the kinds that were added to it."""
         return self._get("/v1/cell/settings")
 
@@ -156,7 +158,7 @@ class Client(JobRequests):
         """The metrics, in the text format of Prometheus."""
         return self._send("GET", "/metrics").text
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> Json:
         """The description of the API."""
         return self._get("/openapi.json")
 

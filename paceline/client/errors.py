@@ -1,6 +1,8 @@
 """Errors for users of the CLI and the client, each with the exit code of the command."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from paceline.client.json_type import Json
 
 
 class PacelineError(Exception):
@@ -41,7 +43,7 @@ class ApiError(PacelineError):
     answer waits for.
     """
 
-    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+    def __init__(self, status: int, problem: Json) -> None:
         self.status = status
         self.code = str(problem.get("code") or "")
         self.title = str(problem.get("title") or f"HTTP status {status}")

@@ -1,8 +1,15 @@
 """Why a job is where it is, as it stands on the wire. See `models.py`."""
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from paceline.client.models import Amounts, Reason
+
+
+class NearHost(TypedDict):
+    """A host that lacked least, and the amounts that it lacked."""
+
+    host_id: str
+    lacks: Amounts
 
 
 class ReasonNumbers(TypedDict):
@@ -21,7 +28,7 @@ class ReasonNumbers(TypedDict):
     jobs_ahead: int | None
     hosts_considered: int | None
     hosts_by_reason: dict[str, int] | None
-    nearest: list[dict[str, Any]] | None
+    nearest: list[NearHost] | None
     fit: int | None
     missing: str | None
     order: int | None

@@ -8,6 +8,7 @@ from typing import Any, Unpack, cast
 from paceline.client.api_requests import PAGE, Requests, json_body, new_id, path_of, without_none
 from paceline.client.errors import TimedOut, Unavailable, Unreachable
 from paceline.client.explanation_models import Explanation
+from paceline.client.json_type import Json
 from paceline.client.models import (
     ENDED,
     Diff,
@@ -15,6 +16,7 @@ from paceline.client.models import (
     Job,
     JobAction,
     JobAnswer,
+    JobCheck,
     Output,
     Run,
     Said,
@@ -24,6 +26,7 @@ from paceline.client.models import (
     UpdateSteps,
     Version,
 )
+from paceline.client.page_models import JobsPage
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 
 
@@ -54,12 +57,12 @@ class JobRequests(Requests):
                 job = self.job(job_id)
         return job
 
-    def check_job(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+    def check_job(self, spec: Mapping[str, Any]) -> Job | JobCheck:
         """Checks a job: returns the fact that submitting it would write now, or the job where it was submitted before;
         nothing is written. Raises what submitting it would raise.
         """
         params = {"dry_run": "true"}
-        return cast(dict[str, Any], self._send("POST", "/v1/jobs", params=params, **json_body(spec)).json())
+        return cast(Job | JobCheck, self._send("POST", "/v1/jobs", params=params, **json_body(spec)).json())
 
     def jobs(
         self, state: str | None = None, pool: str | None = None, labels: Sequence[str] = (), page_size: int = PAGE
@@ -79,12 +82,13 @@ class JobRequests(Requests):
         text: str | None = None,
         since: str | None = None,
         order: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> JobsPage:
         """One page of jobs, as it came. `owners`: one of these; `text`: part of the id or the command; `since`: an
         RFC 3339 time; `order`: newest, or wait for those that wait, the longest first.
         """
-        params = {"state": state, "pool": pool, "label": labels, "owner": owners, "text": text, "since": since}
-        return self._get("/v1/jobs", {**params, "order": order, "page_size": page_size, "page_token": page_token})
+        params: Json = {"state": state, "pool": pool, "label": labels, "owner": owners, "text": text, "since": since}
+        params |= {"order": order, "page_size": page_size, "page_token": page_token}
+        return cast(JobsPage, self._get("/v1/jobs", params))
 
     def job(self, job_id: str, overrides: bool = False) -> Job:
         """One job, its spec if asked for with all `overrides`: of many it tells by itself only which instances have

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
+from paceline.client.json_type import Json
+
 RUNNING = "RUNNING"
 SUCCEEDED = "SUCCEEDED"
 FAILED = "FAILED"
@@ -66,7 +68,7 @@ class Job(TypedDict):
     position: str
     next_wake_up: NotRequired[WakeUp | None]
     """Null: nothing waits for a time."""
-    spec: NotRequired[dict[str, Any]]
+    spec: NotRequired[Json]
     repeated: NotRequired[bool]
     warnings: NotRequired[list[str]]
     """Of an answer to a submission: needs of the job that no host meets now."""
@@ -86,7 +88,7 @@ class JobCheck(TypedDict):
     """The events that a submission would write."""
 
     job_id: str
-    events: list[dict[str, Any]]
+    events: list[Json]
     warnings: NotRequired[list[str]]
 
 
@@ -131,7 +133,7 @@ class Task(RunDetails):
     failures: int
     next_run_at: str | None
     """The earliest time of its next run, where it waits for a time."""
-    spec: dict[str, Any] | None
+    spec: Json | None
     """With its overrides merged into the spec of the job; null: it has none."""
     version: int | None
     """That of its last run."""
@@ -181,7 +183,7 @@ class HistoryEntry(TypedDict):
     round: int | None
     index: int | None
     event: str
-    detail: dict[str, Any]
+    detail: Json
 
 
 class Answer(TypedDict):
@@ -221,7 +223,7 @@ class Update(TypedDict):
     paused: bool
     instances: dict[str, int]
     steps: dict[str, int]
-    policy: dict[str, Any]
+    policy: Json
     started_at: str | None
     ended_at: str | None
     code: str | None
@@ -250,7 +252,7 @@ class Version(TypedDict):
     command: str | None
     reason: str
     data: str
-    spec: NotRequired[dict[str, Any]]
+    spec: NotRequired[Json]
 
 
 class Change(TypedDict("Change", {"from": Any})):

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 
+from paceline.client.json_type import Json
 from paceline.client.proof import Challenge, NotProven, OtherToken
 
 CONNECTED = "connection.connect_tcp.complete"
@@ -39,8 +40,8 @@ class ProvenTransport(httpx2.HTTPTransport):
             request.extensions = {**request.extensions, "trace": self._trace(request)}
         return super().handle_request(request)
 
-    def _trace(self, request: httpx2.Request) -> Callable[[str, dict[str, Any]], None]:
-        def trace(event: str, info: dict[str, Any]) -> None:
+    def _trace(self, request: httpx2.Request) -> Callable[[str, Json], None]:
+        def trace(event: str, info: Json) -> None:
             if event != CONNECTED:
                 return
             stream, end = info["return_value"], monotonic() + PROOF_S
@@ -71,8 +72,8 @@ class AsyncProvenTransport(httpx2.AsyncHTTPTransport):
             request.extensions = {**request.extensions, "trace": self._trace(request)}
         return await super().handle_async_request(request)
 
-    def _trace(self, request: httpx2.Request) -> Callable[[str, dict[str, Any]], Coroutine[Any, Any, None]]:
-        async def trace(event: str, info: dict[str, Any]) -> None:
+    def _trace(self, request: httpx2.Request) -> Callable[[str, Json], Coroutine[Any, Any, None]]:
+        async def trace(event: str, info: Json) -> None:
             if event != CONNECTED:
                 return
             stream = info["return_value"]

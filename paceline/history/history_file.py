@@ -13,12 +13,13 @@ import fastavro
 
 from events.log.port import LogRecord
 from paceline.client.errors import PacelineError
+from paceline.client.json_type import Json
 
 FORMAT = 1
 _LONG, _TEXT, _BYTES = "long", "string", "bytes"
 
 
-def _record(name: str, doc: str, **fields: Any) -> dict[str, Any]:
+def _record(name: str, doc: str, **fields: Any) -> Json:
     listed = [{"name": field, "type": kind} for field, kind in fields.items()]
     return {"type": "record", "name": name, "namespace": "paceline.history", "doc": doc, "fields": listed}
 
@@ -57,7 +58,7 @@ class FileRecord(NamedTuple):
     """One record of the file: its kind and its fields."""
 
     kind: str
-    fields: dict[str, Any]
+    fields: Json
 
 
 class Hasher:
@@ -84,7 +85,7 @@ def write(file: IO[bytes], parts: Iterable[FileRecord]) -> int:
     """Writes a file and its end; returns how many records of topics are in it."""
     hasher = Hasher()
 
-    def rows() -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows() -> Iterator[tuple[str, Json]]:
         for part in parts:
             hasher.add(part)
             yield f"paceline.history.{part.kind}", part.fields

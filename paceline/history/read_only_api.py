@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from events.topics import ALL
 from hostagent.server import Server
 from paceline.client.cell_file import FILE
+from paceline.client.cell_models import Machine, ServedCell
 from paceline.history.importer import info, open_history
 from paceline.history.views_at import views_at
 from paceline.moments.log_cut import write_time
@@ -57,7 +58,7 @@ def serve(settings: UpSettings) -> None:
     what = f"history from {write_time(stretch.from_ms)} to {write_time(stretch.to_ms)}"
     views = views_at(log, log.ends(topic.name for topic in ALL), data, data)
     address = process_labels(socket_, listen)
-    body = {"cell": stretch.cell, "listen": address, "log": what, "machines": _standings(views)}
+    body: ServedCell = {"listen": address, "log": what, "machines": _standings(views)}
     token = prepare(data)
     moments = moments_of(settings, {stretch.cell: CellFolder(log, data, stretch.from_ms)})
     operations = OperationsOf(log, views, settings, data, stores=False, readers=False)
@@ -85,7 +86,7 @@ def serve(settings: UpSettings) -> None:
         log.close()
 
 
-def _standings(views: Views) -> dict[str, Any]:
+def _standings(views: Views) -> dict[str, Machine]:
     with views.read() as connection:
         rows = connection.execute(select(tables.chains.c.machine, tables.chains.c.epoch, tables.chains.c.round))
         return {machine: {"epoch": epoch, "round": round_, "hash": "", "lag": {}} for machine, epoch, round_ in rows}

@@ -4,12 +4,14 @@ from typing import Any
 
 import msgspec
 
+from paceline.client.json_type import Json
+from paceline.client.operation_models import RowChange
 from processors.machine import Machine
 from processors.runtime.divergence import RowDifference
 from processors.state.table import Table
 
 
-def row_body(row: RowDifference, machine: Machine) -> dict[str, Any]:
+def row_body(row: RowDifference, machine: Machine) -> RowChange:
     """As JSON has it. `machine`: of the kind whose row it is; its own rows are not looked at."""
     table = next((table for table in machine.tables if table.name == row.table), None)
     old, new = (_side(table, row.key, packed) for packed in (row.recorded, row.decided))
@@ -19,7 +21,7 @@ def row_body(row: RowDifference, machine: Machine) -> dict[str, Any]:
     return {"table": row.table, "key": key, "recorded": recorded, "decided": decided}
 
 
-def _side(table: Table[Any, Any] | None, key: bytes, packed: bytes | None) -> dict[str, Any] | None:
+def _side(table: Table[Any, Any] | None, key: bytes, packed: bytes | None) -> Json | None:
     """The fields of a row, by name; None: there is no row."""
     if packed is None:
         return None

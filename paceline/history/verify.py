@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from events.codec import decode
 from events.log.port import Log, LogError, LogUnavailable
 from events.records.parts import Segment
 from events.records.rounds import RoundCommitted
 from events.topics import rounds_of
+from paceline.client.json_type import Json
+from paceline.client.operation_models import RoundDifference
 from paceline.history.open_log import open_log
 from paceline.history.readable import readable
 from paceline.history.row_diff import row_body
@@ -42,7 +44,7 @@ class VerifiedMachine:
         """Inputs applied per second."""
         return round(self.result.events / self.seconds) if self.seconds else 0
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> Json:
         """As JSON has it."""
         result = self.result
         return {
@@ -59,7 +61,7 @@ class VerifiedMachine:
         }
 
 
-def _brief(difference: Difference) -> dict[str, Any]:
+def _brief(difference: Difference) -> Json:
     places = [segment_text(each) for each in difference.places]
     return {"round": difference.round, "index": difference.index, "reason": difference.reason, "places": places}
 
@@ -173,7 +175,7 @@ def _followed(log: Log, later: Difference, earlier: Difference) -> bool:
 
 def difference_body(
     difference: Difference, divergence: Divergence | None = None, machine: Machine | None = None
-) -> dict[str, Any]:
+) -> RoundDifference:
     """A difference as JSON has it, both sides decoded. `parting` and a machine of its kind: for the rows that the
     states differ in.
     """

@@ -1,8 +1,8 @@
 """Messages to and from the process that makes views."""
 
-from typing import Any
-
 import msgspec
+
+from paceline.client.operation_models import RoundDifference
 
 GONE = 3
 """Exit code: the log no longer has what the views are made of."""
@@ -51,7 +51,7 @@ class RoundResult(msgspec.Struct, frozen=True):
     begun: int
     ms: int
     hash: str
-    difference: dict[str, Any] | None = None
+    difference: RoundDifference | None = None
 
 
 class Progress(msgspec.Struct, frozen=True):

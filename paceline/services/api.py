@@ -10,6 +10,7 @@ from sqlalchemy import select
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import cells as count_cells
 from hostagent.gateway.remote_output import RemoteOutput
+from paceline.client.cell_models import Machine, ServedCell
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments
 from paceline.services.health_pages import waiting
@@ -80,7 +81,7 @@ class Api:
             log,
             token=start.token,
             listen=start.address,
-            cell_info=lambda: self._info(cell, views),
+            cell_info=lambda: self._info(views),
             task_log=RemoteOutput(settings.service.gateways, start.token, cell),
             operations=OperationsOf(log, views, settings, folder_of(settings, cell), stores=False),
             replays=self._replay(cell),
@@ -102,12 +103,13 @@ class Api:
     def _waits(self) -> list[int]:
         return [cell for cell in self._cells if cell not in self._apps]
 
-    def _info(self, cell: int, views: Views) -> dict[str, Any]:
+    def _info(self, views: Views) -> ServedCell:
         with views.read() as connection:
             chains = connection.execute(select(tables.chains.c.machine, tables.chains.c.epoch, tables.chains.c.round))
-            status = {machine: {"epoch": epoch, "round": round_} for machine, epoch, round_ in chains}
+            status: dict[str, Machine] = {
+                machine: {"epoch": epoch, "round": round_} for machine, epoch, round_ in chains
+            }
         return {
-            "cell": cell,
             "listen": self._start.address,
             "log": f"kafka {self._settings.kafka}",
             "machines": status,

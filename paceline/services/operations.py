@@ -10,15 +10,25 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from events import VERSION
 from events.log.port import Log, LogError
 from events.topics import ALL, MACHINES
+from paceline.client.operation_models import (
+    Alarm,
+    ArchivedTopics,
+    ConsumerGroup,
+    MachineSnapshot,
+    ProcessInfo,
+    ProcessOperations,
+    SettingOrigin,
+    StoredSnapshots,
+    ViewCopies,
+)
 from paceline.services.settings import Origin, Settings, UpSettings
 from projections.queries.alarms import alarms
 from projections.queries.machine_lag import machine_lags
-from projections.queries.pages import Json
 from projections.record_json import at
 from projections.views.reader import Views, folded
 from projections.views.tables import FORMAT
@@ -46,10 +56,10 @@ class OperationsOf:
         self._started_ms = int(time.time() * 1000)
         self._lock = threading.Lock()
         self._asked_at = -EVERY_S
-        self._answer: Json | None = None
+        self._answer: ProcessOperations | None = None
         self._answered = threading.Event()
 
-    def __call__(self) -> Json | None:
+    def __call__(self) -> ProcessOperations | None:
         """Implements `Operations`."""
         with self._lock:
             if time.monotonic() - self._asked_at >= EVERY_S:
@@ -62,7 +72,7 @@ class OperationsOf:
         self._answer = self.look()
         self._answered.set()
 
-    def look(self) -> Json:
+    def look(self) -> ProcessOperations:
         """Asks now."""
         faults: list[str] = []
         parts: dict[str, Callable[[], Any]] = {
@@ -76,16 +86,16 @@ class OperationsOf:
             "settings": self._origins,
             "alarms": self._alarms,
         }
-        answer: Json = {"at": at(int(time.time() * 1000))}
+        answer = {"at": at(int(time.time() * 1000))}
         for name, part in parts.items():
             try:
                 answer[name] = part()
             except Exception as error:  # one source that is away must not hide the others
                 answer[name] = None
                 faults.append(f"{name}: {error}")
-        return {**answer, "faults": faults}
+        return cast(ProcessOperations, {**answer, "faults": faults})
 
-    def _process(self) -> Json:
+    def _process(self) -> ProcessInfo:
         return {
             "version": VERSION,
             "python": platform.python_version(),
@@ -95,16 +105,16 @@ class OperationsOf:
             "views_format": FORMAT,
         }
 
-    def _bounds(self) -> Json:
+    def _bounds(self) -> dict[str, list[int]]:
         return {topic.name: list(self._log.bounds(topic.name)) for topic in ALL}
 
-    def _store_sizes(self) -> Json | None:
+    def _store_sizes(self) -> dict[str, int] | None:
         if not self._stores:
             return None
         sizes = {machine: _size(self._folder / "store" / machine) for machine in MACHINES}
         return {**sizes, "views": sum(map(_length, self._folder.glob("views.sqlite*")))}
 
-    def _groups(self) -> list[Json] | None:
+    def _groups(self) -> list[ConsumerGroup] | None:
         """The consumer groups on Kafka that have to do with this cell."""
         settings, cell = self._settings, self._log.cell
         if not settings.kafka or not self._readers:
@@ -113,7 +123,7 @@ class OperationsOf:
 
         members = groups(settings.kafka, lambda name: name.startswith(READERS), settings.kafka_options)
         ends = self._log.ends(topic.name for topic in ALL)
-        out = []
+        out: list[ConsumerGroup] = []
         for name, group in members.items():
             read = {
                 topic: offset for (topic, at_cell), offset in group.read.items() if at_cell == cell and topic in ends
@@ -128,17 +138,19 @@ class OperationsOf:
             })  # fmt: skip
         return out
 
-    def _snapshots(self) -> Json | None:
+    def _snapshots(self) -> StoredSnapshots | None:
         url = getattr(self._settings, "snapshots", "")
         if not url:
             return None
         from processors.runtime.snapshots import stored
 
         newest = {machine: next(iter(stored(url, self._log.cell, machine)), None) for machine in MACHINES}
-        rounds = {machine: {"round": each.round, "fault": each.fault} for machine, each in newest.items() if each}
+        rounds: dict[str, MachineSnapshot] = {
+            machine: {"round": each.round, "fault": each.fault} for machine, each in newest.items() if each
+        }
         return {"url": _without_secrets(url), "machines": rounds}
 
-    def _archived(self) -> Json | None:
+    def _archived(self) -> ArchivedTopics | None:
         if not self._settings.archive:
             return None
         from events.log.archive import Archive
@@ -150,7 +162,7 @@ class OperationsOf:
                 ranges[topic.name] = [stretches[0].start, stretches[-1].end]
         return {"url": _without_secrets(self._settings.archive), "topics": ranges}
 
-    def _copies(self) -> Json:
+    def _copies(self) -> ViewCopies:
         """The copies of views beside them."""
         from paceline.moments import copies, page_files
 
@@ -160,14 +172,14 @@ class OperationsOf:
         size = sum(page_files.size_of(folder, head) for head in view_copies)
         return {"count": len(view_copies), "bytes": size, "newest": sum(newest.values())}
 
-    def _origins(self) -> list[Json]:
+    def _origins(self) -> list[SettingOrigin]:
         origins: Iterable[Origin] = self._settings.origins
         return [
             {"name": each.name, "value": "" if each.value is None else str(each.value), "origin": each.origin}
             for each in origins
         ]
 
-    def _alarms(self) -> list[Json]:
+    def _alarms(self) -> list[Alarm]:
         with self._views.read() as connection:
             have = folded(connection)
             try:
@@ -178,7 +190,7 @@ class OperationsOf:
             now_ms = int(time.time() * 1000)
             after_ms = self._settings.alarm_unread_ms
             lags = list(machine_lags(connection, self._log, ends, now_ms, after_ms)) if ends and self._readers else []
-            return [each._asdict() for each in alarms(connection, self._log.cell, now_ms, behind, lags)]
+            return [cast(Alarm, each._asdict()) for each in alarms(connection, self._log.cell, now_ms, behind, lags)]
 
 
 def _size(folder: Path) -> int:

@@ -27,6 +27,7 @@ from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.listen_address import address_of
 from hostagent.server import Server
+from paceline.client.cell_models import Machine, ServedCell
 from paceline.moments.copier import Copier
 from paceline.output import note
 from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, lock, prepare
@@ -247,8 +248,8 @@ class Up:
         """The address that HTTP is served on."""
         return self._address
 
-    def _cell_info(self) -> dict[str, Any]:
-        status = {}
+    def _cell_info(self) -> ServedCell:
+        status: dict[str, Machine] = {}
         for processor in self._processors:
             driver = processor.driver
             status[processor.name] = {
@@ -258,7 +259,7 @@ class Up:
                 "lag": driver.lag() if driver and driver.epoch else {},
             }
         log = f"kafka {self._settings.kafka}" if self._settings.kafka else "embedded"
-        return {"cell": self.log.cell, "listen": self.listen(), "log": log, "machines": status}
+        return {"listen": self.listen(), "log": log, "machines": status}
 
     def _write_cell_file(self) -> None:
         facts = {"pid": os.getpid(), "listen": self.listen(), "kafka": self._settings.kafka}

@@ -13,9 +13,11 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX
-from paceline.client.cell_models import SkippedRecord
+from paceline.client.cell_models import CellInfo, Readiness, SkippedRecord
+from paceline.client.host_models import Host, Volume
 from paceline.client.models import Task
-from paceline.client.pool_models import PoolPlans
+from paceline.client.page_models import HostsPage, QuarantinePage, TasksPage, VolumesPage
+from paceline.client.pool_models import PoolPlans, PoolTree
 from projections.api.context import Context, Pages, Paging, Place, as_json, client_of, next_token, of_cell, spread
 from projections.api.jobs import JobsQuery, JobsRequest
 from projections.api.pool_views import PoolPlan, plan_json
@@ -93,8 +95,8 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
     router = APIRouter()
     _lists(router, cells)
 
-    @router.get("/v1/cell")
-    def cell(contexts: Annotated[Any, Depends(asked)]) -> dict[str, Any]:
+    @router.get("/v1/cell", response_model=None)
+    def cell(contexts: Annotated[Any, Depends(asked)]) -> CellInfo:
         """A cell, the first where none is named, and the numbers of all that are served."""
         first: Context = next(iter(contexts.values()))
         with first.views.read() as connection:
@@ -105,7 +107,7 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
     async def readyz(read: Annotated[Any, Depends(cells)]) -> Response:
         """Whether the views of all cells are close behind their logs."""
 
-        def look(found: Cells) -> dict[str, Any]:
+        def look(found: Cells) -> Readiness:
             lags = {number: lag_of(*each) for number, each in found.items()}
             lag = {f"{topic}@{number}": lag for number, of in lags.items() for topic, lag in of.items()}
             return {"ready": True, "lag": lag}
@@ -175,26 +177,26 @@ def jobs_page(found: Cells, page: Paging, wanted: JobsRequest, at: Mapping[int, 
     return page_text([job.text[:-1] + b',"cell":%d}' % cell for cell, job in taken], token)
 
 
-def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:
+def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> HostsPage:
     rows = {cell: entities.host_rows(each.connection, page.size, at.get(cell, "")) for cell, each in found.items()}
     taken = spliced(rows, page.size, lambda row: row.host_id)
     token = next_page_token(rows, taken, at, lambda row: row.host_id, "hosts")
     kinds = {cell: kinds_of(each.connection) for cell, each in found.items()}
-    shown = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in taken]
+    shown: list[Host] = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in taken]
     return {"hosts": shown, "next_page_token": token}
 
 
-def _volumes(found: Cells, page: Paging, wanted: VolumesRequest, at: dict[int, Any]) -> dict[str, Any]:
+def _volumes(found: Cells, page: Paging, wanted: VolumesRequest, at: dict[int, Any]) -> VolumesPage:
     rows = {
         cell: entities.volume_rows(each.connection, page.size, at.get(cell), *wanted) for cell, each in found.items()
     }
     taken = spliced(rows, page.size, place_of)
     token = next_page_token(rows, taken, at, place_of, "volumes", *wanted)
-    shown = [{**entities.volume_json(row), "cell": cell} for cell, row in taken]
+    shown: list[Volume] = [{**entities.volume_json(row), "cell": cell} for cell, row in taken]
     return {"volumes": shown, "next_page_token": token}
 
 
-def _throttled(found: Cells, page: Paging, at: dict[int, tuple[int, int]]) -> dict[str, Any]:
+def _throttled(found: Cells, page: Paging, at: dict[int, tuple[int, int]]) -> TasksPage:
     rows = {cell: throttled(each.connection, page.size, at.get(cell, FIRST)) for cell, each in found.items()}
 
     def place(task: Task) -> tuple[int, int]:
@@ -205,14 +207,14 @@ def _throttled(found: Cells, page: Paging, at: dict[int, tuple[int, int]]) -> di
     return {"tasks": [{**task, "cell": cell} for cell, task in taken], "next_page_token": token}
 
 
-def _pools(found: Cells) -> dict[str, Any]:
+def _pools(found: Cells) -> PoolTree:
     rows = [(cell, pool) for cell, each in found.items() for pool in pool_tree.pools_in_full(each.connection)]
     cells_ = [pool_tree.cell_json(each.connection, cell) for cell, each in found.items()]
     pools = sorted((pool for cell, pool in rows if pool["cell"] == cell), key=lambda pool: pool["path"])
     return {"pools": pools, "cells": cells_}
 
 
-def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> dict[str, Any]:
+def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> QuarantinePage:
     rows = {cell: entities.quarantine_rows(each.connection, page.size, at.get(cell)) for cell, each in found.items()}
 
     def place(record: SkippedRecord) -> tuple[str, int]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 
@@ -11,6 +10,8 @@ from events.log.port import Log
 from events.spec.job import JobSpec
 from events.spec.pool import PoolSpec
 from events.spec.settings import CellSpec
+from paceline.client.cell_models import ServedCell
+from paceline.client.json_type import Json
 from paceline.client.proof import Proving
 from projections.api import (
     answers,
@@ -53,7 +54,7 @@ def create_app(
     *,
     token: str,
     listen: str,
-    cell_info: Callable[[], dict[str, Any]],
+    cell_info: Callable[[], ServedCell],
     gateway: APIRouter | None = None,
     task_log: TaskLog | None = None,
     streams_max: int = STREAMS_MAX,
@@ -127,7 +128,7 @@ def _describe(app: FastAPI) -> None:
     """
     plain = app.openapi
 
-    def described() -> dict[str, Any]:
+    def described() -> Json:
         fresh = app.openapi_schema is None
         schema = plain()
         if fresh:

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code
 from events.records.base import Event
+from paceline.client.json_type import Json
 from projections.api.context import Context
 from projections.api.problems import Problem
 from projections.views.rows import AnswerRow
@@ -19,7 +20,7 @@ from projections.views.rows import AnswerRow
 CHANGED = (Code.DONE, Code.REPEATED)
 """The answers by which something is as it was asked for; that it has ended is as good only for who would end it."""
 FINE = (*CHANGED, Code.ALREADY_ENDED)
-Follows = Callable[[Connection, AnswerRow], dict[str, Any]]
+Follows = Callable[[Connection, AnswerRow], Json]
 """What is told of a command that was carried out, from the views and its answer."""
 
 
@@ -70,7 +71,7 @@ async def answered(
     """The answer to a fact with a `command_id` that was written at an offset; `refused` is the status of a no. Raises
     a problem where it is one. `follows` tells more of a yes.
     """
-    told: dict[str, Any] = {"command_id": event.command_id, "position": f"{event.topic}:{offset}"}
+    told: Json = {"command_id": event.command_id, "position": f"{event.topic}:{offset}"}
     answer = await context.answer(event.topic, offset, wait)
     headers = {"Log-Position": told["position"]}
     if answer is None:
@@ -84,6 +85,6 @@ async def answered(
     return JSONResponse(told, 200, headers)
 
 
-def _look(context: Context, follows: Follows, answer: AnswerRow) -> dict[str, Any]:
+def _look(context: Context, follows: Follows, answer: AnswerRow) -> Json:
     with context.views.read() as connection:
         return follows(connection, answer)

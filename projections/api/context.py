@@ -20,6 +20,8 @@ from events.codec import encode
 from events.log.port import Log, NewRecord
 from events.records.base import Event
 from events.topics import MACHINES, POOLS
+from paceline.client.cell_models import ServedCell
+from paceline.client.operation_models import ProcessOperations, RoundResult
 from projections.api.log_loss import Appends
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
@@ -73,7 +75,7 @@ class Operations(Protocol):
     archive, settings, alarms. Asked for in the background, the first time for up to a second; None: not known yet.
     """
 
-    def __call__(self) -> dict[str, Any] | None: ...  # noqa: D102 - the class says it
+    def __call__(self) -> ProcessOperations | None: ...  # noqa: D102 - the class says it
 
 
 class RoundReplay(NamedTuple):
@@ -81,7 +83,7 @@ class RoundReplay(NamedTuple):
 
     done: int = 0
     of: int = 0
-    result: dict[str, Any] | None = None
+    result: RoundResult | None = None
     error: str = ""
 
     @property
@@ -132,7 +134,7 @@ class Context:
     views: Views
     log: Log
     facts: Appends
-    cell_info: Callable[[], dict[str, Any]]
+    cell_info: Callable[[], ServedCell]
     task_log: TaskLog | None
     streams_max: int
     others: list[Appends] = field(default_factory=list)

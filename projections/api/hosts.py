@@ -1,11 +1,10 @@
 """Routes of hosts: how they stand, what runs there, and an operator's word that one is lost, has left or is fine."""
 
-from typing import Any
-
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
+from paceline.client.page_models import HostsPage, TasksPage
 from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
 from projections.api.problems import ANSWERED, not_found
@@ -27,7 +26,7 @@ def routes(context: Context) -> APIRouter:
         """Hosts by id."""
         after = page.after(str, "hosts") or ""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> HostsPage:
             found = entities.host_rows(connection, page.size, after)
             last = found.rows[-1].host_id if found.more else None
             kinds = kinds_of(connection)
@@ -46,7 +45,7 @@ def routes(context: Context) -> APIRouter:
         """Tasks that hold something of the host."""
         first = page.after(Place, "host", host_id) or 0
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> TasksPage:
             found = task_queries.host_tasks(connection, _host(connection, host_id), page.size, first)
             return {"tasks": found.items, "next_page_token": next_token(found.next, "host", host_id)}
 

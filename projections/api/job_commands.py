@@ -28,6 +28,7 @@ from events.records.jobs import (
 )
 from events.spec.job import JobSpec, from_event
 from events.task_overrides import whole
+from paceline.client.json_type import Json
 from paceline.client.models import UpdateCheck
 from projections.api.commands import CHANGED, FINE, Command, carry_out
 from projections.api.context import Context, Wait
@@ -80,7 +81,7 @@ class InstancesCommand(JobCommand):
             raise PydanticCustomError("instances", "names instances beyond {most}", {"most": INSTANCES_MAX - 1})
         return text
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Json:
         """The columns of the ranges in the fact."""
         ranges = read_ranges(self.instances or "")
         return {"first": [first for first, _ in ranges], "count": [count for _, count in ranges]}
@@ -107,7 +108,7 @@ class PriorityCommand(JobCommand):
 class UpdateCommand(JobCommand):
     """The specification that a job is to have, whole."""
 
-    spec: dict[str, Any]
+    spec: Json
 
 
 def add_routes(router: APIRouter, context: Context) -> None:
@@ -185,7 +186,7 @@ def _update(router: APIRouter, context: Context) -> None:
         return JSONResponse(await run_in_threadpool(read_views, context, look), 200)
 
 
-def _checked(context: Context, body: dict[str, Any]) -> JobSpec:
+def _checked(context: Context, body: Json) -> JobSpec:
     """The specification of an update."""
     spec = checked_spec(context, body, "/spec")
     read_views(context, partial(must_know_resources, spec=spec, at="/spec"))
@@ -252,7 +253,7 @@ async def _carry_out(
     )
 
 
-def follows(job_id: str, connection: Connection, answer: AnswerRow) -> dict[str, Any]:
+def follows(job_id: str, connection: Connection, answer: AnswerRow) -> Json:
     """What follows from a command: the version of the job, and the update with its numbers of instances."""
     found = versions.updates(connection, job_id, answer.update) if answer.update else []
     update = versions.update_json(found[0]) if found else None

@@ -16,6 +16,7 @@ from events.columns import I64, distinct, ranges_in
 from events.instance_ranges import read_ranges
 from events.records.base import Event
 from events.records.jobs import JobActionRequested, JobReopenRequested, JobSubmitted, OverridesUploaded
+from paceline.client.json_type import Json
 from projections.api.commands import CHANGED, carry_out
 from projections.api.context import Context, Wait
 from projections.api.job_commands import InstancesCommand, follows
@@ -93,7 +94,7 @@ def _wish(connection: Connection, job_id: str, command: StartCommand) -> _Wish:
     others = np.setdiff1d(np.arange(job.instances), again)
     breaks = np.flatnonzero((np.diff(others) != 1) | (np.diff(state[others]) != 0)) + 1
     parts = np.split(others, breaks) if len(others) else []
-    fields: dict[str, Any] = {
+    fields: Json = {
         "over_first": [int(part[0]) for part in parts],
         "over_count": [len(part) for part in parts],
         "over_state": [int(state[part[0]]) for part in parts],

@@ -1,12 +1,14 @@
 """Routes of the versions of a job, of its updates, and of the runs of its tasks."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 from sqlalchemy import Connection
 
 from events.bounds import INT_MAX
 from events.codes import Code
+from paceline.client import models
+from paceline.client.page_models import RunList, UpdateList, UpdateStepsPage, VersionList
 from projections.api.context import Pages, Place, Reading, next_token
 from projections.api.job_lookup import find_job
 from projections.api.problems import Problem, not_found
@@ -28,7 +30,7 @@ def add_routes(router: APIRouter) -> None:
     async def list_versions(job_id: str, read: Reading) -> Response:
         """The versions of the job that are kept, the newest first."""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> VersionList:
             found = versions.versions(connection, find_job(connection, job_id))
             return {"versions": [versions.version_json(each) for each in found]}
 
@@ -38,7 +40,7 @@ def add_routes(router: APIRouter) -> None:
     async def one_version(job_id: str, version: Number, read: Reading) -> Response:
         """A version of the job, with its specification."""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> models.Version:
             row = find_version(connection, find_job(connection, job_id), version)
             return {**versions.version_json(row), "spec": versions.spec_of(connection, row.offset)}
 
@@ -53,7 +55,7 @@ def add_routes(router: APIRouter) -> None:
     ) -> Response:
         """How two versions of the job differ."""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> models.Diff:
             job = find_job(connection, job_id)
             after = find_version(connection, job, to_version or job.version)
             before = find_version(connection, job, from_version or max(1, after.version - 1))
@@ -66,7 +68,7 @@ def add_routes(router: APIRouter) -> None:
     async def list_updates(job_id: str, read: Reading) -> Response:
         """The updates of the job that are kept, the newest first."""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> UpdateList:
             found = versions.updates(connection, find_job(connection, job_id).job_id)
             return {"updates": [versions.update_json(each) for each in found]}
 
@@ -82,7 +84,7 @@ def add_routes(router: APIRouter) -> None:
         """What happened to the instances of an update, the oldest first."""
         after = page.after(tuple[Place, Place], "steps", job_id, number)
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> UpdateStepsPage:
             _find_update(connection, job_id, number)
             found = versions.update_steps(connection, job_id, number, page.size, after)
             return {"steps": found.items, "next_page_token": next_token(found.next, "steps", job_id, number)}
@@ -95,7 +97,7 @@ def _runs(router: APIRouter) -> None:
     async def list_runs(job_id: str, instance: Instance, read: Reading) -> Response:
         """The runs of the task that are kept, the newest first: at most 100 that a host was told of."""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> RunList:
             job = find_job(connection, job_id)
             found = task_runs(connection, job, instance)
             if not found and instance >= job.instances:

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX, WORD_MAX
 from events.codes import TaskState
+from paceline.client.page_models import HistoryPage, TasksPage
 from projections.api import job_commands, job_starts, job_versions
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reader, Reading, Wait, client_of, next_token
 from projections.api.job_lookup import find_job, job_shown, read_views
@@ -124,7 +125,7 @@ def _reads(router: APIRouter) -> None:
         """What happened to the job: facts and decisions, the oldest first."""
         after = page.after(tuple[Place, Place, Place, Place, Place], "history", job_id)
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> HistoryPage:
             find_job(connection, job_id)
             found = entities.history_page(connection, job_id, page.size, after)
             return {"events": found.items, "next_page_token": next_token(found.next, "history", job_id)}
@@ -139,7 +140,7 @@ def _tasks(router: APIRouter, context: Context) -> None:
         names = _states(state, TaskState.__members__)
         first = page.after(Place, "tasks", job_id, names) or 0
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> TasksPage:
             states = [TaskState[name] for name in names]
             found = task_queries.tasks_page(connection, find_job(connection, job_id), states, page.size, first)
             return {"tasks": found.items, "next_page_token": next_token(found.next, "tasks", job_id, names)}

@@ -8,12 +8,13 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
 from events.log.port import Log
 from events.topics import BY_NAME
+from paceline.client.cell_models import Machine, ServedCell
 from projections.api.context import READS_MAX, Context, of_cell
 from projections.api.log_loss import LossCheckedLog
 from projections.api.problems import Problem
@@ -172,9 +173,11 @@ class Moments:
 def past_context(present: Context, views: Views, log: Log) -> Context:
     """The context of a cell with the views and the log of a moment. It takes no facts."""
 
-    def cell_info() -> dict[str, Any]:
+    def cell_info() -> ServedCell:
         with views.read() as connection:
-            machines = {machine: {"epoch": epoch, "round": round_} for machine, epoch, round_ in chains_of(connection)}
+            machines: dict[str, Machine] = {
+                machine: {"epoch": epoch, "round": round_} for machine, epoch, round_ in chains_of(connection)
+            }
         return {**present.cell_info(), "machines": machines}
 
     return replace(

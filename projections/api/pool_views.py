@@ -1,13 +1,14 @@
 """Routes that look into pools: who waits, how what a pool may use came about, what a change would do."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
 from events.codes import Code
+from paceline.client.json_type import Json
 from paceline.client.pool_models import Entitlement, PoolPlans
 from projections.api.context import Context, Reading
 from projections.api.pools import PATH, checked
@@ -25,7 +26,7 @@ class PoolPlan(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    pools: Annotated[list[dict[str, Any]], Field(max_length=PLANNED_MAX)]
+    pools: Annotated[list[Json], Field(max_length=PLANNED_MAX)]
 
 
 def routes(context: Context) -> APIRouter:
@@ -87,7 +88,7 @@ def plan_json(body: PoolPlan, contexts: Sequence[Context], connections: Sequence
     return {"cells": plans}
 
 
-def _wish(number: int, pool: dict[str, Any], connections: Sequence[Connection]) -> PoolWish:
+def _wish(number: int, pool: Json, connections: Sequence[Connection]) -> PoolWish:
     path = pool.get("path")
     if not isinstance(path, str) or not PATH.fullmatch(path):
         told = "must be the path of a pool, such as /maps/tiles"

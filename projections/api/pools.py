@@ -17,6 +17,7 @@ from events.spec.job import POOL_PATTERN
 from events.spec.pool import PoolSpec, from_event
 from events.spec.problems import problems
 from events.topics import POOLS
+from paceline.client.json_type import Json
 from paceline.client.pool_models import Pool
 from projections.api.context import Context, Reading, Wait
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
@@ -36,7 +37,7 @@ def routes(context: Context) -> APIRouter:
     async def pools(read: Reading) -> Response:
         """The pools of the cell, by path, and what the cell has."""
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> Json:
             pools = [each for each in pool_tree.pools_in_full(connection) if each["cell"] == context.cell]
             return {"pools": pools, "cells": [pool_tree.cell_json(connection, context.cell)]}
 
@@ -66,7 +67,7 @@ def routes(context: Context) -> APIRouter:
         return await _write(context, fact, wait)
 
     @router.patch("/{path:path}", status_code=202, responses=ANSWERED)
-    async def change(path: str, body: Annotated[dict[str, Any], Body()], wait: Wait) -> Response:
+    async def change(path: str, body: Annotated[Json, Body()], wait: Wait) -> Response:
         """Changes what the body names; all else stays as the views have it. `closed` closes a pool, or opens it."""
         spec = await run_in_threadpool(_merged, context, f"/{path}", body)
         return await _write(context, spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell), wait)
@@ -99,7 +100,7 @@ def _here(context: Context, cell: int, path: str) -> None:
         raise wrong_cell(f"pool {path}", cell, [context.cell])
 
 
-def _merged(context: Context, path: str, changes: dict[str, Any]) -> PoolSpec:
+def _merged(context: Context, path: str, changes: Json) -> PoolSpec:
     """The spec of a pool as it is, with what is named changed. Raises a problem."""
     with context.views.read() as connection:
         found = pool_tree.pool_rows(connection, path)
@@ -141,7 +142,7 @@ async def _write(context: Context, fact: PoolDefined | PoolRemoved, wait: float)
     """The answer to a fact about a pool, once its cell has decided it and the others are told."""
     offset = await run_in_threadpool(context.append, fact, fact.path)
     position = f"{POOLS.name}:{offset}"
-    told: dict[str, Any] = {"path": fact.path, "command_id": fact.command_id, "position": position}
+    told: Json = {"path": fact.path, "command_id": fact.command_id, "position": position}
     # The other cells are told what this one has decided, not what somebody wished.
     answer = await context.answer(POOLS.name, offset, max(wait, DECIDED_S) if context.others else wait)
     if answer is None and context.others:

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
 
 from starlette.responses import Response
 
 from events.codes import Code
+from paceline.client.json_type import Json
 
 
 class Problem(Exception):
@@ -37,7 +37,7 @@ class Problem(Exception):
 
     def response(self) -> Response:
         """The answer."""
-        body: dict[str, Any] = {
+        body: Json = {
             "type": f"/problems/{self.code.lower().replace('_', '-')}",
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
@@ -67,14 +67,14 @@ PROBLEM_SCHEMA = {
         "errors": {"type": "array", "items": _FAULT},
     },
 }
-PROBLEMS: dict[int | str, dict[str, Any]] = {
+PROBLEMS: dict[int | str, Json] = {
     kind: {"description": "A problem (RFC 9457).", "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
     for kind in ("4XX", "5XX")
 }
 """What every route may answer instead."""
 
 
-ANSWERED: dict[int | str, dict[str, Any]] = {
+ANSWERED: dict[int | str, Json] = {
     200: {"description": "Decided.", "content": {"application/json": {"schema": {"type": "object"}}}}
 }
 """What a write answers where it waits for the decision."""

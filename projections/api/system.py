@@ -1,6 +1,6 @@
 """Routes of the cell itself: rounds, quarantine, health, metrics."""
 
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 import orjson
 from fastapi import APIRouter, Path, Response
@@ -10,7 +10,9 @@ from sqlalchemy import Connection
 from events.codec import decode
 from events.log.lookup import record_at
 from events.topics import ALL, MACHINES, rounds_of
-from paceline.client.cell_models import Readiness
+from paceline.client.cell_models import CellInfo, Readiness
+from paceline.client.operation_models import RoundRecord, RoundReplay
+from paceline.client.page_models import QuarantinePage
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, next_token
 from projections.api.log_loss import must_be_whole
 from projections.api.problems import ANSWERED, Problem, not_found
@@ -41,13 +43,14 @@ def lag_of(context: Context, connection: Connection) -> dict[str, int]:
 def routes(context: Context) -> APIRouter:
     """The routes of the cell."""
     router = APIRouter(tags=["cell"])
+    _rounds(router, context)
 
-    @router.get("/v1/cell")
-    def cell() -> dict[str, Any]:
+    @router.get("/v1/cell", response_model=None)
+    def cell() -> CellInfo:
         """The cell, its log and its machines."""
         with context.views.read() as connection:
             resources = kinds_json(kinds_of(connection))
-        return {"cell": context.cell, **context.cell_info(), "resources": resources}
+        return cast(CellInfo, {"cell": context.cell, **context.cell_info(), "resources": resources})
 
     @router.get("/v1/cell/operations")
     async def operations_(read: Reading) -> Response:
@@ -56,38 +59,12 @@ def routes(context: Context) -> APIRouter:
         """
         return await read(lambda connection: operations.standing_json(connection, context.operations))
 
-    @router.get("/v1/rounds/{machine}/{number}")
-    async def round_(machine: str, number: Annotated[int, Path(ge=0, le=LONG_MAX)], read: Reading) -> Response:
-        """One round of a machine, decoded."""
-
-        def look(connection: Connection) -> dict[str, Any]:
-            offset = entities.round_offset(connection, machine, number) if machine in MACHINES else None
-            if offset is None:
-                raise not_found("round", f"{number} of {machine}")
-            record = record_at(context.log, rounds_of(machine), offset)
-            if record is None:
-                raise not_found("round", f"{number} of {machine} in the log")
-            return {"position": f"{record.topic}:{offset}", "at": at(record.at_ms), **whole(decode(record.value))}
-
-        return await read(look)
-
-    @router.post("/v1/rounds/{machine}/{number}/replays", status_code=202, responses=ANSWERED)
-    async def replay(machine: str, number: Annotated[int, Path(ge=1, le=LONG_MAX)], wait: Wait) -> Response:
-        """Decides a round again, in a process of its own: from the nearest snapshot, or from the start of the log. It
-        changes nothing. `difference` is null where the decisions are identical.
-        """
-        found = await context.replay(machine, number, wait)
-        if found.error:
-            raise Problem(503, "REPLAY_FAILED", found.error, headers={"Retry-After": "10"})
-        body = {"machine": machine, "round": number, "done": found.done, "of": found.of, "result": found.result}
-        return Response(orjson.dumps(body), 200 if found.over else 202, media_type="application/json")
-
     @router.get("/v1/log/quarantine")
     async def quarantine(read: Reading, page: Pages) -> Response:
         """Records that were skipped, and why."""
         after = page.after(tuple[str, Place], "quarantine")
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> QuarantinePage:
             found = entities.quarantine_rows(connection, page.size, after)
             last = (found.rows[-1]["topic"], found.rows[-1]["offset"]) if found.more else None
             return {"records": found.rows, "next_page_token": next_token(last, "quarantine")}
@@ -104,6 +81,41 @@ def routes(context: Context) -> APIRouter:
         return await read(look)
 
     return router
+
+
+def _rounds(router: APIRouter, context: Context) -> None:
+    @router.get("/v1/rounds/{machine}/{number}")
+    async def round_(machine: str, number: Annotated[int, Path(ge=0, le=LONG_MAX)], read: Reading) -> Response:
+        """One round of a machine, decoded."""
+
+        def look(connection: Connection) -> RoundRecord:
+            offset = entities.round_offset(connection, machine, number) if machine in MACHINES else None
+            if offset is None:
+                raise not_found("round", f"{number} of {machine}")
+            record = record_at(context.log, rounds_of(machine), offset)
+            if record is None:
+                raise not_found("round", f"{number} of {machine} in the log")
+            place = {"position": f"{record.topic}:{offset}", "at": at(record.at_ms)}
+            return cast(RoundRecord, place | whole(decode(record.value)))
+
+        return await read(look)
+
+    @router.post("/v1/rounds/{machine}/{number}/replays", status_code=202, responses=ANSWERED)
+    async def replay(machine: str, number: Annotated[int, Path(ge=1, le=LONG_MAX)], wait: Wait) -> Response:
+        """Decides a round again, in a process of its own: from the nearest snapshot, or from the start of the log. It
+        changes nothing. `difference` is null where the decisions are identical.
+        """
+        found = await context.replay(machine, number, wait)
+        if found.error:
+            raise Problem(503, "REPLAY_FAILED", found.error, headers={"Retry-After": "10"})
+        body: RoundReplay = {
+            "machine": machine,
+            "round": number,
+            "done": found.done,
+            "of": found.of,
+            "result": found.result,
+        }
+        return Response(orjson.dumps(body), 200 if found.over else 202, media_type="application/json")
 
 
 def probes() -> APIRouter:

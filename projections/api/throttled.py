@@ -1,10 +1,9 @@
 """The route of tasks that wait before they are run again."""
 
-from typing import Any
-
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
+from paceline.client.page_models import TasksPage
 from projections.api.context import Context, Pages, Place, Reading, next_token
 from projections.queries.throttled import throttled
 
@@ -21,7 +20,7 @@ def routes(_: Context) -> APIRouter:
         """Tasks of all jobs that wait before they are run again, by job, with the time of the next run."""
         after = page.after(tuple[Place, Place], "throttled") or FIRST
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> TasksPage:
             found = throttled(connection, page.size, after)
             last = (found.rows[-1]["number"], found.rows[-1]["instance"]) if found.more else None
             return {"tasks": found.rows, "next_page_token": next_token(last, "throttled")}

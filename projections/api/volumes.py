@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from events.bounds import INSTANCES_MAX, WORD_MAX
 from events.codes import Code
 from events.records.jobs import VolumeRemovalRequested
+from paceline.client.page_models import VolumesPage
 from projections.api.commands import CHANGED, Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
 from projections.api.problems import ANSWERED, Problem
@@ -59,7 +60,7 @@ def routes(context: Context) -> APIRouter:
         """Volumes by host and task, those of jobs that are deleted too."""
         after = page.after(PLACE, "volumes", *wanted)
 
-        def look(connection: Connection) -> dict[str, Any]:
+        def look(connection: Connection) -> VolumesPage:
             found = entities.volume_rows(connection, page.size, after, *wanted)
             last = place_of(found.rows[-1]) if found.more else None
             shown = [entities.volume_json(row) for row in found.rows]

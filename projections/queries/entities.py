@@ -13,12 +13,13 @@ from events.topics import ALL
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
 from paceline.client.host_models import Host, Suspicion, Volume
+from paceline.client.json_type import Json
 from paceline.client.models import HistoryEntry, Job
 from paceline.client.models import Reason as Headline
 from projections.host_states import HostState, conditions, host_state_of
 from projections.queries import explain, situations, versions
 from projections.queries.job_entries import newest_first, oldest_first
-from projections.queries.pages import Json, Page, RowsPage, first_of, rows_of, some
+from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
 from projections.queries.reason import Reason, of_code
 from projections.queries.resources import kinds_of, offered_json
 from projections.queries.wake_ups import next_wake_up

@@ -7,7 +7,7 @@ what the views have folded is given: whoever hears of something finds it there.
 from collections import deque
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
@@ -16,6 +16,7 @@ from events.log.port import Log, LogRecord
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.topics import ALL, BY_NAME, RANK
+from paceline.client.json_type import Json
 from projections.record_json import at, brief
 from projections.views import tables
 from projections.views.reader import Views, folded
@@ -36,7 +37,7 @@ class StreamedEvent(NamedTuple):
 
     cursor: str
     event: str
-    data: dict[str, Any]
+    data: Json
 
 
 class Tail:

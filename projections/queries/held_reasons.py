@@ -10,6 +10,7 @@ from events.quantities import write_amounts
 from events.reasons import HOST, OPERATOR, POOL_OWNER, WAIT, YOU, kind_of
 from events.resources import Amounts, Kinds, in_order
 from events.words import plural
+from paceline.client.json_type import Json
 from projections.queries.backoff_reasons import again
 from projections.queries.placement_reasons import of_row
 from projections.queries.reason import Reason, Remedy, count_tasks, counted, text_of
@@ -77,7 +78,7 @@ class Denial(NamedTuple):
         numbers |= {"tasks": tasks, "round": hold.round, "pool": hold.at, **self._numbers()}
         return Reason(code or hold.code, text, "entitlement", since_ms, remedy, tasks, numbers)
 
-    def _numbers(self) -> dict[str, Any]:
+    def _numbers(self) -> Json:
         names = kind_of(self.hold.code).numbers + ("entitlement",) * self.beyond_the_cell
         values = {name: self.numbers["limit" if name == "reserved" else name] for name in names}
         written = {name: write_amounts(value, self.kinds.units) for name, value in values.items() if value}
@@ -94,7 +95,7 @@ def of_wait(
     detail: Detail | None,
 ) -> Iterator[Reason]:
     """Why tasks aren't admitted. `unplaced`: what placement says of tasks, which counts for those it gave back."""
-    numbers: dict[str, Any] = msgspec.json.decode(hold.numbers)
+    numbers: Json = msgspec.json.decode(hold.numbers)
     beyond_the_cell = hold.code == Code.NEVER_FITS and _is_beyond(numbers["asked"], numbers["entitlement"])
     placements = unplaced if kind_of(hold.code).waits == HOST and not beyond_the_cell else ()
     for row in placements:
@@ -116,7 +117,7 @@ def _is_beyond(asked: Amounts, entitlement: Amounts) -> bool:
     return bool(entitlement) and bool(short(asked, {name: entitlement.get(name, 0) for name in asked}))
 
 
-def _as_now(numbers: dict[str, Any], share: Mapping[str, Amounts] | None) -> dict[str, Any]:
+def _as_now(numbers: Json, share: Mapping[str, Amounts] | None) -> Json:
     """The numbers of a reason, with what its pool may use and holds now, as long as these say no too: entitlement says
     a reason anew only when it is another one.
     """

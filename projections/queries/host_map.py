@@ -17,6 +17,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import OperationalError
 
 from events.resources import Kinds
+from paceline.client.json_type import Json
 from projections.host_states import HostState, conditions
 from projections.queries.resources import kinds_of
 from projections.views import tables
@@ -69,7 +70,7 @@ class HostMap:
     """What tells the state of the views from others."""
     rest_ms: int = 0
     """So long it pays to wait before asking for the next one."""
-    _read: list[dict[str, Any]] | None = None
+    _read: list[Json] | None = None
 
     def share(self, name: str) -> U8:
         """Percent of a kind that runs hold, of each host; `NONE`: it has nothing of it."""
@@ -123,7 +124,7 @@ class HostMap:
         """The hosts after one in the order of ids."""
         return np.arange(len(self.ids)) >= bisect_right(self.ids, host_id)
 
-    def _told(self) -> list[dict[str, Any]]:
+    def _told(self) -> list[Json]:
         if self._read is None:
             self._read = [msgspec.json.decode(text) for text in self._texts]
         return self._read

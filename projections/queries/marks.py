@@ -11,6 +11,7 @@ from events.quantities import write_amount, write_ms_or_never
 from events.resources import Kinds
 from events.topics import ALL, RANK
 from events.words import plural
+from paceline.client.json_type import Json
 from projections.queries.resources import kinds_of
 from projections.queries.series_steps import resolution_of
 from projections.views import tables
@@ -24,7 +25,7 @@ STEPS_MAX = 9_000
 NAMED = 3
 """Hosts, jobs and changes that a sentence names."""
 _TOPICS = {RANK[topic.name]: topic.name for topic in ALL}
-Item = dict[str, Any]
+Item = Json
 _rows = tables.marks.c
 _NEWEST = (
     select(tables.marks)

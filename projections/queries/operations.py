@@ -8,7 +8,8 @@ from sqlalchemy import Connection, case, func, select
 
 from events.topics import BY_NAME, MACHINES, rounds_of
 from paceline.client.cell_models import CellOperations, GatewayHosts, MachineOwner
-from projections.queries.pages import Json, rows_of
+from paceline.client.operation_models import ProcessOperations
+from projections.queries.pages import rows_of
 from projections.record_json import at
 from projections.views import tables
 from projections.views.reader import folded
@@ -89,7 +90,7 @@ def positions(connection: Connection) -> dict[str, int]:
     return {topic: found.get(topic, 0) for topic in BY_NAME}
 
 
-def standing_json(connection: Connection, ask: Callable[[], Json | None] | None) -> CellOperations:
+def standing_json(connection: Connection, ask: Callable[[], ProcessOperations | None] | None) -> CellOperations:
     """All of it as JSON; `ask`: what the process knows beside the views."""
     return {
         "machines": [_machine_json(each) for each in machines(connection)],

@@ -1,7 +1,5 @@
 """Reasons about preemption: of the job that others leave for, and of the victims."""
 
-from typing import Any
-
 import msgspec
 
 from events.codes import Code
@@ -9,6 +7,7 @@ from events.quantities import write_ms
 from events.reasons import WAIT, YOU, kind_of
 from events.resources import Kinds
 from events.words import plural
+from paceline.client.json_type import Json
 from projections.queries.placement_reasons import remedy_of
 from projections.queries.reason import Reason, Remedy, count_tasks, counted
 from projections.queries.sentences import amounts
@@ -96,7 +95,7 @@ def of_reservation(row: ReservationRow, kinds: Kinds, becomes: str) -> Reason:
 
 def of_refusal(row: ExplanationRow, kinds: Kinds) -> Reason:
     """A preemption was refused: one of the victims may stay."""
-    numbers: dict[str, Any] = msgspec.json.decode(row.numbers)
+    numbers: Json = msgspec.json.decode(row.numbers)
     victim = numbers.get("victim_job_id")
     text = f"others were asked to leave for {count_tasks(row.tasks)}, and stay"
     if victim:

@@ -5,7 +5,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Select
 
-Json = dict[str, Any]
 R = TypeVar("R")
 PAGE_BYTES_MAX = 1024 * 1024
 """Of text that users chose, in one page of a list: many readers may take their time over one each."""

@@ -1,13 +1,12 @@
 """Reasons of placement: why tasks find no host, with the numbers of hosts."""
 
-from typing import Any
-
 import msgspec
 
 from events.codes import Code
 from events.quantities import write_amounts
 from events.reasons import OPERATOR, kind_of
 from events.resources import Kinds, in_order
+from paceline.client.json_type import Json
 from projections.queries.reason import Reason, Remedy, counted, text_of
 from projections.queries.sentences import bound_host_text, funnel
 from projections.record_json import at
@@ -18,7 +17,7 @@ MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
 
 def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -> Reason:
     """Why tasks have no host. `waiting`: how many there are now; `becomes`: what becomes of them by themselves."""
-    numbers: dict[str, Any] = msgspec.json.decode(row.numbers)
+    numbers: Json = msgspec.json.decode(row.numbers)
     tasks = min(row.tasks or waiting, waiting)
     size, fit, missing = numbers.get("size", 1), numbers.get("fit", 0), numbers.get("missing", "")
     some = size > 1 and fit
@@ -40,7 +39,7 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -
     return Reason(row.code, text, row.machine, row.since_ms, remedy, waiting, fields)
 
 
-def _text(code: str, tasks: int, numbers: dict[str, Any], kinds: Kinds) -> str:
+def _text(code: str, tasks: int, numbers: Json, kinds: Kinds) -> str:
     if code in (Code.BOUND_HOST_BUSY, Code.BOUND_HOST_LOST):
         return bound_host_text(tasks, numbers, kinds)
     words = counted(tasks)
@@ -55,9 +54,9 @@ def remedy_of(code: str, becomes: str) -> Remedy | None:
     return Remedy(kind.actor, f"{becomes}; {kind.remedy}") if becomes and kind.remedy else None
 
 
-def funnel_of(row: ExplanationRow | None, kinds: Kinds) -> dict[str, Any]:
+def funnel_of(row: ExplanationRow | None, kinds: Kinds) -> Json:
     """The number of hosts that failed for each reason, and those that lacked least."""
-    numbers: dict[str, Any] = msgspec.json.decode(row.numbers) if row else {}
+    numbers: Json = msgspec.json.decode(row.numbers) if row else {}
     for near in numbers.get("nearest", ()):
         near["lacks"] = write_amounts(in_order(near["lacks"]), kinds.units)
     return {name: numbers.get(name) for name in ("hosts_considered", "hosts_by_reason", "nearest")}

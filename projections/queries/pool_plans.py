@@ -8,7 +8,7 @@ Decision 036.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
@@ -20,6 +20,7 @@ from events.records.jobs import JobSubmitted
 from events.records.pools import PoolDefined
 from events.resources import Kinds
 from events.spec.pool import PoolSpec, from_event
+from paceline.client.json_type import Json
 from paceline.client.pool_models import CellPlan, FieldChange, JobOutlook, PoolChange, PoolOutlook
 from processors.entitlement.pools.commands import answer
 from processors.entitlement.pools.tree import Entry, Tree, pool_row
@@ -140,7 +141,7 @@ def _firmness(connection: Connection) -> Callable[[Work], bool]:
 def _pools_json(before: Outlook, after: Outlook, kinds: Kinds) -> Iterator[PoolOutlook]:
     """The pools whose entitlement the change changes."""
 
-    def write(outlook: Outlook, path: str) -> dict[str, Any] | None:
+    def write(outlook: Outlook, path: str) -> Json | None:
         return write_amounts(kinds.amounts(outlook.may[path]), kinds.units) if path in outlook.may else None
 
     for path in sorted(after.may):

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 from sqlalchemy import Connection
@@ -11,6 +10,7 @@ from events.cell_settings import DEFAULTS, Settings
 from events.codes import Code
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, Unit
+from paceline.client.cell_models import Resource
 from paceline.client.host_models import HostOffer, IgnoredResource
 from projections.views.reader import rows_as_text
 from projections.views.rows import SETTINGS_META
@@ -37,11 +37,16 @@ def _settings_in(value: str) -> Settings:
     return _settings.decode(value) if value else DEFAULTS
 
 
-def kinds_json(kinds: Kinds) -> list[dict[str, Any]]:
-    """Each kind: its name, its unit, and of a licence what the whole cell has."""
-    rows = [{"name": name, "unit": unit} for name, unit in kinds.units.items()]
+def kinds_json(kinds: Kinds) -> list[Resource]:
+    """The kinds of resources of a cell, and of a licence the amount in the whole cell."""
     licences = write_amounts(kinds.licences, kinds.units)
-    return [row | ({"amount": licences[row["name"]]} if row["name"] in licences else {}) for row in rows]
+    rows: list[Resource] = []
+    for name, unit in kinds.units.items():
+        row: Resource = {"name": name, "unit": unit}
+        if name in licences:
+            row["amount"] = licences[name]
+        rows.append(row)
+    return rows
 
 
 def offered_json(offered: Amounts, sizes: Sequence[str], kinds: Kinds) -> HostOffer:

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from events.codes import RunReport, TaskState
+from paceline.client.json_type import Json
 from paceline.client.models import ProcessDetails
-from projections.queries.pages import Json
 from projections.views import tables
 from projections.views.rows import JobRow
 

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 from events.spec.job import from_event
 from events.spec.overrides import Override
 from events.task_overrides import instance_of, override_keys
+from paceline.client.json_type import Json
 from projections.queries import versions
-from projections.queries.pages import Json
 from projections.queries.resources import kinds_of
 from projections.queries.stored_chunks import stored_chunks
 from projections.views.rows import JobRow

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, Table, select
@@ -12,7 +12,7 @@ from events.columns import I32, I64, ints
 from paceline.client.models import Task
 from projections.queries.end_reasons import ended_by, stops_of
 from projections.queries.host_slots import blocks_of_host
-from projections.queries.pages import Json, Page, rows_of
+from projections.queries.pages import Page, rows_of
 from projections.queries.run_details import run_details, task_details
 from projections.queries.task_specs import own_specs
 from projections.record_json import at
@@ -30,9 +30,20 @@ EXITED = (Outcome.SUCCEEDED, Outcome.FAILED)
 """Outcomes of runs whose processes ended by themselves."""
 
 
+class TaskValues(NamedTuple):
+    """A task, and its values in the order of `TASK_COLUMNS`."""
+
+    instance: int
+    columns: list[int]
+
+    def of(self, name: str) -> int:
+        """The value in a column."""
+        return self.columns[TASK_PLACES[name]]
+
+
 def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size: int, first: int) -> Page[Task]:
     """Tasks of a job by instance."""
-    items: list[Json] = []
+    items: list[TaskValues] = []
     while job.base >= 0 and first < job.instances and len(items) <= size:
         number = (job.base + first) // BLOCK
         stop = min(job.instances, (number + 1) * BLOCK - job.base)
@@ -41,9 +52,9 @@ def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size:
         part = columns[:, start : start + stop - first]
         wanted = np.isin(part[0], states) if states else part[0] > 0
         found = np.flatnonzero(wanted)[: size + 1 - len(items)]
-        items += [{"instance": first + place, "columns": part[:, place].tolist()} for place in found.tolist()]
+        items += [TaskValues(first + place, part[:, place].tolist()) for place in found.tolist()]
         first = stop
-    more = items[size]["instance"] if len(items) > size else None
+    more = items[size].instance if len(items) > size else None
     return Page(_tasks_json(connection, job, items[:size]), more)
 
 
@@ -65,7 +76,7 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
     while place < min(size, len(slots)):
         job = _job_of_slot(connection, slots[place])
         end = bisect_left(slots, job.base + job.instances, place, min(size, len(slots)))
-        some = [{"instance": slots[one] - job.base, "columns": columns[one]} for one in range(place, end)]
+        some = [TaskValues(slots[one] - job.base, columns[one]) for one in range(place, end)]
         items += [{"job_id": job.job_id, **task} for task in _tasks_json(connection, job, some)]
         place = end
     return Page(items, slots[size] if len(slots) > size else None)
@@ -135,32 +146,32 @@ def _block(connection: Connection, table: Table, number: int, columns: int) -> A
     return unpack(data, columns) if data is not None else np.zeros((columns, BLOCK), dtype=np.int32)
 
 
-def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> list[Task]:
-    instances = [item["instance"] for item in items]
-    details = run_details(connection, job, [(item["instance"], item["columns"][TASK_PLACES["run"]]) for item in items])
-    numbers = {item["columns"][TASK_PLACES["host"]] for item in items}
+def _tasks_json(connection: Connection, job: JobRow, items: Sequence[TaskValues]) -> list[Task]:
+    instances = [item.instance for item in items]
+    details = run_details(connection, job, [(item.instance, item.of("run")) for item in items])
+    numbers = {item.of("host") for item in items}
     names = host_names(connection, numbers)
     ports = _ports(connection, job, instances)
-    specs = own_specs(connection, job, {item["instance"]: item["columns"][TASK_PLACES["version"]] for item in items})
-    preempted = any(item["columns"][TASK_PLACES["outcome"]] == Outcome.PREEMPTED for item in items)
+    specs = own_specs(connection, job, {item.instance: item.of("version") for item in items})
+    preempted = any(item.of("outcome") == Outcome.PREEMPTED for item in items)
     won = winners(connection, job) if preempted else {}
-    stopped = any(item["columns"][TASK_PLACES["why"]] == RunCause.STOP for item in items)
+    stopped = any(item.of("why") == RunCause.STOP for item in items)
     stops = stops_of(connection, [job]).get(job.job_id, ()) if stopped else ()
     out: list[Task] = []
     for item in items:
-        held = dict(zip(TASK_COLUMNS, item["columns"], strict=True))
+        held = dict(zip(TASK_COLUMNS, item.columns, strict=True))
         state, run, host, outcome, step, why = (held[name] for name in _SHOWN)
-        last = item["instance"], run - (state == TaskState.QUEUED)
-        said = details.get((item["instance"], run), {})
+        last = item.instance, run - (state == TaskState.QUEUED)
+        said = details.get((item.instance, run), {})
         process = task_details(job, state, said)
         on_host = host > 0 and state != TaskState.QUEUED
         out.append(
             {
-                "instance": item["instance"],
+                "instance": item.instance,
                 "state": TaskState(state).name,
                 "run": run,
                 "host_id": names.get(host) if on_host else None,
-                "ports": [port for port in ports.get(item["instance"], ()) if port] if on_host else [],
+                "ports": [port for port in ports.get(item.instance, ()) if port] if on_host else [],
                 "health": process["health"],
                 "signal": process["signal"],
                 "out_of_memory": process["out_of_memory"],
@@ -171,12 +182,12 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "cause": RunCause(why).name if why else None,
                 "reason": said.get("reason")
                 or (won.get(last) if outcome == Outcome.PREEMPTED else None)
-                or ended_by(job, stops, item["instance"], why, held["ended_s"]),
+                or ended_by(job, stops, item.instance, why, held["ended_s"]),
                 "admission": Standing(held["standing"]).name if held["standing"] < 0 else None,
                 "since": at(held["since_s"] * 1000),
                 "failures": held["failures"],
                 "next_run_at": at(held["due_s"] * 1000),
-                "spec": specs.get(item["instance"]),
+                "spec": specs.get(item.instance),
                 "version": held["version"] or None,
                 "update": UpdateStep(step).name if step and held["update"] == job.update else None,
             }

@@ -15,8 +15,9 @@ from events.quantities import write_ms
 from events.records.jobs import JobSubmitted
 from events.spec.job import from_event
 from events.task_overrides import whole
+from paceline.client.json_type import Json
 from paceline.client.models import Change, Changes, Update, UpdateSteps, Version
-from projections.queries.pages import Json, Page, rows_of, some
+from projections.queries.pages import Page, rows_of, some
 from projections.queries.resources import kinds_of
 from projections.queries.stored_chunks import stored_chunks
 from projections.record_json import at

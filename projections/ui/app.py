@@ -30,6 +30,7 @@ from projections.ui import assets, rendering, signing, time_bar
 from projections.ui.contents import ACTIONS, DATA, PAGES
 from projections.ui.frame import Frame, sign_in_first
 from projections.ui.live import Hub, Load
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Action, Contexts, Data, Elsewhere, Page, Scene, Sent, opened
 from projections.ui.sessions import SIGN_IN, SIGN_OUT, Sessions
 from projections.views.reader import ViewsAway, folded
@@ -112,7 +113,7 @@ class Ui:
                     return RedirectResponse(sign_in_first(request.url.path.removeprefix("/ui") + _asked(request)), 303)
             then = await self._then(request)
             if isinstance(then, Making):
-                making: dict[str, Any] = {"done": then.done, "of": then.of, "as_of": then.moment.at_ms}
+                making: PageValues = {"done": then.done, "of": then.of, "as_of": then.moment.at_ms}
                 making["time"] = await run_in_threadpool(self._bar_beside, request, then.moment.at_ms)
                 text = rendering.html("making.html", self.frame.of(request, page.section) | making)
                 return rendering.answer(request, text, 202, Refresh="1")
@@ -155,13 +156,13 @@ class Ui:
                 fault = {"status": problem.status, "code": problem.code, "text": problem.detail, "watch": ""}
                 return rendering.html("problem.html", values | fault), problem.status
 
-    def _time_bar(self, scene: Scene) -> dict[str, Any]:
+    def _time_bar(self, scene: Scene) -> PageValues:
         context, connection = scene.first()
         place = time_bar.now(connection, scene.now_ms)._replace(past=bool(scene.at))
         with self.contexts[context.cell].views.read() as present:
             return time_bar.bar(context.cell, present, self._now().now_ms if scene.at else scene.now_ms, place)
 
-    def _bar_beside(self, request: Request, at_ms: int | None) -> dict[str, Any]:
+    def _bar_beside(self, request: Request, at_ms: int | None) -> PageValues:
         """The bar on a page that shows nothing of a cell: at a time whose views aren't there yet; at the present."""
         now = self._now()
         with opened(now.contexts, {}, request.query_params, now.now_ms) as scene:

@@ -1,6 +1,6 @@
 """The job of a page, in whichever cell it is."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -8,6 +8,7 @@ from events.codes import Code, no_job
 from projections.api.context import Context
 from projections.api.problems import Problem
 from projections.queries import entities
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Scene
 from projections.views.job_states import REJECTED
 from projections.views.rows import JobRow
@@ -42,7 +43,7 @@ def find_job(scene: Scene) -> FoundJob:
     return min(jobs, key=lambda each: each.row.state == REJECTED)
 
 
-def named(scene: Scene, of_job: FoundJob) -> dict[str, Any]:
+def named(scene: Scene, of_job: FoundJob) -> PageValues:
     """The values that every page of a job has."""
     return {
         "job_id": of_job.row.job_id,

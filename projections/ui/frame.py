@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from projections.api.problems import Problem
 from projections.ui import rendering
+from projections.ui.page_values import PageValues
 from projections.ui.sessions import SIGN_IN, Session, Sessions
 
 MENU = (
@@ -34,7 +35,7 @@ class Frame:
         self._sessions = sessions
         self.read_only = sessions is None
 
-    def shared(self, section: str, at: str, cell: str | None = None) -> dict[str, Any]:
+    def shared(self, section: str, at: str, cell: str | None = None) -> PageValues:
         """The values that are the same for all readers: parts that are sent to all may show only these. `off`: why
         nothing can be changed, empty where it can.
         """
@@ -50,7 +51,7 @@ class Frame:
             "link": lambda path, **query: rendering.link(at, path, **{"cell": cell, **query}),
         }
 
-    def of(self, request: Request, section: str = "") -> dict[str, Any]:
+    def of(self, request: Request, section: str = "") -> PageValues:
         """All of it. `watch`: what the stream calls this page, empty where it doesn't change; `here(at, …)`: this
         page at another moment, with other parts of its query.
         """

@@ -5,6 +5,7 @@ from typing import Any
 from projections.queries.job_runs import TROUBLE, HostRuns, JobRun, RunsByHost
 from projections.ui.colours import OUTCOMES
 from projections.ui.format import moment
+from projections.ui.page_values import PageValues
 
 LANES = 12
 TICKS = 4
@@ -12,7 +13,7 @@ LANE_HEIGHT = 3.05
 _TROUBLE = frozenset(each.name for each in TROUBLE)
 
 
-def drawn(runs_by_host: RunsByHost, newest: int, now_ms: int) -> dict[str, Any]:
+def drawn(runs_by_host: RunsByHost, newest: int, now_ms: int) -> PageValues:
     """The hosts with their lanes, and the axis."""
     runs = [run for host in runs_by_host.shown for run in host.runs]
     first = min((run.ordered_s for run in runs), default=0)
@@ -32,7 +33,7 @@ def drawn(runs_by_host: RunsByHost, newest: int, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _host(host: HostRuns, newest: int, last: int, at: Any) -> dict[str, Any]:
+def _host(host: HostRuns, newest: int, last: int, at: Any) -> PageValues:
     lanes = _lanes(host.runs, last)
     more = max(0, len(lanes) - LANES)
     note = ", ".join(f"{count} {name.lower()}" for name, count in host.trouble.items())
@@ -63,7 +64,7 @@ def _lanes(runs: list[JobRun], last: int) -> list[list[JobRun]]:
     return sorted(lanes, key=lambda lane: not any(run.outcome in _TROUBLE for run in lane))
 
 
-def _bar(run: JobRun, y: float, newest: int, last: int, at: Any) -> dict[str, Any]:
+def _bar(run: JobRun, y: float, newest: int, last: int, at: Any) -> PageValues:
     end_s = run.ended_s if run.outcome else last
     ordered, x, end = at(run.ordered_s), at(run.started_s or end_s), at(end_s)
     outcome = run.outcome.lower().replace("_", " ") or "running"

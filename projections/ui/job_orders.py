@@ -16,6 +16,7 @@ from projections.api.job_commands import InstancesCommand, JobCommand, PriorityC
 from projections.api.job_starts import StartCommand, start_job
 from projections.api.problems import Problem
 from projections.queries import entities
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Contexts, Sent
 from projections.views.job_states import REJECTED
 
@@ -63,7 +64,7 @@ async def carry_out(form: Sent, name: str, job_ids: Sequence[str]) -> list[Outco
 
 def _command(form: Sent, name: str, at: int) -> JobCommand:
     """The command about the job at a place of the form: the same form gives it the same id again."""
-    fields: dict[str, Any] = {"command_id": f"{form.field('command_id')[:100]}-{at}", "reason": form.field("reason")}
+    fields: PageValues = {"command_id": f"{form.field('command_id')[:100]}-{at}", "reason": form.field("reason")}
     if not fields["reason"].strip():
         raise Problem(422, "REASON_NEEDED", "a reason is needed: it is recorded in the log with the command")
     model = _MODELS.get(name, JobCommand)

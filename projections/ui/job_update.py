@@ -11,6 +11,7 @@ from events.instance_ranges import write_ranges
 from projections.queries import versions
 from projections.queries.tasks import TASK_PLACES, columns_of
 from projections.ui.format import lasts
+from projections.ui.page_values import PageValues
 from projections.views import tables
 from projections.views.rows import JobRow
 from projections.views.update_rows import UpdateStepRow
@@ -19,7 +20,7 @@ BATCHES_SHOWN, STEPS_READ = 10, 400
 RANGES_SHOWN = 8
 
 
-def update_shown(connection: Connection, job: JobRow, now_ms: int) -> dict[str, Any] | None:
+def update_shown(connection: Connection, job: JobRow, now_ms: int) -> PageValues | None:
     """The newest update of a job with its last batches; None: there was none."""
     row = versions.newest_updates(connection, [job]).get(job.job_id)
     if row is None:
@@ -38,7 +39,7 @@ def update_shown(connection: Connection, job: JobRow, now_ms: int) -> dict[str, 
     }
 
 
-def _batches(connection: Connection, job: JobRow, number: int) -> list[dict[str, Any]]:
+def _batches(connection: Connection, job: JobRow, number: int) -> list[PageValues]:
     """The instances that were taken at once, and how far the update is with them."""
     steps = tables.update_steps
     query = select(steps).where(steps.c.job_id == job.job_id, steps.c.number == number)
@@ -54,7 +55,7 @@ def _batches(connection: Connection, job: JobRow, number: int) -> list[dict[str,
     return [_batch(connection, job, number, *each) for each in batches]
 
 
-def _batch(connection: Connection, job: JobRow, number: int, at_ms: int, first: Any, count: Any) -> dict[str, Any]:
+def _batch(connection: Connection, job: JobRow, number: int, at_ms: int, first: Any, count: Any) -> PageValues:
     pairs = list(zip(first.tolist(), count.tolist(), strict=True))
     instances = np.concatenate([np.arange(start, start + size) for start, size in pairs])
     there = instances[instances < job.instances]

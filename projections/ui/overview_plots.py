@@ -12,6 +12,7 @@ from projections.queries.resources import kinds_of
 from projections.queries.series import CellSeries
 from projections.queries.series_steps import Values
 from projections.ui.colours import PALETTE, REASONS, REST, TASKS
+from projections.ui.page_values import PageValues
 from projections.ui.pool_plots import WITHOUT_HOSTS, without_hosts
 from projections.views import tables
 from projections.views.pool_series import ROOT
@@ -20,7 +21,7 @@ REASONS_MAX = 8
 """The most reasons with a colour of their own, the largest."""
 POOLS_MAX = 7
 """The most pools of the first level with a colour of their own, the largest."""
-Plot = dict[str, Any]
+Plot = PageValues
 
 
 def resources(connection: Connection, day: CellSeries) -> dict[str, str]:
@@ -71,7 +72,7 @@ def pools(day: CellSeries, all_pools: PoolsSeries, resource: str, unit: str) -> 
     allocated = {name: pool.placed[resource] for name, pool in all_pools.pools.items() if resource in pool.placed}
     of_all = allocated.pop(ROOT, None)
     largest = sorted(allocated, key=lambda name: (-max(value or 0 for value in allocated[name]), name))[:POOLS_MAX]
-    series: list[dict[str, Any]] = [
+    series: list[PageValues] = [
         {"name": name, "colour": f"s{place}", "values": _written(allocated[name], unit)}
         for place, name in enumerate(largest, 1)
     ]

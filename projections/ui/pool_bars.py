@@ -1,7 +1,7 @@
 """A row about a pool: amounts as bars on one scale, and whether it gets its share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, Unit
@@ -9,6 +9,7 @@ from events.words import plural
 from projections.queries.pool_levels import Waits
 from projections.queries.pool_tree import spec_of
 from projections.ui.format import amount, lasts, percent, with_unit
+from projections.ui.page_values import PageValues
 from projections.views.rows import PoolRow, amounts_in
 
 ROOM = 1.06
@@ -34,7 +35,7 @@ def shared(row: PoolRow) -> Shared:
     )
 
 
-def bar(name: str, pool: Shared, whole: int, unit: Unit) -> dict[str, Any] | None:
+def bar(name: str, pool: Shared, whole: int, unit: Unit) -> PageValues | None:
     """One resource of a pool in percent of a scale: `whole`, or where that is 0 what there is of the pool. None: it
     has nothing of it.
     """
@@ -60,7 +61,7 @@ def bar(name: str, pool: Shared, whole: int, unit: Unit) -> dict[str, Any] | Non
     }
 
 
-def bars(pool: Shared, names: Sequence[str], capacity: Mapping[str, int], kinds: Kinds) -> dict[str, Any]:
+def bars(pool: Shared, names: Sequence[str], capacity: Mapping[str, int], kinds: Kinds) -> PageValues:
     """A bar for each resource; `capacity`: that of the scale, empty: each pool has its own."""
     units = kinds.units
     return {name: bar(name, pool, capacity.get(name, 0), units.get(name, Unit.MILLI)) for name in names}

@@ -1,7 +1,6 @@
 """A pool over time: what it was entitled to, had and wanted, and when it was changed."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -10,6 +9,7 @@ from projections.queries.marks import Mark, marks
 from projections.queries.pool_series import PoolSeries, pool_series
 from projections.queries.series_steps import Values
 from projections.ui.format import GIB
+from projections.ui.page_values import PageValues
 
 CHANGE = "policy"
 WITHOUT_HOSTS = "without hosts"
@@ -28,14 +28,14 @@ def plots(
     between_ms: tuple[int, int],
     kinds: Sequence[tuple[str, Unit]],
     at_ms: Sequence[int],
-) -> dict[str, Any]:
+) -> PageValues:
     """A plot for each resource, see `plots.js`; `at_ms`: when to put marks."""
     all_series = pool_series(connection, [path], *between_ms)
     pool = all_series.pools.get(path)
     times = [each // 1000 for each in all_series.times] if pool else []
     unknown: Values = [None] * len(times)
 
-    def series(name: str, unit: Unit) -> list[dict[str, Any]]:
+    def series(name: str, unit: Unit) -> list[PageValues]:
         values = _values(pool, name, unknown) if pool else {}
         return [
             {"name": field, "colour": colour, "values": _scaled(values[field], unit), **more}

@@ -1,9 +1,9 @@
 """Preemptions between pools as a matrix: from whom in rows, for whom in columns."""
 
 from collections import Counter
-from typing import Any
 
 from projections.queries.preemption_flows import Flows
+from projections.ui.page_values import PageValues
 
 HOUR_MS = 3_600_000
 HOURS = {1: "1 h", 24: "24 h", 168: "7 d"}
@@ -18,7 +18,7 @@ def hours_of(text: str) -> int:
     return int(text) if text in map(str, HOURS) else 24
 
 
-def matrix(flows: Flows) -> dict[str, Any] | None:
+def matrix(flows: Flows) -> PageValues | None:
     """Rows and columns by how many runs they gave or got; None: there was no preemption."""
     if not flows:
         return None

@@ -1,12 +1,12 @@
 """Runs as bars on a time axis, one beside another where they overlap."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from events.codes import Outcome
 from projections.queries.host_runs import HostRun
 from projections.ui.colours import OUTCOMES
 from projections.ui.format import lasts, moment
+from projections.ui.page_values import PageValues
 
 LANES = 24
 LANE_PX = 7
@@ -15,7 +15,7 @@ COLOURS = {"": "running"} | OUTCOMES | {Outcome.REPLACED.name: "old"}
 TICKS = 6
 
 
-def drawn(runs: Sequence[HostRun], begin_ms: int, end_ms: int) -> dict[str, Any]:
+def drawn(runs: Sequence[HostRun], begin_ms: int, end_ms: int) -> PageValues:
     """Bars in percent of the time to its end, from its begin or the first run; the axis; how many found no room."""
     begin_ms = max(begin_ms, min(run.ordered_s for run in runs) * 1000)
     span = max(1, end_ms - begin_ms)

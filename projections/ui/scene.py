@@ -10,6 +10,7 @@ from starlette.datastructures import QueryParams
 from projections.api.all_cells import Cells, OpenCell
 from projections.api.context import Context
 from projections.asked_values import whole_number
+from projections.ui.page_values import PageValues
 from projections.ui.sessions import Form
 
 Contexts = Mapping[int, Context]
@@ -49,7 +50,7 @@ class Page:
 
     path: str
     template: str
-    load: Callable[[Scene], dict[str, Any]]
+    load: Callable[[Scene], PageValues]
     section: str
     for_writing: bool = False
 
@@ -80,7 +81,7 @@ class Shown(NamedTuple):
     """An answer to a form: a template and what it shows."""
 
     template: str
-    values: dict[str, Any]
+    values: PageValues
     status: int = 200
 
 

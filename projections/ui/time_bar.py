@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -11,6 +11,7 @@ from projections.queries.marks import Mark, marks
 from projections.queries.series import cell_series
 from projections.ui.format import iso
 from projections.ui.lines import Drawn, drawn
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
 
 DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
@@ -35,7 +36,7 @@ class Shown(NamedTuple):
     past: bool
 
 
-def live(scene: Scene) -> dict[str, Any]:
+def live(scene: Scene) -> PageValues:
     """The bar of the present."""
     context, connection = scene.first()
     return {"time": bar(context.cell, connection, scene.now_ms, now(connection, scene.now_ms))}
@@ -46,7 +47,7 @@ def now(connection: Connection, now_ms: int) -> Shown:
     return Shown(now_ms, round_of(connection, PLACEMENT), past=False)
 
 
-def bar(cell: int, present: Connection, now_ms: int, place: Shown) -> dict[str, Any]:
+def bar(cell: int, present: Connection, now_ms: int, place: Shown) -> PageValues:
     """The bar of a cell: `at_ms`, `round` and `past` of what is shown, `from_ms` and `to_ms` of the bar, and what lies
     on it, in percent of its width.
     """
@@ -110,7 +111,7 @@ def _spark(connection: Connection, from_ms: int, to_ms: int, grid_ms: int) -> Dr
     return drawn([sum(counts) for counts in zip(*series.events.values(), strict=True)], HEIGHT)
 
 
-def _mark(cell: int, mark: Mark, from_ms: int, to_ms: int) -> dict[str, Any]:
+def _mark(cell: int, mark: Mark, from_ms: int, to_ms: int) -> PageValues:
     x = (mark.at_ms - from_ms) * 100 / (to_ms - from_ms)
     return {"shape": mark.shape, "x": f"{x:.2f}", "text": mark.text, "at": f"{cell}/{mark.position}", "ms": mark.at_ms}
 

@@ -35,6 +35,7 @@ from events.records.lifecycle import (
 from events.records.parts import Cause
 from events.records.placement import MatchingHostsChanged, PreemptionAsked
 from events.topics import JOBS, RANK
+from paceline.client.json_type import Json
 from projections.views.cache import Cache
 from projections.views.cause_ties import LEADING, windows
 from projections.views.record_context import RecordContext
@@ -43,7 +44,7 @@ from projections.views.rows import JobRow, to_json
 HOSTS_SHOWN = 3
 JOBS_SHOWN = 3
 RANGES_SHOWN = 20
-Details = list[tuple[str, dict[str, Any]]]
+Details = list[tuple[str, Json]]
 Command = JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriorityRequested | JobReopenRequested
 ANSWERS = (JobAccepted, JobRejected)
 SHORT = 512
@@ -78,10 +79,10 @@ def _record_one(cache: Cache, moment: RecordContext, event: Any, value: bytes, p
     return [job_id]
 
 
-def detail_of(content: bytes | dict[str, Any]) -> dict[str, Any]:
+def detail_of(content: bytes | Json) -> Json:
     """The details of a record, from what is kept of it; as JSON has it, with sorted keys."""
     detail = details(decode(content))[0][1] if isinstance(content, bytes) else content
-    plain: dict[str, Any] = msgspec.json.decode(to_json(detail))
+    plain: Json = msgspec.json.decode(to_json(detail))
     return plain
 
 
@@ -140,7 +141,7 @@ def _of_matching(event: MatchingHostsChanged) -> Details:
     return out
 
 
-def _of_command(event: Command) -> dict[str, Any]:
+def _of_command(event: Command) -> Json:
     """The fields of a command; those that were left out are not shown."""
     names = ("action", "priority", "batch", "version", "force", "expected_version", "reason", "data", "command_id")
     fields = {name: value for name in names if (value := getattr(event, name, None))}
@@ -149,7 +150,7 @@ def _of_command(event: Command) -> dict[str, Any]:
     return fields
 
 
-def _of_update(event: UpdateStarted) -> dict[str, Any]:
+def _of_update(event: UpdateStarted) -> Json:
     names = ("number", "kind", "from_version", "version", "like", "added", "updated", "removed", "unchanged", "paused")
     fields = {name: value for name in names if (value := getattr(event, name))}
     policy = {name: value for name in event.policy.__struct_fields__ if (value := getattr(event.policy, name))}
@@ -157,7 +158,7 @@ def _of_update(event: UpdateStarted) -> dict[str, Any]:
     return {**fields, "policy": policy, **cause}
 
 
-def _of_steps(event: InstancesTaken | InstancesReturned | UpdateProgressed) -> dict[str, Any]:
+def _of_steps(event: InstancesTaken | InstancesReturned | UpdateProgressed) -> Json:
     """The instances of an update that have gone a step further, by step where there are several."""
     first, count = event.first_array, event.count_array
     if not isinstance(event, UpdateProgressed):
@@ -225,7 +226,7 @@ def _of_order(event: PreemptionsOrdered) -> Details:
     return [*out, (event.for_job, {**shared, "instance": event.for_first, "run": event.for_run, **won, **hosts})]
 
 
-def _of_ask(event: PreemptionAsked) -> dict[str, Any]:
+def _of_ask(event: PreemptionAsked) -> Json:
     counts = {"victims": len(event.job_array), "from_jobs": event.job_ids[:JOBS_SHOWN], "spared": event.spared}
     unit = {"instance": event.first, "tasks": event.count, "run": event.run}
     return {**unit, **counts, "hosts": event.host_ids[:HOSTS_SHOWN]}

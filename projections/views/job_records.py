@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from events.bounds import INT_MAX
+from paceline.client.json_type import Json
 from projections.views.cause_ties import BITS
 from projections.views.rows import HistoryRow
 
@@ -24,7 +25,7 @@ UNWRITTEN_MAX = 32_768
 KEYS_MAX = 512
 """Jobs asked for in one statement."""
 
-Said = bytes | dict[str, Any] | None
+Said = bytes | Json | None
 """The content of an entry: the encoded record itself where that is short, else its details; None: nothing."""
 
 

@@ -16,6 +16,7 @@ from events.records.lifecycle import JobChanged
 from events.records.placement import HostAvoided, HostLost
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import EpochStarted
+from paceline.client.json_type import Json
 from projections.views.cache import Cache
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import to_json
@@ -96,7 +97,7 @@ class MarkFold:
             item |= {"pool": row.pool, "instance": row.failed_instance, "exit_code": row.failed_exit_code}
         self._add(moment, FAILED, item)
 
-    def _add(self, moment: RecordContext, shape: str, item: dict[str, Any], count: int = 1) -> None:
+    def _add(self, moment: RecordContext, shape: str, item: Json, count: int = 1) -> None:
         rows, second = self._cache.marks, moment.at_ms // 1000
         for resolution in RESOLUTIONS:
             step = second // resolution.step_s * resolution.step_s
@@ -111,7 +112,7 @@ class MarkFold:
             row.items = to_json(_with(msgspec.json.decode(row.items), item))
 
 
-def _with(items: list[dict[str, Any]], item: dict[str, Any]) -> list[dict[str, Any]]:
+def _with(items: list[Json], item: Json) -> list[Json]:
     """Items with one more, as long as there is room; runs for the same pool and job are one item."""
     for each in items:
         if "runs" in item and {**each, "runs": 0} == {**item, "runs": 0}:

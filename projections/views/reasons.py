@@ -19,6 +19,7 @@ from events.records.base import Event
 from events.records.entitlement import CreditsSet, PreemptionRefused, PreemptionsOrdered, RightsSet, TurnSet
 from events.records.placement import GangsReturned, GangsUnplaced, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from paceline.client.json_type import Json
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
 from projections.views.record_context import Folds, RecordContext
@@ -71,9 +72,7 @@ class ReasonFold:
     def _allowed(self, moment: RecordContext, event: DisruptionAllowed) -> None:
         self._settle_all(("disruption",), event)
 
-    def _say(
-        self, moment: RecordContext, job_id: str, kind: str, code: str, tasks: int, numbers: dict[str, Any] | None
-    ) -> None:
+    def _say(self, moment: RecordContext, job_id: str, kind: str, code: str, tasks: int, numbers: Json | None) -> None:
         """Sets a reason; `since` stays while the code does, and so do the numbers where there are no new ones.
 
         A machine that hasn't heard yet that a job is over may still explain it: then there is nothing to explain.
@@ -176,7 +175,7 @@ def _some(names: tuple[str, ...], amounts: list[int]) -> dict[str, int]:
     return {name: amount for name, amount in zip(names, amounts, strict=True) if amount}
 
 
-def _numbers(event: Event) -> dict[str, Any]:
+def _numbers(event: Event) -> Json:
     """The numbers of a reason."""
     fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _LEFT_OUT}
     return {name: value for name, value in fields.items() if not isinstance(value, bytes)}

@@ -3,11 +3,12 @@
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from paceline.cli.commands.common import data_option, examples, log_options
+from paceline.client.json_type import Json
 from paceline.output import note, say
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def admin() -> None:
 )
 @data_option
 @log_options
-def rebuild(data: Path | None, config: Path | None, log: dict[str, Any]) -> None:
+def rebuild(data: Path | None, config: Path | None, log: Json) -> None:
     """Rebuild the views of a stopped cell from its log.
 
     The current views stay in place until the new ones are complete. A `paceline projector` on the same data folder

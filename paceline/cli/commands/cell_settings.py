@@ -1,10 +1,11 @@
 """`paceline cell get` and `paceline cell set`: settings and resources of a cell."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from paceline.cli.commands.common import DECIDED_S, at_option, cell_option, examples, output_option, with_client
+from paceline.client.json_type import Json
 from paceline.output import Column, say, show, table
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def set_(
 
     `paceline cell get` lists the settings with their meaning. A resource can't be removed, and keeps its unit.
     """
-    changes: dict[str, Any] = {name: _value(text) for name, text in _pairs(settings, "NAME=VALUE")}
-    kinds: list[dict[str, Any]] = [_kind(each) for each in resources]
+    changes: Json = {name: _value(text) for name, text in _pairs(settings, "NAME=VALUE")}
+    kinds: list[Json] = [_kind(each) for each in resources]
     kinds += [{"name": name, "amount": _value(text)} for name, text in _pairs(licences, "--licence")]
     if kinds:
         changes["resources"] = kinds
@@ -90,12 +91,12 @@ def _value(text: str) -> object:
         return {"true": True, "false": False}.get(text, text)
 
 
-def _kind(text: str) -> dict[str, Any]:
+def _kind(text: str) -> Json:
     name, _, unit = text.partition("=")
     return {"name": name, "unit": unit} if unit else {"name": name}
 
 
-def _print(body: dict[str, Any], names: list[str]) -> None:
+def _print(body: Json, names: list[str]) -> None:
     from events.resources import STANDARD
     from events.spec.settings import descriptions
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from paceline.client.client import Client
+    from paceline.client.models import Job, JobCheck
     from paceline.job_files import JobFile
 
 FOLLOW_S = 0.3
@@ -113,13 +114,13 @@ def submit(
         raise
 
 
-def _check_all(client: "Client", jobs: "list[JobFile]") -> list[dict[str, Any]]:
+def _check_all(client: "Client", jobs: "list[JobFile]") -> "list[Job | JobCheck]":
     """Asks the cell to check jobs before any is submitted, and returns its answers. Raises `Faults` with all that it
     refuses, by line.
     """
     from paceline.client.errors import Faults, Refused
 
-    checked: list[dict[str, Any]] = []
+    checked: list[Job | JobCheck] = []
     faults: list[str] = []
     for each in jobs:
         try:

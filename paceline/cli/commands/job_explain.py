@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +20,7 @@ from paceline.cli.commands.common import (
     zone_option,
 )
 from paceline.cli.commands.job_views import print_explanation
+from paceline.client.json_type import Json
 from paceline.output import count_ages_to, note, show
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def explain(
     token: str | None,
     data: Path | None,
     config: Path | None,
-    kafka: dict[str, Any],
+    kafka: Json,
     zone: str,
     form: str,
     cell: int | None,

@@ -1,7 +1,7 @@
 """Commands of `paceline job` about versions and updates."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -32,6 +32,7 @@ from paceline.cli.commands.job_commands import (
     told,
 )
 from paceline.cli.commands.job_views import print_changes, print_update, print_updates, print_versions
+from paceline.client.json_type import Json
 from paceline.output import TableOptions, answers, note, say, show
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def update(
     return code or followed
 
 
-def _specs(client: "Client", name: str) -> dict[str, dict[str, Any]]:
+def _specs(client: "Client", name: str) -> dict[str, Json]:
     """The specifications in a file, or the present one of a job, by id."""
     from paceline.client.errors import Faults
     from paceline.job_files import STDIN, SUFFIXES, read_jobs

@@ -10,6 +10,7 @@ from events.instance_ranges import write_ranges
 from events.words import why_not
 from paceline.cli.commands.common import cell_column
 from paceline.cli.update_progress import progress_of
+from paceline.client.json_type import Json
 from paceline.output import Column, TableOptions, ahead, facts, note, say, table, when, words
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ def _ranged(rows: "list[HistoryEntry]") -> "Iterator[HistoryEntry]":
             yield from same
             continue
         first, last = same[0]["detail"], same[-1]["detail"]
-        detail: dict[str, Any] = {"orders": f"{first['order']}-{last['order']}"}
+        detail: Json = {"orders": f"{first['order']}-{last['order']}"}
         for name, value in first.items():
             if name in ("tasks", "victims"):
                 detail[name] = sum(each["detail"][name] for each in same)
@@ -308,7 +309,7 @@ def _alike(row: "HistoryEntry") -> "tuple[object, ...] | None":
     return (row["machine"], row["round"], "victims" in of, *names)
 
 
-def _readable(detail: dict[str, Any], zone: str) -> dict[str, Any]:
+def _readable(detail: Json, zone: str) -> Json:
     """Times within what happened, as users read them: they may lie ahead, so no age is shown."""
     readable = {}
     for name, value in detail.items():

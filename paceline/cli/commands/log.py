@@ -5,7 +5,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +23,7 @@ from paceline.cli.commands.log_archive import archive
 from paceline.cli.commands.log_history import bisect, export, import_
 from paceline.cli.commands.log_verify import verify
 from paceline.cli.commands.log_why import why
+from paceline.client.json_type import Json
 from paceline.output import Column, TableOptions, say, show, table, when, words
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ for command in (verify, why, archive, export, import_, bisect):
     log.add_command(command)
 
 
-def _open(data: Path | None, config: Path | None, log_settings: dict[str, Any]) -> "Log":
+def _open(data: Path | None, config: Path | None, log_settings: Json) -> "Log":
     from paceline.history.open_log import open_log
     from paceline.services.settings import load
 
@@ -63,7 +64,7 @@ def _open(data: Path | None, config: Path | None, log_settings: dict[str, Any]) 
 def tail(
     data: Path | None,
     config: Path | None,
-    log: dict[str, Any],
+    log: Json,
     topics: tuple[str, ...],
     from_start: bool,
     follow: bool,
@@ -111,13 +112,13 @@ def _print_record(record: "LogRecord", utc: bool, form: str) -> None:
     show(form, line, [position], lambda: say(_line(record, body, round_key.machine if round_key else key, utc)))
 
 
-def _line(record: "LogRecord", body: dict[str, Any], key: str, utc: bool) -> str:
+def _line(record: "LogRecord", body: Json, key: str, utc: bool) -> str:
     at = datetime.fromtimestamp(record.at_ms / 1000, UTC)
     time = f"{at:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z" if utc else f"{at.astimezone():%H:%M:%S.%f}"[:-3]
     return f"{time}  {record.topic}:{record.offset}  {body.pop('event') or 'unreadable'}  {_brief(body, key)}"
 
 
-def _brief(body: dict[str, Any], key: str) -> str:
+def _brief(body: Json, key: str) -> str:
     """The subject of a record, in a line."""
     if "decisions" in body:
         decisions = [str(each["event"]) for each in body["decisions"]]
@@ -146,7 +147,7 @@ def _brief(body: dict[str, Any], key: str) -> str:
 def topics(
     data: Path | None,
     config: Path | None,
-    kafka: dict[str, Any],
+    kafka: Json,
     create: bool,
     partitions: int,
     replication: int,

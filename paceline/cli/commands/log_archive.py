@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from events.topics import FANOUT_GROUP, rounds_of
 from paceline.cli.commands.common import data_option, examples, log_options, report_option
+from paceline.client.json_type import Json
 from paceline.output import Column, show, table
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class ArchivedTopic(NamedTuple):
 def archive(
     data: Path | None,
     config: Path | None,
-    log: dict[str, Any],
+    log: Json,
     url: str | None,
     snapshots: str | None,
     topic: str | None,

@@ -14,6 +14,7 @@ from paceline.cli.commands.common import (
     only_the_file,
     report_option,
 )
+from paceline.client.json_type import Json
 from paceline.output import facts, note, say, show
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ TIME = "2026-08-21T10:40Z"
 @log_options
 @click.option("--from", "start", required=True, metavar="TIME", help=f"Start of the log range, such as {TIME}.")
 @click.option("--to", "end", required=True, metavar="TIME", help="End of the log range.")
-def export(file: Path, data: Path | None, config: Path | None, log: dict[str, Any], start: str, end: str) -> None:
+def export(file: Path, data: Path | None, config: Path | None, log: Json, start: str, end: str) -> None:
     """Export a log range to one file, with the machine states and views at its start.
 
     They are rebuilt from the log, so the log must be complete, with its archive if needed. The cell may be running.
@@ -93,7 +94,7 @@ def bisect(
     file: Path | None,
     data: Path | None,
     config: Path | None,
-    log: dict[str, Any],
+    log: Json,
     text: str,
     first: str | None,
     since: str | None,
@@ -141,7 +142,7 @@ def _find_first(settings: Any, expected: Any, must_hold: bool | None, since_ms: 
         log.close()
 
 
-def _body(result: "FirstRound") -> dict[str, Any]:
+def _body(result: "FirstRound") -> Json:
     from paceline.moments.log_cut import write_time
 
     return {

@@ -5,16 +5,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from events.topics import MACHINES, rounds_of
 from paceline.cli.commands.common import Target, data_option, examples, log_options, only_the_file, output_option
+from paceline.client.json_type import Json
 from paceline.output import Column, live, note, say, show, table, words
 
 if TYPE_CHECKING:
     from events.log.port import Log
+    from paceline.client.operation_models import RoundDifference
     from paceline.history.heads import Head
     from paceline.history.verify import Progress, RoundRange, VerifiedMachine
     from paceline.services.settings import Settings
@@ -65,7 +67,7 @@ def verify(
     file: Path | None,
     data: Path | None,
     config: Path | None,
-    log: dict[str, Any],
+    log: Json,
     machine: str | None,
     first: int | None,
     last: int | None,
@@ -209,7 +211,7 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
         TextColumn("{task.fields[progress_text]}"),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, Any] = {}
+        tasks: Json = {}
 
         def say(step: "Progress") -> None:
             if step.machine not in tasks:
@@ -251,7 +253,7 @@ def print_checked(results: "list[VerifiedMachine]", differs: "Difference | None"
     say(f"{rounds} rounds replayed: all identical, byte for byte{tail}")
 
 
-def _body(differs: "Difference", results: "list[VerifiedMachine]", factories: MachineFactories) -> dict[str, Any]:
+def _body(differs: "Difference", results: "list[VerifiedMachine]", factories: MachineFactories) -> "RoundDifference":
     from paceline.history.verify import difference_body
 
     divergence = next((each.result.divergence for each in results if each.result.difference is differs), None)
@@ -259,7 +261,7 @@ def _body(differs: "Difference", results: "list[VerifiedMachine]", factories: Ma
     return difference_body(differs, divergence, factory() if divergence and factory else None)
 
 
-def _print_difference(body: dict[str, Any], difference: "Difference", factories: MachineFactories) -> None:
+def _print_difference(body: "RoundDifference", difference: "Difference", factories: MachineFactories) -> None:
     from paceline.history.verify import side_by_side
 
     where = f" at {difference.machine} round {difference.round}" if difference.machine else ""
@@ -283,7 +285,7 @@ def _print_difference(body: dict[str, Any], difference: "Difference", factories:
         _print_states(body)
 
 
-def _print_states(body: dict[str, Any]) -> None:
+def _print_states(body: "RoundDifference") -> None:
     parted, rows = body["states_part_after_round"], body["rows"]
     if parted is None:
         say("both come to the same state after this round and after all that follow")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paceline.client.json_type import Json
 from paceline.output import Column, TableOptions, note, say, table, when, words
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
     several = len(cells) > 1
     rows = [row for cell in cells for row in _rows(cell, body["pools"], several)]
 
-    def named(each: "dict[str, Any]") -> object:
+    def named(each: "Json") -> object:
         return each["path"] if shape.sort and each["path"] != "/" else each["title"]
 
     columns = [Column("POOL", named, order=lambda each: each["path"])]
@@ -60,7 +61,7 @@ def _names(each: Mapping[str, Any]) -> Iterator[str]:
         yield from (name for name, amount in each.get(field, {}).items() if number(amount))
 
 
-def _rows(cell: "CellCapacity", pools: "list[Pool]", several: bool) -> "Iterator[dict[str, Any]]":
+def _rows(cell: "CellCapacity", pools: "list[Pool]", several: bool) -> "Iterator[Json]":
     """The lines of a cell: its capacity, then its pools, each below the one above it."""
     mine = [each for each in pools if each.get("cell", cell["cell"]) == cell["cell"]]
     title = f"/  (cell {cell['cell']})" if several else "/"
@@ -89,7 +90,7 @@ def _notes(each: "Pool") -> Iterator[str]:
 
 
 def _amount_column(title: str, field: str, name: str) -> Column:
-    def cell(row: "dict[str, Any]") -> object:
+    def cell(row: "Json") -> object:
         amounts = row.get(field)
         if amounts is None:
             return None
@@ -112,7 +113,7 @@ def print_queue(body: "Queue", leaves: "Sequence[Pool]", zone: str, shape: Table
     """
     rows = [{"class": name, **gang} for name, line in body["classes"].items() for gang in line["gangs"]]
 
-    def tasks(each: "dict[str, Any]") -> str:
+    def tasks(each: "Json") -> str:
         first, count = each["first"], each["count"]
         return str(first) if count == 1 else f"{first}-{first + count - 1}"
 

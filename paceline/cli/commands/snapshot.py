@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli.commands.common import data_option, examples, log_options, report_option
+from paceline.client.json_type import Json
 from paceline.output import Column, note, show, table
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def with_place(function: Callable[..., Any]) -> Callable[..., Any]:
     def command(
         data: Path | None,
         config: Path | None,
-        log: dict[str, Any],
+        log: Json,
         machine: str | None,
         snapshots: str | None,
         form: str,
@@ -176,14 +177,14 @@ def _log(settings: "Settings") -> Iterator[Any]:
         log.close()
 
 
-def _body(manifest: "Manifest") -> dict[str, Any]:
+def _body(manifest: "Manifest") -> Json:
     import msgspec
 
-    body: dict[str, Any] = msgspec.to_builtins(manifest)
+    body: Json = msgspec.to_builtins(manifest)
     return body
 
 
-def _stored_body(snapshots: "StoredSnapshot") -> dict[str, Any]:
+def _stored_body(snapshots: "StoredSnapshot") -> Json:
     manifest = _body(snapshots.manifest) if snapshots.manifest else None
     body = {"machine": snapshots.machine, "round": snapshots.round, "place": snapshots.path}
     return {**body, "fault": snapshots.fault or None, "manifest": manifest}

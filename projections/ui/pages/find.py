@@ -1,16 +1,16 @@
 """The search of the field in the header: the page of the only hit, or a list."""
 
-from typing import Any
 from urllib.parse import quote
 
 from projections.queries.finding import Named, named
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Elsewhere, Page, Scene
 
 MOST = 20
 """The most hits of each kind in each cell."""
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """Jobs, pools and hosts whose name begins with `q`. Goes to the page of the only one, or of the only whole name;
     to all jobs where nothing is asked for.
     """

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.responses import Response
 
@@ -20,6 +20,7 @@ from projections.queries.resources import kinds_of
 from projections.ui.colours import OUTCOMES
 from projections.ui.format import lasts, ms_of, titled
 from projections.ui.host_words import COMMANDS, SHAPES, since, why
+from projections.ui.page_values import PageValues
 from projections.ui.pages.hosts import uses
 from projections.ui.preemption_matrix import HOUR_MS, hours_of
 from projections.ui.run_lanes import drawn
@@ -66,7 +67,7 @@ WORDS = {
 """By the name that `paceline host` has for it."""
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """The host that the path names."""
     of, row = _found(scene)
     connection, kinds = of.connection, kinds_of(of.connection)
@@ -113,7 +114,7 @@ def _found(scene: Scene) -> tuple[OpenCell, HostRow]:
     return next((pair for pair in hosts_there if not pair[1].lost_code), hosts_there[0])
 
 
-def ask(scene: Scene) -> dict[str, Any]:
+def ask(scene: Scene) -> PageValues:
     """Loads the meaning of a command about a host, before it is given."""
     of, row = _found(scene)
     word = _word(scene.path["word"])
@@ -163,7 +164,7 @@ def _context(form: Sent) -> Context:
     return context
 
 
-def _told(answer: Response) -> dict[str, Any]:
+def _told(answer: Response) -> PageValues:
     body = json.loads(bytes(answer.body))
     if "code" not in body:
         body |= {"code": "NOT_ANSWERED", "message": f"placement hasn't answered yet; it is at {body['position']}"}

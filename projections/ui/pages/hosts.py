@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.resources import Kinds, Unit
+from paceline.client.json_type import Json
 from projections.asked_values import whole_number
 from projections.queries.entities import host_json
 from projections.queries.host_map import NONE, STATES, UP, HostMap, step_of, used_of
-from projections.queries.pages import Json, rows_of
+from projections.queries.pages import rows_of
 from projections.queries.resources import kinds_of
 from projections.ui.format import GIB, amount, percent, titled
 from projections.ui.host_words import COMMANDS, SHAPES, since, why
+from projections.ui.page_values import PageValues
 from projections.ui.rendering import link
 from projections.ui.scene import Data, Page, Scene
 from projections.views import tables
@@ -31,7 +33,7 @@ SIZES = {Unit.MILLI: (1, 2, 4, 8, 16, 32, 64, 128), Unit.MIB: (1, 4, 16, 64, 256
 Mask = NDArray[np.bool_]
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """The hosts of a cell."""
     of, query = scene.first(), scene.query
     host_map, kinds = of.context.host_maps.of(of.context.views, of.connection), kinds_of(of.connection)
@@ -106,7 +108,7 @@ def _map(scene: Scene, host_map: HostMap, by: str, resource: str, by_state: bool
     }
 
 
-def _steps(host_map: HostMap, name: str) -> list[dict[str, Any]]:
+def _steps(host_map: HostMap, name: str) -> list[PageValues]:
     counts = host_map.steps(name)
     most = max(counts)
     return [
@@ -115,7 +117,7 @@ def _steps(host_map: HostMap, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _room(host_map: HostMap, name: str, kinds: Kinds) -> dict[str, Any]:
+def _room(host_map: HostMap, name: str, kinds: Kinds) -> PageValues:
     """The number of further tasks of some sizes that fit, and that would fit if all that is free were on one host."""
     unit, free = kinds.units[name], host_map.free(name)
     factor = GIB if unit is Unit.MIB else 1000
@@ -136,7 +138,7 @@ def _room(host_map: HostMap, name: str, kinds: Kinds) -> dict[str, Any]:
 
 def _rows(
     connection: Connection, kinds: Kinds, host_map: HostMap, mask: Mask, after: str, size: int, now_ms: int
-) -> list[dict[str, Any]]:
+) -> list[PageValues]:
     ids = [host_map.ids[at] for at in np.flatnonzero(mask & host_map.beyond(after))[:size].tolist()]
     hosts = tables.hosts
     rows = rows_of(connection, HostRow, select(hosts).where(hosts.c.host_id.in_(ids)).order_by(hosts.c.host_id))
@@ -144,7 +146,7 @@ def _rows(
     return [_line(row, kinds, telling, now_ms) for row in rows]
 
 
-def _line(row: HostRow, kinds: Kinds, telling: Container[str], now_ms: int) -> dict[str, Any]:
+def _line(row: HostRow, kinds: Kinds, telling: Container[str], now_ms: int) -> PageValues:
     """A host in a table."""
     body = host_json(row, kinds)
     return {
@@ -160,7 +162,7 @@ def _line(row: HostRow, kinds: Kinds, telling: Container[str], now_ms: int) -> d
     }
 
 
-def uses(row: HostRow, kinds: Kinds) -> dict[str, dict[str, Any]]:
+def uses(row: HostRow, kinds: Kinds) -> dict[str, PageValues]:
     """Each resource of a host: how much of it runs hold."""
     have, allocated = used_of(kinds, row.capacity, row.sizes), used_of(kinds, row.allocated, "[]")
     return {

@@ -21,6 +21,7 @@ from projections.ui.found_job import FoundJob, find_job, named
 from projections.ui.job_actions import offered
 from projections.ui.job_gantt import drawn
 from projections.ui.job_update import update_shown
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Data, Page, Scene
 from projections.views.job_states import OVER
 from projections.views.rows import JobRow
@@ -41,7 +42,7 @@ SHAPES = {
 """The shapes of events in the story; of users' facts it is that of a policy, of other decisions that of one."""
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """All of the page."""
     of_job = find_job(scene)
     _, _, connection, row = of_job
@@ -77,27 +78,27 @@ def load(scene: Scene) -> dict[str, Any]:
     }
 
 
-def story(scene: Scene, of_job: FoundJob, size: int, before: Any) -> dict[str, Any]:
+def story(scene: Scene, of_job: FoundJob, size: int, before: Any) -> PageValues:
     """The history of a job in sentences, the newest first."""
     page = entities.history_page(of_job.connection, of_job.row.job_id, size, before, newest=True)
     return {"story": [_told(event) for event in page.items], "next": page.next}
 
 
-def load_tasks(scene: Scene) -> dict[str, Any]:
+def load_tasks(scene: Scene) -> PageValues:
     """The columns of all tasks."""
     of_job = find_job(scene)
     columns = task_columns(of_job.connection, of_job.row)
     return {"instances": len(columns.state), "newest": of_job.row.version, **columns.run_lengths()}
 
 
-def load_spec(scene: Scene) -> dict[str, Any]:
+def load_spec(scene: Scene) -> PageValues:
     """The specification of the job."""
     of_job = find_job(scene)
     spec = versions.present_spec(of_job.connection, of_job.row, overrides=True)
     return named(scene, of_job) | {"text": orjson.dumps(spec, option=orjson.OPT_INDENT_2).decode()}
 
 
-def load_story(scene: Scene) -> dict[str, Any]:
+def load_story(scene: Scene) -> PageValues:
     """A page of what happened to the job."""
     of_job = find_job(scene)
     text = scene.query.get("before", "")
@@ -106,7 +107,7 @@ def load_story(scene: Scene) -> dict[str, Any]:
     return named(scene, of_job) | values | {"next": ".".join(map(str, values["next"] or ())), "first": not text}
 
 
-def load_versions(scene: Scene) -> dict[str, Any]:
+def load_versions(scene: Scene) -> PageValues:
     """The versions of the job, and how two of them differ."""
     of_job = find_job(scene)
     _, _, connection, row = of_job
@@ -133,7 +134,7 @@ def load_versions(scene: Scene) -> dict[str, Any]:
     )
 
 
-def _diff(connection: Any, row: Any) -> dict[str, Any] | None:
+def _diff(connection: Any, row: Any) -> PageValues | None:
     """The difference of the newest version from the one before that is kept; None: there is none before."""
     kept_versions = versions.versions(connection, row)
     if len(kept_versions) < 2:
@@ -142,7 +143,7 @@ def _diff(connection: Any, row: Any) -> dict[str, Any] | None:
     return {"from": kept_versions[1].version, "to": kept_versions[0].version, **versions.changes_json(old, new)}
 
 
-def _per_task(spec: dict[str, Any]) -> str:
+def _per_task(spec: PageValues) -> str:
     """The needs of one task in words."""
     parts = [
         f"{_large(amount)} {name}" for name, amount in spec.get("resources", {}).items() if amount not in (0, "0MiB")
@@ -166,7 +167,7 @@ def _commands(job_id: str, output_of: int | None, at: str) -> list[str]:
     return [*commands, f"paceline log why {job_id}"]
 
 
-def _reason(reason: Reason, now_ms: int) -> dict[str, Any]:
+def _reason(reason: Reason, now_ms: int) -> PageValues:
     fields = reason_json(reason)
     return {
         **fields,
@@ -176,7 +177,7 @@ def _reason(reason: Reason, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _told(event: Mapping[str, Any]) -> dict[str, Any]:
+def _told(event: Mapping[str, Any]) -> PageValues:
     """An event of the story: its sentence, its shape, and where it stands."""
     name, detail = event["event"], event["detail"]
     shape = SHAPES.get(name, "decide" if event["machine"] else "policy")

@@ -1,7 +1,6 @@
 """Changing jobs: a page names what is affected and asks for a reason, then each job says what became of it."""
 
 import uuid
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
@@ -15,6 +14,7 @@ from projections.queries.task_columns import task_columns
 from projections.ui.found_job import FoundJob, find_job
 from projections.ui.job_actions import BY_NAME, JobAction
 from projections.ui.job_orders import carry_out, command_line
+from projections.ui.page_values import PageValues
 from projections.ui.pages.job_filters import asked
 from projections.ui.scene import Action, Page, Scene, Sent, Shown, opened
 from projections.views.rows import JobRow
@@ -29,7 +29,7 @@ FOR_MANY = ("stop", "hold", "release", "priority")
 FIELDS = ("instances", "batch", "version", "priority")
 
 
-def load_one(scene: Scene) -> dict[str, Any]:
+def load_one(scene: Scene) -> PageValues:
     """Loads what an action would do to the job."""
     action, of_job = _action(scene.path["action"]), find_job(scene)
     row = of_job.row
@@ -39,7 +39,7 @@ def load_one(scene: Scene) -> dict[str, Any]:
     return form | {"lacks": lacks, "given": form["given"] | {"instances": scene.query.get("instances", "")}}
 
 
-def _of_one(action: JobAction, of_job: FoundJob) -> dict[str, Any]:
+def _of_one(action: JobAction, of_job: FoundJob) -> PageValues:
     row = of_job.row
     other_versions = [each.version for each in versions.versions(of_job.connection, row) if each.version != row.version]
     return _form(action, [row]) | {
@@ -48,7 +48,7 @@ def _of_one(action: JobAction, of_job: FoundJob) -> dict[str, Any]:
     }
 
 
-def load_many(scene: Scene) -> dict[str, Any]:
+def load_many(scene: Scene) -> PageValues:
     """Loads what an action would do to the selected jobs, or to all of the list."""
     action = _action(scene.query.get("do", ""))
     if action.name not in FOR_MANY:
@@ -58,7 +58,7 @@ def load_many(scene: Scene) -> dict[str, Any]:
     return _form(action, sensible) | {"left_out": len(rows) - len(sensible), "more": more}
 
 
-def _form(action: JobAction, rows: list[JobRow]) -> dict[str, Any]:
+def _form(action: JobAction, rows: list[JobRow]) -> PageValues:
     job_ids = [row.job_id for row in rows]
     return {
         "action": action,
@@ -126,7 +126,7 @@ async def change(form: Sent) -> Shown | str:
     return Shown("job_changed.html", values)
 
 
-def _again(submission: Sent, action: JobAction, problem: Problem) -> dict[str, Any]:
+def _again(submission: Sent, action: JobAction, problem: Problem) -> PageValues:
     """The form as it was sent, with what is wrong with it."""
     fields = {name: submission.field(name) for name in (*FIELDS, "reason")}
     job_ids = submission.form["job"]

@@ -13,6 +13,7 @@ from projections.api.problems import Problem
 from projections.asked_values import time_ms
 from projections.queries.job_filter import JobFilter
 from projections.ui.format import iso
+from projections.ui.page_values import PageValues
 
 GROUPS = ("pool", "owner", "state", "reason")
 SORTS = {"newest": "newest first", "wait": "longest wait first"}
@@ -56,7 +57,7 @@ class Asked(NamedTuple):
             raise Problem(422, "INVALID_REQUEST", detail, [("/query/since", "no time")])
         return max(1, ms)
 
-    def query(self, **changes: Any) -> dict[str, Any]:
+    def query(self, **changes: Any) -> PageValues:
         """The query of the address, with some of it changed; what is empty is left out."""
         fields = self._asdict() | changes
         fields["state"] = ",".join(fields.pop("states"))
@@ -64,7 +65,7 @@ class Asked(NamedTuple):
         usual = {"group": GROUPS[0], "sort": next(iter(SORTS))}
         return {name: value for name, value in fields.items() if value and usual.get(name) != value}
 
-    def chips(self) -> list[tuple[str, str, dict[str, Any]]]:
+    def chips(self) -> list[tuple[str, str, PageValues]]:
         """The filters of the list, each with the query without it."""
         filters = [("pool", self.pool, self.query(pool=""))] if self.pool else []
         for name, plural in (("owner", "owners"), ("label", "labels")):

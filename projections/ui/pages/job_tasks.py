@@ -1,7 +1,5 @@
 """The tasks of a job as a table, and one of them with its runs and their output."""
 
-from typing import Any
-
 from events.codes import Outcome, TaskState
 from paceline.client.models import Run, Task
 from projections.api.problems import not_found
@@ -12,6 +10,7 @@ from projections.queries.task_columns import task_columns
 from projections.ui.format import lasts, ms_of
 from projections.ui.found_job import find_job, named
 from projections.ui.job_actions import offered
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
 
 SHOWN = 100
@@ -20,7 +19,7 @@ OF_INSTANCES = ("start", "restart", "stop")
 """Actions that may be about one task."""
 
 
-def load_list(scene: Scene) -> dict[str, Any]:
+def load_list(scene: Scene) -> PageValues:
     """A page of the tasks, those of one state where the address names it."""
     of_job = find_job(scene)
     state, first = scene.query.get("state", "").upper(), scene.query.get("first", "")
@@ -35,7 +34,7 @@ def load_list(scene: Scene) -> dict[str, Any]:
     }
 
 
-def load_one(scene: Scene) -> dict[str, Any]:
+def load_one(scene: Scene) -> PageValues:
     """A task: its state, its runs, and where the output of one of them is."""
     of_job = find_job(scene)
     _, _, connection, row = of_job
@@ -64,12 +63,12 @@ def load_one(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _since(task: Task, now_ms: int) -> dict[str, Any]:
+def _since(task: Task, now_ms: int) -> PageValues:
     since = ms_of(task["since"])
     return {**task, "lasts": lasts(now_ms - since) if since else ""}
 
 
-def _timed(run: Run, now_ms: int) -> dict[str, Any]:
+def _timed(run: Run, now_ms: int) -> PageValues:
     started = ms_of(run["started_at"])
     took = lasts((ms_of(run["ended_at"]) or now_ms) - started) if started else ""
     return {**run, "took": took}

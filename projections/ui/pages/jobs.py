@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
 
 import orjson
 
@@ -14,6 +13,7 @@ from projections.queries.job_counts import By, JobGroup, wait_reasons
 from projections.queries.job_filter import JobFilter
 from projections.ui.colours import task_bar
 from projections.ui.format import lasts, ms_of
+from projections.ui.page_values import PageValues
 from projections.ui.pages import job_filters
 from projections.ui.pages.job_filters import Asked, asked
 from projections.ui.scene import Page, Scene
@@ -35,7 +35,7 @@ BARS: dict[str, str] = {
 """The colours of states."""
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """A page of the jobs that the address asks for, and how many there are."""
     wish = asked(scene.query)
     job_filter = wish.filter(scene.now_ms)
@@ -74,7 +74,7 @@ def counted(scene: Scene, job_filter: JobFilter, group: str = "pool") -> list[Jo
     return [each for cell in scene.cells.values() for each in cell.context.counts.of(cell.connection, job_filter, by)]
 
 
-def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[dict[str, Any]]:
+def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[PageValues]:
     """Jobs by what the address groups them by, most jobs first; `parts` of a bar by state."""
     by_name: dict[str, dict[str, JobGroup]] = defaultdict(dict)
     for group in groups:
@@ -99,11 +99,11 @@ def _groups(groups: Iterable[JobGroup], wish: Asked) -> list[dict[str, Any]]:
     ]
 
 
-def _narrowed(group: str, name: str) -> dict[str, Any]:
+def _narrowed(group: str, name: str) -> PageValues:
     return {group: name} if group == "pool" else {f"{group}s": [name]}
 
 
-def _reasons(scene: Scene, job_filter: JobFilter) -> list[dict[str, Any]]:
+def _reasons(scene: Scene, job_filter: JobFilter) -> list[PageValues]:
     """Jobs that wait, by what for."""
     by_code: dict[str, tuple[int, int]] = {}
     for cell in scene.cells.values():
@@ -119,12 +119,12 @@ def _reasons(scene: Scene, job_filter: JobFilter) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["waiting"], row["name"]))
 
 
-def _pairs(query: dict[str, Any]) -> list[tuple[str, str]]:
+def _pairs(query: PageValues) -> list[tuple[str, str]]:
     """The fields of a form that say the same as a query."""
     return [(name, each) for name, value in query.items() for each in (value if isinstance(value, list) else [value])]
 
 
-def _shown(job: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def _shown(job: PageValues, now_ms: int) -> PageValues:
     submitted, waits, update = ms_of(job["submitted_at"]), ms_of(job["waiting_since"]), job["update"]
     return {
         **job,

@@ -1,6 +1,5 @@
 """The log: facts and decisions, the newest first, and why something was decided."""
 
-from typing import Any
 from urllib.parse import urlencode
 
 from events.records import BY_NAME as KINDS
@@ -11,6 +10,7 @@ from projections.api.problems import Problem
 from projections.asked_values import whole_number
 from projections.queries import log_records, why
 from projections.queries.log_places import read_place, write_place
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
 
 PAGE = 50
@@ -19,7 +19,7 @@ SENT_OUT = {topic.name for topic in FANOUT}
 """Topics whose records stand in no cell's log."""
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """Some records, those before `before` or from `position` on, where one of them is named."""
     cell = scene.first()
     values = {name: scene.query.get(name, "").strip() for name in FILTERS}
@@ -62,7 +62,7 @@ def _ends(text: str) -> dict[str, int] | None:
     return dict(zip(BY_NAME, ends, strict=True))
 
 
-def load_why(scene: Scene) -> dict[str, Any]:
+def load_why(scene: Scene) -> PageValues:
     """Loads what led to the records at a position, or to the headline of a job."""
     cell = scene.first()
     subject = scene.path["subject"]

@@ -1,21 +1,21 @@
 """The operation of the cell: alarms, machines, the log, gateways and readers, what was skipped, settings, versions."""
 
-from typing import Any
-
+from paceline.client.cell_models import Machine
 from projections.queries import entities, operations
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
 
 QUARANTINE_SHOWN = 20
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """Loads what the views say, and in the present what this process knows beside them."""
     cell = scene.first()
     connection, context = cell.connection, cell.context
     positions = operations.positions(connection)
     process = context.operations() if context.operations and not scene.at else None
-    bounds: dict[str, list[int]] = (process or {}).get("log") or {}
-    info = {} if scene.at else context.cell_info().get("machines", {})
+    bounds = (process.get("log") if process else None) or {}
+    info: dict[str, Machine] = {} if scene.at else context.cell_info().get("machines", {})
     return {
         "machines": operations.machines(connection),
         "hashes": {machine: each.get("hash", "") for machine, each in info.items()},

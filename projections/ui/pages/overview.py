@@ -1,6 +1,6 @@
 """The first page answers: is the cell deciding, and is anybody stuck."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 from sqlalchemy import Connection, select, union
@@ -18,6 +18,7 @@ from projections.queries.pages import rows_of
 from projections.queries.series import cell_series
 from projections.ui import overview_figures, overview_plots
 from projections.ui.format import lasts, linked, ms_of
+from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
 from projections.views import tables
 from projections.views.rows import JobRow
@@ -66,7 +67,7 @@ class Lags(NamedTuple):
         return [each for each in self.machines if each.late_since_ms]
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """The present of a cell, and its last day, `day`."""
     context, connection = scene.first()
     now_ms = scene.now_ms
@@ -115,7 +116,7 @@ def _lags(scene: Scene) -> Lags:
         return Lags([], 0, str(error))
 
 
-def _stuck(connection: Connection, now_ms: int) -> list[dict[str, Any]]:
+def _stuck(connection: Connection, now_ms: int) -> list[PageValues]:
     """The jobs that go on only when somebody acts, of all that wait, and services that fail again and again."""
     rows = {row.job_id: row for query in (_IN_NEED, _FAILING) for row in rows_of(connection, JobRow, query)}
     return [
@@ -125,7 +126,7 @@ def _stuck(connection: Connection, now_ms: int) -> list[dict[str, Any]]:
     ]
 
 
-def _waiting(job: Job, now_ms: int) -> dict[str, Any]:
+def _waiting(job: Job, now_ms: int) -> PageValues:
     since_ms = ms_of(job["waiting_since"])
     waits_ms = now_ms - since_ms
     return {**job, "since_ms": since_ms, "waits_ms": waits_ms, "waits": lasts(waits_ms)}
@@ -137,7 +138,7 @@ def _needs_somebody(reason: Reason) -> bool:
     return reason["actor"] != WAIT and not (kind.passes and reason["actor"] == kind.actor)
 
 
-def _incident(cell: int, mark: Mark) -> dict[str, Any]:
+def _incident(cell: int, mark: Mark) -> PageValues:
     """A mark, its sentence in pieces, and the moment that it leads to."""
     return {"mark": mark, "text": list(linked(mark.text, mark.links)), "at": f"{cell}/{mark.position}"}
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -10,17 +10,18 @@ from events.records.pools import PoolDefined
 from events.resources import Kinds
 from events.spec.pool import from_event
 from events.words import plural
+from paceline.client.json_type import Json
 from projections.api.all_cells import OpenCell
 from projections.api.problems import not_found
 from projections.asked_values import whole_number
 from projections.queries.entitlements import entitlement_json
-from projections.queries.pages import Json
 from projections.queries.pool_levels import Standings, Waits, pools_named, standings, waits
 from projections.queries.pool_tree import capacity_of, levels, pools_in_full, queue_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.reservations import reservations
 from projections.queries.resources import kinds_of, settings_of
 from projections.ui.format import lasts, ms_of, titled
+from projections.ui.page_values import PageValues
 from projections.ui.pages.pools import Shown, resources_shown, rows_of_level
 from projections.ui.pool_bars import bars, shared, verdict
 from projections.ui.pool_plots import changes, plots
@@ -42,7 +43,7 @@ CLASSES = {
 }
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """The pool that the path names."""
     path = f"/{scene.path['path']}"
     of, row = _found(scene, path)
@@ -155,7 +156,7 @@ def _level(scene: Scene, connection: Connection, path: str) -> _Level:
     return _Level(standing, len(below), first_paths, rows, following, waiting)
 
 
-def _children(scene: Scene, connection: Connection, kinds: Kinds, level: _Level) -> dict[str, Any]:
+def _children(scene: Scene, connection: Connection, kinds: Kinds, level: _Level) -> PageValues:
     names = resources_shown(connection, kinds, scene.query.get("resource", ""))
     context = Shown(kinds, names, {}, level.standing, level.waiting, scene.now_ms)
     return {

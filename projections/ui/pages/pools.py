@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -13,6 +13,7 @@ from projections.queries.pool_tree import ROOT, capacity_of, cell_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.resources import kinds_of
 from projections.ui.format import lasts, titled, with_unit
+from projections.ui.page_values import PageValues
 from projections.ui.pool_bars import bars, shared, verdict
 from projections.ui.preemption_matrix import HOUR_MS, HOURS, hours_of, matrix
 from projections.ui.scene import Page, Scene
@@ -25,7 +26,7 @@ ROWS_MAX = 500
 NAMED = 3
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """The trees of the cells that are asked for, in one resource."""
     cells = {cell: each for cell, each in scene.cells.items() if scene.query.get("cell", str(cell)) == str(cell)}
     scale = "cell" if scene.query.get("scale") == "cell" else "pool"
@@ -49,7 +50,7 @@ class Shown(NamedTuple):
     now_ms: int
 
 
-def _tree(scene: Scene, cell: int, of: OpenCell, scale: str) -> dict[str, Any]:
+def _tree(scene: Scene, cell: int, of: OpenCell, scale: str) -> PageValues:
     connection = of.connection
     kinds, whole, standing = kinds_of(connection), capacity_of(connection), standings(connection)
     names = resources_shown(connection, kinds, scene.query.get("resource", ""))
@@ -135,7 +136,7 @@ def _named(paths: list[str]) -> str:
     return f"{names} {'has' if len(paths) == 1 else 'have'}"
 
 
-def pool_row(context: Shown, row: PoolRow, depth: int, opened: set[str]) -> dict[str, Any]:
+def pool_row(context: Shown, row: PoolRow, depth: int, opened: set[str]) -> PageValues:
     """A row of the tree."""
     pool, waiting = shared(row), context.waiting.get(row.path)
     codes = waiting.codes.most_common(1) if waiting else []
@@ -155,7 +156,7 @@ def pool_row(context: Shown, row: PoolRow, depth: int, opened: set[str]) -> dict
     }
 
 
-def rows_of_level(context: Shown, rows: Mapping[str, PoolRow], paths: Sequence[str]) -> list[dict[str, Any]]:
+def rows_of_level(context: Shown, rows: Mapping[str, PoolRow], paths: Sequence[str]) -> list[PageValues]:
     """Rows of pools that stand beside one another."""
     return [pool_row(context, rows[path], 1, set()) for path in paths if path in rows]
 

@@ -1,7 +1,7 @@
 """Rounds: those of the four machines by time, and one of them with all that it knew and decided."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -23,6 +23,7 @@ from projections.queries.rounds import Round
 from projections.queries.story_parts import Line
 from projections.record_json import whole
 from projections.ui.lanes import Fact, Key, Lanes, lanes_of, taken_in
+from projections.ui.page_values import PageValues
 from projections.ui.rendering import link
 from projections.ui.scene import Action, Page, Scene, Sent
 from projections.views.reader import chains_of
@@ -38,7 +39,7 @@ REPLAY_WAIT_S = 3.0
 """Seconds for which the page waits for a round that is replayed."""
 
 
-def load_list(scene: Scene) -> dict[str, Any]:
+def load_list(scene: Scene) -> PageValues:
     """Rounds, the newest first; of one machine, where one is named."""
     connection = scene.first().connection
     machine = scene.query.get("machine", "")
@@ -105,7 +106,7 @@ class Decision(NamedTuple):
     record: str
 
 
-def load_round(scene: Scene) -> dict[str, Any]:
+def load_round(scene: Scene) -> PageValues:
     """One round: what it took in, what it decided, and why."""
     cell = scene.first()
     machine, number = scene.path["machine"], scene.path["number"]

@@ -12,6 +12,7 @@ from projections.api.problems import Problem
 from projections.api.submissions import submit_job
 from projections.queries import pool_tree
 from projections.ui.job_orders import WAIT_S
+from projections.ui.page_values import PageValues
 from projections.ui.rendering import link
 from projections.ui.scene import Action, Contexts, Page, Scene, Sent, Shown
 
@@ -27,7 +28,7 @@ resources: {cpu: 0.1, memory: 64MiB}
 """
 
 
-def load(scene: Scene) -> dict[str, Any]:
+def load(scene: Scene) -> PageValues:
     """An empty form, with an example to begin from."""
     paths = [pool["path"] for each in scene.cells.values() for pool in pool_tree.pools_json(each.connection)]
     above = {path.rpartition("/")[0] or "/" for path in paths}
@@ -35,7 +36,7 @@ def load(scene: Scene) -> dict[str, Any]:
     return _form(EXAMPLE.replace("/default", leaf), uuid.uuid4().hex)
 
 
-def _form(text: str, command_id: str, **more: Any) -> dict[str, Any]:
+def _form(text: str, command_id: str, **more: Any) -> PageValues:
     return {"text": text, "command_id": command_id, "faults": [], "checked": None, "warnings": []} | more
 
 

@@ -15,6 +15,7 @@ from events.log.embedded import EmbeddedLog
 from events.log.port import Log
 from events.records.placement import TasksPlaced
 from events.records.rounds import RoundCommitted
+from paceline.client import operation_models
 from paceline.client.errors import PacelineError
 from paceline.history.decide_again import decide_again
 from paceline.moments.order import LogAddress, RoundOrder, RoundResult
@@ -87,6 +88,8 @@ def test_a_round_that_was_forged_differs_and_both_sides_are_shown(tmp_path: Path
     result = in_process(forged, tmp_path)
     difference = result.difference
     assert difference is not None
+    body = msgspec.to_builtins(result)
+    assert msgspec.to_builtins(msgspec.convert(body, operation_models.RoundResult)) == body
     assert (difference["round"], difference["index"]) == (PLACED, 0)
     assert difference["recorded"]["host_ids"] == difference["decided"]["host_ids"][::-1]
 

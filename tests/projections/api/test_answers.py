@@ -4,8 +4,9 @@ import re
 
 import pytest
 
+from paceline.client.page_models import HostsPage
 from projections.api.answers import ANSWERS
-from tests.helpers.answer_types import body_of, must_conform
+from tests.helpers.answer_types import must_conform, type_of
 
 OTHERWISE = {"/v1/jobs/{job_id}/tasks/{instance}/log", "/v1/events"}
 """Paths that answer with bytes, or with a stream."""
@@ -38,7 +39,10 @@ def test_the_type_of_a_list_is_that_of_one(api):
     schema, paths = gets(api)
     listed = paths["/v1/jobs"]["responses"]["200"]["content"]["application/json"]["schema"]
     one = paths["/v1/jobs/{job_id}"]["responses"]["200"]["content"]["application/json"]["schema"]
-    assert listed["properties"]["jobs"]["items"] == one == {"$ref": "#/components/schemas/Job"}
+    assert listed == {"$ref": "#/components/schemas/JobsPage"}
+    page = schema["components"]["schemas"]["JobsPage"]
+    assert page["properties"]["jobs"]["items"] == one == {"$ref": "#/components/schemas/Job"}
+    assert set(page["required"]) == {"jobs", "next_page_token"}
     assert schema["components"]["schemas"]["Job"]["properties"]["state"] == {"type": "string"}
 
 
@@ -49,4 +53,4 @@ def test_the_hosts_of_a_cell_are_as_they_are_described(api):
     for wrong in ({**host, "colour": "red"}, {**host, "runs": "7"}, {k: v for k, v in host.items() if k != "runs"}):
         with pytest.raises((AssertionError, ValueError)):
             must_conform("GET", "/v1/hosts/h1", "200", wrong)
-    assert body_of("/v1/hosts?page_size=1").field == "hosts"
+    assert type_of("/v1/hosts?page_size=1") is HostsPage

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from starlette.testclient import TestClient
 
+from paceline.client.operation_models import ProcessOperations
 from paceline.services.operations import OperationsOf
 from paceline.services.settings import load
 from projections.api.app import create_app
@@ -32,14 +34,14 @@ def projector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projector]:
     held.close()
 
 
-def known(projector: Projector, folder: Path, stores: bool = True) -> dict[str, Any]:
+def known(projector: Projector, folder: Path, stores: bool = True) -> ProcessOperations:
     (folder / "store" / "sla").mkdir(parents=True)
     (folder / "store" / "sla" / "rows").write_bytes(bytes(3 << 20))
     settings = load(data=folder, archive=f"file://{folder}/archive")
     return OperationsOf(past(), projector.views, settings, folder, stores).look()
 
 
-def page(projector: Projector, process: dict[str, Any] | None) -> str:
+def page(projector: Projector, process: ProcessOperations | None) -> str:
     def info() -> dict[str, Any]:
         return {"machines": {"sla": {"hash": "ab" * 32, "lag": {"paceline.lifecycle": 7}}}}
 
@@ -72,6 +74,12 @@ def test_the_page_tells_what_the_process_knows(projector: Projector, tmp_path: P
     assert f"data {tmp_path} flag" in text
     assert "Every record in the log could be read." in text
     assert "being asked" not in text
+
+
+def test_all_that_a_process_knows_has_the_published_type(projector: Projector, tmp_path: Path) -> None:
+    answer = known(projector, tmp_path)
+    assert answer["faults"] == []
+    assert msgspec.to_builtins(msgspec.convert(answer, ProcessOperations)) == answer
 
 
 def test_who_asks_first_is_answered(projector: Projector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
