@@ -230,7 +230,7 @@ class Limits:
         """A part of which units would be entitled if limits had room, and for which nothing is kept yet."""
         queues, row = self._queues, self._queues.jobs[part.job_id]
         pool, key = row.pool, part.key
-        if not queues.order.waits(part) or closed_at(self._state.pools, queues.usage.levels(pool)):
+        if not self._state.order.waits(part) or closed_at(self._state.pools, self._state.usage.levels(pool)):
             return None
         if row.daemon:
             return None
@@ -292,6 +292,8 @@ class Parking:
     def __init__(self, state: State, limits: Limits, folds: Folds, requests: PreemptionRequests) -> None:
         self._state = state
         self._queues = state.queues
+        self._order = state.order
+        self._usage = state.usage
         self._pools = state.pools
         self._limits = limits
         self._folds = folds
@@ -314,9 +316,7 @@ class Parking:
     def next_ms(self) -> int | None:
         """Return when a claim has waited long enough next; None: there is none."""
         after, wait = self._state.cell.timer_ms, self._state.cell.settings.lend_after_ms
-        times = [
-            milliseconds(since) + wait for pool, _ in self._overdue() for since in self._queues.usage[pool].claims_since
-        ]
+        times = [milliseconds(since) + wait for pool, _ in self._overdue() for since in self._usage[pool].claims_since]
         return min((at for at in times if at > after), default=None)
 
     def _parked_until(self, now: int) -> int:
@@ -325,18 +325,18 @@ class Parking:
 
     def _overdue(self) -> Iterator[tuple[str, int]]:
         """The pools with claims that take room under limits for which others wait, and since when they have some."""
-        queues, root = self._queues, self._queues.usage["/"]
+        root = self._usage["/"]
         if root.claims == root.parked:
             return
         full = [level for level in self._limits.full_levels() if level in self._pools and self._takes(level)]
-        for pool in sorted({pool for level in full for pool in queues.order.below(level)}):
-            since = queues.usage[pool].claims_since
-            if queues.order[pool].claims and since:
+        for pool in sorted({pool for level in full for pool in self._order.below(level)}):
+            since = self._usage[pool].claims_since
+            if self._order[pool].claims and since:
                 yield pool, since.peekitem(0)[0]
 
     def _takes(self, level: str) -> bool:
         """Whether claims below a level take anything of a kind that is limited there."""
-        usage, limits = self._queues.usage[level], self._limited(level)
+        usage, limits = self._usage[level], self._limited(level)
         pairs = zip(usage.claims, usage.parked, limits, strict=True)
         return any(is_limited and claimed > parked for claimed, parked, is_limited in pairs)
 
@@ -349,10 +349,10 @@ class Parking:
         queues, admissions = self._queues, list[Admission]()
         busy = {row.for_job for row in self._folds.orders.values()}
         busy |= {row.job_id for row in self._requests.table.values()}
-        levels = [self._limited(level) for level in queues.usage.levels(pool)]
+        levels = [self._limited(level) for level in self._usage.levels(pool)]
         licences = [name in queues.kinds.licences for name in queues.kinds.names]
         until = self._parked_until(now)
-        for *_, (job_id, key) in queues.order[pool].claims:
+        for *_, (job_id, key) in self._order[pool].claims:
             row = queues.jobs[job_id]
             need = queues.unit_need(row, key)
             kinds = [kind for kind, want in enumerate(need) if want > 0]

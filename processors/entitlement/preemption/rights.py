@@ -85,6 +85,8 @@ class Claims:
     def __init__(self, state: State) -> None:
         self._state = state
         self._queues = state.queues
+        self._order = state.order
+        self._usage = state.usage
         self._pools = state.pools
         self._reported = state.reported
         self._displacements = state.displacements
@@ -165,7 +167,7 @@ class Claims:
         others.
         """
         entitlement = self._state.shares.entitlement(pool)
-        used = add(self._stays(pool), self._queues.usage[pool].claims if ahead is None else ahead)
+        used = add(self._stays(pool), self._usage[pool].claims if ahead is None else ahead)
         promised = subtract(self._reserved(pool, entitlement), used)
         below = any(want > 0 and more > 0 for want, more in zip(need, promised, strict=True))
         return Right(subtract(entitlement, used), entitlement, Flag.BELOW_RESERVATION if below else 0)
@@ -186,7 +188,7 @@ class Claims:
         job_id, first, *_ = unit
         queues, row = self._queues, self._queues.jobs[job_id]
         mine, behind = (job_id, queues.part_of(row, first)), queues.nothing
-        for *_, (name, key) in reversed(queues.order[row.pool].claims):
+        for *_, (name, key) in reversed(self._order[row.pool].claims):
             other = queues.jobs[name]
             if other.priority < row.priority or not other.preemptible:
                 continue
@@ -224,12 +226,12 @@ class Claims:
         """Return when time alone changes the rights of a pool next, after a time; None: it doesn't. `rights`: those
         that were told.
         """
-        since, delay = self._queues.usage[pool].claims_since, self.delay_ms(pool) if pool in self._pools else -1
-        if delay < 0 or not (since or self._queues.order[pool].daemons):
+        since, delay = self._usage[pool].claims_since, self.delay_ms(pool) if pool in self._pools else -1
+        if delay < 0 or not (since or self._order[pool].daemons):
             return None
         settings = self._state.cell.settings
         times = [milliseconds(at) + delay for at in since.irange(elapsed(after - delay) + 1)][:1]
-        for *_, (job_id, key) in self._queues.order[pool].daemons:
+        for *_, (job_id, key) in self._order[pool].daemons:
             slots = self._queues.claim_slots(self._queues.jobs[job_id], key)
             times += [milliseconds(at) + delay for at in distinct(self._queues.arena["due_s"][slots]).tolist()]
         for right in rights:  # of a gang whose turn it is hosts are cleared as early as runs are moved for others
@@ -241,7 +243,7 @@ class Claims:
 
     def _stays(self, pool: str) -> Vector:
         """The amount that a pool has placed and isn't leaving; runs that are late to leave count as staying."""
-        usage = self._queues.usage[pool]
+        usage = self._usage[pool]
         return subtract(usage.placed, usage.leaving)
 
     def _giver(self, pool: str, entitlement: Vector) -> Giver:
@@ -259,7 +261,7 @@ class Claims:
         queues, rights = self._queues, dict[Task, RightRow]()
         if self.delay_ms(pool) < 0:
             return rights
-        for *_, (job_id, key) in queues.order[pool].daemons:
+        for *_, (job_id, key) in self._order[pool].daemons:
             row = queues.jobs[job_id]
             slots = queues.claim_slots(row, key)
             run, ready, flags = queues.arena["held"][slots], *self._by_time(job_id, row, slots, now)
@@ -283,7 +285,7 @@ class Claims:
 
     def _has_due(self, pool: str, now: int) -> bool:
         """Whether any claim of a pool has waited long enough."""
-        since, delay = self._queues.usage[pool].claims_since, self.delay_ms(pool)
+        since, delay = self._usage[pool].claims_since, self.delay_ms(pool)
         return delay >= 0 and bool(since) and since.peekitem(0)[0] <= elapsed(now - delay)
 
     def _claims_before(self, pool: str) -> dict[PartKey, Vector]:
@@ -293,7 +295,7 @@ class Claims:
         if version == queues.changes:
             return needs
         before, needs = queues.nothing, {}
-        for *_, part in queues.order[pool].claims:
+        for *_, part in self._order[pool].claims:
             needs[part] = before
             row = queues.jobs[part.job_id]
             claims = row.parts[part.key].claims
@@ -366,6 +368,7 @@ class Rights:
     def __init__(self, state: State, claims: Claims) -> None:
         self._state = state
         self._queues = state.queues
+        self._usage = state.usage
         self._claims = claims
         self.rights: Table[Task, RightRow] = struct_table("rights", RightRow, tuple[str, int])
         self.givers: Table[str, GiverRow] = struct_table("givers", GiverRow)
@@ -394,7 +397,7 @@ class Rights:
 
     def mark_all(self) -> None:
         """Marks all pools: settings or pools have changed, and any claim may have another right."""
-        pools = {**dict(self._queues.usage.items()), **self._of_pool, **dict(self.givers.items())}
+        pools = {**dict(self._usage.items()), **self._of_pool, **dict(self.givers.items())}
         self._mark(pools)
 
     # Decisions.

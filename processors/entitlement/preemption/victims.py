@@ -23,6 +23,7 @@ from processors.entitlement.preemption.rights import Claims
 from processors.entitlement.queues.parts import GANG, ROLES
 from processors.entitlement.queues.placed_runs import LaneKey, PlacedRuns
 from processors.entitlement.queues.queues import Queues
+from processors.entitlement.queues.usage import Usages
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
 from processors.state.preemption_rules import Protection, Right, may_go, protection, staying, times, victim_of, yields
@@ -77,9 +78,9 @@ class Victims(NamedTuple):
 class Departures:
     """The runs that are ordered to leave in one pass: decisions change nothing, so they are noted here."""
 
-    def __init__(self, queues: Queues) -> None:
+    def __init__(self, queues: Queues, usage: Usages) -> None:
         self._nothing = queues.nothing
-        self._levels = queues.usage.levels
+        self._levels = usage.levels
         self._amounts: dict[str, Vector] = {}
         self._leaves = np.zeros(len(queues.arena["leaving"]), dtype=np.bool_)
         self._log: list[tuple[str, I64, Vector]] = []
@@ -123,10 +124,12 @@ class LimitVictims:
     def __init__(self, state: State, claims: Claims, runs: PlacedRuns, now: int) -> None:
         self._state = state
         self._queues = state.queues
+        self._order = state.order
+        self._usage = state.usage
         self._claims = claims
         self._runs = runs
         self._now = now
-        self.departures = Departures(state.queues)
+        self.departures = Departures(state.queues, state.usage)
 
     def choose(self, taker: Taker, pools: Iterable[str], lacks: Lacks, budget: int) -> list[Victims]:
         """Return runs of these pools that leave, as far as it helps, at most `budget` tasks but for one gang. The rest
@@ -136,7 +139,7 @@ class LimitVictims:
         heap: list[Stretch] = []
         for pool in pools:
             for lane in self._runs.lanes(pool):
-                any_borrowed = len(self._queues.order[pool].borrowed) > 0
+                any_borrowed = len(self._order[pool].borrowed) > 0
                 if pool != taker.pool or yields(lane.priority, any_borrowed, taker.priority):
                     _push(heap, lane, pool, self._runs.stretches(pool, lane))
         while heap and search.goes_on():
@@ -153,7 +156,7 @@ class LimitVictims:
         lacks = {name: need[name[1]] * units - have for name, have in room.items() if need[name[1]] * units > have}
         if not lacks:
             return units, []
-        levels = self._queues.usage.levels
+        levels = self._usage.levels
         top = max((level for level, _ in lacks), key=levels(taker.pool).index)
         self._runs.build()
         pools = sorted(pool for pool in self._runs.pools() if top in levels(pool))
@@ -176,11 +179,11 @@ class LimitVictims:
         """
         room: dict[Level, int] = {}
         ask = Ask(taker.pool, 0, taker.priority, taker.need, lent=True)
-        for level in self._queues.usage.levels(taker.pool):
+        for level in self._usage.levels(taker.pool):
             free = LIMITS.room(usage, level, ask)
             if free is None:
                 continue
-            free = add(add(free, self._queues.usage[level].leaving), self.departures.below(level))
+            free = add(add(free, self._usage[level].leaving), self.departures.below(level))
             room |= {
                 (level, kind): free[kind]
                 for kind, want in enumerate(taker.need)
@@ -197,6 +200,7 @@ class Search:
     ) -> None:
         self._state = state
         self._queues = state.queues
+        self._usage = state.usage
         self._claims = claims
         self._departures = departures
         self._taker = taker
@@ -263,7 +267,7 @@ class Search:
 
     def _units_needed(self, pool: str, amount: Vector) -> int:
         """The number of units needed that hold so much; 0: none of them helps."""
-        levels = self._queues.usage.levels(pool)
+        levels = self._usage.levels(pool)
         return max(
             (
                 -(-lack // amount[kind])
@@ -274,7 +278,7 @@ class Search:
         )
 
     def _take(self, victims: Victims, way: Way) -> None:
-        amount, levels = scale(victims.amount, victims.units), self._queues.usage.levels(victims.pool)
+        amount, levels = scale(victims.amount, victims.units), self._usage.levels(victims.pool)
         self._budget -= len(victims.slots)
         self.victims.append(victims)
         self._freed[victims.pool] = add(self._freed_by(victims.pool), amount)

@@ -80,9 +80,9 @@ class Queues:
         self.nothing: Vector = (0,) * len(self.kinds)
         self.at: dict[int, str] = {}
         """By their bases, the jobs."""
-        self.usage = usage
-        self.order = order
-        self.marks = marks
+        self._usage = usage
+        self._order = order
+        self._marks = marks
         self._refused = refused
         self.open_jobs: Counter[str] = Counter()
         self.changes = 0
@@ -99,9 +99,9 @@ class Queues:
         self.arena.restored()
         self.shapes.restored()
         self.at = {row.base: job_id for job_id, row in self.jobs.items()}
-        self.usage.clear(self.nothing)
-        self.order.clear()
-        self.marks.clear()
+        self._usage.clear(self.nothing)
+        self._order.clear()
+        self._marks.clear()
         self.aside.clear()
         self.open_jobs.clear()
         self._numbers.restored()
@@ -197,13 +197,13 @@ class Queues:
         if row.preemptible:
             entitled = are_entitled(self.arena["rank"][row.base : row.base + row.instances])
             amount = self.asked(row, np.flatnonzero(entitled) + row.base)
-            usage = self.usage.change(row.pool)
+            usage = self._usage.change(row.pool)
             usage.add_entitled(row.priority, scale(amount, -1))
             usage.add_entitled(priority, amount)
         row.priority = priority
         for part in parts:
             self._review(part, row)
-        self.marks.touch(row.pool)
+        self._marks.touch(row.pool)
         self.changes += 1
 
     def drop(self, job_id: str) -> None:
@@ -301,21 +301,21 @@ class Queues:
         for kind, count in alike.items():
             self._add(kind, scale(self.need(kind[4]), count), sums)
         for (pool, sign), claiming in claimed.items():
-            usage = self.usage.change(pool)
+            usage = self._usage.change(pool)
             for since_s, tasks in claiming.items():
                 usage.add_claims(since_s, sign * tasks)
         for pool, amounts in sums.items():
-            self.usage.add(pool, amounts)
+            self._usage.add(pool, amounts)
             if "placed" in amounts:  # those of the pools above are sums of these
-                assert min(self.usage.change(pool).placed) >= 0, pool
-            self.marks.touch(pool)
+                assert min(self._usage.change(pool).placed) >= 0, pool
+            self._marks.touch(pool)
             if amounts.keys() & {"allocation", "placed"}:
-                self.usage.numbers += 1
+                self._usage.numbers += 1
             if "allocation" in amounts:
-                self.marks.happen(self.usage.levels(pool))
+                self._marks.happen(self._usage.levels(pool))
             if "daemons" in amounts:  # what there is to share is another amount, for all pools
-                for other in self.order.below("/"):
-                    self.marks.touch(other)
+                for other in self._order.below("/"):
+                    self._marks.touch(other)
         self.changes += 1
 
     def _claim(self, claimed: Counter[int], since: Numbers) -> None:
@@ -347,7 +347,7 @@ class Queues:
         for name, sign in delta.sums:
             mine[name] = add(mine.get(name, self.nothing), amount, sign)
         if delta.entitled and preemptible:
-            self.usage.change(pool).add_entitled(priority, scale(amount, delta.entitled))
+            self._usage.change(pool).add_entitled(priority, scale(amount, delta.entitled))
 
     # Places in the queues.
 
@@ -355,7 +355,7 @@ class Queues:
         """A part was told why it waits; None: it is to be told again."""
         row = self.jobs.change(part.job_id)
         row.parts[part.key].refusal = refusal
-        standing = self.order.standing(part)
+        standing = self._order.standing(part)
         if standing is not None:
             self._note_told(part, row, standing)
 
@@ -365,7 +365,7 @@ class Queues:
         row.parts[part.key].returned, row.parts[part.key].refusal = code, None
         self.aside[part] = None
         self._review(part, row)
-        self.marks.touch(row.pool)
+        self._marks.touch(row.pool)
         self.changes += 1
 
     def release(self) -> None:
@@ -374,7 +374,7 @@ class Queues:
             row = self.jobs.change(part.job_id)
             row.parts[part.key].returned, row.parts[part.key].refusal = "", None
             self._review(part, row)
-            self.marks.touch(row.pool)
+            self._marks.touch(row.pool)
         self.aside.clear()
         for job_id in sorted(self.bound):
             base, size = self.stretch(job_id)
@@ -386,8 +386,8 @@ class Queues:
         """Hosts, or a pool with all below it, have changed: other parts may be refused for good now. With `retell`
         those that still are will be told so again.
         """
-        for pool in self.order.below(path):
-            queue = self.order[pool]
+        for pool in self._order.below(path):
+            queue = self._order[pool]
             queue.verdicts.clear()
             for places in queue.refused.values() if retell else ():
                 for *_, part in places:
@@ -399,13 +399,13 @@ class Queues:
                         row.parts[part.key].refusal = None
                         self._leave(part, row)
                         self._review(part, row)
-            self.marks.touch(pool)
+            self._marks.touch(pool)
 
     def _review(self, part: PartKey, row: JobRow) -> None:
         """The counts of a part have changed: it stands where it belongs."""
         counts = row.parts[part.key]
         ready = counts.queued > 0 and self.is_ready(row, part.key)
-        standing = self.order.standing(part)
+        standing = self._order.standing(part)
         if not (ready or counts.borrowed or counts.claims or (counts.returned and counts.queued)):
             if standing is not None:
                 self._leave(part, row)
@@ -414,7 +414,7 @@ class Queues:
             standing = self._enter(part, row)
         refused = ready and self._verdict(part, row, standing)
         states = States(ready and not refused, refused, counts.borrowed > 0, counts.claims > 0)
-        self.order.place(row.pool, standing, states)
+        self._order.place(row.pool, standing, states)
         self._note_told(part, row, standing)
         demand = self.nothing
         if states.waits:
@@ -425,24 +425,24 @@ class Queues:
         line = self.kind(row, part.key), bits(self.unit_need(row, part.key))
         place = (-row.rank, row.number, row.parts[part.key].first, part)
         standing = Standing(place, line, self.form(row, part.key), self.nothing)
-        self.order.enter(row.pool, standing)
+        self._order.enter(row.pool, standing)
         return standing
 
     def _leave(self, part: PartKey, row: JobRow) -> None:
         """A part stands nowhere, for now."""
-        standing = self.order.standing(part)
+        standing = self._order.standing(part)
         if standing is not None:
-            self.order.leave(row.pool, standing)
+            self._order.leave(row.pool, standing)
             self._set_demand(row, standing, self.nothing)
 
     def _verdict_differs(self, part: PartKey) -> bool:
-        standing = self.order.standing(part)
+        standing = self._order.standing(part)
         assert standing is not None, part
         return self._verdict(part, self.jobs[part.job_id], standing) != standing.states.refused
 
     def _verdict(self, part: PartKey, row: JobRow, standing: Standing) -> bool:
         """Whether units of a part can't be admitted before hosts or pools change."""
-        verdicts, group = self.order[row.pool].verdicts, (standing.kind, standing.form)
+        verdicts, group = self._order[row.pool].verdicts, (standing.kind, standing.form)
         verdict = verdicts.get(group)
         if verdict is None:
             need, tasks = self.unit_need(row, part.key), self.task_needs(row, part.key)
@@ -456,14 +456,14 @@ class Queues:
         is_told = states.waits and refusal is not None and refusal.code != Code.BEHIND_IN_QUEUE
         is_untold = waits and refusal is None
         if is_told != standing.told or is_untold != standing.untold:
-            self.order.tell(row.pool, standing, is_told, is_untold)
+            self._order.tell(row.pool, standing, is_told, is_untold)
 
     def _set_demand(self, row: JobRow, standing: Standing, demand: Vector) -> None:
         """A part demands so much for its units that wait."""
         if demand == standing.demand or row.daemon:
             return
-        usage = self.usage.change(row.pool)
-        self.usage.numbers += 1
+        usage = self._usage.change(row.pool)
+        self._usage.numbers += 1
         more = subtract(demand, standing.demand) if any(standing.demand) else demand
         standing.demand = demand
         if row.preemptible:

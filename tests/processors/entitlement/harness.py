@@ -41,13 +41,13 @@ class World(Alone[Entitlement]):
         assert {job_id: row.parts for job_id, row in mine.jobs.items()} == {
             job_id: row.parts for job_id, row in other.jobs.items()
         }
-        pools = {*dict(mine.usage.items()), *dict(other.usage.items())}
+        pools = {*dict(self.machine.usage.items()), *dict(copy.usage.items())}
         for pool in pools:
             for name in PoolUsage.__slots__:
-                assert getattr(mine.usage[pool], name) == getattr(other.usage[pool], name), (pool, name)
-        for pool in {*dict(mine.order.items()), *dict(other.order.items())}:
+                assert getattr(self.machine.usage[pool], name) == getattr(copy.usage[pool], name), (pool, name)
+        for pool in {*dict(self.machine.order.items()), *dict(copy.order.items())}:
             for name in ("waiting", "forms", "borrowed", "claims", "refused"):
-                assert getattr(mine.order[pool], name) == getattr(other.order[pool], name), (pool, name)
+                assert getattr(self.machine.order[pool], name) == getattr(copy.order[pool], name), (pool, name)
         assert set(mine.aside) == set(other.aside)
         assert mine.open_jobs == other.open_jobs
         tasks = Counter[int]()
