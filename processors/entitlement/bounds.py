@@ -256,18 +256,23 @@ class Controllers(Bound):
         """Return the amount that it allows, by resource."""
         return kinds.amounts(self.allows(usage, level))
 
-    def entitlement_for(self, usage: Usage, level: str, amount: Vector) -> Vector | None:
-        """The least entitlement with which controllers may hold an amount; None: it doesn't depend on that."""
-        percent = usage.row(level).controllers_percent
-        if not percent or self.is_lifted(usage, level):
+    def entitlement_for(self, usage: Usage, ask: Ask, aside: Vector) -> Vector | None:
+        """The least entitlement with which a controller is admitted, beside an amount that is kept for others; None: it
+        doesn't depend on that.
+        """
+        percent = usage.row(ask.pool).controllers_percent
+        if not percent or self.is_lifted(usage, ask.pool):
             return None
-        return tuple([-(100 * -each // percent) for each in amount])
+        amount = _needed(add(self.held(usage, ask.pool, ask), aside), ask.need)
+        return tuple([-(100 * -each // percent) for each in amount])  # the inverse of `allows`, rounded up
 
 
 class Entitlement(Bound):
     """A pool has entitled what it may use now, by priority; daemons stand beside that."""
 
     code = Code.ENTITLEMENT_REACHED
+    codes = (Code.ENTITLEMENT_REACHED, Code.SAVING_FOR_TURN, Code.SHARE_OF_NOTHING)
+    """All codes with which it refuses (`Usage.beyond`)."""
     levels = OWN
 
     def binds(self, kind: int) -> bool:
@@ -281,6 +286,10 @@ class Entitlement(Bound):
     def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
         """Return the amount that it holds of that."""
         return usage.entitled(level, ask.priority)
+
+    def entitlement_for(self, usage: Usage, ask: Ask, aside: Vector) -> Vector:
+        """The least entitlement with which a unit is entitled, beside an amount that is kept for others."""
+        return _needed(add(self.held(usage, ask.pool, ask), aside), ask.need)
 
     def refusal(self, usage: Usage, ask: Ask) -> Refusal | None:
         """Return a refusal whose code says why a pool isn't entitled to more."""
@@ -325,6 +334,16 @@ def room(usage: Usage, ask: Ask, bounds: Iterable[Bound]) -> Vector:
 def bound_of(code: str) -> Bound:
     """The bound that refuses with a code; of codes for which there is none one that has no amount."""
     return _TOLD.get(code, CLOSED)
+
+
+def refuses_all(code: str) -> bool:
+    """Whether the bound with a code refuses all units of a pool, however little they need."""
+    return isinstance(_TOLD.get(code), Gate)
+
+
+def is_served_last(row: PoolRow, kind: int) -> bool:
+    """Whether a pool gets of a kind only what no other pool wants: it has neither share nor reservation."""
+    return not row.share[kind] and not row.reservation[kind]
 
 
 def with_numbers(usage: Usage, refusal: Refusal, ask: Ask) -> Refusal:
@@ -379,6 +398,11 @@ def limit_amounts(row: PoolRow, level: str, kinds: Kinds) -> Amounts:
 def exceeds(need: Vector, room: Vector) -> bool:
     """Whether more is needed of a kind than there is."""
     return any(want > have for want, have in zip(need, room, strict=True) if want > 0)
+
+
+def _needed(have: Vector, need: Vector) -> Vector:
+    """An amount with a need, of the kinds that are needed."""
+    return tuple([each + want if want else 0 for each, want in zip(have, need, strict=True)])
 
 
 def _admitted(usage: Usage, level: str) -> Vector:

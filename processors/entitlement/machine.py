@@ -38,8 +38,8 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from events.resources import Kinds
 from processors.base import MachineBase
-from processors.entitlement.admission.idle import Idle, SteadyClaims
-from processors.entitlement.admission.proposals import Passes
+from processors.entitlement.admission.admit import Admissions
+from processors.entitlement.admission.lend import Lending
 from processors.entitlement.admission.turns import Turns
 from processors.entitlement.conversion import from_0_3
 from processors.entitlement.pools.commands import Pools
@@ -62,7 +62,7 @@ from processors.entitlement.state import State
 from processors.state.arena import locate_ranges
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
-from processors.state.deadlines import Deadline, earliest
+from processors.state.deadlines import Deadline
 from processors.state.handlers import Handlers
 from processors.state.steps import Pass, Step, decide_in_steps
 from processors.state.table import Table
@@ -92,11 +92,10 @@ class Entitlement(MachineBase):
         self.folds = Folds(state)
         self.commands = Pools(cell, state)
         self.reports = Reports(state)
-        self.idle = Idle(state)
-        self.steady = SteadyClaims(state)
-        self.passes = Passes(state, self.folds, self.idle, self.steady)
-        self.turns = Turns(state, self.passes.heads)
-        self.explanations = Explanations(state)
+        self.admissions = Admissions(state)
+        self.lending = Lending(state, self.folds)
+        self.turns = Turns(state, self.admissions.heads)
+        self.explanations = Explanations(state, self.admissions)
         claims = Claims(state)
         self.rights = Rights(state, claims)
         self.limits = Limits(state, claims)
@@ -133,7 +132,7 @@ class Entitlement(MachineBase):
         )
         self._steps = self._step_table()
         self._deadlines = self._deadline_table()
-        self.idle.restored()
+        self.lending.idle.restored()
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -144,7 +143,7 @@ class Entitlement(MachineBase):
             *(commands.foreign, commands.asks, commands.done),
             *(queues.jobs, queues.shapes.table, queues.arena.table),
             *(folds.orders, folds.kept, folds.backoffs, self.displacements.table),
-            *(*self.rights.tables, self.requests.table, self.holds.table, self.steady.table),
+            *(*self.rights.tables, self.requests.table, self.holds.table, self.lending.steady.table),
         )
 
     @property
@@ -163,7 +162,7 @@ class Entitlement(MachineBase):
 
     def _parts_restored(self) -> None:
         """The queues were restored, or know more kinds."""
-        for part in (self.shares, self.idle, self.passes, self.turns, self.rights, self.limits):
+        for part in (self.shares, self.lending, self.admissions, self.turns, self.rights, self.limits):
             part.restored()
 
     def _decide(self, this: Pass) -> list[Event]:
@@ -179,7 +178,7 @@ class Entitlement(MachineBase):
             Deadline("orders without an answer", self.folds.late_ms),
             Deadline("orders under limits", self.limits.next_ms),
             Deadline("claims that are parked", self.parking.next_ms),
-            Deadline("loans", self._next_loan),
+            Deadline("loans", self.lending.next_ms),
             Deadline("reports", self.reports.next_ms),
         )
 
@@ -199,7 +198,7 @@ class Entitlement(MachineBase):
                 lambda this: self.turns.decide(this.now),
                 "the heads of the queues are known; with a turn a pool is entitled to what else would be lent",
             ),
-            step("lending", self.passes.lend, "only what no entitled unit takes is lent"),
+            step("lending", self.lending.decide, "only what no entitled unit takes is lent"),
             step(
                 "parking",
                 self.parking.decide,
@@ -221,7 +220,7 @@ class Entitlement(MachineBase):
             step("rights", self.rights.decide, "a right counts the runs that were just ordered to leave"),
             step(
                 "reasons",
-                self._explain,
+                self.explanations.decide,
                 "nothing more is admitted or freed, so that a reason lasts",
             ),
             step("reports to the views", self._report, "they show a state in which all above has been decided"),
@@ -235,19 +234,13 @@ class Entitlement(MachineBase):
     def _admit(self, this: Pass) -> list[Event]:
         """Admissions; before all inputs are read nothing else is decided, since it might be for what is over."""
         self._follow()
-        out = self.passes.entitled(this.budget.left)
+        out = self.admissions.decide(this)
         this.over = not this.caught_up
         return out
 
     def _next_wakeup(self) -> int | None:
         self._follow()
         return super()._next_wakeup()
-
-    def _next_loan(self) -> int | None:
-        """When time alone lets more be lent, as long as there is anybody to lend to."""
-        if not self.order.waiting:
-            return None
-        return earliest(self.folds.next_ms(), self.idle.next_ms(), self.steady.next_ms())
 
     # What follows from the state.
 
@@ -257,20 +250,6 @@ class Entitlement(MachineBase):
         if pools:
             self.marks.mark(Consumer.ADMISSION, pools)
             self.marks.mark(Consumer.DEMOTION, pools)
-
-    def _explain(self, this: Pass) -> list[Event]:
-        out, budget = list[Event](), this.budget.left
-        self.passes.reword()
-        settled = self.passes.settled
-        for pool in sorted(settled):
-            if budget <= 0:
-                break
-            said = self.explanations.of(pool, self.passes.heads.get(pool, ()), budget)
-            budget -= sum(len(event.job) // 4 for event in said)
-            out += said
-            if not said:
-                del settled[pool]
-        return out
 
     def _report(self, this: Pass) -> list[Event]:
         """Credits are looked at as often as the numbers of pools are reported."""
@@ -290,7 +269,7 @@ class Entitlement(MachineBase):
         super()._handle(event, now, handlers)
         if self.queues.changes != changes:
             self.shared.change_cell().note(event, self._input.cause, self.usage.numbers != numbers)
-            self.idle.note(now)
+            self.lending.idle.note(now)
 
     def _asked(self, event: PoolDefined | PoolRemoved | CellConfigured, now: int) -> None:
         self.commands.asks.put(self._input.offset, ask_row(event))
@@ -358,20 +337,19 @@ class Entitlement(MachineBase):
             self.turns.removed(path)
             self.reports.forget(path)
         if self.cell.settings.lend_after_ms != lend_after:
-            self.idle.resized(now)
-            self.steady.resized()
+            self.lending.resize(now)
         if self.queues.kinds is not kinds:
-            tables = (self.shared.reported, *self.rights.tables, self.folds.kept, self.steady.table)
+            tables = (self.shared.reported, *self.rights.tables, self.folds.kept, self.lending.steady.table)
             widen(self.queues.kinds, *tables)
             self._parts_restored()
         self.queues.recheck(path, retell=True)
-        self.passes.pools_changed()
+        self.lending.pools_changed()
         self.limits.pools_changed()
         self.rights.mark_all()
 
     def _set(self, event: EntitlementsSet, now: int) -> None:
         self.reports.set(event, now)
-        self.steady.said(event.claimed or self.queues.nothing, now)
+        self.lending.steady.note(event.claimed or self.queues.nothing, now)
         self.rights.mark_reported(event)
         self.marks.mark(Consumer.LENDING, event.pools)
 
@@ -381,13 +359,12 @@ class Entitlement(MachineBase):
         for job_id, row, key, _ in self.queues.split(slots):
             self.queues.tell(PartKey(job_id, key), refusal)
             self.limits.refuse(PartKey(job_id, key), row, now)
-        self.passes.settled[event.pool] = None
+        self.marks.mark(Consumer.REASONS, (event.pool,))
 
     def _timer(self, event: TimerPassed, now: int) -> None:
         self.shared.change_cell().timer_ms = now
         self.displacements.expire(now)
-        self.idle.pass_time(now)
-        self.steady.pass_time(now)
+        self.lending.pass_time(now)
         self.folds.passed(now)
         self.holds.expire(now)
         self.rights.expire(now)

@@ -76,6 +76,11 @@ class PoolRow(msgspec.Struct, array_like=True):
     goes_on: bool = False
     """The last turn ended with credit left: the next one begins at once."""
 
+    @property
+    def is_saving(self) -> bool:
+        """Whether it saves for a gang that needs more than its share."""
+        return self.credit is not None and any(self.credit.full)
+
     def widened(self, kinds: Kinds) -> "PoolRow":
         """The row as it is when the cell knows more kinds."""
         credit, turn = self.credit, self.turn

@@ -1,9 +1,9 @@
-"""Who is entitled to go on: pool by pool, in the order of each queue, within entitlement, limits and reservation.
+"""Units that are entitled from now on, or no more: pool by pool, in the order of each queue, within all bounds.
 
-A unit is entitled if what its pool has entitled at its priority and above, with it, is within the pool's entitlement.
-So a higher priority claims at once. Borrowed and waiting units are walked together: a borrowed one whose turn comes is
-entitled from then on. The first that isn't blocks those of its class in its pool that need what it lacks, and nobody
-else; what else it needs is kept for it.
+A unit is entitled if what its pool has entitled at its priority and above, with it, is within the entitlement of the
+pool. So a higher priority claims at once. Borrowed and waiting units are walked together: a borrowed one whose turn
+comes is entitled from then on. The first that isn't blocks those of its class in its pool that need what it lacks, and
+no others; what else it needs is kept for it. When the entitlement of a pool falls, the last of its claims are demoted.
 
 Deciding changes nothing, so what is admitted in one pass is counted beside the state.
 """
@@ -15,16 +15,31 @@ import numpy as np
 from events.codes import Code
 from events.columns import I64
 from events.ranks import Rank, entitled_of
+from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission.pass_usage import PassUsage, PoolRoom
-from processors.entitlement.bounds import LIMITS, Ask, Refusal, check, closed_at
+from processors.entitlement.bounds import (
+    CONTROLLERS_SHARE,
+    ENTITLEMENT,
+    LIMITS,
+    RESERVATION,
+    Ask,
+    Refusal,
+    check,
+    closed_at,
+    exceeds,
+    is_served_last,
+    refuses_all,
+)
 from processors.entitlement.queues.order import ALL, bits, merged
-from processors.entitlement.queues.parts import GANG, ROLES, PartKey, range_columns
+from processors.entitlement.queues.parts import GANG, ROLES, Consumer, PartKey, range_columns
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
+from processors.state.causes import recorded
+from processors.state.steps import Pass
 
 ONE = np.ones(1, dtype=np.bool_)
 
@@ -40,8 +55,8 @@ class Admission(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The first part of a class that isn't entitled, of those that need what it lacks, and why; `aside`: what is kept
-    for the heads of its class before it.
+    """The first part of a class that isn't entitled, of those that need what it lacks, and why; `aside`: the amount
+    that is kept for the heads of its class before it.
     """
 
     part: PartKey
@@ -50,15 +65,61 @@ class Head(NamedTuple):
     aside: Vector
 
 
+class PassResult:
+    """The units to which a pass gives another rank, by what becomes of them."""
+
+    def __init__(self) -> None:
+        self.admit: list[Admission] = []
+        """Units that waited: they are entitled."""
+        self.lend: list[Admission] = []
+        """Units that waited: they are borrowed."""
+        self.promote: list[Admission] = []
+        """Borrowed units: they are entitled, where they are."""
+        self.demote: list[Admission] = []
+        """Claims beyond the entitlement of their pool: they are borrowed."""
+        self.park: list[Admission] = []
+        """Claims: placement is to park them."""
+        self.unpark: list[Admission] = []
+        """Parked units for which limits have room: they are claims again."""
+
+    def records(self, state: State) -> list[Event]:
+        """Return the decisions. Units that waited follow from a change that gave room, others from the last one."""
+        out: list[Event] = []
+        for admissions in (self.demote, self.promote, self.park, self.unpark):
+            if admissions:
+                out.append(rank_record(state.queues, admissions, recorded(state.cell.last_by)))
+        for admissions in (self.admit, self.lend):
+            if admissions:
+                columns = _range_columns(state.queues, admissions, "queued")
+                out.append(GangsAdmitted.pack(**columns, cause=recorded(state.cell.room_by)))  # type: ignore[arg-type]
+        return out
+
+
+def rank_record(queues: Queues, admissions: list[Admission], cause: Cause | None) -> AdmissionsRanked:
+    """Return the record of admitted units that get another rank."""
+    return AdmissionsRanked.pack(**_range_columns(queues, admissions, "held"), cause=cause)  # type: ignore[arg-type]
+
+
+def _range_columns(queues: Queues, admissions: list[Admission], column: str) -> dict[str, object]:
+    """The columns of a record about ranges of tasks; `column`: that of their runs. Ranges that meet are one, in however
+    many steps they were taken: a process that was restored takes in others. Two gangs are never one range.
+    """
+    units = [(each.job_id, each.row.base, each.is_gang, each.slots) for each in admissions]
+    numbers: dict[tuple[str, int, int], int] = {}
+    keys = [(each.job_id, each.rank, at if each.is_gang else -1) for at, each in enumerate(admissions)]
+    alike = [numbers.setdefault(key, len(numbers)) for key in keys]
+    columns, at = range_columns(units, queues.arena[column], alike)
+    return {**columns, "entitled": entitled_of(np.array([each.rank for each in admissions])[at])}
+
+
 class AdmissionPass:
-    """The units that become entitled in one pass."""
+    """One pass over pools, with a budget of tasks."""
 
     def __init__(self, state: State, budget: int) -> None:
         self.state = state
         self.usage = PassUsage(state)
         self.budget = budget
-        self.admitted: list[Admission] = []
-        self.ranked: list[Admission] = []
+        self.result = PassResult()
 
     def serve(self, pool: str) -> list[Head]:
         """Serves the queues of a pool; returns the heads, in the order of the queue. The rest of the budget must be
@@ -68,17 +129,18 @@ class AdmissionPass:
 
 
 class Walk:
-    """One pool in one pass."""
+    """The queues of one pool in one pass."""
 
-    def __init__(self, into: AdmissionPass, pool: str) -> None:
-        self._into = into
+    def __init__(self, admission: AdmissionPass, pool: str) -> None:
+        self._pass = admission
         self._pool = pool
-        self._state = into.state
-        self._queues = into.state.queues
-        self._order = into.state.order
-        self._usage = into.state.usage
-        self._room = PoolRoom(into.usage, pool, self._queues.nothing)
+        self._state = admission.state
+        self._queues = admission.state.queues
+        self._order = admission.state.order
+        self._usage = admission.state.usage
+        self._room = PoolRoom(admission.usage, pool, self._queues.nothing)
         self._aside: dict[int, Vector] = {}
+        """By class the amount that is kept for its heads."""
 
     def serve(self) -> list[Head]:
         """Return the heads of the pool; see `AdmissionPass.serve`."""
@@ -89,60 +151,62 @@ class Walk:
             part = place[-1]
             row = self._queues.jobs[part.job_id]
             ask = Ask(self._pool, kind, row.priority, need_of(self._queues, part, row))
-            why = self._part(part, row, ask, closed)
+            why = self._serve_part(part, row, ask, closed)
             if why is not None:
                 aside = self._aside.get(kind, self._queues.nothing)
                 heads.append(Head(part, why, kind, aside))
                 blocked[kind] = blocked.get(kind, 0) | self._block(part, row, ask, why, aside)
-            if self._into.budget <= 0:
+            if self._pass.budget <= 0:
                 break
         return heads
 
     def _block(self, part: PartKey, row: JobRow, ask: Ask, why: Refusal, aside: Vector) -> int:
-        """The kinds that a head lacks, as `bits`; what it needs of others is kept for it."""
-        if why.code in (Code.POOL_CLOSED, Code.NO_HOSTS):
+        """Keeps what a head needs and there is for it; returns the kinds that it lacks, as `bits`."""
+        if refuses_all(why.code):
             return ALL
-        room = tuple(map(min, self._entitled(ask, row.parts[part.key].borrowed > 0), self._limited(ask)))
-        lacked = [max(0, want - have) if want else 0 for want, have in zip(ask.need, room, strict=True)]
-        more = [0 if short else want for want, short in zip(ask.need, lacked, strict=True)]
+        room = tuple(map(min, self._entitled_room(ask, row.parts[part.key].borrowed > 0), self._limit_room(ask)))
+        lacks = [max(0, want - have) if want else 0 for want, have in zip(ask.need, room, strict=True)]
+        more = [0 if short else want for want, short in zip(ask.need, lacks, strict=True)]
         self._aside[ask.kind] = add(aside, tuple(more))
-        return bits(lacked) - 1 or ALL
+        return bits(lacks) - 1 or ALL
 
-    def _part(self, part: PartKey, row: JobRow, ask: Ask, closed: bool) -> Refusal | None:
+    def _serve_part(self, part: PartKey, row: JobRow, ask: Ask, closed: bool) -> Refusal | None:
         """Takes what it can of a part; returns why not more."""
         borrowed, waiting = row.parts[part.key].borrowed > 0, self._order.waits(part) and not closed
-        most = fits(ask.need, self._entitled(ask, borrowed))
+        most = fits(ask.need, self._entitled_room(ask, borrowed))
         if not most or (not borrowed and not waiting):
-            return self._why(ask)
-        limited = fits(ask.need, self._limited(ask)) if waiting else 0
+            return self._refusal(ask)
+        limited = fits(ask.need, self._limit_room(ask)) if waiting else 0
         if part.key % ROLES == GANG:
             if waiting and not limited:
-                return self._why(ask)
+                return self._refusal(ask)
             slots = self._queues.gang(row) if waiting else self._queues.slots(row, part.key, "rank", Rank.BORROWED)
             self._take(part, row, ask, slots, np.full(len(slots), waiting))
             return None
-        slots, waits, more = self._first(row, part.key, min(most, self._into.budget), limited, borrowed, waiting)
+        most = min(most, self._pass.budget)
+        slots, waits, more = self._first_units(row, part.key, most, limited, borrowed, waiting)
         if len(slots):
             self._take(part, row, ask, slots, waits)
-        return self._why(ask) if more and self._into.budget > 0 else None
+        return self._refusal(ask) if more and self._pass.budget > 0 else None
 
-    def _entitled(self, ask: Ask, borrowed: bool) -> Vector:
+    def _entitled_room(self, ask: Ask, borrowed: bool) -> Vector:
         """The amount that units of a class may still get, without what is kept for heads before them."""
-        aside, left = self._aside.get(ask.kind), self._room.entitled(ask, borrowed)
-        return left if aside is None else subtract(left, aside)
+        aside, room = self._aside.get(ask.kind), self._room.entitled(ask, borrowed)
+        return room if aside is None else subtract(room, aside)
 
-    def _limited(self, ask: Ask) -> Vector:
-        aside, left = self._aside.get(ask.kind), self._room.limited(ask)
-        return left if aside is None else subtract(left, aside)
+    def _limit_room(self, ask: Ask) -> Vector:
+        """The same within limits."""
+        aside, room = self._aside.get(ask.kind), self._room.limited(ask)
+        return room if aside is None else subtract(room, aside)
 
-    def _why(self, ask: Ask) -> Refusal:
+    def _refusal(self, ask: Ask) -> Refusal:
         """Why no further unit is taken."""
-        refusal = check(self._into.usage, ask)
+        refusal = check(self._pass.usage, ask)
         if refusal is not None:
             return refusal
         return Refusal(Code.BEHIND_IN_QUEUE, self._pool) if ask.kind in self._aside else Refusal(LIMITS.code, "/")
 
-    def _first(
+    def _first_units(
         self, row: JobRow, key: int, most: int, limited: int, borrowed: bool, waiting: bool
     ) -> tuple[I64, np.ndarray, bool]:
         """The first units of a part that are borrowed or wait, at most so many and so many that wait; which of them
@@ -150,60 +214,228 @@ class Walk:
         """
         if row.instances == 1 and limited and waiting and not borrowed:
             return np.array((row.base,)), ONE, False
-        queued = self._queues.slots(row, key, "queued") if waiting else self._queues.slots(row, key, "queued")[:0]
+        queue = self._queues.slots(row, key, "queued") if waiting else self._queues.slots(row, key, "queued")[:0]
         if not borrowed:
-            count = min(most, limited, len(queued))
-            return queued[:count], np.ones(count, dtype=np.bool_), count < len(queued)
-        lent = self._queues.slots(row, key, "rank", Rank.BORROWED)
-        slots = np.concatenate((lent, queued))
+            count = min(most, limited, len(queue))
+            return queue[:count], np.ones(count, dtype=np.bool_), count < len(queue)
+        loans = self._queues.slots(row, key, "rank", Rank.BORROWED)
+        slots = np.concatenate((loans, queue))
         order = np.argsort(slots, kind="stable")
-        slots, waits = slots[order], order >= len(lent)
+        slots, waits = slots[order], order >= len(loans)
         count = min(most, int(np.searchsorted(np.cumsum(waits), limited, side="right")))
         return slots[:count], waits[:count], count < len(slots)
 
     def _take(self, part: PartKey, row: JobRow, ask: Ask, slots: I64, waits: np.ndarray) -> None:
-        into, new, is_gang = self._into, slots[waits], part.key % ROLES == GANG
+        admission, new, is_gang = self._pass, slots[waits], part.key % ROLES == GANG
         tasks, news = len(slots), len(new)
         amount = ask.need if is_gang else scale(ask.need, tasks)
         fresh = None
         if news:
-            into.admitted.append(Admission(part.job_id, row, new, is_gang, Rank.ENTITLED))
+            admission.result.admit.append(Admission(part.job_id, row, new, is_gang, Rank.ENTITLED))
             fresh = amount if news == tasks else scale(ask.need, news)
         if news < tasks:
-            into.ranked.append(Admission(part.job_id, row, slots[~waits], is_gang, Rank.ENTITLED))
+            admission.result.promote.append(Admission(part.job_id, row, slots[~waits], is_gang, Rank.ENTITLED))
         self._room.take(ask.kind, amount, fresh)
-        into.budget -= tasks
+        admission.budget -= tasks
 
 
 def need_of(queues: Queues, part: PartKey, row: JobRow) -> Vector:
-    """What the next unit of a part needs to be entitled; of a borrowed gang what those members need that still hold."""
+    """Return what the next unit of a part needs to be entitled; of a borrowed gang what those members need that are
+    still admitted.
+    """
     key = part.key
     if key % ROLES == GANG and row.parts[key].borrowed:
         return queues.asked(row, queues.slots(row, key, "rank", Rank.BORROWED))
     return queues.unit_need(row, key)
 
 
-def _alike(admissions: list[Admission]) -> list[int]:
-    """A number for each that those have in common whose tasks may stand in one range: never two gangs."""
-    numbers: dict[tuple[str, int, int], int] = {}
-    keys = [(each.job_id, each.rank, at if each.is_gang else -1) for at, each in enumerate(admissions)]
-    return [numbers.setdefault(key, len(numbers)) for key in keys]
-
-
-def columns_of(queues: Queues, admissions: list[Admission], column: str) -> dict[str, object]:
-    """The columns of a record about ranges of tasks; `column`: that of their runs. Ranges that meet are one, in however
-    many steps they were taken: a process that was restored takes in others.
+def demotions(state: State, pool: str, budget: int) -> list[Admission]:
+    """Return the claims of a pool that its entitlement doesn't reach any more, the last ones first. Work that isn't
+    preemptible can't be borrowed; parked units would hold room under limits again: they stay, and take nothing of what
+    claims before them are entitled to.
     """
-    units = [(each.job_id, each.row.base, each.is_gang, each.slots) for each in admissions]
-    columns, at = range_columns(units, queues.arena[column], _alike(admissions))
-    return {**columns, "entitled": entitled_of(np.array([each.rank for each in admissions])[at])}
+    queues = state.queues
+    claims = state.order[pool].claims
+    if not claims:
+        return []
+    usage, entitlement = state.usage[pool], state.shares.entitlement(pool)
+    lowest = min(usage.entitled, default=0)
+    if min(subtract(entitlement, usage.level(lowest))) >= 0:
+        return []
+    out: list[Admission] = []
+    priority, free = None, queues.nothing
+    for *_, (job_id, key) in reversed(claims):
+        row = queues.jobs[job_id]
+        if budget <= 0:
+            break
+        if not row.preemptible:
+            continue
+        if row.priority != priority:
+            priority, free = row.priority, subtract(entitlement, usage.level(row.priority))
+        admission, freed = _demotion(queues, job_id, row, key, free, budget)
+        free = add(free, freed)
+        if admission is not None:
+            out.append(admission)
+            budget -= len(admission.slots)
+    return out
 
 
-def admitted(queues: Queues, admissions: list[Admission], cause: Cause | None) -> GangsAdmitted:
-    """The record of units that are admitted."""
-    return GangsAdmitted.pack(**columns_of(queues, admissions, "queued"), cause=cause)  # type: ignore[arg-type]
+def _demotion(
+    queues: Queues, job_id: str, row: JobRow, key: int, free: Vector, budget: int
+) -> tuple[Admission | None, Vector]:
+    """The last claims of a part that are beyond what is free, but for parked ones, and what all of these need."""
+    need = queues.unit_need(row, key)
+    short = max([-(have // want) for have, want in zip(free, need, strict=True) if want > 0 and have < 0], default=0)
+    if not short:
+        return None, queues.nothing
+    slots = queues.claim_slots(row, key)
+    is_gang = key % ROLES == GANG
+    slots = slots if is_gang else slots[-short:]
+    freed = need if is_gang else queues.asked(row, slots)
+    slots = slots[queues.arena["rank"][slots] == Rank.ENTITLED]
+    slots = slots if is_gang else slots[-budget:]
+    return (Admission(job_id, row, slots, is_gang, Rank.BORROWED) if len(slots) else None), freed
 
 
-def ranked(queues: Queues, admissions: list[Admission], cause: Cause | None) -> AdmissionsRanked:
-    """The record of units that are entitled from now on, or borrowed."""
-    return AdmissionsRanked.pack(**columns_of(queues, admissions, "held"), cause=cause)  # type: ignore[arg-type]
+class Admissions:
+    """Decides which units are entitled from now on, or no more. What it keeps only saves work: pools in which nothing
+    was to be done aren't looked at again before something changes for them.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._queues = state.queues
+        self._usage = state.usage
+        self._marks = state.marks
+        self._pools = state.pools
+        self._shares = state.shares
+        self.heads: dict[str, list[Head]] = {}
+        """By pool with work that waits, the parts that aren't entitled and block others."""
+        marks = self._marks
+        self._dirty, self._unranked = marks.of(Consumer.ADMISSION), marks.of(Consumer.DEMOTION)
+        self._reworded, self._settled = marks.of(Consumer.HEADS), marks.of(Consumer.REASONS)
+        self._savings: dict[str, tuple[tuple[bool, bool], ...]] = {}
+        """Of pools that save for a turn: `PassUsage.saving` of each head."""
+
+    def restored(self) -> None:
+        """Forgets all; the tables were loaded, and all pools are marked."""
+        self.heads.clear()
+        self._savings.clear()
+
+    def decide(self, this: Pass) -> list[Event]:
+        """Return the ranks of units in pools of which something has changed: first of those that lose theirs."""
+        budget, dirty = this.budget.left, self._dirty
+        self._state.holds.review()
+        for pool, savings in self._savings.items():
+            if pool not in dirty and savings != self._savings_of(pool):
+                dirty[pool] = None
+        result = PassResult()
+        result.demote = self._demote(budget)
+        if not result.demote:
+            result = self._serve(budget)
+        return result.records(self._state)
+
+    def reword(self) -> None:
+        """Marks pools that may have to be told another reason, and watches for the next one."""
+        for pool in self._marks.take(Consumer.HEADS) if self._reworded else ():
+            self._settled[pool] = None
+            self._watch_levels(pool, self.heads.get(pool, []))
+
+    def _demote(self, budget: int) -> list[Admission]:
+        out: list[Admission] = []
+        for pool in sorted(self._unranked, key=self._longest_ago):
+            if budget <= 0:
+                break
+            admissions = demotions(self._state, pool, budget) if pool in self._pools else []
+            out += admissions
+            budget -= sum(len(each.slots) for each in admissions)
+            if not admissions:
+                del self._unranked[pool]
+        return out
+
+    def _serve(self, budget: int) -> PassResult:
+        admission = AdmissionPass(self._state, budget)
+        for pool in sorted(self._dirty, key=self._longest_ago):
+            if admission.budget <= 0:
+                break
+            before = admission.budget
+            heads = admission.serve(pool) if pool in self._pools else []
+            if admission.budget == before:
+                self._settle(pool, heads)
+        return admission.result
+
+    def _longest_ago(self, pool: str) -> tuple[int, str]:
+        row = self._pools.get(pool)
+        return (row.served if row else 0, pool)
+
+    def _settle(self, pool: str, heads: list[Head]) -> None:
+        """Removes the mark of a pool in which nothing is to be done before something changes for it."""
+        del self._dirty[pool]
+        if heads:
+            self.heads[pool] = heads
+        else:
+            self.heads.pop(pool, None)
+        self._savings.pop(pool, None)
+        row = self._pools.get(pool)
+        if row is not None:
+            self._watch_entitlement(pool, heads)
+            if row.is_saving:
+                self._savings[pool] = self._savings_of(pool)
+        self._settled[pool] = None
+        self._watch_levels(pool, heads)
+
+    def _savings_of(self, pool: str) -> tuple[tuple[bool, bool], ...]:
+        usage = PassUsage(self._state)
+        return tuple([usage.saving(self._ask(pool, head)) for head in self.heads.get(pool, ())])
+
+    def _ask(self, pool: str, head: Head) -> Ask:
+        row = self._queues.jobs[head.part.job_id]
+        return Ask(pool, head.kind, row.priority, need_of(self._queues, head.part, row))
+
+    def _is_borrowed(self, part: PartKey) -> bool:
+        return self._queues.jobs[part.job_id].parts[part.key].borrowed > 0
+
+    def _watch_levels(self, pool: str, heads: list[Head]) -> None:
+        """Marks a pool, or the reasons of its heads, when something happens at the levels on which these depend."""
+        levels = self._usage.levels(pool)
+        # Who has no share above waits for shares or for other hosts: what others hold there changes nothing.
+        above = [head for head in heads if head.why.code != Code.SHARE_OF_NOTHING]
+        if any(head.why.at != pool or head.why.code == RESERVATION.code for head in above):
+            self._marks.watch(pool, levels)
+        elif heads:
+            usage = PassUsage(self._state)
+            places = [level for level in levels[1:] if not LIMITS.is_lifted(usage, level)]
+            self._marks.watch(pool, places, Consumer.HEADS)
+
+    def _watch_entitlement(self, pool: str, heads: list[Head]) -> None:
+        """Marks a pool at an entitlement at which one of its heads is entitled, or waits for another reason, or at
+        which claims aren't entitled any more.
+        """
+        holding, entitlement = self._usage[pool], self._shares.entitlement(pool)
+        needs: list[Vector] = []
+        level = holding.level(min(holding.entitled, default=0))
+        columns = zip(level, entitlement, holding.claims, strict=True)  # those of higher priority may be within it yet
+        least = tuple([min(have, most) if claimed else 0 for have, most, claimed in columns])
+        last, usage = self._kinds_served_last(pool) if heads else [], PassUsage(self._state)
+        for head in heads:
+            if not ENTITLEMENT.binds(head.kind):
+                continue
+            ask = self._ask(pool, head)
+            whole = ENTITLEMENT.entitlement_for(usage, ask, head.aside)
+            edges = [tuple([amount if at == each else 0 for at, amount in enumerate(whole)]) for each in last]
+            if CONTROLLERS_SHARE.binds(head.kind) and not self._is_borrowed(head.part):
+                within = CONTROLLERS_SHARE.entitlement_for(usage, ask, head.aside)
+                if within is not None:
+                    edges.append(within)
+                    whole = tuple(map(max, whole, within))
+            needs += [edge for edge in (*edges, whole) if exceeds(edge, entitlement)]
+            for edge in edges:
+                if not exceeds(edge, entitlement):
+                    least = tuple(map(max, least, edge))
+        self._shares.watch(pool, tuple(dict.fromkeys(needs)), least)
+
+    def _kinds_served_last(self, pool: str) -> list[int]:
+        """The kinds of which the pool, or one above it, has no share and no reservation."""
+        rows = [self._pools[level] for level in self._usage.levels(pool)[:-1]]
+        kinds = range(len(self._queues.nothing))
+        return [kind for kind in kinds if any(is_served_last(row, kind) for row in rows)]

@@ -12,6 +12,7 @@ from processors.entitlement.bounds import (
     Bound,
     Refusal,
     exceeds,
+    is_served_last,
     limit_of,
     room,
 )
@@ -81,18 +82,23 @@ class PassUsage:
 
     def beyond(self, ask: Ask) -> Refusal:
         """Why a unit waits that is beyond the entitlement of its pool."""
-        pool, need, shares, row = ask.pool, ask.need, self._state.shares, self._state.pools[ask.pool]
-        held = self.entitled(pool, ask.priority)
-        saves = row.credit is not None and any(row.credit.full) and exceeds(need, shares.share(pool))
-        if saves and not exceeds(need, subtract(shares.most(pool), held)):
+        pool = ask.pool
+        if self._state.pools[pool].is_saving and self.saving(ask) == (True, False):
             return Refusal(Code.SAVING_FOR_TURN, pool)
-        free = subtract(shares.entitlement(pool), held)
-        short = [kind for kind, want in enumerate(need) if want > free[kind]]
+        room = ENTITLEMENT.room(self, pool, ask) or ()
+        short = [kind for kind, (want, have) in enumerate(zip(ask.need, room, strict=True)) if want > have]
         for level in self.levels(pool)[:-1]:
-            above = self._state.pools[level]
-            if any(not above.share[kind] and not above.reservation[kind] for kind in short):
+            if any(is_served_last(self._state.pools[level], kind) for kind in short):
                 return Refusal(Code.SHARE_OF_NOTHING, level)
-        return Refusal(Code.ENTITLEMENT_REACHED, pool)
+        return Refusal(ENTITLEMENT.code, pool)
+
+    def saving(self, ask: Ask) -> tuple[bool, bool]:
+        """Whether a unit needs more than the share of its pool, and more than a turn could give that: a pool saves for
+        what is only the first.
+        """
+        shares, pool = self._state.shares, ask.pool
+        most = subtract(shares.most(pool), self.entitled(pool, ask.priority))
+        return exceeds(ask.need, shares.share(pool)), exceeds(ask.need, most)
 
     def take(self, pool: str, kind: int, amount: Vector) -> None:
         """Units of a class were admitted that hold so much together."""

@@ -19,7 +19,7 @@ from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
 from events.records.placement import PreemptionAsked
 from events.resources import Vector, add, fits, scale, subtract
-from processors.entitlement.admission.admit import Admission, ranked
+from processors.entitlement.admission.admit import Admission, rank_record
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import ENTITLEMENT, LIMITS, Ask, exceeds, room
 from processors.entitlement.preemption.rights import Claims
@@ -123,7 +123,7 @@ class Confirmation:
             self._usage.take(taker.pool, 0, need)
             if not len(request.job) and not victims:
                 admission = Admission(request.job_id, taker, slots, request.count > 1, Rank.ENTITLED)
-                return ranked(self._queues, [admission], request.cause.record)
+                return rank_record(self._queues, [admission], request.cause.record)
         self._orders += 1
         flags = right.flags if right is not None else 0
         return self._ordered(request, taker, flags, by_slice, under_limits)

@@ -21,9 +21,9 @@ from events.codes import Code, Way
 from events.columns import I64
 from events.ranks import Rank
 from events.records.base import Event
-from events.records.entitlement import AdmissionsRanked, PreemptionsOrdered
+from events.records.entitlement import PreemptionsOrdered
 from events.resources import Vector, fits, scale
-from processors.entitlement.admission.admit import Admission, ranked
+from processors.entitlement.admission.admit import Admission, PassResult
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import LIMITS, RIGHTS, Ask, closed_at, room
 from processors.entitlement.preemption.confirm import PreemptionRequests
@@ -302,16 +302,14 @@ class Parking:
     def decide(self, this: Pass) -> list[Event]:
         """Return at most so many tasks, but for one gang."""
         now, budget = this.now, this.budget.left
-        back = self._unparked(budget)
-        if back:
-            return [self._ranked(back)]
-        park: list[Admission] = []
-        for pool, since in self._overdue():
+        result = PassResult()
+        result.unpark = self._unparked(budget)
+        for pool, since in self._overdue() if not result.unpark else ():
             if since <= self._parked_until(now) and budget > 0:
                 of_pool = self._of_pool(pool, now, budget)
-                park += of_pool
+                result.park += of_pool
                 budget -= sum(len(each.slots) for each in of_pool)
-        return [self._ranked(park)] if park else []
+        return result.records(self._state)
 
     def next_ms(self) -> int | None:
         """Return when a claim has waited long enough next; None: there is none."""
@@ -386,6 +384,3 @@ class Parking:
                 admissions.append(Admission(hold.job_id, row, slots, len(slots) > 1, Rank.ENTITLED))
                 budget -= len(slots)
         return admissions
-
-    def _ranked(self, admissions: list[Admission]) -> AdmissionsRanked:
-        return ranked(self._queues, admissions, recorded(self._state.cell.last_by))

@@ -1,18 +1,20 @@
-"""Why units wait, said of all of them: by pool, class, shape and code, whenever one of these changes.
+"""The reasons why units wait, told for all of them: by pool, class, shape and code, whenever one of these changes.
 
-The first of a class that isn't entitled hears why; those behind it that they are behind; those that can't be admitted
-whoever leaves hear that, wherever they stand. Said is what has changed, part by part, so it costs what has changed.
+The first of a class that isn't entitled is told its refusal; those behind it that they are behind; units that can't be
+admitted whoever leaves are told that, wherever they stand. Only what has changed is told, part by part.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from events.codes import Code
+from events.records.base import Event
 from events.records.entitlement import GangsHeld
 from events.resources import Amounts, Vector
-from processors.entitlement.admission.admit import Head
+from processors.entitlement.admission.admit import Admissions, Head
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import (
+    ENTITLEMENT,
     LIMIT_ABOVE,
     Ask,
     Refusal,
@@ -21,14 +23,15 @@ from processors.entitlement.bounds import (
     refused_for_good,
     with_numbers,
 )
-from processors.entitlement.queues.parts import CONTROLLERS, FIRM, GANG, ROLES, Form, PartKey, range_columns
+from processors.entitlement.queues.parts import CONTROLLERS, FIRM, GANG, ROLES, Consumer, Form, PartKey, range_columns
 from processors.entitlement.rows import JobRow, RefusalRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
+from processors.state.steps import Pass
 
 
 class Group(NamedTuple):
-    """What is said in one record."""
+    """Parts that are told one reason, in one record."""
 
     kind: int
     form: Form
@@ -36,19 +39,33 @@ class Group(NamedTuple):
 
 
 class Explanations:
-    """Finds what is to be said of the gangs of pools."""
+    """Decides GangsHeld."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, admissions: Admissions) -> None:
         self._state = state
         self._queues = state.queues
         self._order = state.order
         self._usage = state.usage
         self._pools = state.pools
+        self._admissions = admissions
+        self._settled = state.marks.of(Consumer.REASONS)
+
+    def decide(self, this: Pass) -> list[Event]:
+        """Return the reasons that are new in pools that were looked at."""
+        out, budget = list[Event](), this.budget.left
+        self._admissions.reword()
+        for pool in sorted(self._settled):
+            if budget <= 0:
+                break
+            reasons = self.of(pool, self._admissions.heads.get(pool, ()), budget)
+            budget -= sum(len(event.job) // 4 for event in reasons)
+            out += reasons
+            if not reasons:
+                del self._settled[pool]
+        return out
 
     def of(self, pool: str, heads: Sequence[Head], budget: int) -> list[GangsHeld]:
-        """What is to be said of a pool, of so many parts at most; `heads`: those that block others, and why
-        they wait.
-        """
+        """Return the reasons that are new in a pool, of so many parts at most; `heads`: those that block others."""
         groups: dict[Group, list[PartKey]] = {}
         first = {head.part: head.why for head in heads}
         for part in self._candidates(pool, heads):
@@ -64,28 +81,29 @@ class Explanations:
         return [self._record(pool, group, parts) for group, parts in groups.items()]
 
     def _candidates(self, pool: str, heads: Sequence[Head]) -> Iterator[PartKey]:
-        """The parts of which something else may be to say than was said."""
-        lines = self._order[pool]
+        """The parts that may have to be told another reason."""
+        queue = self._order[pool]
         news = [head.part for head in heads]
-        yield from dict.fromkeys([*news, *(part for _, part in (*lines.told, *lines.untold))])
+        yield from dict.fromkeys([*news, *(part for _, part in (*queue.told, *queue.untold))])
 
     def _why(self, pool: str, part: PartKey, row: JobRow, first: dict[PartKey, Refusal]) -> Refusal | None:
         """Why a part waits; None: it doesn't."""
-        lines, key = self._order, part.key
+        key = part.key
         code = row.parts[key].returned
         if code:
             return Refusal(Code(code), "/")
-        if lines.is_refused(part):
+        if self._order.is_refused(part):
             levels, kind = self._usage.levels(pool), self._queues.kind(row, key)
             need, tasks = self._queues.unit_need(row, key), self._queues.task_needs(row, key)
             return refused_for_good(self._pools, self._state.cell, levels, kind, need, tasks)
-        if not lines.waits(part):
+        if not self._order.waits(part):
             return None
         why = first.get(part) or Refusal(Code.BEHIND_IN_QUEUE, pool)
-        if why.code != Code.ENTITLEMENT_REACHED:
+        if why.code != ENTITLEMENT.code:
             return why
+        # A limit above may be why its pool has no larger entitlement: then that is what can be changed.
         ask = Ask(pool, self._queues.kind(row, key), row.priority, self._queues.unit_need(row, key))
-        return check(PassUsage(self._state), ask, (LIMIT_ABOVE,)) or why  # that leaves it no larger entitlement
+        return check(PassUsage(self._state), ask, (LIMIT_ABOVE,)) or why
 
     def _record(self, pool: str, group: Group, parts: list[PartKey]) -> GangsHeld:
         job_id, key = parts[0]
@@ -112,7 +130,7 @@ class Explanations:
         return self._queues.kinds.amounts(vector)
 
     def _largest(self, tasks: list[Vector]) -> Amounts:
-        """Of kinds of which no host has enough for one of these tasks the most that one has."""
+        """The most that one host has of kinds of which none has enough for one of these tasks."""
         lacks: dict[int, int] = {}
         for need in tasks:
             lacks |= self._state.cell.lacks(need)

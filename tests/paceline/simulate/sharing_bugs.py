@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import processors.entitlement.admission.admit as admission
-import processors.entitlement.admission.lend as lend_order
+import processors.entitlement.admission.lend as lending
 import processors.entitlement.admission.turns as turns
 import processors.entitlement.preemption.confirm as confirm
 import processors.placement.holds as holds
@@ -18,7 +18,6 @@ from events.columns import I64, longs, pack_longs
 from events.ranks import Rank
 from events.records.entitlement import EntitlementsSet, PreemptionsOrdered
 from events.records.lifecycle import JobAccepted
-from processors.entitlement.admission.proposals import Passes
 from processors.entitlement.preemption.rights import Claims
 from processors.entitlement.records import Folds
 from processors.entitlement.reports.pools import Reports
@@ -129,7 +128,7 @@ def claims_returned(patch: pytest.MonkeyPatch) -> None:
 
 def closed_pools_admit(patch: pytest.MonkeyPatch) -> None:
     """Pools that are closed admit."""
-    for module in (admission, lend_order, turns):
+    for module in (admission, lending, turns):
         patch.setattr(module, "closed_at", lambda pools, levels: "")
 
 
@@ -140,7 +139,7 @@ def nobody_is_told(patch: pytest.MonkeyPatch) -> None:
 
 def nothing_is_lent(patch: pytest.MonkeyPatch) -> None:
     """What pools are entitled to and don't use stands idle."""
-    patch.setattr(Passes, "lend", lambda self, this: [])
+    patch.setattr(lending.Lending, "decide", lambda self, this: [])
 
 
 def unfair_by_one(patch: pytest.MonkeyPatch) -> None:
