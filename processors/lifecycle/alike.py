@@ -25,8 +25,8 @@ _remembered: list[dict[bytes, Any]] = []
 
 def forget() -> None:
     """All is found anew; for tests that change the rules by which it was found."""
-    for known in _remembered:
-        known.clear()
+    for answers in _remembered:
+        answers.clear()
 
 
 @cache
@@ -42,8 +42,8 @@ def once(fields: Iterable[str]) -> Callable[[Callable[[SubmittedRow], V]], Calla
     values, last = attrgetter(*(names := tuple(fields))), _last_of(names)
 
     def remembering(find: Callable[[SubmittedRow], V]) -> Callable[[SubmittedRow], V]:
-        known: dict[bytes, V] = {}
-        _remembered.append(known)
+        answers: dict[bytes, V] = {}
+        _remembered.append(answers)
 
         @wraps(find)
         def found(job: SubmittedRow) -> V:
@@ -53,13 +53,13 @@ def once(fields: Iterable[str]) -> Callable[[Callable[[SubmittedRow], V]], Calla
             if of is not job:
                 key = _pack(values(job))
                 last[0] = job, key
-            if key in known:
-                return known[key]
+            if key in answers:
+                return answers[key]
             answer = find(job)
             if len(key) <= KEY_BYTES_MAX:
-                if len(known) >= KNOWN_MAX:
-                    known.clear()
-                known[key] = answer
+                if len(answers) >= KNOWN_MAX:
+                    answers.clear()
+                answers[key] = answer
             return answer
 
         return found

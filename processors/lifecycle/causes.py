@@ -104,8 +104,8 @@ def strongest(causes: int) -> CauseRule | None:
 
 
 def _outcome(causes: int) -> int:
-    found = strongest(causes)
-    return int(found.outcome or Outcome.STOPPED) if found and found.kind != CauseKind.HEARD else 0
+    cause = strongest(causes)
+    return int(cause.outcome or Outcome.STOPPED) if cause and cause.kind != CauseKind.HEARD else 0
 
 
 def _code(causes: int) -> RunCause:

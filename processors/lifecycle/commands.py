@@ -124,15 +124,15 @@ def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:
         case VolumeRemovalRequested():
             return AskRow(at_ms, row_of(VolumeRow, event))
         case JobUpdateRequested() | JobReopenRequested():
-            wanted, content = wanted_spec(event), wanted_content(event)
-            spec = None if wanted is None else row_of(SubmittedRow, wanted)
+            submitted, content = wanted_spec(event), wanted_content(event)
+            spec = None if submitted is None else row_of(SubmittedRow, submitted)
             row: UpdateAskRow | ReopenRow
             if isinstance(event, JobUpdateRequested):
                 row = UpdateAskRow(event.job_id, event.command_id, event.expected_version, spec)
             else:
                 ranges = (event.first, event.count, event.over_first, event.over_count, event.over_state)
                 row = ReopenRow(event.job_id, event.command_id, spec, *ranges)
-            return AskRow(at_ms, row, len(content), (wanted and wanted.spec_hash) or digest(content))
+            return AskRow(at_ms, row, len(content), (submitted and submitted.spec_hash) or digest(content))
     content = body(value)
     return AskRow(at_ms, row_of(SubmittedRow, event), len(content), event.spec_hash or digest(content))
 
@@ -212,8 +212,8 @@ class CommandAnswers:
             self._delayed.add(job_id)
             return None
         if ended is None:
-            said = f"job {job_id} hasn't ended: it is there again, or was never over"
-            refused = (Code.REPEATED, said) if job_id in self._view.jobs else (Code.NOT_FOUND, no_job(job_id))
+            problem = f"job {job_id} hasn't ended: it is there again, or was never over"
+            refused = (Code.REPEATED, problem) if job_id in self._view.jobs else (Code.NOT_FOUND, no_job(job_id))
             return self._decided(offset, wish, Answer(*refused))
         why = reopening_fault(wish, ended, ask.spec_hash)
         if job is not None:
@@ -263,8 +263,8 @@ class CommandAnswers:
                 return instances.act(offset, fact, row)
             case ActionRow() if fact.action in updates.actions:
                 return updates.act(offset, fact, row)
-        known = ", ".join((*instances.actions, *updates.actions))
-        return Answer(Code.INVALID_SPEC, f"action is {fact.action[:40]!r}, it must be one of {known}")
+        actions = ", ".join((*instances.actions, *updates.actions))
+        return Answer(Code.INVALID_SPEC, f"action is {fact.action[:40]!r}, it must be one of {actions}")
 
     def _conflict(self, fact: CommandRow) -> tuple[Code, str] | None:
         row, name = self._view.jobs[fact.job_id], f"job {fact.job_id}"
@@ -290,9 +290,9 @@ class CommandAnswers:
 
     def _submission(self, offset: int, ask: AskRow, job: SubmittedRow) -> Event | None:
         """The answer; None: it may have to wait for its pool."""
-        known = self._known_spec(job.job_id)
-        if known is not None:
-            if known == spec_digest(ask.spec_hash):
+        other_digest = self._known_spec(job.job_id)
+        if other_digest is not None:
+            if other_digest == spec_digest(ask.spec_hash):
                 message = "this job was submitted before with the same content; nothing was done again"
                 return CommandAnswered(
                     job_id=job.job_id, jobs_offset=offset, command_id="", code=Code.REPEATED, message=message
@@ -311,12 +311,12 @@ class CommandAnswers:
             cell = self._view.foreign.get(job.pool) if why[0] is Code.WRONG_CELL else None
             return JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
         self._count_accepted(job, ask.spec_hash)
-        found = accepted(offset, self._view.chunks.whole_of(job), first_run)
+        acceptance = accepted(offset, self._view.chunks.whole_of(job), first_run)
         if is_created(job):
             self._created.append(created(offset, job, ask.spec_hash))
-            return without_instances(found)
+            return without_instances(acceptance)
         self._fresh.append((job, first_run))
-        return found
+        return acceptance
 
     def _may_come(self, why: Code, job: SubmittedRow, at_ms: int) -> bool:
         """Whether what a job lacks may have been defined before it: the log isn't read yet, or a fact not answered."""
@@ -381,10 +381,10 @@ class CommandAnswers:
         return None
 
 
-def _change_priority(offset: int, wanted: PriorityRow, row: JobRow) -> Answer:
-    if fault := priority_fault(wanted.priority):
+def _change_priority(offset: int, request: PriorityRow, row: JobRow) -> Answer:
+    if fault := priority_fault(request.priority):
         return Answer(Code.INVALID_SPEC, fault)
-    if wanted.priority == row.priority:
+    if request.priority == row.priority:
         return Answer(Code.REPEATED, f"the priority of the job is {row.priority} already")
-    changed = JobPriorityChanged(job_id=wanted.job_id, priority=wanted.priority, cause=job_fact(offset))
-    return Answer(Code.DONE, "", (changed,))
+    cause = job_fact(offset)
+    return Answer(Code.DONE, "", (JobPriorityChanged(job_id=request.job_id, priority=request.priority, cause=cause),))

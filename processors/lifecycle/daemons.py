@@ -88,13 +88,13 @@ class Daemons:
             if matches:
                 self._match(pair, sessions[host])
             elif pair in self.table:
-                self._leave(pair, known=True)
+                self._leave(pair, exists=True)
 
     def host_removed(self, event: HostRemoved) -> None:
         """A host is forgotten; to be called while it still has its number."""
         for pair in [(job_id, event.host_id) for job_id in self._of_job]:
             if pair in self.table:
-                self._leave(pair, known=False)
+                self._leave(pair, exists=False)
 
     def instances_changed(self, event: InstancesChanged) -> None:
         """Instances of a daemon were added, each for the host that is named with it, or removed."""
@@ -128,18 +128,18 @@ class Daemons:
         held it waits for its first run.
         """
         job, host_of = self._jobs.table[job_id], dict[int, str]()
-        taken = {self.table[job_id, host_id].instance for host_id in self._of_job[job_id]}
+        used = {self.table[job_id, host_id].instance for host_id in self._of_job[job_id]}
         lowest = 0
         for host_id in host_ids:
             instance = self.table[job_id, host_id].instance
             while instance < 0:
-                instance = lowest if lowest not in taken else -1
+                instance = lowest if lowest not in used else -1
                 lowest += 1
             host_of[instance] = host_id
         added = np.array(sorted(host_of))
         first, count = stretches(added)
         ones, zeros = np.ones_like(added), np.zeros_like(added)
-        named = tuple(host_of[instance] for instance in added.tolist())
+        of_hosts = tuple(host_of[instance] for instance in added.tolist())
         matched_by = [row for host_id in host_ids if (row := self.table[job_id, host_id].matched_by)]
         changed = InstancesChanged.pack(
             job_id=job_id,
@@ -150,7 +150,7 @@ class Daemons:
             shapes=(task_shape(self._updates.version(job_id).asks[0]),),
             instances=max(job.instances, int(added[-1]) + 1),
             first_run=job.run_floor + 1,
-            host_ids=named,
+            host_ids=of_hosts,
             cause=recorded(max(matched_by, key=lambda row: (row.at, row.index), default=None)),
             waits=job.held,
         )
@@ -165,7 +165,7 @@ class Daemons:
             gang=zeros,
             admitted=zeros,
             timed=True,
-            host_ids=named,
+            host_ids=of_hosts,
             pin=range(len(added)),
         )
         return [changed, queued]
@@ -180,10 +180,10 @@ class Daemons:
         row.matched_by = self._tasks.input.cause
         self._review(pair)
 
-    def _leave(self, pair: Pair, known: bool) -> None:
+    def _leave(self, pair: Pair, exists: bool) -> None:
         """The instance of a host is to end and to leave."""
         row = self.table.change(pair)
-        row.matches, row.known = False, known
+        row.matches, row.known = False, exists
         if row.there:
             slot = np.array([self._jobs.table[pair[0]].base + row.instance])
             over = among(self._tasks.arena["state"][slot], ENDED_TASKS)

@@ -225,7 +225,7 @@ class _Index:
 
     def find(self, key: bytes) -> Iterator[int]:
         """The numbers that the key may have."""
-        return (self._base + found - 1 for at in self._probe(key) if (found := int(self._slots[at])))
+        return (self._base + number - 1 for at in self._probe(key) if (number := int(self._slots[at])))
 
     def _probe(self, key: bytes) -> Iterator[int]:
         """The slots from that of the key on, up to a free one."""

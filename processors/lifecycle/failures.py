@@ -52,15 +52,15 @@ class Failures:
 
     def hopeless(self, slots: I64) -> Mask:
         """See `EndRules`."""
-        found: Mask = self._tasks.arena["report"][slots] == RunReport.CANNOT_START
-        for at in np.flatnonzero(found).tolist():
-            found[at] = len(self._hosts.table) <= 1 or self._task(int(slots[at])) in self.unstarted
-        return found
+        cannot_start: Mask = self._tasks.arena["report"][slots] == RunReport.CANNOT_START
+        for at in np.flatnonzero(cannot_start).tolist():
+            cannot_start[at] = len(self._hosts.table) <= 1 or self._task(int(slots[at])) in self.unstarted
+        return cannot_start
 
     def failed_elsewhere(self, slots: I64) -> Mask:
         """See `EndRules`."""
-        found = [len({*self._hosts_of(slot), self._host_at(slot)}) >= HOSTS_MAX for slot in slots.tolist()]
-        return np.array(found, dtype=np.bool_)
+        failed = [len({*self._hosts_of(slot), self._host_at(slot)}) >= HOSTS_MAX for slot in slots.tolist()]
+        return np.array(failed, dtype=np.bool_)
 
     def host_retries(self, slots: I64) -> I64:
         """See `EndRules`."""
@@ -74,9 +74,9 @@ class Failures:
         """See `EndRules`."""
         arena = self._tasks.arena
         ready = arena["ready"][slots]
-        found: Mask = (arena["host"][slots] > 0) & (ready > 0) & (arena["traits"][slots] & Trait.STATELESS != 0)
-        found &= ready <= elapsed(now - self._proof_ms(slots, self._settings().restart_backoff_max_ms))
-        return found
+        recovered: Mask = (arena["host"][slots] > 0) & (ready > 0) & (arena["traits"][slots] & Trait.STATELESS != 0)
+        recovered &= ready <= elapsed(now - self._proof_ms(slots, self._settings().restart_backoff_max_ms))
+        return recovered
 
     def backoff(self, failures: I64) -> I64:
         """How long a task waits before it runs again that has failed so often: doubling each time, up to a bound."""

@@ -65,5 +65,5 @@ class Gates:
         """The tasks that wait, ascending. Those that shall end do so first."""
         arena, stretch = self._tasks.arena, slice(row.base, row.base + row.instances)
         waits = (arena["state"][stretch] == TaskState.BACKOFF) & (arena["causes"][stretch] == 0)
-        found: I64 = row.base + np.flatnonzero(waits)
-        return found
+        slots: I64 = row.base + np.flatnonzero(waits)
+        return slots

@@ -76,11 +76,11 @@ def to_stop(jobs: Jobs, tasks: Tasks, job_id: str, instances: I64) -> I64:
     row, arena = jobs.table[job_id], tasks.arena
     slots = row.base + _with_gang(row.gang_min, instances)
     concerned = (arena["goal"][slots] == Goal.RUN) & ~among(arena["state"][slots], (TaskState.NONE, *ENDED_TASKS))
-    found: I64 = slots[concerned] - row.base
-    return found
+    concerned_instances: I64 = slots[concerned] - row.base
+    return concerned_instances
 
 
-def to_start(jobs: Jobs, tasks: Tasks, job_id: str, instances: I64, named: bool) -> I64:
+def to_start(jobs: Jobs, tasks: Tasks, job_id: str, instances: I64, are_named: bool) -> I64:
     """Which of some instances a start concerns: those that were stopped, and those that have ended; if they are not
     `named` those that succeeded are left alone. A gang goes as one, unless it runs.
     """
@@ -88,13 +88,13 @@ def to_start(jobs: Jobs, tasks: Tasks, job_id: str, instances: I64, named: bool)
     slots = row.base + _with_gang(row.gang_min, instances)
     state, goal = arena["state"][slots], arena["goal"][slots]
     stopped = (goal == Goal.STOP) | among(state, (TaskState.FAILED, TaskState.KILLED))
-    concerned = stopped | (named & (state == TaskState.SUCCEEDED))
+    concerned = stopped | (are_named & (state == TaskState.SUCCEEDED))
     members = slots < row.base + row.gang_min
     over = among(state, ENDED_TASKS) | (goal == Goal.STOP)
     concerned[members] = over[members].all() and concerned[members].any()
     concerned &= (state != TaskState.NONE) & (goal != Goal.REMOVE)
-    found: I64 = slots[concerned] - row.base
-    return found
+    concerned_instances: I64 = slots[concerned] - row.base
+    return concerned_instances
 
 
 def _with_gang(members: int, instances: I64) -> I64:

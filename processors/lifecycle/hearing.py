@@ -26,19 +26,19 @@ class HostHearing:
     def said(self, event: HostHearingChanged, now: int) -> None:
         """Placement says it of hosts; what it says of a session that is over is void."""
         sessions, hearing = event.host_session_array.tolist(), event.hearing_array.tolist()
-        for host_id, session, heard in zip(event.host_ids, sessions, hearing, strict=True):
+        for host_id, session, hears in zip(event.host_ids, sessions, hearing, strict=True):
             row = self._hosts.table.get(host_id)
             if row is None or session < row.session:
                 continue
             row, silent = self._hosts.table.change(host_id), row.silent
-            row.lost = heard == Hearing.LOST
-            if heard == Hearing.HEARD:
+            row.lost = hears == Hearing.LOST
+            if hears == Hearing.HEARD:
                 row.silent, row.heard = 0, second(now)
             else:
                 row.silent = silent or second(now)  # it is as silent when it is given up
             self._hosts.derive(row)
             there = self._tasks.by_host.of(np.array([row.number - 1]))
-            if silent and heard == Hearing.HEARD:
+            if silent and hears == Hearing.HEARD:
                 self._go_on(there, silent, now)
             self._changed(row.number, there, now)
 
@@ -47,5 +47,5 @@ class HostHearing:
         arena = self._tasks.arena
         due = arena["due"][slots].astype(np.int64)
         waits = among(arena["state"][slots], (TaskState.ORDERED, TaskState.STOPPING)) & (due > 0) & (due < HELD)
-        left = np.maximum(due[waits] - silent, 1)
-        self._tasks.wait(slots[waits], np.minimum(second(now) + left, HELD - 1))
+        remaining = np.maximum(due[waits] - silent, 1)
+        self._tasks.wait(slots[waits], np.minimum(second(now) + remaining, HELD - 1))

@@ -85,12 +85,12 @@ class Hosts:
 
     def reported(self, event: RunsReported, now: int) -> None:
         """Notes what runs are reported to be; reports of other than the present runs are void."""
-        slots, known = locate(event, self._jobs)
+        slots, exists = locate(event, self._jobs)
         run, reported, exit_code = event.run_array, event.state_array, event.exit_code_array
         if not len(slots) == len(run) == len(reported) == len(exit_code):
             return
         reports = Reported(slots, run, reported, exit_code, self._current(event))
-        self._note(reports.some(known))
+        self._note(reports.some(exists))
 
     def _current(self, event: RunsReported) -> Mask:
         """Which reports aren't of a session that is over: since then the host may have been started anew, so what went
@@ -169,18 +169,18 @@ class Hosts:
         known_as = self.table.get(event.host_id)
         if known_as is not None and event.session <= known_as.session:
             return
-        slots, known = locate(event, self._jobs)
+        slots, exists = locate(event, self._jobs)
         run, reported, exit_code = event.run_array, event.state_array, event.exit_code_array
         if not len(slots) == len(run) == len(reported) == len(exit_code):
             return
         number = self.number(event.host_id, event.session)
         row = self.table.change(event.host_id)
         arena = self._tasks.arena
-        expected = known.copy()
-        expected[known] = (
-            (arena["run"][slots[known]] == run[known])
-            & among(arena["state"][slots[known]], LIVE_TASKS)
-            & (arena["host"][slots[known]] == number)
+        expected = exists.copy()
+        expected[exists] = (
+            (arena["run"][slots[exists]] == run[exists])
+            & among(arena["state"][slots[exists]], LIVE_TASKS)
+            & (arena["host"][slots[exists]] == number)
         )
         reports = Reported(slots, run, reported, exit_code, np.ones(len(slots), dtype=np.bool_))
         present = self._note(reports.some(expected))
@@ -232,10 +232,10 @@ class Hosts:
         for number, host_id in enumerate(event.host_ids):
             if host_id in self._inventories and self.table[host_id].orphans:
                 row = self.table.change(host_id)
-                named = zip(*(column.tolist() for column in event.items()), strict=True)
+                items = zip(*(column.tolist() for column in event.items()), strict=True)
                 stopped = {
                     (event.job_ids[job], instance, run)
-                    for (job, instance, run), host in zip(named, event.host_array.tolist(), strict=True)
+                    for (job, instance, run), host in zip(items, event.host_array.tolist(), strict=True)
                     if host == number
                 }
                 had, row.orphans = len(row.orphans), [each for each in row.orphans if each not in stopped]
@@ -246,8 +246,8 @@ class Hosts:
         rows = (self.table.get(host_id) for host_id in event.host_ids)
         numbers = np.array([row.number if row is not None else 0 for row in rows], dtype=np.int64)
         here = self._tasks.arena["host"][slots[present]] == numbers[event.host_array[present]]
-        found: I64 = slots[present][here]
-        return found
+        told_slots: I64 = slots[present][here]
+        return told_slots
 
     def reconciled(self, event: HostReconciled, now: int) -> None:
         """An inventory is answered."""

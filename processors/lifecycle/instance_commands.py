@@ -36,45 +36,47 @@ class InstanceCommands:
 
     def stop(self, offset: int, ask: StopRow, row: JobRow) -> Answer:
         """A job, or some of its instances, are to end."""
-        if (named := instances_of(ask, row)) is None:
+        if (instances := instances_of(ask, row)) is None:
             return outside(row)
-        found = to_stop(self._jobs, self._tasks, ask.job_id, named)
-        if (row.stopping and not ask.first) or (ask.first and not len(found)):
+        concerned = to_stop(self._jobs, self._tasks, ask.job_id, instances)
+        if (row.stopping and not ask.first) or (ask.first and not len(concerned)):
             what = "they are stopped, or have ended, already" if ask.first else "the job is being stopped already"
             return Answer(Code.REPEATED, what)
-        named_ = ranges(found) if ask.first else {}
-        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=False, **named_, cause=job_fact(offset))
-        live = int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], LIVE_TASKS)))
-        return Answer(Code.DONE, f"stopping {plural(len(found), 'instance')}, {live} of them running", (wanted,))
+        named_ = ranges(concerned) if ask.first else {}
+        event = InstancesWanted.pack(job_id=ask.job_id, wanted=False, **named_, cause=job_fact(offset))
+        live = int(np.count_nonzero(among(self._tasks.arena["state"][row.base + concerned], LIVE_TASKS)))
+        return Answer(Code.DONE, f"stopping {plural(len(concerned), 'instance')}, {live} of them running", (event,))
 
     def forget(self, offset: int, ask: ActionRow) -> Answer:
         """A job that is over is to be deleted."""
         return Answer(Code.DONE, "the job is forgotten", (_forgotten(ask.job_id, offset),))
 
     def _start(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
-        if (named := instances_of(ask, row)) is None:
+        if (instances := instances_of(ask, row)) is None:
             return outside(row)
         if row.controller_over:
             return CONTROLLER_OVER
-        found = to_start(self._jobs, self._tasks, ask.job_id, named, bool(ask.first))
-        found = found[self._tasks.arena["run"][row.base + found] < RUN_MAX]
-        if not len(found) and not (row.stopping and not ask.first):
+        concerned = to_start(self._jobs, self._tasks, ask.job_id, instances, bool(ask.first))
+        concerned = concerned[self._tasks.arena["run"][row.base + concerned] < RUN_MAX]
+        if not len(concerned) and not (row.stopping and not ask.first):
             return Answer(Code.REPEATED, "there is nothing to start: no instance of these is stopped or has failed")
-        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=True, **ranges(found), cause=job_fact(offset))
-        later = len(found) - int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], ENDED_TASKS)))
+        event = InstancesWanted.pack(job_id=ask.job_id, wanted=True, **ranges(concerned), cause=job_fact(offset))
+        later = len(concerned) - int(
+            np.count_nonzero(among(self._tasks.arena["state"][row.base + concerned], ENDED_TASKS))
+        )
         after = f", {later} of them when their last run is over" if later else ""
-        held = "; they wait until the job is released" if row.held else ""
-        message = f"starting {plural(len(found), 'instance')}{after}{held}"
-        return Answer(Code.DONE, message, (wanted,))
+        until_release = "; they wait until the job is released" if row.held else ""
+        message = f"starting {plural(len(concerned), 'instance')}{after}{until_release}"
+        return Answer(Code.DONE, message, (event,))
 
     def _hold(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
-        held = ask.action == "hold"
-        if row.held == held:
-            return Answer(Code.REPEATED, f"the job is {'held already' if held else 'not held'}")
+        hold = ask.action == "hold"
+        if row.held == hold:
+            return Answer(Code.REPEATED, f"the job is {'held already' if hold else 'not held'}")
         waiting = row.counts[TaskState.QUEUED] + row.counts[TaskState.BACKOFF]
         tasks = plural(waiting, "waiting task")
-        message = f"holding {tasks} until the job is released" if held else f"queueing {tasks}"
-        return Answer(Code.DONE, message, (JobHeld(job_id=ask.job_id, held=held, cause=job_fact(offset)),))
+        message = f"holding {tasks} until the job is released" if hold else f"queueing {tasks}"
+        return Answer(Code.DONE, message, (JobHeld(job_id=ask.job_id, held=hold, cause=job_fact(offset)),))
 
     def _delete(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         over = row.tasks - sum(row.counts[state] for state in ENDED_TASKS)
@@ -84,9 +86,9 @@ class InstanceCommands:
                 f"job {ask.job_id} is {row.state}, {over} of its tasks haven't ended; "
                 f"`paceline job delete {ask.job_id} --force` stops it first",
             )
-        wanted = InstancesWanted.pack(job_id=ask.job_id, wanted=False, cause=job_fact(offset))
+        event = InstancesWanted.pack(job_id=ask.job_id, wanted=False, cause=job_fact(offset))
         message = f"stopping {plural(over, 'task')}, then the job is forgotten" if over else "the job is forgotten"
-        return Answer(Code.DONE, message, (wanted,))
+        return Answer(Code.DONE, message, (event,))
 
 
 def _forgotten(job_id: str, offset: int) -> JobsForgotten:

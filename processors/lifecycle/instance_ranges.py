@@ -26,6 +26,6 @@ def named(event: InstancesEvent, instances: int) -> I64:
     """The instances in the ranges of a record, of a job that has so many; those that it hasn't are left out."""
     if not event.first:
         return np.arange(instances)
-    found = event.named_instances()
-    kept: I64 = found[(found >= 0) & (found < instances)]
-    return kept
+    all_named = event.named_instances()
+    existing: I64 = all_named[(all_named >= 0) & (all_named < instances)]
+    return existing

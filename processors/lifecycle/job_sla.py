@@ -26,8 +26,8 @@ def sla_change(
     state, run, goal = (tasks.arena[column][stretch] for column in ("state", "run", "goal"))
     there = np.flatnonzero(state != TaskState.NONE)
     available = np.where(state == TaskState.RUNNING, run, 0)[there]
-    wanted = (goal == Goal.RUN)[there].astype(np.int64)
-    first, count = stretches(there, available, wanted)
+    to_run = (goal == Goal.RUN)[there].astype(np.int64)
+    first, count = stretches(there, available, to_run)
     return JobSlaChanged.pack(
         job_id=job_id,
         max_unavailable=max_unavailable,
@@ -35,7 +35,7 @@ def sla_change(
         first=there[first],
         count=count,
         run=available[first],
-        wanted=wanted[first],
+        wanted=to_run[first],
         cause=cause,
     )
 

@@ -188,11 +188,11 @@ class Jobs:
         """Instances of a job are added or removed; the runs of those that are removed are over."""
         row, arena = self.table.change(event.job_id), self._tasks.arena
         state, (added, removed, _) = job_state(row), instance_change(event)
-        gone = row.base + removed
-        row.run_floor = max(row.run_floor, int(arena["run"][gone].max(initial=0)))
-        self.move(gone, TaskState.NONE)
+        removed_slots = row.base + removed
+        row.run_floor = max(row.run_floor, int(arena["run"][removed_slots].max(initial=0)))
+        self.move(removed_slots, TaskState.NONE)
         for column in COLUMNS:
-            arena.set(column, gone, 0)
+            arena.set(column, removed_slots, 0)
         before, start = row.tasks, self._tasks.resize(row.base, row.instances, event.instances)
         del self.at[row.base]
         self.at[start] = event.job_id

@@ -19,14 +19,14 @@ def table(codes: Iterable[int], kind: DTypeLike = np.uint8) -> Lookup:
     return np.array([*codes], dtype=kind)
 
 
-def among(values: I32 | I64, wanted: Iterable[int]) -> Mask:
+def among(values: I32 | I64, codes: Iterable[int]) -> Mask:
     """Which of a machine's codes (states, outcomes, verdicts) are among a few wanted."""
-    found: Mask = _among(tuple(wanted)).take(values, mode="clip")
-    return found
+    mask: Mask = _among(tuple(codes)).take(values, mode="clip")
+    return mask
 
 
 @cache
-def _among(wanted: tuple[int, ...]) -> Mask:
-    found = np.zeros(CODES_MAX, dtype=np.bool_)
-    found[list(wanted)] = True
-    return found
+def _among(codes: tuple[int, ...]) -> Mask:
+    mask = np.zeros(CODES_MAX, dtype=np.bool_)
+    mask[list(codes)] = True
+    return mask

@@ -227,8 +227,8 @@ class Lifecycle(MachineBase):
 
     def state_of(self, job_id: str) -> str | None:
         """The state of a job; None where it was not accepted, or is forgotten."""
-        known = self.jobs.get(job_id) or self.ended.get(job_id)
-        return None if known is None else known.state
+        row = self.jobs.get(job_id) or self.ended.get(job_id)
+        return None if row is None else row.state
 
     def _restored(self) -> None:
         self.tasks.restored()

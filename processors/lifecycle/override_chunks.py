@@ -74,14 +74,14 @@ class OverrideChunks:
             )
         chunks = []
         for number, chunk in enumerate(job.chunks):
-            found = read(self.table[chunk.digest.hex()].content)
-            if found is None:
+            content = read(self.table[chunk.digest.hex()].content)
+            if content is None:
                 return f"chunk {number} of the overrides, {chunk.digest.hex()}, can't be read"
-            first, count = found.override_first_array, found.override_count_array
+            first, count = content.override_first_array, content.override_count_array
             if len(first) and (first.min() < chunk.first or (first + count).max() > chunk.first + chunk.count):
                 span = f"{chunk.first}-{chunk.first + chunk.count - 1}"
                 return f"chunk {number} has overrides of other instances than {span}"
-            chunks.append(found)
+            chunks.append(content)
         return chunks
 
     def dropped(self, event: OverridesDropped, now: int) -> None:

@@ -138,8 +138,8 @@ class PreemptionOrders:
     def _runs_of(self, number: int) -> I64:
         """The slots of the runs of an order that aren't over."""
         slots = self._slots[number]
-        found: I64 = slots[self._tasks.arena["order"][slots] == number]
-        return found
+        present: I64 = slots[self._tasks.arena["order"][slots] == number]
+        return present
 
     def _hear_of(self, slots: I64) -> None:
         for number in self._numbers(slots):
@@ -176,5 +176,5 @@ class PreemptionOrders:
     def _answer(self, number: int, refused: I64, lookup: RunLookup) -> PreemptionAnswered:
         row = self.table[number]
         code = Code.DEFERRED if row.open else Code.LEFT if row.victims else Code.VOID
-        named = run_columns(self._tasks.arena, refused, lookup)._asdict()
-        return PreemptionAnswered.pack(number=number, order=row.order.record, code=code, victims=row.victims, **named)
+        columns = run_columns(self._tasks.arena, refused, lookup)._asdict()
+        return PreemptionAnswered.pack(number=number, order=row.order.record, code=code, victims=row.victims, **columns)

@@ -73,10 +73,10 @@ def run_decisions(arena: Arena, slots: I64, due: I64, lookup: RunLookup) -> list
     waits = arena["due"][slots] > 0
     if len(due):
         waits &= ~np.isin(slots, due)
-    found = decided(arena, slots, waits)
+    which = decided(arena, slots, waits)
     out: list[Event] = []
     for at, decision in enumerate(DECISIONS, start=1):
-        about = slots[found == at]
+        about = slots[which == at]
         if len(about):
             out += _RECORDS[decision](arena, about, lookup)
     return out
@@ -99,8 +99,8 @@ def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         hold=_goes_home(arena, slots, ends),
         **_carried_causes(arena, slots, ends.why, lookup),
     )
-    asked = slots[among(arena["verdict"][slots], (SlaVerdict.ASKED, SlaVerdict.DEFERRED))]
-    return [ended, *(_named(DisruptionWithdrawn)(arena, asked, lookup) if len(asked) else ())]
+    withdrawn = slots[among(arena["verdict"][slots], (SlaVerdict.ASKED, SlaVerdict.DEFERRED))]
+    return [ended, *(_named(DisruptionWithdrawn)(arena, withdrawn, lookup) if len(withdrawn) else ())]
 
 
 def _goes_home(arena: Arena, slots: I64, ends: RunEnds) -> I64:
@@ -238,8 +238,8 @@ _WHAT = table(OVERDUE.get(state, 0) for state in range(STATES))
 
 def deadline_of(state: Any) -> I64:
     """What the deadlines of runs in these states are of; 0: they have none."""
-    found: I64 = _WHAT.take(state)
-    return found
+    kinds: I64 = _WHAT.take(state)
+    return kinds
 
 
 def overdue(arena: Arena, slots: I64, lookup: RunLookup) -> RunsOverdue:

@@ -130,16 +130,16 @@ class RunEffects:
 
     def _take(self, slots: I64, decision: type[Event]) -> I64:
         states, following = moves(decision)
-        taken: I64 = slots[among(self._tasks.arena["state"][slots], states)]
-        self._jobs.move(taken, following)
-        return taken
+        in_states: I64 = slots[among(self._tasks.arena["state"][slots], states)]
+        self._jobs.move(in_states, following)
+        return in_states
 
     def _ended(self, event: RunsEnded, now: int) -> None:
-        slots, known = locate(event, self._jobs.table)
-        slots = slots[known]
+        slots, exists = locate(event, self._jobs.table)
+        slots = slots[exists]
         following = (event.next_array, event.kept_array, event.counts_as_array, event.failures_array)
-        ends = Ends(*(column[known] for column in (*following, event.wait_ms_array)))
-        outcome = event.outcome_array[known]
+        ends = Ends(*(column[exists] for column in (*following, event.wait_ms_array)))
+        outcome = event.outcome_array[exists]
         hopeless = self._failures.hopeless(slots)
         self._jobs.gangs.count_failures(slots, outcome, ends.counts_as, ends.wait_ms, hopeless, now)
         self._orders.ended(slots)

@@ -29,8 +29,8 @@ class Shapes:
 def task_shapes(job: SubmittedRow) -> Shapes:
     """What the tasks of a job ask."""
     shapes = [_shape(job)]
-    known = {_key(job): 0}
-    of_override = np.array([_number(job, each, shapes, known) for each in job.overrides], dtype=np.int64)
+    numbers = {_key(job): 0}
+    of_override = np.array([_number(job, each, shapes, numbers) for each in job.overrides], dtype=np.int64)
     first, count, override = (
         ints(column).astype(np.int64) for column in (job.override_first, job.override_count, job.override)
     )
@@ -38,11 +38,11 @@ def task_shapes(job: SubmittedRow) -> Shapes:
     return Shapes(tuple(shapes), *_joined(first[shape > 0], count[shape > 0], shape[shape > 0]))
 
 
-def _number(job: SubmittedRow, override: OverrideRow, shapes: list[TaskShape], known: dict[object, int]) -> int:
+def _number(job: SubmittedRow, override: OverrideRow, shapes: list[TaskShape], numbers: dict[object, int]) -> int:
     if not override.resources and override.ports is None and override.constraints is None and not override.strategy:
         return 0
     own = merged(job, override)
-    number = known.setdefault(_key(own), len(shapes))
+    number = numbers.setdefault(_key(own), len(shapes))
     if number == len(shapes):
         shapes.append(_shape(own))
     return number

@@ -52,8 +52,8 @@ class Stateful:
         mine = mine[among(arena["state"][mine], (TaskState.RUNNING, *ENDED_TASKS))]
         mine = mine[mine + 1 < len(arena["owner"])]
         behind = mine[arena["owner"][mine] == arena["owner"][mine + 1]] + 1
-        held = behind[(arena["state"][behind] == TaskState.BACKOFF) & (arena["due"][behind] == HELD)]
-        self._tasks.note("due", held, 0)
+        waiting = behind[(arena["state"][behind] == TaskState.BACKOFF) & (arena["due"][behind] == HELD)]
+        self._tasks.note("due", waiting, 0)
 
     def host_removed(self, number: int) -> None:
         """A host is forgotten: what belongs to it may run anywhere, and nothing is kept from it."""
@@ -65,5 +65,5 @@ class Stateful:
         """Which of these tasks are of stateful jobs."""
         slots = slots[self._tasks.arena["traits"][slots] & Trait.STATELESS != 0]  # most jobs are batch, and not asked
         is_ = self._jobs.of_slots(slots, lambda row: row.kind == STATEFUL) if len(slots) else slots
-        found: I64 = slots[is_ > 0]
-        return found
+        of_stateful: I64 = slots[is_ > 0]
+        return of_stateful

@@ -74,17 +74,17 @@ class Suspects:
         if not failed.any():
             return
         pairs = np.stack([host[failed], arena["owner"][slots[failed]] - 1])
-        found, counts = np.unique(pairs, axis=1, return_counts=True)
-        for (number, base), count in zip(found.T.tolist(), counts.tolist(), strict=True):
+        different, counts = np.unique(pairs, axis=1, return_counts=True)
+        for (number, base), count in zip(different.T.tolist(), counts.tolist(), strict=True):
             self._failed(self._hosts.named(number)[0], self._jobs.at[base], min(count, OF_A_JOB), second(now))
         for number in distinct(host[failed]).tolist():
             self._judge(number, int(slots[failed & (host == number)][-1]), now)
 
     def _by_itself(self, slots: I64) -> Mask:
         """Whose runs ended, or didn't start, without having been told to."""
-        found: Mask = among(self._tasks.arena["report"][slots], OWN_ENDS)
+        own: Mask = among(self._tasks.arena["report"][slots], OWN_ENDS)
         late: Mask = CODE_OF.take(self._tasks.arena["causes"][slots]) == RunCause.START_LATE
-        return found | late
+        return own | late
 
     def survived(self, slots: I64) -> None:
         """Runs of these slots are still there though they were killed, as their hosts say."""
@@ -143,9 +143,9 @@ class Suspects:
         if host_id not in self.table:
             self.table.put(host_id, SuspectRow())
         row = self.table[host_id]
-        known = [each for each in row.failed if each[1] > at - WITHIN_S]
-        mine = ([each for each in known if each[0] == job_id] + [(job_id, at)] * count)[-OF_A_JOB:]
-        self._set(host_id, ([each for each in known if each[0] != job_id] + mine)[-KEPT:])
+        recent = [each for each in row.failed if each[1] > at - WITHIN_S]
+        mine = ([each for each in recent if each[0] == job_id] + [(job_id, at)] * count)[-OF_A_JOB:]
+        self._set(host_id, ([each for each in recent if each[0] != job_id] + mine)[-KEPT:])
 
     def _judge(self, number: int, slot: int, now: int) -> None:
         """Whether what has failed on a host, the run of a slot last, makes it suspected."""

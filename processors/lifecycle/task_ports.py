@@ -20,12 +20,12 @@ class TaskPorts:
         """The ports of a task; None where it has none."""
         return self.table.get((job_id, instance))
 
-    def placed(self, event: TasksPlaced, known: Mask) -> None:
-        """Tasks have places; `known`: which of those that the record names are taken from it."""
+    def placed(self, event: TasksPlaced, exists: Mask) -> None:
+        """Tasks have places; `exists`: which of those that the record names there are."""
         ports, at = event.ports_array.tolist(), 0
         columns: Any = (column.tolist() for column in (event.job_array, event.instance_array, event.port_count_array))
-        for index, instance, count, wanted in zip(*columns, known, strict=True) if ports else ():
-            if count and wanted:
+        for index, instance, count, is_there in zip(*columns, exists, strict=True) if ports else ():
+            if count and is_there:
                 self.table.put((event.job_ids[index], instance), ports[at : at + count])
             at += count
 

@@ -71,8 +71,8 @@ _NOTES: Mapping[TaskEvent, NDArray[np.uint8]] = {happening: _letters(row) for ha
 
 def noted(happening: TaskEvent, note: Note, state: Any) -> Mask:
     """Of which tasks in these states this is noted when it happens."""
-    found: Mask = _NOTES[happening].take(state) == ord(note)
-    return found
+    mask: Mask = _NOTES[happening].take(state) == ord(note)
+    return mask
 
 
 _VERDICTS = {
@@ -134,8 +134,8 @@ def decided(arena: Arena, slots: I64, waits: Mask) -> Any:
     """
     if len(slots) <= FEW:
         rows = arena.rows(slots, "state", "report", "causes", "verdict", "traits")
-        found = [_decided_one(row, wait) for row, wait in zip(rows, waits.tolist(), strict=True)]
-        return np.array(found, dtype=np.uint8)
+        decisions = [_decided_one(row, wait) for row, wait in zip(rows, waits.tolist(), strict=True)]
+        return np.array(decisions, dtype=np.uint8)
     key = arena["state"][slots] * len(Report) + _REPORTS.take(arena["report"][slots])
     key = key * len(CauseKind) + KIND_OF.take(arena["causes"][slots])
     key = key * len(SlaVerdict) + arena["verdict"][slots]
@@ -155,9 +155,9 @@ def _decided_one(task: tuple[int, ...], waits: bool) -> int:
 def moves(decision: type[Event]) -> tuple[tuple[int, ...], int]:
     """From which states a decision takes a task, and to which; only of decisions after which that is one state."""
     rules: tuple[Rule | JobRule, ...] = RULES + JOB_RULES
-    found = [rule for rule in rules if rule.decision is decision]
-    states = dict.fromkeys(state for rule in found for state in rule.states)
-    return tuple(states), next(rule.next for rule in found if rule.next is not None)
+    chosen_rules = [rule for rule in rules if rule.decision is decision]
+    states = dict.fromkeys(state for rule in chosen_rules for state in rule.states)
+    return tuple(states), next(rule.next for rule in chosen_rules if rule.next is not None)
 
 
 class RunEnds(NamedTuple):
@@ -236,9 +236,9 @@ def run_ends(arena: Arena, slots: I64, rules: EndRules, now: int) -> RunEnds:
     following = np.where(following == GANG_WAIT, TaskState.BACKOFF, following).astype(np.int64)  # seen by nobody else
     counts &= ~is_left(arena, slots)
     keeps &= (KEEPS.take(causes) == 1) & (arena["step"][slots] & MORE == 0) & ~rules.held(slots)
-    kept = (keeps & (arena["state"][slots] != TaskState.QUEUED)).astype(np.int64)  # it may not be admitted
+    keeps_admission = (keeps & (arena["state"][slots] != TaskState.QUEUED)).astype(np.int64)  # it may not be admitted
     counts_as = np.where(counts, counts_as, Counts.NOTHING)
-    return RunEnds(outcome, exit_code, following, kept, why, counts_as, np.where(counts, before + 1, 0))
+    return RunEnds(outcome, exit_code, following, keeps_admission, why, counts_as, np.where(counts, before + 1, 0))
 
 
 def _fault(arena: Arena, slots: I64, outcome: I64, hopeless: Mask, rules: EndRules) -> I64:
@@ -255,11 +255,11 @@ def _fault(arena: Arena, slots: I64, outcome: I64, hopeless: Mask, rules: EndRul
 
 
 def _end_holds(end: End, outcome: int, goal: Goal, *flags: bool) -> bool:
-    wanted = (end.over, end.stateless, end.gang, end.final, end.retries, end.last, end.fails)
+    conditions = (end.over, end.stateless, end.gang, end.final, end.retries, end.last, end.fails)
     return (
         outcome in end.outcomes
         and goal in end.goals
-        and all(want in (None, have) for want, have in zip(wanted, flags, strict=True))
+        and all(want in (None, have) for want, have in zip(conditions, flags, strict=True))
     )
 
 
@@ -274,11 +274,11 @@ FLAGS = 7
 
 def _ended() -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.bool_]]:
     cells = product(range(len(Outcome) + 1), Goal, product(_FLAGS, repeat=FLAGS))
-    found = [end_of(outcome, goal, *flags) or ENDS[-1] for outcome, goal, flags in cells]
+    ends = [end_of(outcome, goal, *flags) or ENDS[-1] for outcome, goal, flags in cells]
     return (
-        table(end.next for end in found),
-        np.array([end.counts for end in found]),
-        np.array([end.keeps for end in found]),
+        table(end.next for end in ends),
+        np.array([end.counts for end in ends]),
+        np.array([end.keeps for end in ends]),
     )
 
 

@@ -102,18 +102,18 @@ class Tasks:
         """All hosts are heard, unless `host_is` says something else."""
         self._heard, self._lost = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
 
-    def host_is(self, number: int, heard: int, lost: bool) -> None:
+    def host_is(self, number: int, since_s: int, lost: bool) -> None:
         """The host of a number is heard since that second, 0: as ever, HELD: it is silent; it may be lost besides.
         Deadlines of its runs that don't pass in a silence do so again after it.
         """
         if number >= len(self._heard):
-            if not heard and not lost:
+            if not since_s and not lost:
                 return
             self._heard = np.concatenate([self._heard, np.zeros(number, dtype=np.int64)])
             self._lost = np.concatenate([self._lost, np.zeros(number, dtype=np.bool_)])
         silent = self._heard[number] == HELD
-        self._heard[number], self._lost[number] = heard, lost
-        if silent and heard < HELD:
+        self._heard[number], self._lost[number] = since_s, lost
+        if silent and since_s < HELD:
             there = self.by_host.of(np.array([number - 1]))
             self._note_deadlines(there)
 
@@ -121,17 +121,17 @@ class Tasks:
         """Since when hosts are heard again, by their numbers; HELD: they are silent or lost, 0: they always were
         heard.
         """
-        found: I64 = np.where(hosts < len(self._heard), self._heard.take(hosts, mode="clip"), 0)
-        return found
+        since_s: I64 = np.where(hosts < len(self._heard), self._heard.take(hosts, mode="clip"), 0)
+        return since_s
 
     def is_lost(self, hosts: I64 | I32) -> Mask:
         """Which hosts are lost, by their numbers."""
-        found: Mask = (hosts < len(self._lost)) & self._lost.take(hosts, mode="clip")
-        return found
+        mask: Mask = (hosts < len(self._lost)) & self._lost.take(hosts, mode="clip")
+        return mask
 
-    def resize(self, base: int, tasks: int, wanted: int) -> int:
+    def resize(self, base: int, tasks: int, size: int) -> int:
         """Gives a job with `tasks` so many as are wanted; returns its base, another one where it moved."""
-        start = self.arena.resize(base, tasks, wanted)
+        start = self.arena.resize(base, tasks, size)
         if start != base:
             slots = np.arange(start, start + tasks)
             self.touch(slots)
@@ -155,8 +155,8 @@ class Tasks:
         caused, withdrawn = noted(event, Note.CAUSE, state), noted(event, Note.WITHDRAWN, state)
         counts = caused | withdrawn
         self.note("causes", slots[counts], np.where(caused, causes | cause, causes & ~cause)[counts])
-        found: I64 = slots[counts]
-        return found
+        counting: I64 = slots[counts]
+        return counting
 
     def record_verdict(self, event: TaskEvent, slots: I64) -> I64:
         """Notes the verdict of sla; returns the slots where that counts."""

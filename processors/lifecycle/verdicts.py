@@ -38,8 +38,8 @@ class PresentRuns:
     def of(self, event: Any) -> I64:
         """The slots whose present runs a record names."""
         slots, present = self.named(event)
-        found: I64 = slots[present]
-        return found
+        present_slots: I64 = slots[present]
+        return present_slots
 
 
 class Verdicts:

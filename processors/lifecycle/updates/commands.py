@@ -91,7 +91,7 @@ class UpdateCommands:
         offset: int,
     ) -> Answer:
         """An update begins; one that is in progress ends for it."""
-        number, wanted = row.updates + 1, row.version + 1
+        number, new_version = row.updates + 1, row.version + 1
         override: tuple[Event, ...] = ()
         if (open_ := self._updates.table.get(job_id)) is not None:
             message = f"update {number} takes its place"
@@ -105,13 +105,13 @@ class UpdateCommands:
         start = "; it waits for resume" if version.policy.start_paused else ""
         kinds = [f"{each} {name}" for name in COUNTS if (each := getattr(begun, name))]
         counts = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
-        taken = plural(count, "instance")
-        what = f"restarts {taken}" if begun.kind == RESTART else f"takes {taken} to version {wanted}"
+        instances = plural(count, "instance")
+        what = f"restarts {instances}" if begun.kind == RESTART else f"takes {instances} to version {new_version}"
         if begun.kind == ROLL_BACK:
-            what = f"takes {taken} back to version {begun.like}, as version {wanted}"
-        held = f"; the job is held: what runs is taken after `paceline job release {job_id}`" if row.held else ""
-        message = f"update {number} {what}{batch}{counts}{start}{held}"
-        return Answer(Code.DONE, message, (*override, *started), wanted, number)
+            what = f"takes {instances} back to version {begun.like}, as version {new_version}"
+        hold = f"; the job is held: what runs is taken after `paceline job release {job_id}`" if row.held else ""
+        message = f"update {number} {what}{batch}{counts}{start}{hold}"
+        return Answer(Code.DONE, message, (*override, *started), new_version, number)
 
     def _restart(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         job_id, version = ask.job_id, self._updates.version(ask.job_id)
@@ -151,9 +151,9 @@ class UpdateCommands:
         job_id, versions = ask.job_id, self._updates.versions[ask.job_id]
         number = ask.version or self._updates.differences.before(job_id)
         if number not in versions or number == row.version:
-            kept = ", ".join(str(each) for each in sorted(versions) if each != row.version) or "none"
+            others = ", ".join(str(each) for each in sorted(versions) if each != row.version) or "none"
             why = f"the job can't go back to version {number}" if number else "no other version was completed"
-            return Answer(Code.NO_SUCH_VERSION, f"{why}; it can go back to {kept}")
+            return Answer(Code.NO_SUCH_VERSION, f"{why}; it can go back to {others}")
         version = msgspec.structs.replace(versions[number], policy=back_policy(self._updates.version(job_id).policy))
         changed = self._updates.differences.changed(job_id, version)
         if row.kind == "batch" and (why := self._updates.differences.batch_fault(job_id, version, changed)):

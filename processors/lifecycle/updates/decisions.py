@@ -74,11 +74,11 @@ class UpdateDecisions:
         for job_id in sorted({*self._updates.touched, *due}, key=lambda job_id: numbers[job_id].number):
             if limit <= 0:
                 break
-            found = list(self._of(job_id, now, caught_up))
-            if not found:
+            events = list(self._of(job_id, now, caught_up))
+            if not events:
                 self._waits.rest(job_id, now if caught_up else 0)
-            out += found
-            limit -= bool(found)
+            out += events
+            limit -= bool(events)
         return out or self._removals(limit)
 
     def next_due_ms(self) -> int | None:
@@ -143,8 +143,8 @@ class UpdateDecisions:
         if is_open(update):  # it is to be healthy without a break
             after = np.where((after == Step.DONE) & ~(up | still), Step.FLIGHT, after)
         after = np.where(among(step, TAKEN), after, step)
-        left = among(step, (Step.PENDING, Step.FLIGHT)) & (goal == Goal.RUN) & (at < self._updates.bound(job_id))
-        after = np.where(left & among(state, WAITING) & self._tasks.is_lost(pin), Step.LEFT, after)
+        to_run = among(step, (Step.PENDING, Step.FLIGHT)) & (goal == Goal.RUN) & (at < self._updates.bound(job_id))
+        after = np.where(to_run & among(state, WAITING) & self._tasks.is_lost(pin), Step.LEFT, after)
         stays = over & (at < self._updates.bound(job_id))
         after = np.where(stays & (goal == Goal.STOP) & (step == Step.PENDING), Step.DONE, after)
         after = np.where(stays & (goal == Goal.REMOVE) & (step != Step.DONE), Step.NONE, after)
@@ -156,10 +156,10 @@ class UpdateDecisions:
         """That an update is to take instances once more: such of these as are to run and aren't being started."""
         step, goal = self._column(job_id, "step")[instances] & STEP, self._column(job_id, "goal")[instances]
         there = self._updates.differences.there(job_id)[instances] & (goal == Goal.RUN)
-        found = instances[there & among(step, (Step.NONE, Step.DONE, *FAILED))]
-        if not len(found):
+        idle = instances[there & among(step, (Step.NONE, Step.DONE, *FAILED))]
+        if not len(idle):
             return ()
-        progress = self._progress(job_id, update, found, np.full(len(found), Step.PENDING))
+        progress = self._progress(job_id, update, idle, np.full(len(idle), Step.PENDING))
         return (msgspec.structs.replace(progress, cause=cause),)
 
     def _progress(self, job_id: str, update: UpdateRow, instances: I64, step: I64) -> UpdateProgressed:
@@ -234,9 +234,9 @@ class UpdateDecisions:
         within = f"for {write_ms(update.policy.blocked_after_ms)}"
         if deferred := len(self._waits.deferred(job_id)):
             return f"sla has let none of {plural(deferred, 'instance')} go {within}: too many others are unavailable"
-        if taken := self._waits.take_all(job_id, update, version):
-            most = f"all {version.max_unavailable} that may be unavailable" if taken > 1 else "the one that may be"
-            return f"{plural(taken, 'instance')} found no place {within}, {most}"
+        if waiting := self._waits.take_all(job_id, update, version):
+            most = f"all {version.max_unavailable} that may be unavailable" if waiting > 1 else "the one that may be"
+            return f"{plural(waiting, 'instance')} found no place {within}, {most}"
         return ""
 
     def _failed_ones(self, job_id: str, update: UpdateRow, of: str = "") -> str:
@@ -259,16 +259,16 @@ class UpdateDecisions:
 
     def _inherited(self, job_id: str) -> Mask:
         """Which instances an earlier update brought down that are to run and aren't up again."""
-        found: Mask = (self._column(job_id, "step") & INHERITED > 0) & (self._column(job_id, "goal") == Goal.RUN)
-        return found
+        inherited: Mask = (self._column(job_id, "step") & INHERITED > 0) & (self._column(job_id, "goal") == Goal.RUN)
+        return inherited
 
     def _pending(self, job_id: str) -> Pending:
         return pending(partial(self._column, job_id), self._updates.bound(job_id))
 
     def _down(self, job_id: str) -> bool:
         """Whether an instance is still to be taken that it costs nothing to take."""
-        found = self._pending(job_id)
-        return len(found.down) > 0 or not among(self._column(job_id, "state")[found.goes], UP).all()
+        to_take = self._pending(job_id)
+        return len(to_take.down) > 0 or not among(self._column(job_id, "state")[to_take.goes], UP).all()
 
     def _failed(self, job_id: str, update: UpdateRow, failure: Failure) -> Iterator[Event]:
         number = self._updates.differences.completed(job_id)[-1]
@@ -308,33 +308,33 @@ class UpdateDecisions:
                 yield InstancesReturned.pack(job_id=job_id, number=update.number, **ranges(waiting), cause=cause)
             return
         missing, state = self._updates.missing(job_id), self._column(job_id, "state")
-        found = next_instances(self._pending(job_id), state, missing, free)
+        following = next_instances(self._pending(job_id), state, missing, free)
         row = self._jobs.table[job_id]
-        if len(found.added):
-            added = addition(job_id, row, version, found.added, cause)
+        if len(following.added):
+            added = addition(job_id, row, version, following.added, cause)
             yield added
-        taken = np.sort(np.concatenate(found))
-        if len(taken):
-            yield InstancesTaken.pack(job_id=job_id, number=update.number, **ranges(taken), cause=cause)
-        if len(found.removed) and version.max_unavailable is not None:
-            yield InstancesWanted.pack(job_id=job_id, wanted=False, **ranges(found.removed), cause=cause)
-        if len(found.added) and not added.waits:
-            yield first_queued(job_id, row, found.added)
+        taken_now = np.sort(np.concatenate(following))
+        if len(taken_now):
+            yield InstancesTaken.pack(job_id=job_id, number=update.number, **ranges(taken_now), cause=cause)
+        if len(following.removed) and version.max_unavailable is not None:
+            yield InstancesWanted.pack(job_id=job_id, wanted=False, **ranges(following.removed), cause=cause)
+        if len(following.added) and not added.waits:
+            yield first_queued(job_id, row, following.added)
 
     def _removals(self, limit: int) -> list[Event]:
         """Instances that are removed and whose runs are over leave at most `limit` jobs."""
         out: list[Event] = []
         for job_id in sorted(self._updates.leaving, key=lambda job_id: self._jobs.table[job_id].number)[:limit]:
             goes, state = self._column(job_id, "goal") == Goal.REMOVE, self._column(job_id, "state")
-            gone = goes & among(state, (TaskState.NONE, *ENDED_TASKS))
-            gone &= among(self._column(job_id, "step") & STEP, (Step.NONE, Step.DONE))
+            departed = goes & among(state, (TaskState.NONE, *ENDED_TASKS))
+            departed &= among(self._column(job_id, "step") & STEP, (Step.NONE, Step.DONE))
             if not goes.any():
                 del self._updates.leaving[job_id]
-            if gone.any():
-                left = np.flatnonzero(~gone & (state != TaskState.NONE))
-                instances = int(left[-1]) + 1 if len(left) else 0
+            if departed.any():
+                remaining = np.flatnonzero(~departed & (state != TaskState.NONE))
+                instances = int(remaining[-1]) + 1 if len(remaining) else 0
                 leaving_by = recorded(self._jobs.table[job_id].leaving_by)
-                out.append(removal(job_id, np.flatnonzero(gone), instances, leaving_by))
+                out.append(removal(job_id, np.flatnonzero(departed), instances, leaving_by))
         return out
 
     def start(

@@ -36,18 +36,18 @@ class Differences:
         """Which instances of a job must be taken to come to a version, or of those that are named to be restarted."""
         there: Mask = self.there(job_id)
         if restarted is not None:
-            named = np.zeros(len(there), dtype=np.bool_)
-            named[restarted] = True
-            named &= there & (self._column(job_id, "goal") == Goal.RUN)
-            return named
-        target, known, wanted = self._targets(job_id), self._versions[job_id], contents(version, len(there))
-        found = np.ones(len(there), dtype=np.bool_)
+            restarting = np.zeros(len(there), dtype=np.bool_)
+            restarting[restarted] = True
+            restarting &= there & (self._column(job_id, "goal") == Goal.RUN)
+            return restarting
+        target, versions, new_contents = self._targets(job_id), self._versions[job_id], contents(version, len(there))
+        differs = np.ones(len(there), dtype=np.bool_)
         for number in distinct(target).tolist():
-            if number in known:
+            if number in versions:
                 mine = target == number
-                found[mine] = contents(known[number], len(there))[mine] != wanted[mine]
-        found |= np.arange(len(there)) >= version.instances
-        return found & there
+                differs[mine] = contents(versions[number], len(there))[mine] != new_contents[mine]
+        differs |= np.arange(len(there)) >= version.instances
+        return differs & there
 
     def batch_fault(self, job_id: str, version: VersionRow, changed: Mask) -> str:
         """Why a batch job can't come to a version, if it can't: it would lose instances, or some would change that have

@@ -46,16 +46,16 @@ def first_queued(job_id: str, row: JobRow, added: I64) -> GangsQueued:
     )
 
 
-def removal(job_id: str, gone: I64, left: int, cause: Cause | None) -> InstancesChanged:
-    """Instances leave a job, which has those below `left` then."""
-    first, count = stretches(gone)
+def removal(job_id: str, removed: I64, bound: int, cause: Cause | None) -> InstancesChanged:
+    """Instances leave a job, which has those below `bound` then."""
+    first, count = stretches(removed)
     zeros = np.zeros(len(first), dtype=np.int64)
     return InstancesChanged.pack(
         job_id=job_id,
-        first=gone[first],
+        first=removed[first],
         count=count,
         wanted=zeros,
         shape=zeros,
-        instances=left,
+        instances=bound,
         cause=cause,
     )

@@ -71,8 +71,8 @@ class PlaceWaits:
         slots, index = locate_ranges(event, self._jobs.table)
         arena = self._tasks.arena
         counted = (arena["run"][slots] == event.run_array[index]) & (arena["state"][slots] == TaskState.QUEUED)
-        found: I64 = slots[counted & (arena["ready"][slots] != 0)]
-        return found
+        waiting: I64 = slots[counted & (arena["ready"][slots] != 0)]
+        return waiting
 
     def _begin(self, slots: I64, now: int) -> None:
         arena = self._tasks.arena

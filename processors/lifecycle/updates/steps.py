@@ -44,8 +44,8 @@ def is_left(arena: Arena, slots: I64) -> Mask:
     """Which tasks are on the way to another run while their present run is of the one before: how that ends says
     nothing of the new one.
     """
-    left: Mask = (arena["step"][slots] & STEP == Step.FLIGHT) & ~has_come(arena, slots)
-    return left
+    in_between: Mask = (arena["step"][slots] & STEP == Step.FLIGHT) & ~has_come(arena, slots)
+    return in_between
 
 
 def has_come(arena: Arena, slots: I64) -> Mask:

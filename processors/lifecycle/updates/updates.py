@@ -297,14 +297,14 @@ class Updates:
         row, versions = self._jobs.table[job_id], self.versions[job_id]
         at, before = slots - row.base, self._tasks.arena["version"][slots]
         after = asks_of(versions[number], row.instances)[at]
-        found = np.zeros(len(slots), dtype=np.int64)
+        flags = np.zeros(len(slots), dtype=np.int64)
         for each in distinct(before).tolist():
             if each == number or each not in versions:
                 continue
             pairs = [[_difference(a, b) for b in versions[number].asks] for a in versions[each].asks]
             mine = before == each
-            found[mine] = np.array(pairs)[asks_of(versions[each], row.instances)[at[mine]], after[mine]]
-        return found
+            flags[mine] = np.array(pairs)[asks_of(versions[each], row.instances)[at[mine]], after[mine]]
+        return flags
 
     def new_shapes(self, slots: I64) -> tuple[tuple[TaskShape, ...], I64]:
         """What tasks that are queued now ask from this run on, and for each which of that; -1: what it asked before."""
@@ -317,8 +317,8 @@ class Updates:
             target = arena["target"][slots]
             for number in distinct(target[mine]).tolist():
                 version, these = self.versions[job_id][number], mine & (target == number)
-                asked = asks_of(version, self._jobs.table[job_id].instances)[slots[these] - base]
-                index[these] = asked + len(shapes)
+                shape_index = asks_of(version, self._jobs.table[job_id].instances)[slots[these] - base]
+                index[these] = shape_index + len(shapes)
                 shapes += map(task_shape, version.asks)
         return tuple(shapes), index
 
@@ -381,9 +381,9 @@ class Updates:
         versions = self.versions.change(event.job_id)
         if event.state == UpdateState.SUCCEEDED and (update.kind != RESTART or versions[update.from_version].completed):
             versions[update.version] = msgspec.structs.replace(versions[update.version], completed=True)
-        taken = slots[among(arena["step"][slots] & STEP, OPEN)]
+        open_slots = slots[among(arena["step"][slots] & STEP, OPEN)]
         staying = row.base + self.differences.staying(event.job_id)
-        down = np.setdiff1d(taken[arena["goal"][taken] == Goal.RUN], staying)
+        down = np.setdiff1d(open_slots[arena["goal"][open_slots] == Goal.RUN], staying)
         self._stay(staying)
         arena.set("step", down, arena["step"][down] | INHERITED)
         stepped = slots[arena["step"][slots] & STEP > 0]

@@ -42,9 +42,9 @@ _pack = msgspec.msgpack.Encoder(order="sorted").encode
 def version_row(job: SubmittedRow, spec_hash: bytes, completed: bool = False) -> VersionRow:
     """The version that a specification makes."""
     alike = _alike(job)
-    said = alike.fields | _digests(job, NAMES)
+    digests = alike.fields | _digests(job, NAMES)
     return VersionRow(
-        {name: said[name] for name in FIELDS if name in said},
+        {name: digests[name] for name in FIELDS if name in digests},
         alike.contents,
         alike.asks,
         alike.asked,
@@ -65,21 +65,21 @@ def version_row(job: SubmittedRow, spec_hash: bytes, completed: bool = False) ->
 def _alike(job: SubmittedRow) -> VersionRow:
     """The version of all jobs whose tasks are alike, without what each says."""
     plain = msgspec.structs.replace(job, resources=in_order(job.resources))
-    said = {name: getattr(plain, name) for name in FIELDS}
+    values = {name: getattr(plain, name) for name in FIELDS}
     asks = {_asked(plain): 0}
-    contents, asked = [_content(said)], [0]
+    contents, ask_index = [_content(values)], [0]
     for override in job.overrides:
         changes = changes_of(plain, override)
         if "resources" in changes:
             changes["resources"] = in_order(changes["resources"])
-        contents.append(_content({**said, **changes}))
+        contents.append(_content({**values, **changes}))
         other = ASKED & changes.keys()
-        asked.append(asks.setdefault(_asked(msgspec.structs.replace(plain, **changes)), len(asks)) if other else 0)
+        ask_index.append(asks.setdefault(_asked(msgspec.structs.replace(plain, **changes)), len(asks)) if other else 0)
     return VersionRow(
         fields=_digests(job),
         contents=pack_longs(contents),
         asks=tuple(asks),
-        asked=pack_ints(asked),
+        asked=pack_ints(ask_index),
         first=job.override_first,
         count=job.override_count,
         override=job.override,
@@ -99,25 +99,25 @@ def policy_for(kind: str, policy: PolicyRow) -> PolicyRow:
 
 def contents(version: VersionRow, instances: int) -> I64:
     """For each instance a digest of all that its runs are made from."""
-    found: I64 = longs(version.contents)[_variants(version, instances)]
-    return found
+    digests: I64 = longs(version.contents)[_variants(version, instances)]
+    return digests
 
 
 def asks_of(version: VersionRow, instances: int) -> I64:
     """For each instance which of `asks` it has."""
-    found: I64 = ints(version.asked)[_variants(version, instances)].astype(np.int64)
-    return found
+    index: I64 = ints(version.asked)[_variants(version, instances)].astype(np.int64)
+    return index
 
 
 def _variants(version: VersionRow, instances: int) -> I64:
     """For each instance the number of its override plus 1; 0: it has none."""
-    found = np.zeros(instances, dtype=np.int64)
+    variants = np.zeros(instances, dtype=np.int64)
     first, count, override = ints(version.first), ints(version.count), ints(version.override)
     if len(first):
-        named = spread(first, count)
-        there = named < instances
-        found[named[there]] = np.repeat(override.astype(np.int64), count)[there] + 1
-    return found
+        instances_named = spread(first, count)
+        there = instances_named < instances
+        variants[instances_named[there]] = np.repeat(override.astype(np.int64), count)[there] + 1
+    return variants
 
 
 def asks_more(before: AskedRow, after: AskedRow) -> bool:
@@ -149,8 +149,8 @@ def _digests(job: SubmittedRow, names: Iterable[str] = UNNAMED) -> dict[str, byt
 
 
 def _content(values: Mapping[str, Any]) -> int:
-    said = {name: value for name, value in values.items() if value and name in CONTENT}
-    return int.from_bytes(digest(_pack(said))[:8], "little", signed=True)
+    content = {name: value for name, value in values.items() if value and name in CONTENT}
+    return int.from_bytes(digest(_pack(content))[:8], "little", signed=True)
 
 
 def _asked(job: SubmittedRow) -> AskedRow:

@@ -72,9 +72,9 @@ class Waits:
 
     def up_since(self, job_id: str, instances: I64) -> I64:
         """For each of some instances that run since when it is known to; HELD: its host is silent."""
-        heard = self._tasks.heard_since(self._updates.column(job_id, "host")[instances])
-        found: I64 = np.maximum(self._updates.column(job_id, "ready")[instances], heard)
-        return found
+        heard_since = self._tasks.heard_since(self._updates.column(job_id, "host")[instances])
+        since: I64 = np.maximum(self._updates.column(job_id, "ready")[instances], heard_since)
+        return since
 
     def coming_up(self, job_id: str) -> I64:
         """Instances that run the new version and haven't done so for long enough yet; and those that an earlier update
@@ -82,11 +82,11 @@ class Waits:
         """
         step = self._updates.column(job_id, "step")
         row = self._jobs.table[job_id]
-        taken = among(step & STEP, OPEN)
-        taken &= has_come(self._tasks.arena, np.arange(row.base, row.base + row.instances))
-        taken &= self._updates.column(job_id, "goal") == Goal.RUN
+        in_update = among(step & STEP, OPEN)
+        in_update &= has_come(self._tasks.arena, np.arange(row.base, row.base + row.instances))
+        in_update &= self._updates.column(job_id, "goal") == Goal.RUN
         running = self._updates.column(job_id, "state") == TaskState.RUNNING
-        return np.flatnonzero((taken | (step & INHERITED > 0)) & running)
+        return np.flatnonzero((in_update | (step & INHERITED > 0)) & running)
 
     def for_places(self, job_id: str, update: UpdateRow) -> I64:
         """Instances that are taken, or were left down by an earlier update, and that lack nothing but a place, where

@@ -70,15 +70,15 @@ def pending(column: Callable[[str], Any], instances: int) -> Pending:
     return Pending(stays[~up], stays[up], to_take[goes])
 
 
-def next_instances(found: Pending, state: Any, missing: I64, free: Room) -> Next:
+def next_instances(to_take: Pending, state: Any, missing: I64, free: Room) -> Next:
     """First those that are down, then such as are to be added, then those that are up, at last such as are to be
     removed. `state` is a column of the job, `missing` the instances that it is to have and hasn't.
     """
-    down = found.down[: free.all]
+    down = to_take.down[: free.all]
     added = missing[: free.all - len(down)]
-    left = free.all - len(down) - len(added)
-    moved = found.up[: min(left, free.up)]
-    removed = found.goes[: left - len(moved)]
+    remaining = free.all - len(down) - len(added)
+    moved = to_take.up[: min(remaining, free.up)]
+    removed = to_take.goes[: remaining - len(moved)]
     costly = min(len(removed), max(0, free.up - len(moved)))
     removed = _but(removed, among(state[removed], UP), costly)
     return Next(np.sort(np.concatenate((down, moved))), added, removed)
@@ -86,5 +86,5 @@ def next_instances(found: Pending, state: Any, missing: I64, free: Room) -> Next
 
 def _but(instances: I64, up: Mask, most: int) -> I64:
     """The instances, of those that are up at most so many."""
-    kept: I64 = instances[~up | (np.cumsum(up) <= most)]
-    return kept
+    within: I64 = instances[~up | (np.cumsum(up) <= most)]
+    return within
