@@ -1,4 +1,4 @@
-"""What is said of jobs that are accepted: to the other machines, and of their first runs."""
+"""The decisions that accept a job: its acceptance, for the other machines, and its first runs."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from processors.lifecycle.stateful import STATEFUL
 
 
 def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
-    """What the other machines need of a job."""
+    """The acceptance of a job, with all that the other machines need of it."""
     shapes = task_shapes(job)
     return JobAccepted(
         job_id=job.job_id,

@@ -1,4 +1,4 @@
-"""What is found once of jobs that are alike: most differ from one before them in their words alone."""
+"""Remembers answers about jobs that are alike: most differ from one before them in their names and texts alone."""
 
 from collections.abc import Callable, Iterable
 from functools import cache, wraps
@@ -11,9 +11,9 @@ from processors.lifecycle.rows import SubmittedRow
 
 FIELDS = tuple(each.name for each in msgspec.structs.fields(SubmittedRow))
 NAMES = ("job_id", "pool", "description", "labels", "owner")
-"""What a job is called, which its tasks don't go by, and"""
+"""The fields that name or describe a job, which its tasks don't depend on."""
 WORDS = (*NAMES, "command", "env")
-"""all fields in words, of which jobs that are alike otherwise have their own."""
+"""All fields in words, of which jobs that are alike otherwise have their own."""
 RULES = tuple(name for name in FIELDS if name not in WORDS)
 KNOWN_MAX, KEY_BYTES_MAX = 4096, 1024
 """So many answers are remembered, of jobs whose fields take at most so many bytes."""
@@ -24,7 +24,7 @@ _remembered: list[dict[bytes, Any]] = []
 
 
 def forget() -> None:
-    """All is found anew; for tests that change the rules by which it was found."""
+    """Forgets all answers; for tests that change the rules behind them."""
     for answers in _remembered:
         answers.clear()
 

@@ -13,7 +13,7 @@ from processors.lifecycle.lookups import Lookup, table
 
 
 class Goal(Number):
-    """What the user wants of an instance. It picks the state after a run and outlives it."""
+    """The user's goal for an instance. It picks the state after a run and outlives it."""
 
     RUN = 0
     STOP = 1
@@ -39,7 +39,7 @@ class EndCause(IntFlag):
 
 
 class SlaVerdict(Number):
-    """What sla said of the disruption of a run, once for all planned causes together."""
+    """The answer of sla about the disruption of a run, once for all planned causes together."""
 
     NONE = 0
     ASKED = 1
@@ -48,7 +48,7 @@ class SlaVerdict(Number):
 
 
 class CauseKind(Number):
-    """What a cause asks for, and of a set of causes the most that one asks for."""
+    """The demand of a cause, and of a set of causes the strongest one."""
 
     NONE = 0
     HEARD = 1
@@ -60,8 +60,8 @@ class CauseKind(Number):
 
 
 class CauseRule(NamedTuple):
-    """What a cause means for a run. `outcome`: that of the run where no stronger cause holds; None while nothing has
-    this cause, or nothing ends by it.
+    """The meaning of a cause for a run. `outcome`: that of the run where no stronger cause holds; None while nothing
+    has this cause, or nothing ends by it.
     """
 
     cause: EndCause
@@ -89,7 +89,7 @@ CAUSE_RULES = (
 each member for itself: that the first of them is over comes after that.
 """
 FINAL = EndCause.JOB_END | EndCause.RUN_LIMIT
-"""What ends the task with its run, whatever the user wants of it."""
+"""The causes that end the task with its run, whatever the user's goal is."""
 CAUSE_SETS = 1 << len(CAUSE_RULES)
 """So many sets of causes there are."""
 

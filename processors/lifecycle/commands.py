@@ -63,7 +63,7 @@ POOL_WAIT_MS = 500
 
 
 class LifecycleView(Protocol):
-    """What the answers look at."""
+    """The state that the answers depend on."""
 
     jobs: Table[str, JobRow]
     pools: Table[str, PoolRow]
@@ -152,10 +152,10 @@ class CommandAnswers:
         self._reopened: list[tuple[SubmittedRow, I64, int]] = []
         self._created: list[UpdateStarted] = []
         self._before: tuple[Event, ...] = ()
-        """What is decided with an answer, and stands before it: what it does looks at the command."""
+        """Decisions that come with an answer, and before it: its effect looks at the command."""
         self._tasks = view.open_tasks
         self.answered = 0
-        """How many facts were answered."""
+        """The number of facts answered."""
 
     def all(self, budget: int) -> Iterator[Event]:
         """The answers to at most `budget` facts, in the order of the log."""

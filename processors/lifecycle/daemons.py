@@ -37,7 +37,7 @@ class DaemonHostRow(msgspec.Struct, array_like=True):
     matches: bool = True
     there: bool = False
     """Whether the job has the instance."""
-    known: bool = True
+    exists: bool = True
     """Whether the cell knows the host."""
     matched_by: CauseRow | None = None
     """Since when it matches, if it does."""
@@ -152,9 +152,9 @@ class Daemons:
             first_run=job.run_floor + 1,
             host_ids=of_hosts,
             cause=recorded(max(matched_by, key=lambda row: (row.at, row.index), default=None)),
-            waits=job.held,
+            waits=job.on_hold,
         )
-        if job.held:
+        if job.on_hold:
             return [changed]
         queued = GangsQueued.pack(
             job_ids=(job_id,),
@@ -176,14 +176,14 @@ class Daemons:
         self._hosts.number(pair[1], session)
         self._of_job.setdefault(pair[0], {})[pair[1]] = None
         row = self.table.change(pair) if pair in self.table else self.table.put(pair, DaemonHostRow())
-        row.matches = row.known = True
+        row.matches = row.exists = True
         row.matched_by = self._tasks.input.cause
         self._review(pair)
 
     def _leave(self, pair: Pair, exists: bool) -> None:
         """The instance of a host is to end and to leave."""
         row = self.table.change(pair)
-        row.matches, row.known = False, exists
+        row.matches, row.exists = False, exists
         if row.there:
             slot = np.array([self._jobs.table[pair[0]].base + row.instance])
             over = among(self._tasks.arena["state"][slot], ENDED_TASKS)
@@ -199,7 +199,7 @@ class Daemons:
         lacking.pop(host_id, None)
         if row.matches and not row.there:
             lacking[host_id] = None
-        elif not (row.matches or row.there or row.known):
+        elif not (row.matches or row.there or row.exists):
             self.table.remove(pair)
             self._host_at.pop((job_id, row.instance), None)
             del self._of_job[job_id][host_id]

@@ -31,7 +31,7 @@ _SLOTS_MIN = 1024
 
 
 class EndedJob(NamedTuple):
-    """What is kept of a job. `run` is the highest run of its tasks."""
+    """The record of an ended job. `run` is the highest run of its tasks."""
 
     spec: bytes
     ended_ms: int
@@ -67,7 +67,7 @@ class EndedJobs:
         return self._size
 
     def get(self, job_id: str) -> EndedJob | None:
-        """What is kept of a job; None where it hasn't ended or is forgotten."""
+        """The record of an ended job; None where it hasn't ended or is forgotten."""
         number = self._find(job_digest(job_id))
         return None if number is None else self._entry(number)
 

@@ -1,4 +1,4 @@
-"""Whose failure an end is, and what is left of retries then: what that depends on beside the columns of the tasks.
+"""The part of the rules of ends (whose failure, which retries are left) that depends on more than columns of tasks.
 
 Decisions 059 and 061.
 """
@@ -23,7 +23,7 @@ HOSTS_MAX = 3
 """A task that so many hosts, one after another, couldn't start is at fault itself."""
 
 DOUBLINGS_MAX = 22
-"""Of the wait before a task of a service runs again: times `MS_MAX` that is within 64 bits."""
+"""The most doublings of the wait before a task of a service runs again: times `MS_MAX` that is within 64 bits."""
 
 
 class Failures:
@@ -47,31 +47,31 @@ class Failures:
         self._proof_ms = proof_ms
 
     def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
-        """See `EndRules`."""
+        """Implements `EndRules.failing_gangs`."""
         return self._jobs.gangs.failing(slots, outcome, counts_as, self.hopeless(slots))
 
     def hopeless(self, slots: I64) -> Mask:
-        """See `EndRules`."""
+        """Implements `EndRules.hopeless`."""
         cannot_start: Mask = self._tasks.arena["report"][slots] == RunReport.CANNOT_START
         for at in np.flatnonzero(cannot_start).tolist():
             cannot_start[at] = len(self._hosts.table) <= 1 or self._task(int(slots[at])) in self.unstarted
         return cannot_start
 
     def failed_elsewhere(self, slots: I64) -> Mask:
-        """See `EndRules`."""
+        """Implements `EndRules.failed_elsewhere`."""
         failed = [len({*self._hosts_of(slot), self._host_at(slot)}) >= HOSTS_MAX for slot in slots.tolist()]
         return np.array(failed, dtype=np.bool_)
 
     def host_retries(self, slots: I64) -> I64:
-        """See `EndRules`."""
+        """Implements `EndRules.host_retries`."""
         return self._jobs.of_slots(slots, lambda row: row.retries_system)
 
     def held(self, slots: I64) -> Mask:
-        """See `EndRules`."""
-        return self._jobs.of_slots(slots, lambda row: row.held) > 0
+        """Implements `EndRules.held`."""
+        return self._jobs.of_slots(slots, lambda row: row.on_hold) > 0
 
     def recovered(self, slots: I64, now: int) -> Mask:
-        """See `EndRules`."""
+        """Implements `EndRules.recovered`."""
         arena = self._tasks.arena
         ready = arena["ready"][slots]
         recovered: Mask = (arena["host"][slots] > 0) & (ready > 0) & (arena["traits"][slots] & Trait.STATELESS != 0)
@@ -79,7 +79,9 @@ class Failures:
         return recovered
 
     def backoff(self, failures: I64) -> I64:
-        """How long a task waits before it runs again that has failed so often: doubling each time, up to a bound."""
+        """The milliseconds that a task waits before it runs again, by how often it has failed: doubling each time, up
+        to a bound.
+        """
         doublings, settings = np.clip(failures - 1, 0, DOUBLINGS_MAX), self._settings()
         longest = min(settings.restart_backoff_max_ms, INT_MAX)
         waits: I64 = np.minimum(settings.restart_backoff_ms << doublings, longest)

@@ -50,7 +50,7 @@ class Gangs:
         self._restarting.pop(job_id, None)
 
     def starts(self, job_id: str) -> None:
-        """A gang that was over starts anew, with all its retries."""
+        """A gang that was over starts again, with all its retries."""
         row, members, arena = self._table.change(job_id), self._members(job_id), self._tasks.arena
         row.gang_restarts, row.gang_final = True, False
         row.gang_failures = row.gang_host_failures = row.gang_due_ms = 0
@@ -126,10 +126,12 @@ class Gangs:
         return ((job_id, self._table[job_id].gang_due_ms) for job_id in over)
 
     def _may_go(self, row: JobRow) -> bool:
-        return not row.held and (not row.max_running or self.in_use(row) <= row.max_running)
+        return not row.on_hold and (not row.max_running or self.in_use(row) <= row.max_running)
 
     def in_use(self, row: JobRow) -> int:
-        """How many tasks of a job count against `max_running`: of a gang that waits also those that have succeeded."""
+        """Counts the tasks of a job that count against `max_running`: of a gang that waits also those that have
+        succeeded.
+        """
         in_use = sum(row.counts[state] for state in IN_USE)
         if row.counts[GANG_WAIT]:
             members = self._tasks.arena["state"][row.base : row.base + row.gang_min]

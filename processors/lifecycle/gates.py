@@ -14,7 +14,7 @@ from processors.state.seconds import elapsed, milliseconds
 
 
 class Gates:
-    """Which tasks of such jobs go to the queue, ascending, and when. All of it is derived."""
+    """The tasks of such jobs that go to the queue, ascending, and the times when they do. All of it is derived."""
 
     def __init__(self, tasks: Tasks, jobs: Jobs) -> None:
         self._tasks = tasks
@@ -57,7 +57,7 @@ class Gates:
             self._ready.set(job_id, milliseconds(due) if due else 0 if len(waiting) else None)
 
     def _room(self, row: JobRow) -> int:
-        if row.held:
+        if row.on_hold:
             return 0
         return row.max_running - self._jobs.gangs.in_use(row)
 

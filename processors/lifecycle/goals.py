@@ -1,4 +1,4 @@
-"""What users want of instances: to run, or not; and that jobs are held."""
+"""The goals of users: instances that are to run or not, and jobs that are held."""
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Goals:
     def held(self, event: JobHeld, now: int) -> None:
         """A job is held, or released."""
         row = self._jobs.table.change(event.job_id)
-        row.held = event.held
+        row.on_hold = event.held
         happening = TaskEvent.HOLD if event.held else TaskEvent.RELEASE
         slots, arena = np.arange(row.base, row.base + row.instances), self._tasks.arena
         gives_back = (arena["state"][slots] != TaskState.BACKOFF) | (arena["admitted"][slots] > 0)
@@ -53,7 +53,7 @@ class Goals:
         self._updates.touch(event.job_id)  # it takes what is up again, or no longer
 
     def _start(self, job_id: str, slots: I64) -> None:
-        """What is stopped goes on, and what has ended runs again: a gang as one."""
+        """Starts stopped instances again, and those that have ended: a gang as one."""
         arena = self._tasks.arena
         self._tasks.record_event(TaskEvent.START, slots)
         state = arena["state"][slots]
@@ -72,7 +72,7 @@ class Goals:
 
 
 def to_stop(jobs: Jobs, tasks: Tasks, job_id: str, instances: I64) -> I64:
-    """Which of some instances a stop concerns: those that are to run and aren't over, of a gang all."""
+    """The instances that a stop concerns: those that are to run and aren't over, of a gang all."""
     row, arena = jobs.table[job_id], tasks.arena
     slots = row.base + _with_gang(row.gang_min, instances)
     concerned = (arena["goal"][slots] == Goal.RUN) & ~among(arena["state"][slots], (TaskState.NONE, *ENDED_TASKS))
@@ -81,8 +81,8 @@ def to_stop(jobs: Jobs, tasks: Tasks, job_id: str, instances: I64) -> I64:
 
 
 def to_start(jobs: Jobs, tasks: Tasks, job_id: str, instances: I64, are_named: bool) -> I64:
-    """Which of some instances a start concerns: those that were stopped, and those that have ended; if they are not
-    `named` those that succeeded are left alone. A gang goes as one, unless it runs.
+    """The instances that a start concerns: those that were stopped, and those that have ended. Unless `are_named`,
+    those that succeeded are left alone. A gang goes as one, unless it runs.
     """
     row, arena = jobs.table[job_id], tasks.arena
     slots = row.base + _with_gang(row.gang_min, instances)

@@ -1,4 +1,4 @@
-"""Which hosts are heard, as placement says: while a host is silent, no deadline of a run there passes."""
+"""Contact with hosts, as placement reports it: while a host is silent, no deadline of a run there passes."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ class HostHearing:
             row, silent = self._hosts.table.change(host_id), row.silent
             row.lost = hears == Hearing.LOST
             if hears == Hearing.HEARD:
-                row.silent, row.heard = 0, second(now)
+                row.silent, row.heard_s = 0, second(now)
             else:
                 row.silent = silent or second(now)  # it is as silent when it is given up
             self._hosts.derive(row)

@@ -1,4 +1,4 @@
-"""What hosts say of runs: reports, inventories, and the loss of a host."""
+"""The reports of hosts about runs, their inventories, and the loss of a host."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -77,10 +77,10 @@ class Hosts:
 
     def derive(self, row: HostRow) -> None:
         """Brings up to the row what tasks know of their hosts."""
-        self._tasks.host_is(row.number, HELD if row.silent or row.lost else row.heard, row.lost)
+        self._tasks.host_is(row.number, HELD if row.silent or row.lost else row.heard_s, row.lost)
 
     def lost_by(self, number: int) -> Cause | None:
-        """What the last runs that were lost on a host were lost by."""
+        """The cause by which the last runs were lost on a host."""
         return recorded(self.table[self._places.ids[number - 1]].lost_by)
 
     def reported(self, event: RunsReported, now: int) -> None:
@@ -93,7 +93,7 @@ class Hosts:
         self._note(reports.some(exists))
 
     def _current(self, event: RunsReported) -> Mask:
-        """Which reports aren't of a session that is over: since then the host may have been started anew, so what went
+        """True for reports that aren't of a session that is over: since then the host may have restarted, so what went
         on there counts no more.
         """
         host, sessions = event.host_array, event.host_session_array
@@ -242,7 +242,7 @@ class Hosts:
                 row.stopped += had - len(row.orphans)
 
     def told(self, event: RunsStopping, slots: I64, present: Mask) -> I64:
-        """Of the tasks that a stop names those whose present runs are where it is told; elsewhere nobody wants them."""
+        """The tasks that a stop names whose present runs are where it is sent; runs elsewhere nobody wants."""
         rows = (self.table.get(host_id) for host_id in event.host_ids)
         numbers = np.array([row.number if row is not None else 0 for row in rows], dtype=np.int64)
         here = self._tasks.arena["host"][slots[present]] == numbers[event.host_array[present]]

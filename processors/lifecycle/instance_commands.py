@@ -65,13 +65,13 @@ class InstanceCommands:
             np.count_nonzero(among(self._tasks.arena["state"][row.base + concerned], ENDED_TASKS))
         )
         after = f", {later} of them when their last run is over" if later else ""
-        until_release = "; they wait until the job is released" if row.held else ""
+        until_release = "; they wait until the job is released" if row.on_hold else ""
         message = f"starting {plural(len(concerned), 'instance')}{after}{until_release}"
         return Answer(Code.DONE, message, (event,))
 
     def _hold(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         hold = ask.action == "hold"
-        if row.held == hold:
+        if row.on_hold == hold:
             return Answer(Code.REPEATED, f"the job is {'held already' if hold else 'not held'}")
         waiting = row.counts[TaskState.QUEUED] + row.counts[TaskState.BACKOFF]
         tasks = plural(waiting, "waiting task")

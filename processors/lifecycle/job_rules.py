@@ -1,4 +1,4 @@
-"""What follows from the specification of a job for its runs, and from its row for its state and its tasks."""
+"""Rules of a job: from its specification for its runs, and from its row for its state and its tasks."""
 
 from collections.abc import Mapping
 from itertools import compress
@@ -57,6 +57,6 @@ _TRAITS = tuple(map(int, (Trait.STATELESS, Trait.SLA, Trait.GANG, Trait.PREEMPT_
 
 
 def traits(row: JobRow, gang: bool) -> int:
-    """What a task has from its job, for the column of that name."""
+    """The column `traits` of a task, as far as it follows from its job."""
     has = (row.kind != "batch", row.max_unavailable is not None, gang, row.preempt_fails, row.gated, row.health)
     return sum(compress(_TRAITS, has)) | min(row.retries_max, 1 << 21) << RETRIES_SHIFT

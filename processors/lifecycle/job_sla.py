@@ -17,7 +17,7 @@ from processors.state.table import Table
 def sla_change(
     job_id: str, row: JobRow, tasks: Tasks, max_unavailable: int | None, cause: Cause
 ) -> JobSlaChanged | None:
-    """What is said of a job whose SLA becomes `max_unavailable`; None where it has that."""
+    """The decision by which `max_unavailable` becomes the SLA of a job; None where the job has that."""
     if max_unavailable == row.max_unavailable:
         return None
     if max_unavailable is None or row.max_unavailable is not None:

@@ -133,7 +133,7 @@ class Jobs:
         pool.open_tasks += event.instances
 
     def reopened(self, event: JobReopened, now: int) -> None:
-        """Of a job that is there again these tasks have ended before; their next runs would be above all that were."""
+        """Notes the tasks of a reopened job that have ended before; their next runs would be above all that were."""
         row, arena = self.table.change(event.job_id), self._tasks.arena
         instances, state = event.named_instances(), np.repeat(event.state_array, event.count_array)
         slots, before = row.base + instances, arena["state"][row.base + instances].copy()

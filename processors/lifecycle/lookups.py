@@ -20,7 +20,7 @@ def table(codes: Iterable[int], kind: DTypeLike = np.uint8) -> Lookup:
 
 
 def among(values: I32 | I64, codes: Iterable[int]) -> Mask:
-    """Which of a machine's codes (states, outcomes, verdicts) are among a few wanted."""
+    """True where a code of a machine (a state, an outcome, a verdict) is among `codes`."""
     mask: Mask = _among(tuple(codes)).take(values, mode="clip")
     return mask
 

@@ -2,7 +2,8 @@
 
 The life of a task is a table (`task_table.py`). What the machine holds of tasks are columns (`tasks.py`), what it
 decides about many at once stands in `run_decisions.py`, answers to users in `commands.py`, what hosts report in
-`host_reports.py`, orders to preempt in `preemption_orders.py`. Here inputs are told apart and decisions applied.
+`host_reports.py`, orders to preempt in `preemption_orders.py`. This module is the dispatch: which record goes to which
+part, in which order the parts decide, and by which deadlines the machine wakes.
 """
 
 from collections.abc import Sequence
@@ -389,4 +390,4 @@ class Lifecycle(MachineBase):
         self._stateful.wait_their_turn(row.base + instance_change(event).added)
         if row.kind == DAEMON:
             self.daemons.instances_changed(event)
-        self.updates.touch(event.job_id)  # it may wait for one to leave that it adds anew
+        self.updates.touch(event.job_id)  # it may wait for one to leave that it adds again

@@ -39,7 +39,7 @@ class PreemptionOrders:
         self._tasks = tasks
         self._current = current
         self._slots: dict[int, I64] = {}
-        """Of each order the slots of its runs, ascending; those of runs that are over may be among them."""
+        """The slots of the runs of each order, ascending; those of runs that are over may be among them."""
         self._over: dict[int, None] = {}
         """Orders whose runs are all over."""
         self._deferred: dict[int, None] = {}
@@ -157,14 +157,14 @@ class PreemptionOrders:
             self._tasks.record_event(TaskEvent.PREEMPT_GOES, slots)
 
     def _waits(self, slots: I64) -> Mask:
-        """Which runs stay until sla allows their disruption."""
+        """True for runs that stay until sla allows their disruption."""
         arena = self._tasks.arena
         waits: Mask = among(arena["state"][slots], (TaskState.ORDERED, TaskState.RUNNING))
         waits &= (arena["traits"][slots] & Trait.SLA != 0) & (arena["verdict"][slots] != SlaVerdict.ALLOWED)
         return waits
 
     def _refused(self, number: int) -> I64:
-        """The runs by which an order is void; none while sla is still to speak of one. Runs that end anyway, by
+        """The runs by which an order is void; none while sla still has to answer for one. Runs that end anyway, by
         themselves or by another cause, are left out.
         """
         arena, slots = self._tasks.arena, self._runs_of(number)

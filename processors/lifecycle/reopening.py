@@ -27,7 +27,7 @@ class Ranges(Protocol):
 
     @property
     def count(self) -> bytes:
-        """How many instances each has."""
+        """The number of instances of each."""
         ...
 
 

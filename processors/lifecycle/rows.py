@@ -22,7 +22,7 @@ class JobRow(msgspec.Struct, array_like=True):
     kind: str
     instances: int
     ports: int
-    """Of its tasks, what the one with most has."""
+    """The most ports that a task of it has."""
     gang_min: int
     retries_max: int
     max_unavailable: int | None
@@ -39,21 +39,21 @@ class JobRow(msgspec.Struct, array_like=True):
     run_floor: int = 0
     """The highest run of instances that were removed, and of earlier jobs of this id: what is added starts above it."""
     changed_by: CauseRow | None = None
-    """What changed its state last."""
+    """The last change of its state."""
     priority: int = 0
     commands: list[bytes] = []
     """The last commands that changed its priority, as digests: a repeat of one is known."""
     preempt_fails: bool = False
     """A task that is preempted has failed, and its gang with it."""
     max_runtime_ms: int = 0
-    held: bool = False
-    """What waits isn't queued until it is released."""
+    on_hold: bool = False
+    """Its waiting tasks aren't queued until it is released."""
     deleting: bool = False
     """It is forgotten as soon as its tasks have ended."""
     max_running: int = 0
     """So many tasks are queued or run at a time; 0: all."""
     controller: str = ""
-    """What its end means: end, wait; empty: there is none."""
+    """The effect of the end of its controller: end, wait; empty: it has no controller."""
     controller_state: int = 0
     """The state in which the controller has ended."""
     health: bool = False
@@ -66,14 +66,14 @@ class JobRow(msgspec.Struct, array_like=True):
     """When the gang may be queued again."""
     version: int = 1
     updates: int = 0
-    """How many updates it has had: the number of the last one."""
+    """The number of its updates so far, which is that of the last one."""
     leaving_by: CauseRow | None = None
     """Why instances leave it, the last that do."""
 
     @property
     def gated(self) -> bool:
         """Whether its tasks don't go to the queue by themselves."""
-        return self.max_running > 0 or self.held
+        return self.max_running > 0 or self.on_hold
 
     @property
     def controller_over(self) -> bool:
@@ -82,7 +82,7 @@ class JobRow(msgspec.Struct, array_like=True):
 
     @property
     def tasks(self) -> int:
-        """How many instances it has."""
+        """The number of its instances."""
         return self.instances - self.removed
 
 
@@ -115,29 +115,29 @@ class HostRow(msgspec.Struct, array_like=True):
     inventory: bool = False
     inventory_by: CauseRow | None = None
     running: int = 0
-    """How many of the expected runs its last inventory reported as running, and"""
+    """The number of expected runs that its last inventory reported as running."""
     ended: int = 0
-    """how many as ended."""
+    """The number of those that it reported as ended, or that are lost."""
     orphans: list[tuple[str, int, int]] = []
     """Runs that it has, nobody wants, and that weren't told to stop yet: job, instance, run."""
     stopped: int = 0
-    """How many such runs were told to stop."""
+    """The number of such runs that were told to stop."""
     lost_by: CauseRow | None = None
     """By what the last runs that were lost there were lost."""
     silent: int = 0
     """The second since when it is silent; 0: it isn't."""
-    heard: int = 0
+    heard_s: int = 0
     """The second since when it is heard again; 0: it always was."""
     lost: bool = False
 
 
 class SuspectRow(msgspec.Struct, array_like=True):
-    """What speaks against a host. `failed`: runs that failed there at once, oldest first, each by its job and the
-    second; `said`: the second when it was last reported, for what was before it.
+    """The failures that make a host suspect. `failed`: runs that failed there at once, oldest first, each by its job
+    and the second; `reported_s`: the second when it was last reported, for what was before it.
     """
 
     failed: list[tuple[str, int]] = []
-    said: int = 0
+    reported_s: int = 0
     code: str = ""
     """Why it is to be reported; empty: it isn't. With it the runs, their jobs, the time within which, and what
     said the last.
@@ -164,7 +164,7 @@ class OrderRow(msgspec.Struct, array_like=True):
 
 
 class SimulatedRow(msgspec.Struct, frozen=True, array_like=True):
-    """How the tasks of a job are simulated, as far as it may be refused for that."""
+    """The simulation of the tasks of a job, as far as it may be refused for that."""
 
     duration_ms: int
     exit_code: int

@@ -1,4 +1,4 @@
-"""What to do about the tasks that need it: from columns to decisions, for all jobs at once."""
+"""Decisions about the tasks that need one: from columns to records, for all jobs at once."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -90,7 +90,7 @@ def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         **run_columns(arena, slots, lookup)._asdict(),
         outcome=ends.outcome,
         exit_code=ends.exit_code,
-        kept=ends.kept,
+        kept=ends.keeps,
         why=ends.why,
         next=ends.next,
         counts_as=ends.counts_as,
@@ -104,10 +104,10 @@ def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
 
 
 def _goes_home(arena: Arena, slots: I64, ends: RunEnds) -> I64:
-    """Whose hosts are kept for their next runs: of those that an update ends, or that are bound to them and keep their
-    admission, unless a host is lost. A gang is placed whole.
+    """True where the host is kept for the next run: of runs that an update ends, or that are bound to it and keep their
+    admission, unless the host is lost. A gang is placed whole.
     """
-    home = (ends.why == CODE_OF[EndCause.UPDATE]) | ((arena["pin"][slots] > 0) & (ends.kept > 0))
+    home = (ends.why == CODE_OF[EndCause.UPDATE]) | ((arena["pin"][slots] > 0) & (ends.keeps > 0))
     home &= (ends.next == TaskState.BACKOFF) & (ends.outcome != Outcome.LOST)
     home &= (arena["traits"][slots] & Trait.GANG == 0) & (arena["host"][slots] > 0)
     return np.where(home, 1, 0)
@@ -232,12 +232,12 @@ OVERDUE: Mapping[int, Overdue] = {
     TaskState.RUNNING: Overdue.RUN_LIMIT,
     TaskState.STOPPING: Overdue.STOP,
 }
-"""What a deadline is of, by the state."""
+"""The meaning of a deadline, by the state."""
 _WHAT = table(OVERDUE.get(state, 0) for state in range(STATES))
 
 
 def deadline_of(state: Any) -> I64:
-    """What the deadlines of runs in these states are of; 0: they have none."""
+    """The meaning of the deadlines of runs in these states; 0: they have none."""
     kinds: I64 = _WHAT.take(state)
     return kinds
 

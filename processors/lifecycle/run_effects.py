@@ -1,4 +1,4 @@
-"""What decisions about runs do to the tasks, and who hears of it."""
+"""Effects of decisions about runs on the tasks, and the parts that are informed of them."""
 
 import numpy as np
 

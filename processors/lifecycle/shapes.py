@@ -27,7 +27,7 @@ class Shapes:
 
 @once(RULES)
 def task_shapes(job: SubmittedRow) -> Shapes:
-    """What the tasks of a job ask."""
+    """The shapes of the tasks of a job, and the ranges of instances that have them."""
     shapes = [_shape(job)]
     numbers = {_key(job): 0}
     of_override = np.array([_number(job, each, shapes, numbers) for each in job.overrides], dtype=np.int64)

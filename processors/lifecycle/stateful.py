@@ -18,7 +18,7 @@ STATEFUL = "stateful"
 
 
 class Stateful:
-    """What follows for instances of stateful jobs."""
+    """The rules for instances of stateful jobs."""
 
     def __init__(self, tasks: Tasks, jobs: Jobs) -> None:
         self._tasks = tasks
@@ -62,7 +62,7 @@ class Stateful:
             self._tasks.arena.set("pin", slots, 0)
 
     def _of(self, slots: I64) -> I64:
-        """Which of these tasks are of stateful jobs."""
+        """The slots, of these, of tasks of stateful jobs."""
         slots = slots[self._tasks.arena["traits"][slots] & Trait.STATELESS != 0]  # most jobs are batch, and not asked
         is_ = self._jobs.of_slots(slots, lambda row: row.kind == STATEFUL) if len(slots) else slots
         of_stateful: I64 = slots[is_ > 0]

@@ -1,9 +1,9 @@
-"""Which hosts are suspected: those where tasks of several jobs fail at once and none goes well, or which say themselves
-that a run is still there after its stop deadline and a kill. Placement avoids them for a time.
+"""Suspected hosts: tasks of several jobs fail there at once and none goes well, or the host itself reports that a run
+is still there after its stop deadline and a kill. Placement avoids them for a time.
 
 Four rules tell the fault of a host from those of jobs. A job counts at most `OF_A_JOB` times for a host, so it takes
-several jobs. One that fails at once on `HOSTS_MAX` hosts counts for none. A run on the host that has gone well
-since the first failure takes all back. Where all are of one pool of several, work of that pool must go well elsewhere.
+several jobs. One that fails at once on `HOSTS_MAX` hosts counts for none. A run on the host that has gone well since
+the first failure takes all back. Where all are of one pool of several, work of that pool must go well elsewhere.
 """
 
 import numpy as np
@@ -81,7 +81,7 @@ class Suspects:
             self._judge(number, int(slots[failed & (host == number)][-1]), now)
 
     def _by_itself(self, slots: I64) -> Mask:
-        """Whose runs ended, or didn't start, without having been told to."""
+        """True for runs that ended, or didn't start, without having been told to."""
         own: Mask = among(self._tasks.arena["report"][slots], OWN_ENDS)
         late: Mask = CODE_OF.take(self._tasks.arena["causes"][slots]) == RunCause.START_LATE
         return own | late
@@ -120,7 +120,7 @@ class Suspects:
         """A host is reported. What failed there counts for it no more; of the jobs it is still known."""
         row = self.table.change(event.host_id) if event.host_id in self.table else SuspectRow()  # 0.3 suspected more
         row.code, row.runs, row.jobs, row.within_ms, row.by, row.last = "", 0, 0, 0, None, NO_RUN
-        row.said = second(now)
+        row.reported_s = second(now)
         self._unsaid.pop(event.host_id, None)
         self._forget_if_empty(event.host_id, row)
 
@@ -152,7 +152,7 @@ class Suspects:
         host_id = self._hosts.named(number)[0]
         row = self.table[host_id]
         counting = [
-            (job_id, at) for job_id, at in row.failed if at > row.said and len(self._failing[job_id]) < HOSTS_MAX
+            (job_id, at) for job_id, at in row.failed if at > row.reported_s and len(self._failing[job_id]) < HOSTS_MAX
         ]
         if len(counting) < FAILURES:
             return
@@ -195,7 +195,7 @@ class Suspects:
         self._unsaid[host_id] = None
 
     def _set(self, host_id: str, failed: list[tuple[str, int]]) -> None:
-        """What has failed at once on a host is this."""
+        """Sets the failures at once of a host."""
         row = self.table.change(host_id)
         for job_id in dict(row.failed):
             self._failing[job_id].pop(host_id, None)

@@ -38,7 +38,7 @@ from processors.state.arena import Arena
 
 
 class Trait(IntFlag):
-    """What a task has from its job; the retries stand above."""
+    """Properties that a task has from its job; the retries stand in higher bits."""
 
     STATELESS = 1
     GANG = 2
@@ -49,12 +49,12 @@ class Trait(IntFlag):
     HEALTH = 64
     GATED = 128
     BEGUN = 256
-    """Of a batch job: a run of it was ordered. An update no longer changes what it is made from."""
+    """A run of this task of a batch job was ordered. An update no longer changes what it is made from."""
 
 
 RETRIES_SHIFT = 9
 OWN_ENDS = (RunReport.EXITED, RunReport.NOT_STARTED, RunReport.VANISHED, RunReport.CANNOT_START)
-"""What is reported of runs that no stop reached."""
+"""The reports of runs that no stop reached."""
 _FLAGS = (False, True)
 
 
@@ -70,7 +70,7 @@ _NOTES: Mapping[TaskEvent, NDArray[np.uint8]] = {happening: _letters(row) for ha
 
 
 def noted(happening: TaskEvent, note: Note, state: Any) -> Mask:
-    """Of which tasks in these states this is noted when it happens."""
+    """True for tasks in these states of which this is noted when it happens."""
     mask: Mask = _NOTES[happening].take(state) == ord(note)
     return mask
 
@@ -82,12 +82,12 @@ _VERDICTS = {
 
 
 def verdicts_after(happening: TaskEvent, verdict: Any) -> Any:
-    """What a verdict of sla makes of the verdicts before it."""
+    """The verdicts after a verdict of sla, by those before it."""
     return _VERDICTS[happening].take(verdict)
 
 
 DECISIONS: tuple[type[Event], ...] = tuple(dict.fromkeys(rule.decision for rule in RULES))
-"""What can be decided of a task."""
+"""The kinds of decisions about a task."""
 _REPORTS = table(REPORTS)
 
 
@@ -129,8 +129,8 @@ _DECISION_OF: list[int] = _DECIDED.tolist()
 
 
 def decided(arena: Arena, slots: I64, waits: Mask) -> Any:
-    """What is to be decided of tasks: for each 1 + its index in `DECISIONS`, 0 for nothing. `waits`: whose deadline is
-    still to pass.
+    """The decision about each task: 1 + its index in `DECISIONS`, 0 for none. `waits`: true while its deadline is still
+    to pass.
     """
     if len(slots) <= FEW:
         rows = arena.rows(slots, "state", "report", "causes", "verdict", "traits")
@@ -161,22 +161,22 @@ def moves(decision: type[Event]) -> tuple[tuple[int, ...], int]:
 
 
 class RunEnds(NamedTuple):
-    """How runs end, a column each: the outcome, the exit code or -1, the state of the task after it, whether the
-    admission passes to its next run, the strongest cause, what it counts as, and how many failures of that kind the
-    task has then.
+    """Ends of runs, a column each: the outcome, the exit code or -1, the state of the task after it, whether the
+    admission passes to its next run, the strongest cause, the kind as which it counts, and the failures of that kind
+    that the task has then.
     """
 
     outcome: I64
     exit_code: I64
     next: I64
-    kept: I64
+    keeps: I64
     why: I64
     counts_as: I64
     failures: I64
 
 
 def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64]:
-    """How the present runs of slots end: outcome, and exit code or -1.
+    """The ends of the present runs of slots: outcome, and exit code or -1.
 
     An end of its own that no stop reached comes first, then a loss, then the strongest cause.
     """
@@ -193,30 +193,30 @@ def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64]:
 
 
 class EndRules(Protocol):
-    """What ends depend on beside the columns of the tasks."""
+    """The rules of ends that depend on more than the columns of the tasks."""
 
     def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
         """The members of gangs that fail for good by such ends."""
         ...
 
     def failed_elsewhere(self, slots: I64) -> Mask:
-        """Which tasks couldn't be started on two other hosts either."""
+        """True for tasks that couldn't be started on two other hosts either."""
         ...
 
     def hopeless(self, slots: I64) -> Mask:
-        """Which tasks were reported to be unable to start, and not on one host alone while there are more."""
+        """True for tasks that were reported to be unable to start, and not on one host alone while there are more."""
         ...
 
     def host_retries(self, slots: I64) -> I64:
-        """How often tasks are run again that their hosts couldn't start or keep."""
+        """The number of times that tasks are run again which their hosts couldn't start or keep."""
         ...
 
     def held(self, slots: I64) -> Mask:
-        """Of which tasks the jobs are held, so that no admission is of use."""
+        """True for tasks of jobs that are held, for which an admission is of no use."""
         ...
 
     def recovered(self, slots: I64, now: int) -> Mask:
-        """Which runs were available for so long that what failed before counts no more."""
+        """True for runs that were available for so long that failures before them count no more."""
         ...
 
 
@@ -242,8 +242,9 @@ def run_ends(arena: Arena, slots: I64, rules: EndRules, now: int) -> RunEnds:
 
 
 def _fault(arena: Arena, slots: I64, outcome: I64, hopeless: Mask, rules: EndRules) -> I64:
-    """Whose failures ends are, where they count. That a host couldn't start or keep a run is its own failure; that
-    three couldn't start it is the task's, or two where trying again can't help. A service runs again whoever it was.
+    """The party at fault for each end, where it counts. That a host couldn't start or keep a run is its own failure;
+    that three couldn't start it is the task's, or two where trying again can't help. A service runs again whoever it
+    was.
     """
     report = arena["report"][slots]
     unstarted = report == RunReport.NOT_STARTED
@@ -286,8 +287,9 @@ _NEXT, _COUNTS, _KEEPS = _ended()
 
 
 def _ends(arena: Arena, slots: I64, outcome: I64, retries: Mask, final: Mask) -> tuple[Any, Mask, Mask]:
-    """What follows when the present runs of slots end so: the next states, whether it counts, and whether the admission
-    may pass to the next run. `retries`: of which tasks some are left; `final`: which are of a gang that fails for good.
+    """The effect of such ends of the present runs of slots: the next states, whether it counts, and whether the
+    admission may pass to the next run. `retries`: true for tasks with some left; `final`: for members of a gang that
+    fails for good.
     """
     traits = arena["traits"][slots]
     flags = (

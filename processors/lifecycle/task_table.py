@@ -53,7 +53,7 @@ WAITING = (TaskState.QUEUED, TaskState.BACKOFF, PLACED)
 
 
 class TaskEvent(StrEnum):
-    """What can happen to a task from outside, or by a decision about its job, its gang or an order it is in."""
+    """Events that happen to a task from outside, or by a decision about its job, its gang or an order it is in."""
 
     STOP = "the user stops it"
     START = "the user starts it"
@@ -84,7 +84,7 @@ class TaskEvent(StrEnum):
 
 
 class Note(StrEnum):
-    """What is noted in the columns of a task."""
+    """The columns of a task in which an event is noted."""
 
     NOTHING = "-"
     """Nothing: it comes too late, or too early."""
@@ -103,7 +103,7 @@ class Note(StrEnum):
     AGAIN = "e"
     """It is told to stop once more, and to be killed: its deadline is 0."""
     GOAL = "g"
-    """What the user wants of it; its run ends all the same."""
+    """The user's goal for it; its run ends all the same."""
     NEW = "n"
     """A new run begins: the task waits for it."""
     HOST = "p"
@@ -202,11 +202,11 @@ VERDICTS: Mapping[tuple[TaskEvent, SlaVerdict], SlaVerdict] = {
     (TaskEvent.DEFERRED, SlaVerdict.ASKED): SlaVerdict.DEFERRED,
     (TaskEvent.ALLOWED_LATER, SlaVerdict.DEFERRED): SlaVerdict.ALLOWED,
 }
-"""What a verdict makes of the one before. Others are void: they answer an ask that was withdrawn."""
+"""The verdict after another one. Others are void: they answer a request that was withdrawn."""
 
 
 class Report(Number):
-    """What was reported of a run, as far as decisions go by it."""
+    """The report of a run, as far as decisions depend on it."""
 
     NONE = 0
     STARTED = 1

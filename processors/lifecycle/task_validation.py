@@ -69,7 +69,7 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
 
 
 def words_fault(job: SubmittedRow, host_lost_after_ms: int) -> str:
-    """What is wrong with what tasks have of their own, and beside the settings of the cell; empty: nothing."""
+    """The first problem of what tasks have of their own, also in view of the settings of the cell; empty: none."""
     return _program(job) or _labels(job) or _silence(job, host_lost_after_ms)
 
 

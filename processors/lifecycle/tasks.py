@@ -24,10 +24,10 @@ from processors.state.seconds import elapsed, milliseconds, seconds
 
 
 class Ends(NamedTuple):
-    """What RunsEnded says of runs that applying it needs."""
+    """The columns of RunsEnded that applying it needs."""
 
     next: I32
-    kept: I32
+    keeps: I32
     counts_as: I32
     failures: I32
     wait_ms: I32
@@ -75,7 +75,7 @@ class Tasks:
     def __init__(self, current: CurrentInput) -> None:
         self.arena = Arena("tasks", COLUMNS)
         self.input = current
-        """What is being applied; shared by all that note things about tasks."""
+        """The input that is being applied; shared by all that note things about tasks."""
         self._heard: I64 = np.zeros(1, dtype=np.int64)
         """By number of the host, since when it is heard again; HELD while it is silent or lost, 0: it always was."""
         self._lost: Mask = np.zeros(1, dtype=np.bool_)
@@ -125,7 +125,7 @@ class Tasks:
         return since_s
 
     def is_lost(self, hosts: I64 | I32) -> Mask:
-        """Which hosts are lost, by their numbers."""
+        """True for hosts that are lost, by their numbers."""
         mask: Mask = (hosts < len(self._lost)) & self._lost.take(hosts, mode="clip")
         return mask
 
@@ -209,7 +209,7 @@ class Tasks:
         return passes
 
     def _unheard(self, slots: I64) -> Mask:
-        """Whose hosts are silent, so that nobody knows how far they are."""
+        """True for tasks whose hosts are silent, so that nobody knows how far they are."""
         waits: Mask = among(self.arena["state"][slots], (TaskState.ORDERED, TaskState.STOPPING))
         waits &= self.heard_since(self.arena["host"][slots]) == HELD
         return waits
@@ -240,7 +240,7 @@ class Tasks:
         for column, fault in (("failures", Counts.TASK), ("host_failures", Counts.HOST)):
             counted = ends.counts_as == fault
             arena.set(column, slots[counted], ends.failures[counted])
-        arena.set("admitted", slots, np.where(state == TaskState.BACKOFF, ends.kept, 0))
+        arena.set("admitted", slots, np.where(state == TaskState.BACKOFF, ends.keeps, 0))
         for column in ("host", "causes", "verdict", "order", "report", "exit", "ready"):
             arena.set(column, slots, 0)
         self.wait(slots, due)

@@ -67,7 +67,7 @@ def resources_refusal(job: SubmittedRow, kinds: Kinds) -> tuple[Code, str] | Non
 
 
 def priority_fault(priority: int) -> str:
-    """What is wrong with a priority; empty: nothing."""
+    """The problem of a priority; empty: there is none."""
     fine = -INT_MAX <= priority <= INT_MAX
     return "" if fine else f"priority is {priority}, it must be {-INT_MAX} to {INT_MAX}"
 
@@ -80,7 +80,7 @@ def _problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
 
 
 def _job_problems(job: SubmittedRow) -> Iterator[str]:
-    """What is wrong with what a job says of itself."""
+    """The problems of the fields of a job."""
     if not NAME.fullmatch(job.job_id):
         yield f"job_id {job.job_id[:140]!r} must be 1 to 128 of a-z, 0-9, dot, dash, underscore"
     if job.kind not in KINDS:

@@ -1,4 +1,4 @@
-"""Which volumes a user may remove: all but those of instances that are at home where the volume is."""
+"""Volumes that a user may remove: all but those of instances that are at home where the volume is."""
 
 from events.bounds import NAME, VOLUME
 from events.codes import LIVE_TASKS, Code

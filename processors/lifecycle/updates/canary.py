@@ -32,12 +32,12 @@ class Canaries:
         return not update.flight and not update.bad and tried >= update.policy.canary
 
     def stopped(self, job_id: str) -> int:
-        """How many instances are done that are stopped, which says nothing of the new version."""
+        """Counts the instances that are done because they are stopped, which tells nothing about the new version."""
         done = self._updates.column(job_id, "step") & STEP == Step.DONE
         return int(np.count_nonzero(done & (self._updates.column(job_id, "goal") == Goal.STOP)))
 
     def proof_ms(self, slots: I64, least: int) -> I64:
-        """How long the runs of tasks must go on for failures before them to count no more: those of a canary for as
+        """The milliseconds for which runs must go on until failures before them count no more: those of a canary for as
         long as that is to be healthy.
         """
         proof = np.full(len(slots), least, dtype=np.int64)

@@ -18,7 +18,7 @@ from processors.lifecycle.updates.versions import fixed_change, policy_for
 from processors.state.causes import job_fact
 
 COUNTS = ("added", "updated", "removed", "unchanged")
-"""Of instances, in UpdateStarted."""
+"""The counts of instances in UpdateStarted."""
 
 
 class Answer(NamedTuple):
@@ -109,7 +109,7 @@ class UpdateCommands:
         what = f"restarts {instances}" if begun.kind == RESTART else f"takes {instances} to version {new_version}"
         if begun.kind == ROLL_BACK:
             what = f"takes {instances} back to version {begun.like}, as version {new_version}"
-        hold = f"; the job is held: what runs is taken after `paceline job release {job_id}`" if row.held else ""
+        hold = f"; the job is held: what runs is taken after `paceline job release {job_id}`" if row.on_hold else ""
         message = f"update {number} {what}{batch}{counts}{start}{hold}"
         return Answer(Code.DONE, message, (*override, *started), new_version, number)
 

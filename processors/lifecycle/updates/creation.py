@@ -10,7 +10,7 @@ from processors.state.causes import job_fact
 
 CREATE = "create"
 NUMBER = VERSION = 1
-"""Of the update that creates a job, and of what it takes the instances to."""
+"""The number of the update that creates a job, and the version that it takes the instances to."""
 
 
 def is_created(job: SubmittedRow) -> bool:

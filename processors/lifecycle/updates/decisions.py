@@ -1,5 +1,5 @@
-"""What is decided of updates that something changed for, one thing a pass: the steps of instances first, then whether
-the update is over, then who is taken next.
+"""Decisions about updates for which something changed, one thing a pass: the steps of instances first, then whether the
+update is over, then which instances it takes next.
 """
 
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ class UpdateDecisions:
         self._canaries = Canaries(updates, tasks, jobs)
 
     def all(self, now: int, caught_up: bool, limit: int) -> list[Event]:
-        """What is decided of at most `limit` updates."""
+        """The decisions about at most `limit` updates."""
         out: list[Event] = []
         numbers = self._jobs.table
         due = self._waits.due(now) if caught_up else []
@@ -86,7 +86,7 @@ class UpdateDecisions:
         return self._waits.next_due_ms()
 
     def with_jobs(self, changes: list[JobChanged]) -> list[Event]:
-        """What is said of jobs, and before it the end of updates whose jobs have ended."""
+        """The changes of jobs, each after the end of its update where the job has ended."""
         out: list[Event] = []
         for each in changes:
             update = self._updates.table.get(each.job_id)
@@ -182,7 +182,7 @@ class UpdateDecisions:
         )
 
     def _progress_cause(self, job_id: str, update: UpdateRow, instances: I64, step: I64) -> Cause:
-        """What led to other steps: the time for which instances have been available, if nothing else."""
+        """The cause of other steps: the time for which instances have been available, if nothing else."""
         up = self._column(job_id, "state")[instances] == TaskState.RUNNING
         healthy_ms = update.policy.healthy_ms
         if len(instances) and (step == Step.STUCK).all():
@@ -240,7 +240,7 @@ class UpdateDecisions:
         return ""
 
     def _failed_ones(self, job_id: str, update: UpdateRow, of: str = "") -> str:
-        """How many instances have failed, and how."""
+        """The instances that have failed, counted by how, as text."""
         stuck = int(np.count_nonzero(self._column(job_id, "step") & STEP == Step.STUCK))
         attempts = f"after {plural(update.policy.max_attempts, 'run')} of version {update.version}"
         parts = [f"{plural(bad, 'instance')}{of} failed {attempts}"] if (bad := update.bad - stuck) else []
@@ -250,15 +250,15 @@ class UpdateDecisions:
         return "; ".join(parts)
 
     def _failing(self, job_id: str, update: UpdateRow, now: int) -> int:
-        """How many instances that an earlier update brought down, and this one needn't take, keep failing, or find no
-        place.
+        """Counts the instances that an earlier update brought down, that this one needn't take, and that keep failing
+        or find no place.
         """
         inherited = self._inherited(job_id) & (self._column(job_id, "step") & STEP == Step.NONE)
         failing = self._column(job_id, "failures") >= update.policy.max_attempts
         return int(np.count_nonzero(inherited & (failing | self._waits.too_long(job_id, update, now))))
 
     def _inherited(self, job_id: str) -> Mask:
-        """Which instances an earlier update brought down that are to run and aren't up again."""
+        """True for instances that an earlier update brought down, are to run and aren't up again."""
         inherited: Mask = (self._column(job_id, "step") & INHERITED > 0) & (self._column(job_id, "goal") == Goal.RUN)
         return inherited
 
@@ -300,7 +300,7 @@ class UpdateDecisions:
             return
         cause = update.changed_by.record
         free = room(update, version, int(np.count_nonzero(self._inherited(job_id))), self._canaries.stopped(job_id))
-        if self._jobs.table[job_id].held:  # what is brought down would stay down
+        if self._jobs.table[job_id].on_hold:  # what is brought down would stay down
             free = free._replace(up=0)
         if not free.all:
             waiting = self._waits.deferred(job_id)
@@ -383,5 +383,5 @@ class UpdateDecisions:
 
 
 def back_policy(policy: PolicyRow) -> PolicyRow:
-    """How a roll-back or a restart goes: as updates do, at once and whole, and it isn't rolled back itself."""
+    """The policy of a roll-back or a restart: as that of updates, but at once, whole and never rolled back."""
     return msgspec.structs.replace(policy, roll_back=False, canary=0, start_paused=False)

@@ -1,4 +1,6 @@
-"""What a new version changes: which instances, how many are lacking, and which versions are needed no more."""
+"""Differences that a new version makes: the instances that change, how many are lacking, and the versions that nothing
+needs any more.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +35,9 @@ class Differences:
         self._column = column
 
     def changed(self, job_id: str, version: VersionRow, restarted: I64 | None = None) -> Mask:
-        """Which instances of a job must be taken to come to a version, or of those that are named to be restarted."""
+        """True for instances of a job that must be taken to come to a version, or of those that are named to be
+        restarted.
+        """
         there: Mask = self.there(job_id)
         if restarted is not None:
             restarting = np.zeros(len(there), dtype=np.bool_)
@@ -97,18 +101,18 @@ class Differences:
         return [each for each in versions[: 1 - KEPT] if each not in used]
 
     def there(self, job_id: str) -> Mask:
-        """Which instances a job has that aren't being removed."""
+        """True for instances of a job that aren't being removed."""
         there: Mask = (self._column(job_id, "state") != TaskState.NONE) & (self._column(job_id, "goal") != Goal.REMOVE)
         return there
 
     def lacking(self, job_id: str, instances: int) -> int:
-        """How many instances a job is to get to have so many; a daemon gets its own by hosts."""
+        """Counts the instances that a job is to get to have so many; a daemon gets its own by hosts."""
         if self._jobs[job_id].kind == "daemon":
             return 0
         return instances - int(np.count_nonzero(self.there(job_id)[:instances]))
 
     def missing(self, job_id: str, instances: int) -> I64:
-        """Which of so many instances a job hasn't, not even such as are about to go; a daemon lacks none here."""
+        """The instances, of so many, that a job hasn't, not even such as are about to go; a daemon lacks none here."""
         if self._jobs[job_id].kind == "daemon":
             return np.zeros(0, dtype=np.int64)
         state = self._column(job_id, "state")[:instances]

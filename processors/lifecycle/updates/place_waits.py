@@ -82,7 +82,7 @@ class PlaceWaits:
             self._changed(slots)
 
     def begin_anew(self, slots: I64, now: int) -> None:
-        """What these tasks waited for a place until now doesn't count."""
+        """Starts the time over for which these tasks wait for a place."""
         ready, arena = self._tasks.arena["ready"][slots], self._tasks.arena
         waits = (arena["state"][slots] == TaskState.QUEUED) & (ready != 0)
         arena.set("ready", slots[waits], np.where(ready > 0, second(now), -1)[waits])

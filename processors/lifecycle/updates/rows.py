@@ -26,7 +26,7 @@ class PolicyRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AskedRow(msgspec.Struct, frozen=True, array_like=True):
-    """What a task asks of its pool and its host; amounts by name, ascending."""
+    """The amounts that a task asks of its pool and its host, by name, ascending, and its conditions."""
 
     resources: tuple[tuple[str, int], ...]
     ports: int
@@ -36,15 +36,15 @@ class AskedRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class VersionRow(msgspec.Struct, frozen=True, array_like=True):
-    """A version of a job. `fields`: a digest of each field of its specification that says anything. Of tasks without
-    an override and of each override: in `contents` a digest of all that a run is made from, in `asked` which of `asks`
+    """A version of a job. `fields`: a digest of each field of its specification that isn't empty. Of tasks without an
+    override and of each override: in `contents` a digest of all that a run is made from, in `ask_index` which of `asks`
     it has. `first`, `count`, `override`: ranges of instances and their overrides.
     """
 
     fields: dict[str, bytes]
     contents: bytes
     asks: tuple[AskedRow, ...]
-    asked: bytes
+    ask_index: bytes
     first: bytes
     count: bytes
     override: bytes
@@ -71,7 +71,7 @@ class UpdateRow(msgspec.Struct, array_like=True):
     version: int
     policy: PolicyRow
     changed_by: CauseRow
-    """What changed last in it, or of its instances."""
+    """The last change in it, or of its instances."""
     progressed_ms: int
     """When it took instances last, or one of them came a step further."""
     pending: int

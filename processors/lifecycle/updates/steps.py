@@ -1,4 +1,4 @@
-"""How far an update is with an instance: the column `step` of its task."""
+"""The progress of an update with each instance: the column `step` of its task."""
 
 from events.codes import Number
 from events.columns import I64
@@ -8,7 +8,7 @@ from processors.state.arena import Arena
 
 
 class Step(Number):
-    """Of the update in progress. The numbers stand in UpdateProgressed too."""
+    """A step of the update in progress. The numbers stand in UpdateProgressed too."""
 
     NONE = 0
     """It isn't part of the update."""
@@ -37,18 +37,18 @@ of those that may be down.
 RESHAPED = 16
 """Its next run asks something else of pool and host than the present one."""
 MORE = 32
-"""Its next run asks more than the present one: it is admitted anew."""
+"""Its next run asks more than the present one: it needs another admission."""
 
 
 def is_left(arena: Arena, slots: I64) -> Mask:
-    """Which tasks are on the way to another run while their present run is of the one before: how that ends says
-    nothing of the new one.
+    """True for tasks on the way to another run while their present run is of the one before: how that ends tells
+    nothing about the new one.
     """
     in_between: Mask = (arena["step"][slots] & STEP == Step.FLIGHT) & ~has_come(arena, slots)
     return in_between
 
 
 def has_come(arena: Arena, slots: I64) -> Mask:
-    """Which tasks have the run that they are to have: of their target, and not to be restarted."""
+    """True for tasks that have the run that they are to have: of their target, and not to be restarted."""
     come: Mask = (arena["version"][slots] == arena["target"][slots]) & (arena["causes"][slots] & EndCause.UPDATE == 0)
     return come

@@ -55,7 +55,7 @@ class Updates:
         self.differences = Differences(jobs.table, self.versions, self.column)
         self.touched: dict[str, None] = {}
         self.moved: dict[str, list[I64]] = {}
-        """Of each job instances that its update concerns and whose state has changed."""
+        """The instances of each job that its update concerns and whose state has changed."""
         self.deadlines: Deadlines[str] = Deadlines()
         """When updates go on by time alone, of those that aren't touched and that time matters to."""
         self.leaving: dict[str, None] = {}
@@ -253,7 +253,7 @@ class Updates:
         self.leaving[job_id] = None
 
     def bound(self, job_id: str) -> int:
-        """How many instances an update is to leave a job with: a restart removes none."""
+        """The number of instances that an update is to leave a job with: a restart removes none."""
         is_restart = self.table[job_id].kind == RESTART
         return self._jobs.table[job_id].instances if is_restart else self.version(job_id).instances
 
@@ -307,7 +307,9 @@ class Updates:
         return flags
 
     def new_shapes(self, slots: I64) -> tuple[tuple[TaskShape, ...], I64]:
-        """What tasks that are queued now ask from this run on, and for each which of that; -1: what it asked before."""
+        """The shapes that tasks which are queued now have from this run on, and for each the index of its own; -1: it
+        keeps that of before.
+        """
         arena = self._tasks.arena
         shapes: list[TaskShape] = []
         index = np.full(len(slots), -1, dtype=np.int64)
@@ -373,8 +375,9 @@ class Updates:
         return update
 
     def _ended(self, event: UpdateEnded, now: int) -> None:
-        """Who was taken and not told to stop stays as it is; the rest goes on to its target, and counts as down by an
-        update until it has been up for as long as the next one asks: what fails again and again is up now and then.
+        """Ends an update. Instances that were taken and not told to stop stay as they are; the rest goes on to its
+        target, and counts as down by an update until it has been up for as long as the next one asks: what fails again
+        and again is up now and then.
         """
         row, arena = self._jobs.table[event.job_id], self._tasks.arena
         update, slots = self.table[event.job_id], np.arange(row.base, row.base + row.instances)

@@ -32,7 +32,7 @@ OF_BATCH = (
 )
 """Fields that an update of a batch job may change; overrides only of instances that haven't begun."""
 CONTENT = frozenset(FIELDS) - JOB_FIELDS
-"""Fields for which a run must be started anew."""
+"""Fields whose change needs another run."""
 ASKED = frozenset({"resources", "ports", "constraints", "strategy"})
 """Fields that pool and host hear of."""
 UNNAMED = tuple(name for name in FIELDS if name not in NAMES)
@@ -47,7 +47,7 @@ def version_row(job: SubmittedRow, spec_hash: bytes, completed: bool = False) ->
         {name: digests[name] for name in FIELDS if name in digests},
         alike.contents,
         alike.asks,
-        alike.asked,
+        alike.ask_index,
         alike.first,
         alike.count,
         alike.override,
@@ -79,7 +79,7 @@ def _alike(job: SubmittedRow) -> VersionRow:
         fields=_digests(job),
         contents=pack_longs(contents),
         asks=tuple(asks),
-        asked=pack_ints(ask_index),
+        ask_index=pack_ints(ask_index),
         first=job.override_first,
         count=job.override_count,
         override=job.override,
@@ -105,7 +105,7 @@ def contents(version: VersionRow, instances: int) -> I64:
 
 def asks_of(version: VersionRow, instances: int) -> I64:
     """For each instance which of `asks` it has."""
-    index: I64 = ints(version.asked)[_variants(version, instances)].astype(np.int64)
+    index: I64 = ints(version.ask_index)[_variants(version, instances)].astype(np.int64)
     return index
 
 
@@ -127,7 +127,7 @@ def asks_more(before: AskedRow, after: AskedRow) -> bool:
 
 
 def task_shape(asks: AskedRow) -> TaskShape:
-    """What a task asks, as records have it."""
+    """The shape of a task, as records have it."""
     constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in asks.constraints)
     return TaskShape(in_order(dict(asks.resources)), asks.ports, constraints, asks.strategy, asks.port_numbers)
 

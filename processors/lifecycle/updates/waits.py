@@ -1,4 +1,4 @@
-"""What updates wait for: that a time passes, that instances are up for long enough, or that sla lets them go."""
+"""The waits of updates: until a time passes, until instances are up for long enough, or until sla lets them go."""
 
 import numpy as np
 
@@ -89,8 +89,8 @@ class Waits:
         return np.flatnonzero((in_update | (step & INHERITED > 0)) & running)
 
     def for_places(self, job_id: str, update: UpdateRow) -> I64:
-        """Instances that are taken, or were left down by an earlier update, and that lack nothing but a place, where
-        that may last only so long.
+        """Instances that are taken, or were left down by an earlier update, and that wait for a place alone, where that
+        may last only so long.
         """
         if not update.policy.progress_deadline_ms or self.rests(job_id, update):
             return NOBODY
@@ -101,14 +101,14 @@ class Waits:
         return waiting
 
     def _lack_a_place(self, job_id: str, instances: I64) -> Mask:
-        """Which of some instances lack nothing but a place; such as are bound to a host that isn't heard lack that."""
+        """True for instances that wait for a place alone; so do those that are bound to a host that isn't heard."""
         waits: Mask = self._updates.column(job_id, "state")[instances] == TaskState.QUEUED
         waits &= self._updates.column(job_id, "ready")[instances] > 0
         waits &= self._tasks.heard_since(self._updates.column(job_id, "pin")[instances]) < HELD
         return waits
 
     def take_all(self, job_id: str, update: UpdateRow, version: VersionRow) -> int:
-        """How many instances without a place take all that the SLA leaves the update; 0: it leaves it more."""
+        """Counts instances without a place, if they take all that the SLA leaves the update; 0: it leaves it more."""
         most = version.max_unavailable
         if not most or not update.pending or width(update, version) < most or update.flight + update.bad < most:
             return 0
@@ -117,7 +117,7 @@ class Waits:
         return lacking if lacking == update.flight else 0
 
     def too_long(self, job_id: str, update: UpdateRow, now: int) -> Mask:
-        """Which instances have waited for a place for as long as they may."""
+        """True for instances that have waited for a place for as long as they may."""
         late = np.zeros(self._jobs.table[job_id].instances, dtype=np.bool_)
         waiting = self.for_places(job_id, update)
         since = self._updates.column(job_id, "ready")[waiting].astype(np.int64)

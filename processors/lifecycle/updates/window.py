@@ -1,4 +1,4 @@
-"""Whom an update takes next: as many instances as its batch and the SLA of the job leave room for."""
+"""The instances that an update takes next: as many as its batch and the SLA of the job leave room for."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ UP = (TaskState.ORDERED, TaskState.RUNNING)
 
 
 class Room(NamedTuple):
-    """How many instances may be taken, and how many of them may be such that are up."""
+    """The number of instances that may be taken, and how many of them may be such that are up."""
 
     all: int
     up: int
@@ -40,8 +40,8 @@ def width(update: UpdateRow, version: VersionRow) -> int:
 
 
 def room(update: UpdateRow, version: VersionRow, inherited: int, stopped: int) -> Room:
-    """What is free of it. Those that an earlier update left down count against what is up; those that failed keep
-    their place. Until it is promoted a canary takes no more than its number, `stopped` ones not counted.
+    """The free part of the width. Those that an earlier update left down count against what is up; those that failed
+    keep their place. Until it is promoted a canary takes no more than its number, `stopped` ones not counted.
     """
     free = width(update, version) - update.flight - update.bad
     if update.policy.canary and not update.promoted:

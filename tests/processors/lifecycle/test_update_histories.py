@@ -166,7 +166,7 @@ class Histories(RuleBasedStateMachine):
         machine, job = self.world.machine, self.job
         row = machine.jobs["a"]
         assert (row.state, row.version, row.updates) == (job.state, job.number, job.updates)
-        assert (row.stopping, row.held, row.priority) == (job.stopping, job.held, job.priority)
+        assert (row.stopping, row.on_hold, row.priority) == (job.stopping, job.held, job.priority)
         assert sorted(machine.updates.versions["a"]) == sorted(job.versions)
         assert [*self.rows()] == [self.row(one) for one in job.all()]
         update = machine.updates.table.get("a")
