@@ -42,7 +42,7 @@ from processors.entitlement.admission.admit import Admissions
 from processors.entitlement.admission.lend import Lending
 from processors.entitlement.admission.turns import Turns
 from processors.entitlement.conversion import from_0_3
-from processors.entitlement.pools.commands import Pools
+from processors.entitlement.pools import Pools
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.limits import Limits, Parking
 from processors.entitlement.preemption.rights import Claims, Rights

@@ -10,7 +10,7 @@ from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, Vector, in_order
 from events.words import plural
 from paceline.client.pool_models import CellCapacity, Entitlement, SharedAmounts
-from processors.entitlement.pools.tree import pool_row
+from processors.entitlement.pools import pool_row
 from processors.entitlement.rows import DefinedRow, root_row
 from processors.entitlement.shares.tree import ShareTree
 from processors.state.record_rows import row_of

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from events.codes import Code
 from events.resources import Kinds, Vector, add, fits, positive, scale, subtract
 from processors.entitlement.bounds import BOUNDS, Ask, Refusal, closed_at, limit_of, room
-from processors.entitlement.pools.tree import Tree
+from processors.entitlement.pools import Tree
 from processors.entitlement.queues.parts import DAEMONS, FIRM
 from processors.entitlement.rows import PoolRow, levels_of
 from processors.entitlement.shares.tree import ShareTree

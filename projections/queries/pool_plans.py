@@ -22,8 +22,7 @@ from events.resources import Kinds
 from events.spec.pool import PoolSpec, from_event
 from paceline.client.json_type import Json
 from paceline.client.pool_models import CellPlan, FieldChange, JobOutlook, PoolChange, PoolOutlook
-from processors.entitlement.pools.commands import answer
-from processors.entitlement.pools.tree import Entry, Tree, pool_row
+from processors.entitlement.pools import Entry, Tree, answer, pool_row
 from processors.entitlement.rows import DefinedRow, root_row
 from processors.state.record_rows import row_of
 from projections.queries.pages import rows_of

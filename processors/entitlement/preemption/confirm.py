@@ -23,9 +23,15 @@ from processors.entitlement.admission.admit import Admission, rank_record
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import ENTITLEMENT, LIMITS, Ask, exceeds, room
 from processors.entitlement.preemption.rights import Claims
-from processors.entitlement.preemption.victims import LimitVictims, Taker, Victims, order_columns, placed_unit
+from processors.entitlement.preemption.victims import (
+    LimitVictims,
+    PlacedRuns,
+    Taker,
+    Victims,
+    order_columns,
+    placed_unit,
+)
 from processors.entitlement.queues.parts import Unit
-from processors.entitlement.queues.placed_runs import PlacedRuns
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
 from processors.state.causes import CauseRow

@@ -28,9 +28,8 @@ from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import LIMITS, RIGHTS, Ask, closed_at, room
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.rights import Claims
-from processors.entitlement.preemption.victims import LimitVictims, Taker, Victims, order_columns
+from processors.entitlement.preemption.victims import LimitVictims, PlacedRuns, Taker, Victims, order_columns
 from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
-from processors.entitlement.queues.placed_runs import PlacedRuns
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.records import Folds
 from processors.entitlement.rows import JobRow, RefusalRow

@@ -8,8 +8,7 @@ from processors.entitlement.queues.parts import Consumer
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.queues.usage import Usages
 from processors.entitlement.rows import CellRow, PoolRow
-from processors.entitlement.shares.tree import ShareTree
-from processors.entitlement.shares.triggers import Watch
+from processors.entitlement.shares.tree import ShareTree, Watch
 from processors.state.marks import Marks
 from processors.state.table import Table
 

@@ -12,7 +12,7 @@ import numpy as np
 from events.columns import I64
 from events.resources import Kinds, Vector
 from processors.entitlement.rows import PoolRow, parent_of
-from processors.entitlement.shares.level import Siblings
+from processors.entitlement.shares.fill import Siblings
 
 BITS = 8
 """So many bits of a weight are multiplied at once where the product could have more than 63."""

@@ -110,7 +110,7 @@ def test_a_pool_beyond_the_bounds_is_refused_with_the_number(fields: dict[str, A
 
 
 def test_more_pools_or_tasks_than_a_cell_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("processors.entitlement.pools.commands.POOLS_MAX", 2)
+    monkeypatch.setattr("processors.entitlement.pools.POOLS_MAX", 2)
     world = Entitlement()
     assert [world.define(path).code for path in ("/a", "/b", "/c")] == [Code.DONE, Code.DONE, Code.INVALID_POOL]
     monkeypatch.setattr("processors.lifecycle.commands.TASKS_MAX", 10)

@@ -16,7 +16,7 @@ from events.records.rounds import TimerPassed
 from events.resources import STANDARD_KINDS, Vector
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.rights import Claims, GiverRow, RightRow, Rights
-from processors.entitlement.queues.placed_runs import PlacedRuns
+from processors.entitlement.preemption.victims import PlacedRuns
 from processors.entitlement.records import Folds
 from processors.entitlement.reports.pools import Reports
 from processors.entitlement.rows import ReportedRow, root_row

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from events.codes import Code
 from events.records.pools import PoolDefined
 from events.resources import STANDARD_KINDS
-from processors.entitlement.pools.commands import answer
-from processors.entitlement.pools.tree import Entry, Tree
+from processors.entitlement.pools import Entry, Tree, answer
 from processors.entitlement.rows import ask_row, parent_of
 from tests.helpers.drawn import examples
 from tests.processors.entitlement.harness import World, cpu

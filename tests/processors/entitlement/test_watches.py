@@ -4,8 +4,7 @@ from random import Random
 
 from events.resources import STANDARD_KINDS, Vector
 from processors.entitlement.rows import PoolRow, parent_of, root_row
-from processors.entitlement.shares.tree import ShareTree
-from processors.entitlement.shares.triggers import Watch
+from processors.entitlement.shares.tree import ShareTree, Watch
 from tests.helpers.drawn import seeds
 
 NOTHING = (0, 0, 0, 0)

@@ -5,7 +5,7 @@ from typing import Any
 
 from events.records.parts import ResourceKind
 from events.resources import Kinds
-from processors.entitlement.pools.tree import Entry, Tree
+from processors.entitlement.pools import Entry, Tree
 from processors.entitlement.rows import PoolRow
 from projections.queries.pool_outlook import Known, Outlook, Work
 

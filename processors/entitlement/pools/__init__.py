@@ -1,1 +1,0 @@
-"""The pool tree: facts about pools are answered by its rules."""
