@@ -27,9 +27,9 @@ class Refusal(NamedTuple):
 
     code: Code
     at: str
-    asked: Vector = ()
+    need: Vector = ()
     bound: Vector = ()
-    held: Vector = ()
+    usage: Vector = ()
 
 
 class Ask(NamedTuple):
@@ -43,7 +43,7 @@ class Ask(NamedTuple):
 
 
 class Usage(Protocol):
-    """What pools hold of what is bounded: as the state is, with what a pass has admitted, or as a plan has it."""
+    """The usage of pools, as far as it is bounded: as the state is, with what a pass has admitted, or of a plan."""
 
     @property
     def has_hosts(self) -> bool:
@@ -197,7 +197,7 @@ class Reservation(Bound):
 
 
 class Limit(Bound):
-    """What is admitted stays within limits and licences, without what is kept there for others."""
+    """Admitted work stays within limits and licences, without what is kept there for others."""
 
     code = Code.LIMIT_REACHED
 
@@ -222,8 +222,8 @@ class Limit(Bound):
 
     def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
         """Return the amount that it holds of that."""
-        allocation, kept = usage.allocation(level), usage.kept(level, "" if ask.lent else ask.pool)
-        return allocation if kept is None else add(allocation, kept)
+        allocation, others = usage.allocation(level), usage.kept(level, "" if ask.lent else ask.pool)
+        return allocation if others is None else add(allocation, others)
 
 
 class Controllers(Bound):
@@ -348,8 +348,8 @@ def is_served_last(row: PoolRow, kind: int) -> bool:
 
 def with_numbers(usage: Usage, refusal: Refusal, ask: Ask) -> Refusal:
     """A refusal with its numbers, as they are now."""
-    allowed, held = bound_of(refusal.code).told(usage, refusal.at, ask)
-    return refusal._replace(asked=ask.need, bound=allowed, held=held)
+    allowed, used = bound_of(refusal.code).told(usage, refusal.at, ask)
+    return refusal._replace(need=ask.need, bound=allowed, usage=used)
 
 
 def refused_for_good(

@@ -315,7 +315,7 @@ class Admissions:
         self._dirty, self._unranked = marks.of(Consumer.ADMISSION), marks.of(Consumer.DEMOTION)
         self._reworded, self._settled = marks.of(Consumer.HEADS), marks.of(Consumer.REASONS)
         self._savings: dict[str, tuple[tuple[bool, bool], ...]] = {}
-        """Of pools that save for a turn: `PassUsage.saving` of each head."""
+        """By pool that saves for a turn, `PassUsage.saving` of each head."""
 
     def restored(self) -> None:
         """Forgets all; the tables were loaded, and all pools are marked."""

@@ -1,4 +1,4 @@
-"""What pools hold with what one pass has admitted: a pass changes nothing, so that is counted beside the state."""
+"""The usage of pools with what one pass has admitted: a pass changes nothing, so that is counted beside the state."""
 
 from events.codes import Code
 from events.resources import Vector, add, subtract
@@ -129,12 +129,12 @@ class PoolRoom:
         if ask.priority != self._priority:
             self._priority = ask.priority
             self._room.pop(ENTITLEMENT, None)
-        left = (self._room.get(ENTITLEMENT) or self._find(ENTITLEMENT, ask)) if ask.kind != DAEMONS else self._boundless
+        free = (self._room.get(ENTITLEMENT) or self._find(ENTITLEMENT, ask)) if ask.kind != DAEMONS else self._boundless
         if ask.kind & FIRM:
-            left = tuple(map(min, left, self._room.get(RESERVATION) or self._find(RESERVATION, ask)))
+            free = tuple(map(min, free, self._room.get(RESERVATION) or self._find(RESERVATION, ask)))
         if ask.kind & CONTROLLERS and not borrowed:
-            left = tuple(map(min, left, room(self._usage, ask, (CONTROLLERS_SHARE,))))
-        return left
+            free = tuple(map(min, free, room(self._usage, ask, (CONTROLLERS_SHARE,))))
+        return free
 
     def limited(self, ask: Ask) -> Vector:
         """The amount that limits leave for units."""
@@ -142,20 +142,20 @@ class PoolRoom:
 
     def take(self, kind: int, amount: Vector, fresh: Vector | None) -> None:
         """Units hold so much that are entitled now; `fresh`: those of them that weren't admitted before; None: none."""
-        left, entitled = self._room, self._usage.entitled_now
+        free, entitled = self._room, self._usage.entitled_now
         if kind != DAEMONS:
             have = entitled.get(self._pool)
             entitled[self._pool] = amount if have is None else add(have, amount)
-            left[ENTITLEMENT] = subtract(left[ENTITLEMENT], amount)
+            free[ENTITLEMENT] = subtract(free[ENTITLEMENT], amount)
         if fresh is not None:
             self._usage.take(self._pool, kind, fresh)
-            left[LIMITS] = subtract(left[LIMITS], fresh)
+            free[LIMITS] = subtract(free[LIMITS], fresh)
             if kind & FIRM:
-                left[RESERVATION] = subtract(left[RESERVATION], fresh)
+                free[RESERVATION] = subtract(free[RESERVATION], fresh)
 
     def _find(self, bound: Bound, ask: Ask) -> Vector:
-        left = self._room[bound] = room(self._usage, ask, (bound,))
-        return left
+        free = self._room[bound] = room(self._usage, ask, (bound,))
+        return free
 
 
 def _sum(have: Vector, more: Vector | None) -> Vector:

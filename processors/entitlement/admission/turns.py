@@ -13,9 +13,9 @@ from events.codes import Code
 from events.columns import I64
 from events.records.base import Event
 from events.records.entitlement import CreditsSet, TurnSet
-from events.resources import Vector, add, subtract
+from events.resources import Vector, add, positive, subtract
 from processors.entitlement.admission.admit import Head
-from processors.entitlement.bounds import closed_at, exceeds
+from processors.entitlement.bounds import ENTITLEMENT, LIMITS, closed_at, exceeds
 from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
 from processors.entitlement.rows import CellRow, CreditRow, JobRow, PoolRow, TurnRow
 from processors.entitlement.state import State
@@ -26,12 +26,9 @@ from processors.state.seconds import milliseconds
 
 Heads = dict[str, list[Head]]
 MOST = 1 << 62
-WAITS_FOR_CREDIT = (
-    Code.ENTITLEMENT_REACHED,
-    Code.SAVING_FOR_TURN,
-    Code.SHARE_OF_NOTHING,
-    Code.LIMIT_REACHED,
-)
+"""The most that is saved, of amount times milliseconds: far beyond any turn, and within 64 bits."""
+WAITS_FOR_CREDIT = (*ENTITLEMENT.codes, LIMITS.code)
+"""Codes of heads that a turn would help; one that a limit holds up has its turn once that has room."""
 
 
 class Saver(NamedTuple):
@@ -45,7 +42,7 @@ class Saver(NamedTuple):
 
 
 class Turns:
-    """Decides credits and turns; the rows are those of the pools. `heads`: who is first in the queues of each pool."""
+    """Decides credits and turns; the rows are those of the pools. `heads`: the first parts in the queues of pools."""
 
     def __init__(self, state: State, heads: Heads) -> None:
         self._state = state
@@ -65,21 +62,21 @@ class Turns:
         """Pools that have saved something, or owe it."""
 
     def restored(self) -> None:
-        """The tables were loaded."""
+        """Derives the rest; the tables were loaded."""
         self._turns = {path: None for path, row in self._pools.items() if row.turn is not None}
         self._fills.restore(())
         self._credits_of = {path: None for path, row in self._pools.items() if row.credit is not None}
         for path in self._pools:
             self._time(path)
 
-    # What is decided.
+    # Decisions.
 
     def decide(self, now: int) -> list[Event]:
-        """Turns that are over, then one that begins."""
+        """Return the turns that are over; else one that begins."""
         return [event for pool in sorted(self._turns) for event in self._over(pool, now)] or self._begin(now)
 
     def credits(self, now: int, budget: int) -> list[Event]:
-        """What has changed of what pools save, of so many pools at most."""
+        """Return the changes of what pools save, of so many pools at most."""
         changed: list[tuple[str, CreditRow]] = []
         for pool in sorted({**self._credits_of, **self._turns, **dict.fromkeys(self._beyond())}):
             row = self._pools.get(pool)
@@ -153,7 +150,7 @@ class Turns:
                     break
 
     def _credit(self, pool: str, row: PoolRow, now: int) -> CreditRow | None:
-        """What a pool saves from now on; None: as before."""
+        """The credit of a pool from now on; None: as before."""
         old, nothing = row.credit, self._queues.nothing
         have = value(old, now, self._state.cell) if old is not None else nothing
         full = rate = nothing
@@ -169,11 +166,11 @@ class Turns:
             full = tuple(
                 [min(max(0, each) * time, MOST) if want else 0 for each, want in zip(short, saver.need, strict=True)]
             )
-            rate = _positive(subtract(share, saver.level))
+            rate = positive(subtract(share, saver.level))
             have = tuple(map(min, have, full))
         else:
             have = tuple([min(0, each) for each in have])
-            rate = _positive(subtract(share, self._usage[pool].placed))
+            rate = positive(subtract(share, self._usage[pool].placed))
         rate = tuple([each if want or debt < 0 else 0 for each, want, debt in zip(rate, full, have, strict=True)])
         if old is None and not any(full) and not any(have):
             return None
@@ -185,43 +182,41 @@ class Turns:
     def _saver(self, pool: str) -> Saver | None:
         """The head that needs more than the share of its pool, and for which that would suffice."""
         heads = [head for head in self._heads.get(pool, ()) if not head.kind & FIRM]
-        heads = [head for head in heads if head.why.code in WAITS_FOR_CREDIT]
-        lines, found = self._order, None
-        for head in heads:
-            job_id, key = head.part
-            row = self._queues.jobs[job_id]
-            place = (-row.priority, row.number, row.parts[key].first)
-            if lines.waits(head.part) and (found is None or place < found[0]):
-                found = place, job_id, key, row
-        if found is None:
+        parts = [head.part for head in heads if head.why.code in WAITS_FOR_CREDIT and self._order.waits(head.part)]
+        if not parts:
             return None
-        _, job_id, key, row = found
+        job_id, key = min(parts, key=self._place)
+        row = self._queues.jobs[job_id]
         need = self._queues.unit_need(row, key)
         level = self._usage[pool].level(row.priority)
         if not exceeds(need, self._shares.share(pool)) or self._is_last(pool, need, level):
             return None
         return Saver(job_id, key, row, need, level)
 
-    def _is_last(self, pool: str, need: Vector, held: Vector) -> bool:
+    def _place(self, part: PartKey) -> tuple[int, int, int]:
+        row = self._queues.jobs[part.job_id]
+        return -row.priority, row.number, row.parts[part.key].first
+
+    def _is_last(self, pool: str, need: Vector, level: Vector) -> bool:
         """Whether what a pool is short of is with those that are served before it, or before one above it. Where one
         above it that is served last has enough for it, it competes with its siblings only.
         """
-        share, floor = self._shares.share(pool), add(held, need)
+        share, floor = self._shares.share(pool), add(level, need)
         short = [kind for kind, (want, have) in enumerate(zip(need, share, strict=True)) if want > have]
         return any(
-            not self._pools[level].share[kind] and floor[kind] > self._shares.share(level)[kind]
-            for level in self._usage.levels(pool)[:-1]
+            not self._pools[path].share[kind] and floor[kind] > self._shares.share(path)[kind]
+            for path in self._usage.levels(pool)[:-1]
             for kind in short
         )
 
     def _used(self, pool: str, turn: TurnRow) -> Vector:
-        """What a pool uses during its turn: what it has placed, and what stands idle for its gang."""
+        """The amount that a pool uses during its turn: what it has placed, and what stands idle for its gang."""
         placed = self._usage[pool].placed
         row = self._gang_state(turn)[1]
         if row is None or self._placed_ms(turn):
             return placed
         need = self._queues.unit_need(row, self._queues.part_of(row, turn.first))
-        return add(placed, tuple(map(min, need, _positive(self._state.idle()))))
+        return add(placed, tuple(map(min, need, positive(self._state.idle()))))
 
     def _time(self, pool: str) -> None:
         """Notes when the credit of a pool is full."""
@@ -275,10 +270,10 @@ class Turns:
             cause=recorded(self._state.cell.last_by),
         )
 
-    # What is folded.
+    # Records.
 
     def set_turn(self, event: TurnSet, now: int) -> None:
-        """A turn began or is over."""
+        """Begins a turn, or ends it."""
         if event.pool not in self._pools:
             return
         row = self._pools.change(event.pool)
@@ -294,7 +289,7 @@ class Turns:
                 row.credit = None
             elif event.state == Code.ENDED and row.credit is not None:
                 have = value(row.credit, now, self._state.cell)
-                row.goes_on = all(left > 0 for left, full in zip(have, row.credit.full, strict=True) if full)
+                row.goes_on = all(rest > 0 for rest, full in zip(have, row.credit.full, strict=True) if full)
         self._time(event.pool)
         self._shares.turned(event.pool)
         self._marks.touch(event.pool)
@@ -302,13 +297,13 @@ class Turns:
         self._usage.numbers += 1
 
     def removed(self, pool: str) -> None:
-        """A pool was removed, maybe during its turn: one of the same name begins anew."""
+        """Forgets a pool that was removed, maybe during its turn: one of the same name begins with nothing."""
         self._turns.pop(pool, None)
         self._credits_of.pop(pool, None)
         self._time(pool)
 
     def set_credits(self, event: CreditsSet, now: int) -> None:
-        """Pools save otherwise."""
+        """Sets what pools save from now on."""
         columns = [_rows(column) for column in (event.credit_array, event.rate_array, event.full_array)]
         widened = self._queues.kinds.widened
         for pool, have, rate, full in zip(event.pools, *columns, strict=True):
@@ -328,22 +323,18 @@ class Turns:
 
 
 def value(credit: CreditRow, now: int, cell: CellRow) -> Vector:
-    """What is saved by now: at most what suffices for a turn; less than nothing after one, at least what a whole slice
+    """Return the credit now: at most what suffices for a turn; below 0 after one, at least what a whole slice
     uses.
     """
     settings, passed = cell.settings, max(0, now - credit.since_ms)
-    found = []
+    amounts = []
     for have, rate, full in zip(credit.credit, credit.rate, credit.full, strict=True):
         if full:
             least = -(full * settings.turn_for_ms // max(1, settings.credit_time_ms))
-            found.append(max(min(least, have), min(have + rate * passed, full)))
+            amounts.append(max(min(least, have), min(have + rate * passed, full)))
         else:
-            found.append(min(have + rate * passed, 0) if have < 0 else have)
-    return tuple(found)
-
-
-def _positive(vector: Vector) -> Vector:
-    return tuple([max(0, each) for each in vector])
+            amounts.append(min(have + rate * passed, 0) if have < 0 else have)
+    return tuple(amounts)
 
 
 def _rows(column: I64) -> list[Vector]:

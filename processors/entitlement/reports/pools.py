@@ -1,4 +1,4 @@
-"""What the views are told of pools: what they may use, demand and hold, so often as the cell says while it changes.
+"""Reports of pools to the views: what they may use, demand and hold, as often as the cell says while it changes.
 
 Decision 046.
 """
@@ -14,7 +14,7 @@ from processors.entitlement.state import State
 
 
 class Reports:
-    """Says EntitlementsSet."""
+    """Decides EntitlementsSet."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -23,34 +23,30 @@ class Reports:
         self._usage = state.usage
         self._shares = state.shares
 
-    def due_ms(self) -> int:
-        """When the next one may be said."""
-        cell = self._state.cell
-        return cell.reported_ms + cell.settings.report_every_ms
-
     def next_ms(self) -> int | None:
-        """When one is to be said; None: nothing has changed."""
+        """Return when one is due; None: nothing has changed."""
         cell = self._state.cell
-        return self.due_ms() if cell.is_news or cell.changed_by else None
+        due_ms = cell.reported_ms + cell.settings.report_every_ms
+        return due_ms if cell.is_news or cell.changed_by else None
 
     def report(self, most: int) -> Event:
-        """What is to be said, of so many pools at most."""
-        found = {path: self._row(path, given) for path, given in self._shares.all().items()}
-        paths = sorted(path for path, row in found.items() if self._state.reported.get(path) != row)
-        return self._said({path: found[path] for path in paths[:most]}, len(paths) > most)
+        """Return the report of so many pools at most."""
+        rows = {path: self._row(path, amount) for path, amount in self._shares.all().items()}
+        paths = sorted(path for path, row in rows.items() if self._state.reported.get(path) != row)
+        return self._record({path: rows[path] for path in paths[:most]}, len(paths) > most)
 
     def of_pools(self, paths: Iterable[str]) -> list[Event]:
-        """What some pools may use, where that isn't what was said last; the others follow when they are due."""
+        """Return a report of those of some pools that may use something else; others follow when they are due."""
         rows = {path: self.row(path) for path in sorted(paths)}
         new = {path: row for path, row in rows.items() if self._was(path) != row.entitlement}
-        return [self._said(new, True)] if new else []
+        return [self._record(new, True)] if new else []
 
     def row(self, path: str) -> ReportedRow:
-        """What is to be said of a pool."""
+        """Return the numbers of a pool."""
         return self._row(path, self._shares.entitlement(path))
 
     def set(self, event: EntitlementsSet, now: int) -> None:
-        """It was said."""
+        """Applies a report."""
         rows = [getattr(event, f"{meaning}_array").tolist() for meaning in MEANINGS]
         for at, path in enumerate(event.pools):
             if path in self._pools:
@@ -60,7 +56,7 @@ class Reports:
             cell.reported_ms, cell.changed_by, cell.is_news = now, [], False
 
     def forget(self, path: str) -> None:
-        """A pool was removed."""
+        """Forgets a pool that was removed."""
         if path in self._state.reported:
             self._state.reported.remove(path)
 
@@ -68,7 +64,7 @@ class Reports:
         row = self._state.reported.get(path)
         return None if row is None else row.entitlement
 
-    def _said(self, rows: dict[str, ReportedRow], partial: bool) -> Event:
+    def _record(self, rows: dict[str, ReportedRow], partial: bool) -> Event:
         columns: dict[str, Any] = {
             meaning: [amount for row in rows.values() for amount in getattr(row, meaning)] for meaning in MEANINGS
         }

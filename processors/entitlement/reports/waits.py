@@ -118,8 +118,8 @@ class Explanations:
             firm=group.kind & FIRM > 0,
             controllers=group.kind & CONTROLLERS > 0,
             **self._ranges(parts),  # type: ignore[arg-type]
-            asked=self._amounts(refusal.asked),
-            allocated=self._amounts(refusal.held),
+            asked=self._amounts(refusal.need),
+            allocated=self._amounts(refusal.usage),
             entitlement=self._amounts(usage.entitlement(at)) if at in self._pools else {},
             limit=bound_of(refusal.code).told_limit(usage, at, self._queues.kinds) if at in self._pools else {},
             largest=self._largest(self._queues.task_needs(row, key)),
