@@ -71,7 +71,7 @@ class Job(TypedDict):
     spec: NotRequired[Json]
     repeated: NotRequired[bool]
     warnings: NotRequired[list[str]]
-    """Of an answer to a submission: needs of the job that no host meets now."""
+    """The needs of a submitted job that no host meets now."""
     cell: NotRequired[int]
 
 
@@ -96,7 +96,7 @@ class ProcessDetails(TypedDict):
     """The process of a run, as its host tells of it."""
 
     health: str | None
-    """Of a run with a health check: UNKNOWN, HEALTHY or UNHEALTHY."""
+    """UNKNOWN, HEALTHY or UNHEALTHY of a run with a health check."""
     signal: str | None
     """The signal that ended the process: KILL, TERM or another."""
     out_of_memory: bool
@@ -196,8 +196,8 @@ class Answer(TypedDict):
 
 
 class Said(TypedDict, total=False):
-    """What may be said with each command about a job: its id, by which a repeat is known, why it is given, the version
-    that the job must have, and data that is kept with it.
+    """The words that may go with each command about a job: its id, by which a repeat is known, why it is given, the
+    version that the job must have, and data that is kept with it.
     """
 
     command_id: str | None

@@ -1,4 +1,4 @@
-"""What one server answers for several cells at once: lists over all of them, readiness, the cells themselves.
+"""The routes of one server for several cells at once: lists over all of them, readiness, the cells themselves.
 
 `?cell=N` asks one of them. A page token says for each cell where its part of the list goes on.
 """
@@ -144,7 +144,7 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
 
     @router.post("/v1/pool-plans")
     async def plan(body: PoolPlan, read: Annotated[Any, Depends(cells)]) -> Response:
-        """What a change of pools would do in each cell, without doing it."""
+        """Tells the effects of a change of pools in each cell, without changing them."""
 
         def look(found: Cells) -> PoolPlans:
             return plan_json(

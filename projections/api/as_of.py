@@ -34,7 +34,7 @@ class AsOf:
         self._apps: WeakKeyDictionary[Ready, ASGIApp] = WeakKeyDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Serves a request, as ASGI has it."""
         at = _moment_of(scope)
         if at is None:
             await self._app(scope, receive, send)

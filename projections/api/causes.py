@@ -19,7 +19,7 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("/v1/causes/{subject:path}")
     async def causes(subject: str, read: Reading) -> Response:
-        """What led to the records at a position, or to what a job's headline says, followed back over all machines.
+        """The causes of the records at a position, or of a job's headline, followed back over all machines.
 
         A link tells how it is known: `cause`, the decision carries the position; `newest`, it carries that of
         the newest change that its machine knew, which need not be a cause; `run`, both name the same run; `entity`,

@@ -28,7 +28,7 @@ from projections.queries import entities, pool_tree
 from projections.views.job_states import REJECTED
 
 ABSENT, REMOVED, PRESENT = range(3)
-"""What a cell knows of an object; the highest wins."""
+"""The knowledge that a cell has of an object; the highest wins."""
 
 
 def create_cells_app(apps: Mapping[int, FastAPI], moments: MomentSource | None = None) -> FastAPI:
@@ -70,7 +70,7 @@ class Router:
         self._first = next(iter(contexts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Serves a request, as ASGI has it."""
         if scope["type"] != "http":
             await self._apps[self._first](scope, receive, send)
             return
@@ -170,7 +170,7 @@ class Router:
 
 
 def _job(connection: Connection, job_id: str) -> int:
-    """How much a cell has of a job: one that was refused here may have been taken elsewhere."""
+    """Tells how much a cell has of a job: one that was refused here may have been taken elsewhere."""
     row = entities.job_row(connection, job_id)
     if row is None:
         return ABSENT
@@ -178,7 +178,7 @@ def _job(connection: Connection, job_id: str) -> int:
 
 
 def _host(connection: Connection, host_id: str) -> int:
-    """How much a cell has of a host: one that was lost here may have come back elsewhere."""
+    """Tells how much a cell has of a host: one that was lost here may have come back elsewhere."""
     row = entities.host_row(connection, host_id)
     if row is None:
         return ABSENT
@@ -202,7 +202,7 @@ def _names_pool(request: Request) -> bool:
 
 
 def _json(body: bytes) -> Any:
-    """What a body says; None where it can't be read, which the app of a cell tells better."""
+    """Decodes a body; None where it can't be read, which the app of a cell tells better."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -21,11 +21,11 @@ CHANGED = (Code.DONE, Code.REPEATED)
 """The answers by which something is as it was asked for; that it has ended is as good only for who would end it."""
 FINE = (*CHANGED, Code.ALREADY_ENDED)
 Follows = Callable[[Connection, AnswerRow], Json]
-"""What is told of a command that was carried out, from the views and its answer."""
+"""Adds to the answer to a command that was carried out, from the views."""
 
 
 class Command(BaseModel):
-    """What is said with a command: its id, by which a repeat is known, and why it is given."""
+    """The id of a command, by which a repeat is known, and why it is given."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -1,4 +1,4 @@
-"""What all routes share: the views, the log, positions in headers, waiting, and cursors of lists."""
+"""The parts that all routes share: the views, the log, positions in headers, waiting, and cursors of lists."""
 
 import asyncio
 import base64
@@ -33,16 +33,16 @@ from projections.views.reader import BadPosition, Views, reached, read_positions
 from projections.views.rows import AnswerRow
 
 READ_WAIT_S = 5.0
-"""How long a read waits for At-Least-Position."""
+"""Seconds that a read waits for At-Least-Position."""
 READS_MAX = 64
 """Reads that wait at once, for positions or for the output of a task."""
 WAIT_MAX_S = 60.0
 POOL_WAIT_S = 1.0
-"""How long a submission waits for facts about pools that are not answered yet before its pool counts as unknown."""
+"""Seconds that a submission waits for unanswered facts about pools before its pool counts as unknown."""
 NEWS_S = 0.01
-"""How often a waiting request looks whether the views have gone on."""
+"""Seconds after which a waiting request looks again whether the views have gone on."""
 LOOK_S = 0.25
-"""How often it looks into the views themselves, where the projector is another process."""
+"""Seconds after which it looks into the views themselves, where the projector is another process."""
 PAGE_MAX = 1000
 LONG_MAX = (1 << 63) - 1
 _WAIT = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(ms|s|m)?")
@@ -71,7 +71,7 @@ def of_cell(text: str, cell: int) -> str:
 
 
 class Operations(Protocol):
-    """What the process that serves a cell knows of it beside the views: itself, its stores, readers, snapshots, the
+    """Asks the process that serves a cell for what the views don't have: itself, its stores, readers, snapshots, the
     archive, settings, alarms. Asked for in the background, the first time for up to a second; None: not known yet.
     """
 
@@ -79,7 +79,7 @@ class Operations(Protocol):
 
 
 class RoundReplay(NamedTuple):
-    """A round that is being decided again, `done` of `of` rounds, or was: then `result` or `error`."""
+    """A replay of a round: `done` of `of` rounds are replayed; `result` or `error` once it is over."""
 
     done: int = 0
     of: int = 0
@@ -93,18 +93,18 @@ class RoundReplay(NamedTuple):
 
 
 class Replays(Protocol):
-    """Decides rounds again, one at a time. Thread-safe."""
+    """Replays rounds, one at a time. Thread-safe."""
 
     def start(self, machine: str, number: int) -> RoundReplay:
         """Begins with a round, unless it is at work with that. Raises a problem while it is with another."""
         ...
 
     def last(self, machine: str, number: int) -> RoundReplay | None:
-        """What came of it last; None: it wasn't asked for, or that was forgotten."""
+        """The last replay of a round; None: there was none, or it was forgotten."""
         ...
 
     def at_work(self) -> tuple[str, int] | None:
-        """The round that is being decided again now."""
+        """The round that is replayed now."""
         ...
 
 
@@ -127,7 +127,7 @@ TaskLog = Callable[[str, int, int, str, int, int, str | None], Awaitable[LogPage
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the routes work on. `facts`: where writes go; `others`: the same of the other cells, which are told of
+    """The parts that routes work on. `facts`: where writes go; `others`: the same of the other cells, which are told of
     pools; `beside`: the contexts of those that this server has too.
     """
 
@@ -193,7 +193,7 @@ class Context:
             raise Problem(503, "NOT_REACHED", detail, position=position, headers={"Retry-After": "1"})
 
     def _position(self) -> str:
-        """How far the views are."""
+        """The positions that the views have reached."""
         with self.views.read() as connection:
             return write_positions(reached(connection))
 
@@ -204,7 +204,7 @@ class Context:
             await self.reach({POOLS.name: end - 1}, POOL_WAIT_S)
 
     async def replay(self, machine: str, number: int, seconds: float) -> RoundReplay:
-        """Has a round decided again, and waits so long for what comes of it. Raises a problem."""
+        """Has a round replayed, and waits so long for the result. Raises a problem."""
         await run_in_threadpool(self._must_have, machine, number)
         if self.replays is None:
             raise Problem(404, "NO_REPLAYS", "this server decides no round again; `paceline log verify` does")
@@ -333,7 +333,7 @@ Place = Annotated[int, msgspec.Meta(ge=0, le=LONG_MAX)]
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Which page of a list is asked for."""
+    """The page of a list that a request is for."""
 
     size: int
     token: str
@@ -362,7 +362,7 @@ def next_token(at: Any, *filters: Any) -> str:
 
 
 def _digest(filters: tuple[Any, ...]) -> str:
-    """What a token keeps of the parameters that it holds for, however long they are."""
+    """A digest of the parameters that a token holds for, however long they are."""
     return blake2b(msgspec.json.encode(filters), digest_size=12).hexdigest()
 
 

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from events.codes import Code
 from events.log.port import AppendUnknown, LogError, LogUnavailable
 from projections.api.problems import Problem
 from projections.views.reader import ViewsAway
@@ -16,7 +17,7 @@ _CODES = {
     400: "BAD_REQUEST",
     404: "NO_SUCH_PATH",
     405: "METHOD_NOT_ALLOWED",
-    413: "TOO_LARGE",
+    413: Code.TOO_LARGE,
 }
 
 

@@ -1,4 +1,4 @@
-"""Who may ask what: the token for writes, names of the host and origins against other people's web pages, JSON only.
+"""Guards of requests: the token for writes, names of the host and origins against other people's web pages, JSON only.
 
 The routes of agents under /v1/agents check their token themselves, the pages under /ui/ their session.
 """
@@ -12,12 +12,13 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from events.codes import Code
 from projections.api.problems import Problem
 
 AGENTS = "/v1/agents/"
 BODY_BYTES_MAX = 2 * 1024 * 1024
 SPEC_BYTES_MAX = 32 * 1024 * 1024
-"""Of a job with an override for each of 100,000 instances."""
+"""Bytes of a job with an override for each of 100,000 instances."""
 PAGES = "/ui/"
 PLANS = "/v1/pool-plans"
 """Asked for by POST, and writes nothing."""
@@ -26,7 +27,7 @@ LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 
 
 class Guards:
-    """See above. `listen` is host:port; on all addresses (0.0.0.0, ::) any address may be named, but no other name."""
+    """Guards an app that listens on `listen`, host:port; on all addresses (0.0.0.0, ::) any of them may be named."""
 
     def __init__(self, app: ASGIApp, token: str, listen: str) -> None:
         self._app = app
@@ -34,7 +35,7 @@ class Guards:
         self._host = _name(listen)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Serves a request, as ASGI has it."""
         if scope["type"] != "http" or scope["path"].startswith(AGENTS):
             await self._app(scope, receive, send)
             return
@@ -75,7 +76,7 @@ class Guards:
                 raise Problem(415, "JSON_ONLY", "writes need the header Content-Type: application/json")
         most = _bytes_max(path)
         if length.isdigit() and int(length) > most:
-            raise Problem(413, "TOO_LARGE", f"the body is over {most} bytes")
+            raise Problem(413, Code.TOO_LARGE, f"the body is over {most} bytes")
 
     def _may_be_named(self, name: str) -> bool:
         if name in LOOPBACK or name == self._host:
@@ -84,7 +85,7 @@ class Guards:
 
 
 def _bytes_max(path: str) -> int:
-    """How large the body of a request may be."""
+    """The most bytes that the body of a request may have."""
     takes_spec = path == "/v1/jobs" or (path.startswith("/v1/jobs/") and path.endswith("/updates"))
     return SPEC_BYTES_MAX if takes_spec else BODY_BYTES_MAX
 

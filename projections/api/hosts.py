@@ -14,7 +14,7 @@ from projections.queries.resources import kinds_of
 from projections.views.rows import HostRow
 
 Word = HostLossConfirmed | HostRemovalRequested | HostClearRequested
-"""What an operator says of a host."""
+"""The facts of an operator about a host."""
 
 
 def routes(context: Context) -> APIRouter:

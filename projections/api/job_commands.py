@@ -57,7 +57,7 @@ Version = Annotated[int, Field(ge=0, le=INT_MAX, description="0: whatever it has
 
 
 class JobCommand(Command):
-    """What is said with each command about a job."""
+    """The parameters of each command about a job."""
 
     expected_version: Version = 0
     data: Annotated[str, Field(max_length=DATA_MAX, description="Kept with the command.")] = ""
@@ -88,7 +88,7 @@ class InstancesCommand(JobCommand):
 
 
 class RestartCommand(InstancesCommand):
-    """How many instances are restarted at a time."""
+    """The number of instances that are restarted at a time."""
 
     batch: Annotated[int, Field(ge=0, le=INSTANCES_MAX, description="0: all.")] = 0
 
@@ -254,7 +254,7 @@ async def _carry_out(
 
 
 def follows(job_id: str, connection: Connection, answer: AnswerRow) -> Json:
-    """What follows from a command: the version of the job, and the update with its numbers of instances."""
+    """The effects of a command: the version of the job, and the update with its numbers of instances."""
     found = versions.updates(connection, job_id, answer.update) if answer.update else []
     update = versions.update_json(found[0]) if found else None
     return {"version": answer.version or None, "update": update}

@@ -14,7 +14,7 @@ from projections.views.rows import JobRow
 
 
 def read_views(context: Context, look: Callable[[Connection], Any]) -> Any:
-    """What is found in the views as they are now."""
+    """Reads the views as they are now."""
     with context.views.read() as connection:
         return look(connection)
 

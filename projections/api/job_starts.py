@@ -31,7 +31,7 @@ NOTHING = "there is nothing to start: no instance of these is stopped or has fai
 
 
 class StartCommand(InstancesCommand):
-    """Which instances are started: those named, those that failed, or all that are stopped or have failed."""
+    """The instances to start: those named, those that failed, or all that are stopped or have failed."""
 
     failed: Annotated[bool, Field(description="Those that failed or ran for as long as they may.")] = False
 

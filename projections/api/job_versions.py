@@ -53,7 +53,7 @@ def add_routes(router: APIRouter) -> None:
         from_version: Annotated[Version, Query(alias="from", description="By default the one before.")] = None,
         to_version: Annotated[Version, Query(alias="to", description="By default the newest.")] = None,
     ) -> Response:
-        """How two versions of the job differ."""
+        """The differences between two versions of the job."""
 
         def look(connection: Connection) -> models.Diff:
             job = find_job(connection, job_id)
@@ -81,7 +81,7 @@ def add_routes(router: APIRouter) -> None:
 
     @router.get("/{job_id}/updates/{number}/steps")
     async def steps(job_id: str, number: Number, read: Reading, page: Pages) -> Response:
-        """What happened to the instances of an update, the oldest first."""
+        """The steps of the instances of an update, the oldest first."""
         after = page.after(tuple[Place, Place], "steps", job_id, number)
 
         def look(connection: Connection) -> UpdateStepsPage:

@@ -36,7 +36,7 @@ States = Annotated[str, Query(description="States, separated by commas.")]
 
 
 class JobsRequest(NamedTuple):
-    """Which jobs a list is of: the filter, and the words it was asked in, which its page tokens hold for."""
+    """The request for a list of jobs: the filter, and the words it came in, which its page tokens hold for."""
 
     filter: JobFilter
     words: tuple[Any, ...]
@@ -122,7 +122,7 @@ def _reads(router: APIRouter) -> None:
 
     @router.get("/{job_id}/history")
     async def history(job_id: str, read: Reading, page: Pages) -> Response:
-        """What happened to the job: facts and decisions, the oldest first."""
+        """The history of the job: facts and decisions, the oldest first."""
         after = page.after(tuple[Place, Place, Place, Place, Place], "history", job_id)
 
         def look(connection: Connection) -> HistoryPage:

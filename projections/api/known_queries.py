@@ -11,7 +11,7 @@ from projections.api.context import Reader, reader
 KNOWN_MAX = 1000
 """Queries whose meaning is kept."""
 BYTES_MAX = 1024
-"""Of a query that is kept."""
+"""The most bytes of a query that is kept."""
 
 Answer = Callable[[Reader], Awaitable[Response]]
 
@@ -22,7 +22,7 @@ class KnownQueries(APIRoute):
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """See `APIRoute`."""
+        """Makes the handler of the route, as `APIRoute` has it."""
         plain, known = super().get_route_handler(), dict[bytes, Answer]()
 
         async def handler(request: Request) -> Response:

@@ -55,7 +55,7 @@ def routes(context: Context) -> APIRouter:
 
 
 def filter_of(topic: str, kind: str, job: str, pool: str, host: str) -> LogFilter:
-    """What these parameters ask for. Raises a problem where there is no such topic or kind."""
+    """The filter that these parameters make. Raises a problem where there is no such topic or kind."""
     name = f"paceline.{topic.removeprefix('paceline.')}"
     if topic and name not in BY_NAME:
         raise Problem(422, "INVALID_REQUEST", f"{topic[:80]!r} is no topic", [("/query/topic", "no topic")])

@@ -29,7 +29,7 @@ KEPT_MAX = 16
 NOT_OVER = "MOMENT_NOT_OVER"
 """Code of the problem that a moment is so new that records of it may still come."""
 LOOK_S = 0.05
-"""How often who waits looks whether views are made."""
+"""Seconds after which a waiting request looks again whether views are made."""
 THREADS = 2
 """Moments are looked for in threads of their own: those of other requests stay free."""
 DESCRIBED = "As it was at this moment: a time (RFC 3339), CELL/MACHINE/round/N, or CELL/TOPIC:OFFSET."
@@ -65,7 +65,7 @@ class Moment:
 
 
 class Asker(NamedTuple):
-    """Who asks for a moment: the address, and whether with the token. Others may have fewer views made."""
+    """The client that asks for a moment: its address, and whether it has the token; else fewer views are made."""
 
     client: str
     trusted: bool
@@ -124,7 +124,7 @@ class Moments:
             return await self._once_over(lambda: self._of_source().resolve(text))
 
     async def wait(self, text: str, asker: Asker, seconds: float) -> Ready | Making:
-        """See `look`; waits so long for views that are being made."""
+        """Reads as `look` does, and waits so long for views that are being made."""
         deadline = time.monotonic() + seconds
         with self._waiting.one(asker.client):
             while True:
@@ -134,7 +134,7 @@ class Moments:
                 await asyncio.sleep(LOOK_S)
 
     async def _once_over(self, ask: Callable[[], T]) -> T:
-        """What is answered of a moment, once that is over: some seconds after it at most."""
+        """The resolved moment, once it is over: some seconds after it at most."""
         while True:
             try:
                 return await self._in_thread(ask)

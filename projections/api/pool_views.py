@@ -40,7 +40,7 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("/v1/entitlements/{path:path}")
     async def entitlement(path: str, read: Reading) -> Response:
-        """What a pool may use, and how that came about: for each resource a line for each pool down to it."""
+        """The entitlement of a pool, and how it came about: for each resource a line for each pool down to it."""
 
         def look(connection: Connection) -> Entitlement:
             of = known(context, connection, path) if path else pool_tree.ROOT
@@ -50,7 +50,7 @@ def routes(context: Context) -> APIRouter:
 
     @router.post("/v1/pool-plans")
     async def plan(body: PoolPlan, read: Reading) -> Response:
-        """What a change of pools would do, without doing it."""
+        """Tells the effects of a change of pools, without changing them."""
 
         def look(connection: Connection) -> PoolPlans:
             return plan_json(body, [context], [connection])

@@ -25,7 +25,7 @@ from projections.queries import pool_tree
 from projections.queries.resources import kinds_of
 
 DECIDED_S = 10.0
-"""How long the cell of a pool has to decide before the other cells are told."""
+"""Seconds that the cell of a pool has to decide before the other cells are told."""
 PATH = re.compile(POOL_PATTERN)
 
 

@@ -11,7 +11,7 @@ from paceline.client.json_type import Json
 
 
 class Problem(Exception):
-    """What a handler raises instead of answering."""
+    """A problem that a handler raises instead of answering."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Problem(Exception):
         self.headers = dict(headers or {})
         self.cell = cell
         self.progress = progress
-        """How much of a work is done that the answer has to wait for, and of how much."""
+        """The part of a work that is done, and the whole, where the answer has to wait for it."""
 
     def response(self) -> Response:
         """The answer."""
@@ -71,18 +71,18 @@ PROBLEMS: dict[int | str, Json] = {
     kind: {"description": "A problem (RFC 9457).", "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
     for kind in ("4XX", "5XX")
 }
-"""What every route may answer instead."""
+"""The problems that every route may answer with."""
 
 
 ANSWERED: dict[int | str, Json] = {
     200: {"description": "Decided.", "content": {"application/json": {"schema": {"type": "object"}}}}
 }
-"""What a write answers where it waits for the decision."""
+"""The answer to a write that waits for the decision."""
 
 
 def not_found(what: str, name: str) -> Problem:
     """Nothing of that name."""
-    return Problem(404, "NOT_FOUND", f"there is no {what} {name[:140]}")
+    return Problem(404, Code.NOT_FOUND, f"there is no {what} {name[:140]}")
 
 
 def wrong_cell(what: str, cell: int, served: Sequence[int]) -> Problem:

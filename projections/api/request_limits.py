@@ -1,4 +1,4 @@
-"""How many requests may hold something at once: in all, and of each client address."""
+"""Limits on the requests that hold something at once: in all, and of each client address."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -56,7 +56,7 @@ class EventResponse(StreamingResponse):
         self._end = end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Sends the response, as ASGI has it."""
 
         async def send_in_time(message: Message) -> None:
             async with asyncio.timeout(SEND_S):

@@ -27,8 +27,8 @@ LAG_MAX = 10_000
 
 
 def lag_of(context: Context, connection: Connection) -> dict[str, int]:
-    """How many records of each topic the views don't have yet. Raises a problem where they are far behind, or the log
-    has lost records that they have.
+    """The number of records of each topic that the views don't have yet. Raises a problem where they are far behind, or
+    the log has lost records that they have.
     """
     have = folded(connection)
     ends = context.log.ends(topic.name for topic in ALL)
@@ -54,7 +54,7 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("/v1/cell/operations")
     async def operations_(read: Reading) -> Response:
-        """How the cell is: its machines and who has them, gateways, what was skipped; and what the process that
+        """The state of the cell: its machines and who has them, gateways, what was skipped; and what the process that
         answers knows beside that (`process`, null: it was not asked yet).
         """
         return await read(lambda connection: operations.standing_json(connection, context.operations))

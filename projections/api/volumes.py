@@ -21,7 +21,7 @@ PLACE: Any = tuple[str, str, Place, str]
 
 
 class VolumesRequest(NamedTuple):
-    """Of which host and which job volumes are listed; empty: of all."""
+    """The host and the job whose volumes are listed; empty: all."""
 
     host: str
     job: str
@@ -39,7 +39,7 @@ VolumesQuery = Annotated[VolumesRequest, Depends(volumes_request)]
 
 
 class VolumeRemoval(Command):
-    """Which volume of a host is to be removed, with all that is in it."""
+    """The volume of a host that is to be removed, with all that is in it."""
 
     job_id: Annotated[str, Field(max_length=WORD_MAX)]
     instance: Annotated[int, Field(ge=0, lt=INSTANCES_MAX)]

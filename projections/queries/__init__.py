@@ -1,1 +1,1 @@
-"""What API and commands read of the views."""
+"""The queries of the API, the pages and the commands over the views."""

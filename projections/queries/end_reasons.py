@@ -36,7 +36,7 @@ class Stopped(NamedTuple):
 
 
 def stops_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, list[StopRow]]:
-    """How users stopped jobs, or instances of them, the last stop first; of each the newest ones."""
+    """The stops of jobs, or of instances of them, by users, the last stop first; of each job the newest ones."""
     last = {row.job_id: row.stops for row in rows if row.stops}
     found: dict[str, list[StopRow]] = {}
     if last:
@@ -50,7 +50,9 @@ def stops_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, list[S
 
 
 def ended_by(job: JobRow, stops: Sequence[StopRow], instance: int, why: int, ended_s: int) -> str | None:
-    """What ended a run of a task that the cell or a user ended; None: it ended by itself, or for other work."""
+    """The cause of the end of a run that the cell or a user ended, as a sentence; None: it ended by itself, or for
+    other work.
+    """
     if why == RunCause.RUN_LIMIT:
         return f"ran for as long as it may{_max_runtime(job)}"
     if why != RunCause.STOP:
@@ -61,7 +63,7 @@ def ended_by(job: JobRow, stops: Sequence[StopRow], instance: int, why: int, end
 
 
 def stopped_by(stop: StopRow, instances: I64, ended_s: I64) -> NDArray[np.bool_]:
-    """Which of some instances whose runs were over at a second a stop may have ended: the newest such did."""
+    """Tells which of some instances, whose runs were over at a second, a stop may have ended: the newest such did."""
     found = ended_s >= stop.at_ms // 1000
     return found & np.isin(instances, spread(ints(stop.first), ints(stop.count))) if stop.first else found
 

@@ -1,4 +1,4 @@
-"""What the API reads: views as JSON values. Each function takes a connection, so that one answer sees one state."""
+"""The views as JSON values, for the API. Each function takes a connection, so that one answer sees one state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -138,7 +138,7 @@ def explanation(connection: Connection, row: JobRow) -> Explanation:
 def history_page(
     connection: Connection, job_id: str, size: int, after: Sequence[int] | None, newest: bool = False
 ) -> Page[HistoryEntry]:
-    """What happened to a job, the oldest or the newest first."""
+    """The history of a job, the oldest or the newest first."""
     entries = (newest_first if newest else oldest_first)(connection, job_id, after)
     told = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
     found = first_of(told, size, lambda each: len(to_json(each[1])))
@@ -161,7 +161,7 @@ def history_page(
 
 
 def _in_units(said: Json, units: Mapping[str, Unit]) -> Json:
-    """What is told of a decision, amounts as users write them."""
+    """The details of a decision, with amounts as users write them."""
     for name in AMOUNTS:
         if isinstance(amounts := said.get(name), dict):
             said[name] = write_amounts(in_order(amounts), units)

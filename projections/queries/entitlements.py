@@ -1,4 +1,4 @@
-"""How what a pool may use came about, line by line, from the rows of the views as entitlement said them last."""
+"""The derivation of a pool's entitlement, line by line, from the rows of the views as entitlement said them last."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ STALE = "what pools may use is being counted anew after a change; ask again in a
 
 
 def entitlement_json(connection: Connection, cell: int, path: str) -> Entitlement:
-    """What a pool may use of each resource, and why: a line for each pool from the first level down to it; of the root
+    """The entitlement of a pool by resource, and why: a line for each pool from the first level down to it; of the root
     what the cell has.
     """
     kinds, whole = kinds_of(connection), cell_json(connection, cell)
@@ -55,7 +55,7 @@ def entitlement_json(connection: Connection, cell: int, path: str) -> Entitlemen
 
 
 def _of_cell(whole: CellCapacity, shared: Amounts, kinds: Kinds) -> dict[str, list[str]]:
-    """What pools share of what the cell has; the rest is held by daemons."""
+    """The part of the capacity that pools share; daemons hold the rest."""
     written, hosts = write_amounts(shared, kinds.units), plural(whole["hosts"], "host")
 
     def line(name: str, has: float | str) -> str:
@@ -91,7 +91,7 @@ def _along(connection: Connection, path: str) -> list[PoolRow]:
 
 
 def _without_turns(rows: Mapping[str, PoolRow], kinds: Kinds, capacity: Amounts) -> dict[str, Amounts]:
-    """What pools would be entitled to if nobody had a turn."""
+    """The entitlements of pools if nobody had a turn."""
 
     def vector(amounts: Amounts) -> Vector:
         return kinds.vector({name: each for name, each in amounts.items() if name in kinds.units})

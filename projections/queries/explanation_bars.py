@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 _SIZE = re.compile(r"(\d+)(MiB|GiB|TiB)")
 _FACTORS = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 BOUNDS = ("limit", "reserved", "entitlement")
-"""What a reason may name as the bound of a resource; the first that it names counts."""
+"""The names of bounds of a resource in a reason; the first that it has counts."""
 
 
 class Measure(NamedTuple):

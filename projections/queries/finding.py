@@ -1,4 +1,4 @@
-"""What has a name that begins so: jobs, pools and hosts."""
+"""The search by the beginning of a name: jobs, pools and hosts."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Named(NamedTuple):
 
 
 def named(connection: Connection, text: str, most: int) -> list[Named]:
-    """Of each kind at most so many whose name begins with a text, or that of a pool's last part; by name. One that has
+    """At most so many of each kind whose name begins with a text, or that of a pool's last part; by name. One that has
     it as its whole name comes first.
     """
     if not text:

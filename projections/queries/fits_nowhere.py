@@ -31,7 +31,7 @@ WHERE offered > 0 AND lost_session < session
 
 
 class _Offer(NamedTuple):
-    """What a host offers: its attributes, amounts by resource, and how many ports."""
+    """The offer of a host: its attributes, amounts by resource, and how many ports."""
 
     attributes: dict[str, str]
     amounts: Mapping[str, int]
@@ -65,7 +65,7 @@ def _counts(job: JobSubmitted, chunk: Chunks) -> list[tuple[int, int]]:
 
 
 def _offers(connection: Connection, kinds: Kinds) -> Iterator[_Offer]:
-    """What hosts offer that aren't lost and have said it."""
+    """The offers of the hosts that aren't lost and have made one."""
     with closing(rows_as_text(connection, _OFFERED)) as rows:
         for attributes, capacity, sizes, first, last in rows:
             offered = kinds.offered(msgspec.json.decode(capacity), msgspec.json.decode(sizes))

@@ -24,7 +24,7 @@ from projections.views.reader import Views, folded
 BATCH = 200
 """Records given in one batch; at most twice as many of each topic are held."""
 BYTES = 512 * 1024
-"""Of records, in one batch; as many of a topic are held, and what one more reading of POLLED records adds."""
+"""Bytes of records in one batch; as many of a topic are held, and those of one more reading of POLLED records."""
 POLLED = 20
 
 

@@ -119,7 +119,7 @@ def _is_beyond(asked: Amounts, entitlement: Amounts) -> bool:
 
 def _as_now(numbers: Json, share: Mapping[str, Amounts] | None) -> Json:
     """The numbers of a reason, with what its pool may use and holds now, as long as these say no too: entitlement says
-    a reason anew only when it is another one.
+    a reason again only when it is another one.
     """
     now = {**numbers, **(share or {})}
     may = {name: now["entitlement"].get(name, 0) for name in numbers["asked"]}

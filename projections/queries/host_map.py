@@ -30,9 +30,9 @@ NONE = 255
 """In a column of shares: the host has nothing of it."""
 STEPS = 10
 REST = 20
-"""A map is made anew at most after so many times as long as that took,"""
+"""A map is renewed at most after so many times as long as that took,"""
 AT_ONCE_S = 0.02
-"""but one that is made so fast is always made anew."""
+"""but one that is made so fast is always renewed."""
 STALE_S = 15.0
 """No map is shown that is older, unless nothing has changed."""
 GROUPS_MAX = 5000
@@ -64,10 +64,10 @@ class HostMap:
     capacity: dict[str, I64]
     allocated: dict[str, I64]
     _texts: list[str]
-    """What is said of attributes, each text once, and which of them each host has."""
+    """The texts of attributes, each once, and which of them each host has."""
     _attributes: I64
     version: str = ""
-    """What tells the state of the views from others."""
+    """The version of the views that it was made of."""
     rest_ms: int = 0
     """So long it pays to wait before asking for the next one."""
     _read: list[Json] | None = None
@@ -79,19 +79,19 @@ class HostMap:
         return np.where(have > 0, percent, NONE).astype(np.uint8)
 
     def free(self, name: str) -> I64:
-        """How much of a kind is free on hosts that take tasks; 0 on others."""
+        """The free amount of a kind on hosts that take tasks; 0 on others."""
         return np.where(self.state == UP, np.maximum(0, self.capacity[name] - self.allocated[name]), 0)
 
     def steps(self, name: str) -> list[int]:
-        """How many hosts that are up have given away 0 to under 10 percent of a kind, and so on; the last step has all
-        of 90 and more.
+        """The number of hosts that are up and have given away 0 to under 10 percent of a kind, and so on; the last step
+        has all of 90 and more.
         """
         share = self.share(name)[self.state == UP]
         counts: list[int] = np.bincount(step_of(share[share != NONE]), minlength=STEPS).tolist()
         return counts
 
     def counts(self) -> dict[str, int]:
-        """How many hosts have each state."""
+        """The number of hosts in each state."""
         return dict(zip(STATES, np.bincount(self.state, minlength=len(STATES)).tolist(), strict=True))
 
     def attributes(self) -> list[str]:
@@ -130,7 +130,7 @@ class HostMap:
         return self._read
 
     def _values(self) -> dict[str, set[str]]:
-        """What hosts say of each attribute of users; those of agents, `paceline/…`, say only what they can do."""
+        """The values of each attribute of users; those of agents, `paceline/…`, say only what they can do."""
         told = self._told()
         names = {name for each in told for name in each if not name.startswith(OF_AGENTS)}
         return {name: {_text(each.get(name)) for each in told} for name in names}
@@ -189,22 +189,22 @@ def _columns(kinds: Kinds, texts: Sequence[Any], read: Callable[[Any], dict[str,
 
 
 def _numbered(texts: Sequence[Any]) -> tuple[I64, list[Any]]:
-    """Which text each host has, and the texts."""
+    """The number of the text that each host has, and the texts."""
     known: dict[Any, int] = {}
     index = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(texts))
     return index, list(known)
 
 
 def used_of(kinds: Kinds, capacity: str, sizes: str) -> dict[str, int]:
-    """What a host lends to tasks."""
+    """The amounts that a host lends to tasks."""
     offered = _amounts.decode(capacity)
     ignored = kinds.ignored(offered, msgspec.json.decode(sizes))
     return {name: amount for name, amount in offered.items() if name not in ignored}
 
 
 class HostMaps:
-    """The newest map of some views, kept while they stand still. One of a large cell is kept a little longer and made
-    anew beside its readers: none waits for it, and that takes a bounded part of a core.
+    """The newest map of some views, kept while they stand still. One of a large cell is kept a little longer and
+    renewed beside its readers: none waits for it, and that takes a bounded part of a core.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Which tasks are or were last on a host, found by the first columns of the blocks of tasks: the rest goes unread."""
+"""The tasks that are or were last on a host, found by the first columns of blocks of tasks: the rest goes unread."""
 
 from collections.abc import Iterator
 

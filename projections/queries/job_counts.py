@@ -1,4 +1,4 @@
-"""How many jobs a filter lets through, by state and by what they are grouped by: what the list of jobs begins with."""
+"""The number of jobs that a filter lets through, by state and by group: the head of the list of jobs."""
 
 from typing import Literal, NamedTuple
 
@@ -47,7 +47,7 @@ class JobCounts:
 
 
 class WaitReason(NamedTuple):
-    """What tasks wait for: a code, and how many jobs and tasks."""
+    """A reason of waiting: its code, and how many jobs and tasks wait by it."""
 
     code: str
     jobs: int
@@ -55,7 +55,7 @@ class WaitReason(NamedTuple):
 
 
 def wait_reasons(connection: Connection, wanted: JobFilter) -> list[WaitReason]:
-    """What the tasks of the jobs that a filter lets through wait for, most tasks first: of those that aren't admitted
+    """The reasons of waiting of the jobs that a filter lets through, most tasks first: of those that aren't admitted
     what entitlement says, of those that are and have no place what placement says of their job, of those that aren't
     queued what lifecycle waits for.
     """
@@ -72,7 +72,7 @@ def wait_reasons(connection: Connection, wanted: JobFilter) -> list[WaitReason]:
 
 
 def _not_queued(connection: Connection, wanted: JobFilter) -> list[WaitReason]:
-    """What tasks wait for before they are queued: see `backoff_reasons.of_backoff`."""
+    """The reasons of tasks that aren't queued yet, as `backoff_reasons.of_backoff` has them."""
     conditions, values = wanted.conditions()
     query = (
         f"SELECT CASE WHEN held_ms > 0 THEN '{Code.HELD}' WHEN max_running > 0 AND "

@@ -13,7 +13,7 @@ _ENTRIES = "SELECT entries FROM history WHERE job_id = ? AND number = ?"
 _END_MS = 1 << 62
 
 Key = tuple[int, ...]
-"""What a history is ordered by: at_ms, depth, topic, offset, place."""
+"""The order of a history: at_ms, depth, topic, offset, place."""
 
 
 def oldest_first(connection: Connection, job_id: str, after: Sequence[int] | None = None) -> Iterator[JobEntry]:

@@ -1,4 +1,4 @@
-"""Which jobs a list is of, as conditions of a query over the table of jobs."""
+"""The filter of a list of jobs, as conditions of a query over the table of jobs."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ _LABELLED = (
 
 
 class JobFilter(NamedTuple):
-    """Which jobs are meant; what is empty lets all through."""
+    """A filter of jobs; an empty field lets all through."""
 
     states: Sequence[str] = ()
     pool: str = ""

@@ -24,7 +24,7 @@ _ENDED = frozenset(ENDED_JOBS)
 
 
 Key = tuple[str, int, int, int, str, int, int, int]
-"""What tells a state of a job from all others: id, number, offset, position, state; and what a list needs of it
+"""The columns that change with a job: id, number, offset, position, state; and what a list needs of it
 besides: when it was submitted, since when it waits, and how many bytes of it have no bound.
 """
 NUMBER, STATE, SUBMITTED, WAITS, WEIGHT = 1, 4, 5, 6, 7
@@ -48,7 +48,7 @@ class ListedJob(NamedTuple):
         return (self.waits_ms if wanted.waiting else 0), self.number
 
     def order(self, wanted: JobFilter) -> int:
-        """What lists of several cells are put together by."""
+        """The key by which lists of several cells are merged."""
         return self.waits_ms if wanted.waiting else -self.submitted_ms
 
 

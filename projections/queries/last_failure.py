@@ -1,4 +1,4 @@
-"""How the task of a job failed that failed last, in the words of its host where these say something."""
+"""The last failure of a job's tasks, in the words of the host where these say something."""
 
 from collections.abc import Sequence
 from signal import Signals
@@ -16,13 +16,13 @@ _FAILED_BY = {
     RunCause.HEALTH: "failed its health check",
     RunCause.START_LATE: "wasn't ready in time",
 }
-"""How runs fail that the cell ends."""
+"""The words for runs that the cell ends."""
 LOOP_ATTEMPTS = 3
 """A service whose task has failed so often in a row is stuck."""
 
 
 class Failure(NamedTuple):
-    """How the task of a job that failed last did. `waits`: it waits to be tried again, at the earliest at `due_ms`, 0:
+    """The last failure of a job's tasks. `waits`: it waits to be tried again, at the earliest at `due_ms`, 0:
     at once; `attempts`: how often it has failed in a row; `reason`: in the words of its host, empty: it said nothing.
     """
 
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
 
 
 def failures_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Failure]:
-    """How the tasks of jobs failed that failed last, where the jobs have failed or such tasks wait."""
+    """The last failures of jobs, where the jobs have failed or such tasks wait."""
     wanted = {row.job_id: row for row in rows if _tells(row)}
     if not wanted:
         return {}
@@ -76,7 +76,7 @@ def _failure(connection: Connection, job: JobRow, reason: str, signal: int) -> F
 
 
 def words_of(failure: Failure) -> str:
-    """How a task failed: `task 3 exited with 1`, `task 0: sleeep: No such file or directory`."""
+    """Describes a failure: `task 3 exited with 1`, `task 0: sleeep: No such file or directory`."""
     if failure.reason and failure.cannot_start:
         return f"task {failure.instance}: {failure.reason}"
     return f"task {failure.instance} {failure.text}{': ' * bool(failure.reason)}{failure.reason}"

@@ -43,7 +43,7 @@ Ends = Mapping[str, int]
 
 
 class LogFilter(NamedTuple):
-    """What is asked for; an empty text asks for all."""
+    """A filter of records; an empty text lets all through."""
 
     topics: tuple[str, ...] = TOPICS
     kind: str = ""

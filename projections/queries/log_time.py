@@ -1,4 +1,4 @@
-"""How far the views are: in time, and in rounds of a machine."""
+"""The time and the rounds that the views have reached."""
 
 from sqlalchemy import Connection, func, select
 

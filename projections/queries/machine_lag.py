@@ -1,4 +1,4 @@
-"""How far the machines and the views are behind the log, and when a machine doesn't decide.
+"""The lag of the machines and the views behind the log, and machines that don't decide.
 
 `late_since_ms` is the one rule for that: the overview, the page of operations, its alarms, the metric that Prometheus
 reads and `paceline cell check` all follow it.
@@ -19,8 +19,9 @@ from projections.views import tables
 from projections.views.reader import OWNERS, folded
 
 WITHIN_MS = {JOBS.name: 0, POOLS.name: 0}
-"""How long a record may lie before a round takes it in though nothing follows from it. What users write is answered at
-once; other facts are recorded within a minute, decisions of other machines within an hour (docs/architecture.md).
+"""Milliseconds that a record may lie before a round takes it in though nothing follows from it. What users write is
+answered at once; other facts are recorded within a minute, decisions of other machines within an hour
+(docs/architecture.md).
 """
 FACT_WITHIN_MS, DECISION_WITHIN_MS = 60_000, 3_600_000
 BEHIND = 1_000
@@ -62,7 +63,7 @@ def late_since_ms(log: Log, unread: Mapping[str, int], now_ms: int, after_ms: in
 
 
 def unread_of(machine: str, have: Mapping[str, int], ends: Mapping[str, int]) -> dict[str, int]:
-    """Of each topic with records that no round of a machine names, the offset of the first. `have`: where its rounds
+    """The offset of the first record of each topic that no round of a machine names. `have`: where its rounds
     have read to, `ends`: where the topics end.
     """
     own = {topic: 0 for topic, owner in OWNERS.items() if owner == machine}
@@ -104,6 +105,6 @@ def ends_of(log: Log) -> dict[str, int]:
 
 
 def views_unread(connection: Connection, ends: Mapping[str, int]) -> int:
-    """How many records the views don't have yet."""
+    """The number of records that the views don't have yet."""
     have = folded(connection)
     return sum(max(0, end - have.get(topic, 0)) for topic, end in ends.items())

@@ -1,4 +1,4 @@
-"""What a metric that is read from the views is called, and its samples."""
+"""The names of metrics that are read from the views, and their samples."""
 
 from typing import NamedTuple
 

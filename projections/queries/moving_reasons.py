@@ -24,7 +24,7 @@ class Moving(NamedTuple):
     since_ms: int
     hosts: list[str]
     hosts_all: int
-    """How many hosts."""
+    """The number of hosts."""
     silent: list[tuple[str, int]]
 
 

@@ -1,4 +1,4 @@
-"""How a cell is, as far as its views can tell: machines and who has them, gateways, what was skipped."""
+"""The state of a cell, as far as its views can tell: machines and who has them, gateways, what was skipped."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
@@ -80,12 +80,12 @@ def gateways(connection: Connection) -> list[GatewayStanding]:
 
 
 def quarantined(connection: Connection) -> int:
-    """How many records were skipped."""
+    """The number of records that were skipped."""
     return connection.execute(select(func.count()).select_from(tables.quarantine)).scalar() or 0
 
 
 def positions(connection: Connection) -> dict[str, int]:
-    """How far each topic is in the views."""
+    """The position of each topic in the views."""
     found = folded(connection)
     return {topic: found.get(topic, 0) for topic in BY_NAME}
 

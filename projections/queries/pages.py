@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Select
 
 R = TypeVar("R")
 PAGE_BYTES_MAX = 1024 * 1024
-"""Of text that users chose, in one page of a list: many readers may take their time over one each."""
+"""Bytes of text that users chose, in one page of a list: many readers may take their time over one each."""
 FETCHED = 50
 
 

@@ -16,7 +16,7 @@ from projections.views.rows import PoolRow
 from projections.views.waiting import Standing
 
 PLACING = {Standing.ENTITLED: "entitled", Standing.BORROWED: "borrowed"}
-"""What is said of tasks that are admitted and have no place."""
+"""The code of tasks that are admitted and have no place."""
 _STANDINGS = str(select(tables.pools.c.path, tables.pools.c.over_since_ms, tables.pools.c.under_since_ms))
 _use = tables.pool_use.c
 _OPEN_JOBS = (
@@ -26,7 +26,7 @@ _FETCHED = 500
 
 
 class Standings(NamedTuple):
-    """Of all pools but the root: those right below each, and since when some have more or less than they may use."""
+    """The pools right below each pool, and since when some have more or less than they may use."""
 
     below: Mapping[str, Sequence[str]]
     over: Mapping[str, int]
@@ -35,8 +35,8 @@ class Standings(NamedTuple):
 
 @dataclass(slots=True)
 class Waits:
-    """What waits in a pool and those below it: tasks by the code that holds them, and those without a place; `limited`:
-    those that this pool's own limit holds.
+    """The waiting work of a pool and those below it: tasks by the code that holds them, and those without a place;
+    `limited`: those that this pool's own limit holds.
     """
 
     codes: Counter[str]
@@ -47,7 +47,7 @@ class Waits:
 
     @property
     def tasks(self) -> int:
-        """How many tasks wait."""
+        """The number of tasks that wait."""
         return self.codes.total() + self.placing.total()
 
 
@@ -78,8 +78,8 @@ def pools_named(connection: Connection, paths: Sequence[str]) -> dict[str, PoolR
 
 
 def waits(connection: Connection, paths: Iterable[str]) -> dict[str, Waits]:
-    """What waits in each of some pools and below it; the root, for all, is always among them. Pools without jobs are
-    left out.
+    """The waiting work in each of some pools and below it; the root, for all, is always among them. Pools without jobs
+    are left out.
     """
     holds, waiting, jobs = tables.holds.c, tables.waiting.c, tables.jobs.c
     counted, out, jobs_of = _Counted({ROOT, *paths}), dict[str, Waits](), dict[str, int]()
@@ -107,7 +107,7 @@ def waits(connection: Connection, paths: Iterable[str]) -> dict[str, Waits]:
 
 
 class _Counted:
-    """Which of some pools a pool counts for: itself and those above it."""
+    """The pools among some that a pool counts for: itself and those above it."""
 
     def __init__(self, paths: set[str]) -> None:
         self._paths = paths

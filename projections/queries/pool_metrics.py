@@ -24,7 +24,7 @@ from projections.views.waiting import Standing
 
 MIB = 1 << 20
 STAGES = ("admission", "place", "start")
-"""What a task waits for: to be let in by its pool, to get a host, to run there."""
+"""The stages of a wait: to be let in by its pool, to get a host, to run there."""
 GOING = tuple(state for state in JobState if state not in ENDED_JOBS)
 NEVER = 1 << 40
 _AT = {name: at for at, name in enumerate(TASK_COLUMNS)}

@@ -1,4 +1,4 @@
-"""What a tree of pools means for the work of a cell: what each pool may use, what is let in, what may have to leave.
+"""The effects of a tree of pools on the work of a cell: entitlements, what is admitted, what may be preempted.
 
 The shares and bounds of admission are those of the machine itself. Work is chosen by amounts: which runs leave is
 decided with the hosts, so that these are the first that may.
@@ -23,7 +23,7 @@ class Work(NamedTuple):
 
     row: JobRow
     need: Vector
-    """Of one task."""
+    """The amounts of one task."""
     waiting: int
     """Tasks that wait for admission."""
     holding: int
@@ -36,15 +36,15 @@ class Work(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of a cell beside its pools."""
+    """The state of a cell beside its pools."""
 
     kinds: Kinds
     shared: Vector
-    """What there is for pools to share: what the cell has without what daemons hold."""
+    """The amounts that pools share: those of the cell without those that daemons hold."""
     work: Sequence[Work]
     """In the order of the queues."""
     floors: Mapping[str, Vector]
-    """What pools are entitled to at least for a turn."""
+    """The least entitlements of pools for a turn."""
     is_firm: Callable[[Work], bool]
     """Whether a job isn't preemptible."""
 
@@ -116,7 +116,7 @@ class PlannedUsage:
 
 
 class Outlook:
-    """What a tree of pools means. `may`: what each pool may use; `held`: what it and all below it have admitted,
+    """The effects of a tree of pools. `may`: what each pool may use; `held`: what it and all below it have admitted,
     `in_shares` without daemons, `firm` what isn't preemptible where such work waits; `lets_in`, `preempts`: by job how
     many of its tasks.
     """
@@ -166,7 +166,7 @@ class Outlook:
         return shares.all()
 
     def _wants(self) -> dict[str, Vector]:
-        """What pools with jobs want: of work that isn't preemptible so much as their reservation can take."""
+        """The demand of pools with jobs: of work that isn't preemptible so much as their reservation can take."""
         waits: dict[str, list[Vector]] = {}
         for each in self._in_pools:
             if each.is_daemon:

@@ -1,5 +1,5 @@
-"""What a change of pools would do, without doing it: whether entitlement would take it, what each pool could use then,
-which work could be let in and which may have to leave for it, beside what is so already.
+"""The effects of a change of pools, without changing them: whether entitlement would take it, what each pool could use
+then, which work could be let in and which may have to leave for it, beside what is so already.
 
 The rules and the shares are those of the machine itself, run on the pools as the views have them.
 
@@ -42,7 +42,7 @@ class PoolWish(NamedTuple):
 
 
 def plan(connection: Connection, cell: int, wishes: Sequence[PoolWish]) -> CellPlan:
-    """What would come of these pools in their cell, taken one after another."""
+    """The effects of these pools in their cell, defined one after another."""
     kinds, capacity = kinds_of(connection), capacity_of(connection)
     rows = {row.path: row for row in pool_rows(connection)}
     specs = {path: spec_of(row) for path, row in rows.items()}

@@ -38,28 +38,28 @@ from projections.views.sharing_rows import CreditRow, HoldRow, TurnRow
 from projections.views.waiting import Standing
 
 CLASSES = ("preemptible", "controllers", "non_preemptible", "non_preemptible_controllers")
-"""Work that is queued apart: by whether it may be asked to leave, and whether it is a controller."""
+"""Work that is queued apart: by whether it may be preempted, and whether it is a controller."""
 ROOT = "/"
 NOBODY = {"entitled": 0, "borrowed": 0}
 SHARED = ("entitlement", "demand", "allocation")
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """What a cell has."""
+    """The capacity of a cell."""
 
     amounts: Amounts
     hosts: int
 
 
 def capacity_of(connection: Connection) -> Capacity:
-    """What the cell has, its hosts together and its licences."""
+    """The capacity of the cell: its hosts together, and its licences."""
     column = tables.meta.c
     value = connection.execute(select(column.value).where(column.name == CAPACITY_META)).scalar()
     return msgspec.json.decode(value, type=Capacity) if value else Capacity({}, 0)
 
 
 def to_share(connection: Connection) -> Amounts:
-    """What pools share, as entitlement said it last of the root: what the cell has without what daemons hold."""
+    """The amounts that pools share, as entitlement last said of the root: those of the cell less those of daemons."""
     return amounts_in(_root(connection).entitlement) or capacity_of(connection).amounts
 
 
@@ -69,7 +69,7 @@ def _root(connection: Connection) -> PoolRow:
 
 
 def beside(connection: Connection, path: str) -> dict[str, Amounts]:
-    """What the pools beside one, and beside each above it, want of their reservations."""
+    """The demand within their reservations of the pools beside one, and beside each above it."""
     parts, pools = path.split("/"), tables.pools
     own = ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
     parents = [_above(each) for each in own]
@@ -158,7 +158,7 @@ def pools_in_full(connection: Connection, path: str = "") -> list[Pool]:
 
 
 def cell_json(connection: Connection, cell: int) -> CellCapacity:
-    """What a cell has and how much of it is used, and what is wrong with its reservations."""
+    """The capacity of a cell, its use, and warnings about reservations."""
     kinds, capacity = kinds_of(connection), capacity_of(connection)
     _, use = _shared(_root(connection), kinds)
     return {
@@ -232,7 +232,9 @@ def _turn_json(row: TurnRow | None, kinds: Kinds) -> Turn | None:
 
 
 def _credit_json(row: CreditRow | None, kinds: Kinds) -> Credit | None:
-    """What a pool has saved of what a turn costs, in percent of the resource of which it has least, and since when."""
+    """The part of a turn's cost that a pool has saved, in percent of the resource of which it has least, and since
+    when.
+    """
     if row is None:
         return None
     credit, rate, full = (amounts_in(each) for each in (row.credit, row.rate, row.full))

@@ -1,4 +1,4 @@
-"""Which pools gave up runs for which, over a time."""
+"""The runs that pools gave up for others, over a time."""
 
 from collections import Counter
 

@@ -50,8 +50,8 @@ def kinds_json(kinds: Kinds) -> list[Resource]:
 
 
 def offered_json(offered: Amounts, sizes: Sequence[str], kinds: Kinds) -> HostOffer:
-    """What a host lends to tasks, and what it offers in vain, each with the reason; `sizes`: of what it offers that is
-    in MiB, beside memory and disk.
+    """The amounts that a host lends to tasks, and the ignored ones, each with the reason; `sizes`: of what it offers
+    that is in MiB, beside memory and disk.
     """
     ignored = kinds.ignored(offered, sizes)
     used = {name: amount for name, amount in offered.items() if name not in ignored}
@@ -63,7 +63,7 @@ def offered_json(offered: Amounts, sizes: Sequence[str], kinds: Kinds) -> HostOf
 
 
 def _ignored_text(code: Code, unit: Unit | None) -> str:
-    """Why something is offered in vain, and what would change it; `unit`: that of the cell."""
+    """Tells why an offer is ignored, and what would change it; `unit`: that of the cell."""
     match code:
         case Code.UNKNOWN_RESOURCE:
             return "the cell doesn't know it; `paceline cell set --resource` defines it"

@@ -43,7 +43,7 @@ class Round(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """What rounds are ordered by."""
+        """The key by which rounds are ordered."""
         return self.at_ms, MACHINES.index(self.machine), self.number
 
 
@@ -82,7 +82,7 @@ def previous(connection: Connection, rounds: Iterable[Round]) -> dict[tuple[str,
 
 
 def taken_in_by(connection: Connection, round_: Round) -> list[Round]:
-    """Of each other machine the first round that took this one in, if there is one yet."""
+    """The first round of each other machine that took this one in, if there is one yet."""
     out = []
     for machine in MACHINES:
         if machine != round_.machine:
@@ -93,7 +93,9 @@ def taken_in_by(connection: Connection, round_: Round) -> list[Round]:
 
 
 def inputs(round_: Round, last: Round | None) -> dict[str, int]:
-    """How many records of each topic a round took in since the last one of its machine, its own topic left out."""
+    """The number of records of each topic that a round took in since the last one of its machine, its own topic left
+    out.
+    """
     own, ends = rounds_of(round_.machine), last.ends if last else {}
     counts = {topic: end - ends.get(topic, 0) for topic, end in round_.ends.items() if topic != own}
     return {topic: count for topic, count in counts.items() if count}

@@ -1,4 +1,4 @@
-"""What is shown of a run beside its state: its health, how its process ended, and what that used."""
+"""The details of a run beside its state: its health, how its process ended, and what that used."""
 
 from collections.abc import Mapping, Sequence
 from signal import Signals
@@ -17,7 +17,7 @@ _SIGNALS = frozenset(map(int, Signals))
 
 
 def run_details(connection: Connection, job: JobRow, runs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Json]:
-    """What hosts have said of runs of a job, named by instance, ascending, and run: of each field the last word."""
+    """The reports of hosts about runs of a job, named by instance, ascending, and run: of each field the last word."""
     rows, found = tables.run_reports.c, dict[tuple[int, int], Json]()
     if not runs:
         return found
@@ -47,7 +47,9 @@ def task_details(job: JobRow, state: int, said: Mapping[str, Any]) -> ProcessDet
 
 
 def _health(job: JobRow, state: int, said: Mapping[str, Any]) -> str | None:
-    """What is known of the health of a run with a health check: lifecycle takes it for available once it is healthy."""
+    """The health of a run with a health check, as far as it is known: lifecycle takes it for available once it is
+    healthy.
+    """
     if not job.health:
         return None
     if state in (TaskState.ORDERED, TaskState.RUNNING):

@@ -38,7 +38,7 @@ def beyond(asked: Amounts, held: Amounts, bound: Mapping[str, int]) -> list[str]
 
 
 def bound_text(names: list[str], asked: Amounts, held: Amounts, bound: Mapping[str, int], kinds: Kinds) -> str:
-    """What is held of a bound, and what is asked beyond it: ` (4 of 4 cpu held, 1 asked)`."""
+    """Tells how much of a bound is held, and what is asked beyond it: ` (4 of 4 cpu held, 1 asked)`."""
 
     def one(name: str) -> str:
         unit = kinds.units.get(name, Unit.MILLI)
@@ -49,7 +49,7 @@ def bound_text(names: list[str], asked: Amounts, held: Amounts, bound: Mapping[s
 
 
 def funnel(numbers: Mapping[str, Any], kinds: Kinds) -> str:
-    """How many hosts failed for which reason, and the one that lacked least."""
+    """Tells how many hosts failed for which reason, and the one that lacked least."""
     hosts = numbers.get("hosts_considered")
     if not hosts:
         return ""

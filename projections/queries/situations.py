@@ -1,4 +1,4 @@
-"""What the views know of why jobs stand where they stand, gathered for many jobs at once.
+"""The facts of the views from which the reasons of jobs are made, read for many jobs at once.
 
 `Detail` is what only the explanation of one job tells: it costs a look at the queue, the hosts and the tasks.
 """
@@ -64,7 +64,7 @@ class Leaving(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """What is known of one job."""
+    """The facts about one job."""
 
     waits: list[Wait]
     reasons: dict[str, ExplanationRow]
@@ -78,9 +78,9 @@ class Situation(NamedTuple):
     way_back: bool = False
     """Whether that failed, and a roll-back has a version to go to."""
     failure: Failure | None = None
-    """How the task that failed last did."""
+    """The last failure of its tasks."""
     stops: Sequence[Stopped] = ()
-    """How users stopped its tasks that are over by that, the last stop first."""
+    """The stops by which its tasks are over, the last first."""
     shares: Mapping[str, dict[str, Amounts]] = {}
     """By pool that says no, what it may use and holds as entitlement said last."""
     unmet: str = ""
@@ -88,7 +88,7 @@ class Situation(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """Who stands before a job in the queue of its pool and class: jobs, tasks, and the first of them with its code."""
+    """The work before a job in the queue of its pool and class: jobs, tasks, and the first of them with its code."""
 
     jobs: int
     tasks: int
@@ -97,7 +97,7 @@ class Ahead(NamedTuple):
 
 
 class Detail(NamedTuple):
-    """What is told of one job beside its situation."""
+    """The details of one job beside its situation."""
 
     settings: Settings
     since: Mapping[int, int]
@@ -116,15 +116,15 @@ class Detail(NamedTuple):
     moving: dict[int, Moving]
     """By state, tasks that start or stop."""
     admitted: int
-    """How many tasks of the job are admitted and have no hosts."""
+    """The number of tasks of the job that are admitted and have no hosts."""
     shared: Amounts
-    """What pools share."""
+    """The amounts that pools share."""
     reserved: Mapping[str, Mapping[str, Amounts]]
     """By pool that says no, what other pools want of their reservations, those that bound what a turn can give."""
 
     @property
     def delay_ms(self) -> int:
-        """How long it is entitled without a place before others leave for it; -1: they don't."""
+        """The time for which it is entitled without a place before others leave for it; -1: they don't."""
         own = self.spec.preemption_delay_ms if self.spec else None
         delay = self.settings.preemption_delay_ms if own is None else own
         return delay if delay < 0 else max(PREEMPTION_DELAY_LEAST_MS, delay)
@@ -196,7 +196,7 @@ def left_for(connection: Connection, job_id: str) -> dict[str, int]:
 
 
 def _leaving(connection: Connection, jobs: Mapping[str, JobRow]) -> list[tuple[str, Leaving]]:
-    """Of the orders about each job, for whom its runs leave and left: those that are still there, and those whose tasks
+    """The orders about each job, for whom its runs leave and left: those that are still there, and those whose tasks
     wait, or have failed, since. Orders by the same right for the same winner are one.
     """
     victims, orders = tables.victims.c, tables.orders.c
@@ -228,8 +228,8 @@ def _fails(job: JobRow) -> bool:
 
 
 def _now(connection: Connection, job: JobRow, victims: Any) -> tuple[int, int, int, int]:
-    """Of the runs of a job that an order names, how many are there, how many left, and how many of the tasks of those
-    wait since, or have failed.
+    """Counts the runs of a job that an order names: how many are there, how many left, and how many of the tasks of
+    those wait since, or have failed.
     """
     instance, run = ints(victims.runs).reshape(4, -1)[:2]
     inside = instance < job.instances
@@ -244,7 +244,7 @@ def _now(connection: Connection, job: JobRow, victims: Any) -> tuple[int, int, i
 
 
 def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
-    """What is told of one job beside its situation."""
+    """The details of one job beside its situation."""
     settings = settings_of(connection)
     standing, since = waiting_columns(connection, job)
     holds = [wait.hold for wait in situation.waits if wait.hold is not None]
@@ -289,7 +289,7 @@ def _shares(connection: Connection, names: Collection[str]) -> dict[str, dict[st
 
 
 def ahead(connection: Connection, job: JobRow, hold: HoldRow) -> Ahead:
-    """Who stands before a job in the queue of its pool and class."""
+    """The work before a job in the queue of its pool and class."""
     jobs, waiting, holds = tables.jobs.c, tables.waiting.c, tables.holds.c
     joined = tables.waiting.join(tables.holds, waiting.standing == holds.number)
     before = (

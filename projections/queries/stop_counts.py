@@ -1,4 +1,4 @@
-"""How many tasks of a job are over by each of the stops that users asked for."""
+"""The number of tasks of a job that are over by each stop of a user."""
 
 from collections.abc import Sequence
 

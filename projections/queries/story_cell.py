@@ -1,4 +1,4 @@
-"""What happened to pools, hosts and the cell itself, in sentences: of records that are about more than jobs."""
+"""The events of pools, hosts and the cell itself, in sentences: of records that are about more than jobs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,8 +1,9 @@
-"""What happened to one job, in sentences: of each kind of record from what `views.job_history` tells that job of it."""
+"""The events of one job, in sentences: of each kind of record from what `views.job_history` tells that job of it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from events.codes import RunCause
 from events.words import plural
 from projections.queries.story_parts import Line, Part, host, job, named, pool
 
@@ -114,17 +115,17 @@ def _by(detail: Detail) -> str:
 
 _STEPS = {"now_in_flight": "under way", "now_pending": "to come"}
 _CAUSES = {
-    "REMOVE": "since the instance is removed",
-    "STOP": "by a user",
-    "JOB_END": "since the controller is over",
-    "RUN_LIMIT": "at max_runtime",
-    "HEALTH": "since the health check failed",
-    "START_LATE": "since it wasn't ready in time",
-    "PREEMPT": "for others",
-    "GANG": "since a member of the gang ended",
-    "DRAIN": "for a drain",
-    "UPDATE": "by the update",
-    "HOLD": "since the job is held",
+    RunCause.REMOVE.name: "since the instance is removed",
+    RunCause.STOP.name: "by a user",
+    RunCause.JOB_END.name: "since the controller is over",
+    RunCause.RUN_LIMIT.name: "at max_runtime",
+    RunCause.HEALTH.name: "since the health check failed",
+    RunCause.START_LATE.name: "since it wasn't ready in time",
+    RunCause.PREEMPT.name: "for others",
+    RunCause.GANG.name: "since a member of the gang ended",
+    RunCause.DRAIN.name: "for a drain",
+    RunCause.UPDATE.name: "by the update",
+    RunCause.HOLD.name: "since the job is held",
 }
 """Causes of runs to end, by the names of `RunCause`."""
 

@@ -1,4 +1,4 @@
-"""What tasks with an override are run from: the spec of their job with the override merged into it."""
+"""The specs of tasks with an override: the spec of their job with the override merged into it."""
 
 from collections.abc import Mapping
 

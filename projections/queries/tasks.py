@@ -104,7 +104,7 @@ def columns_of(connection: Connection, job: JobRow, instances: I32 | I64) -> I32
 
 
 def waiting_columns(connection: Connection, job: JobRow) -> tuple[I32, I32]:
-    """Of the tasks of a job that are queued, what they wait for (`views/waiting.py`), and the second since when."""
+    """The standings of the queued tasks of a job (`views/waiting.py`), and the second since when each has it."""
     found = columns_of(connection, job, np.arange(job.instances if job.base >= 0 and job.queued else 0))
     queued = found[:, found[0] == TaskState.QUEUED]
     return queued[TASK_PLACES["standing"]], queued[TASK_PLACES["since_s"]]

@@ -1,4 +1,4 @@
-"""How many instances an update would add, change and remove: what its dry run answers. Lifecycle counts anew when it
+"""The number of instances that an update would add, change and remove, for its dry run. Lifecycle counts again when it
 starts the update.
 """
 
@@ -47,7 +47,7 @@ def _versions(job: JobRow, columns: I32) -> I64:
 
 
 def _different(before: JobSubmitted, after: JobSubmitted, instances: I64, chunk: Chunks) -> int:
-    """How many of these instances would be run from something else."""
+    """The number of these instances whose task would change."""
     had, of = indexed(override_keys(before, instances, chunk))
     gets, to = indexed(override_keys(after, instances, chunk))
     pairs, count = np.unique(of * len(gets) + to, return_counts=True)

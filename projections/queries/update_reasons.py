@@ -75,7 +75,7 @@ def _so_far(update: UpdateRow) -> str:
 
 
 def _bounds(update: UpdateRow) -> str:
-    """How many at a time, and how many failures end it."""
+    """The bounds of an update: how many at a time, and how many failures end it."""
     policy = msgspec.json.decode(update.policy)
     text = f"; at most {policy['batch']} at a time" if policy["batch"] else ""
     if policy["max_failures"]:

@@ -97,7 +97,7 @@ def _by_instances(spec: Json) -> Json:
 
 
 def differences(before: Any, after: Any, pointer: str = "") -> Iterator[Change]:
-    """What differs between two specifications, by JSON pointer; lists are compared as a whole."""
+    """The differences between two specifications, by JSON pointer; lists are compared as a whole."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in [*before, *(each for each in after if each not in before)]:
             place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
@@ -175,7 +175,7 @@ def update_json(row: UpdateRow) -> Update:
 def update_steps(
     connection: Connection, job_id: str, number: int, size: int, after: Sequence[int] | None
 ) -> Page[UpdateSteps]:
-    """What happened to the instances of an update, the oldest first: ranges of instances that took a step."""
+    """The steps of the instances of an update, the oldest first: ranges of instances that took a step."""
     held = tables.update_steps
     key = (held.c.offset, held.c.place)
     query = select(held).where(held.c.job_id == job_id, held.c.number == number).order_by(*key)

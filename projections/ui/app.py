@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from events.codes import Code
 from events.log.port import LogError
 from projections.api.as_of import in_the_making
 from projections.api.context import Context, client_of
@@ -84,7 +85,7 @@ class Ui:
             if scope["type"] != "http" or len(scope["query_string"]) <= QUERY_MAX or scope["path"] == "/ui/stream":
                 await app(scope, receive, send)
                 return
-            problem = Problem(414, "TOO_LARGE", f"the query of a page has {QUERY_MAX} bytes at most")
+            problem = Problem(414, Code.TOO_LARGE, f"the query of a page has {QUERY_MAX} bytes at most")
             answer = await self._problem(Request({**scope, "query_string": b""}), problem)
             await answer(scope, receive, send)
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from events.codes import Code
 from projections.api.problems import Problem
 
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
@@ -107,7 +108,7 @@ async def fields_of(request: Request) -> Form:
     except ClientDisconnect as error:
         raise Problem(400, "BAD_REQUEST", "the form ended in the middle") from error
     if len(body) > FORM_BYTES_MAX:
-        raise Problem(413, "TOO_LARGE", f"the form is over {FORM_BYTES_MAX} bytes")
+        raise Problem(413, Code.TOO_LARGE, f"the form is over {FORM_BYTES_MAX} bytes")
     try:
         fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS_MAX)
     except ValueError as error:

@@ -7,6 +7,7 @@ import orjson
 
 from events.acceptance import digest
 from events.codec import CodecError, decode
+from events.codes import Code
 from events.log.lookup import record_at, records
 from events.log.port import LogGap, LogRecord
 from events.records.parts import Cause, Segment
@@ -83,7 +84,7 @@ def _missing(scene: Scene, machine: str, number: str) -> Problem:
     if wish > last:
         when = "was not decided yet at the moment that is shown" if scene.at else "is not decided yet"
         newest = f"the last one is round {last}" if last else "there is no round yet"
-        return Problem(404, "NOT_FOUND", f"round {number} of {machine} {when}: {newest}")
+        return Problem(404, Code.NOT_FOUND, f"round {number} of {machine} {when}: {newest}")
     return not_found("round", f"{number} of {machine} any more: rounds are kept here for seven days")
 
 
@@ -165,7 +166,9 @@ def _read(cell: OpenCell, round_: Round) -> tuple[LogRecord, RoundCommitted]:
         record = record_at(cell.context.log, rounds_of(round_.machine), round_.offset)
         event = decode(record.value) if record else None
     except (LogGap, CodecError) as error:
-        raise Problem(404, "NOT_FOUND", f"round {round_.number} of {round_.machine} can't be read: {error}") from error
+        raise Problem(
+            404, Code.NOT_FOUND, f"round {round_.number} of {round_.machine} can't be read: {error}"
+        ) from error
     if record is None or not isinstance(event, RoundCommitted):
         raise not_found("round", f"{round_.number} of {round_.machine} in the log")
     return record, event
