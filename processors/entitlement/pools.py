@@ -61,7 +61,7 @@ def pool_row(fact: DefinedRow, kinds: Kinds) -> PoolRow:
 
 
 class Entry(NamedTuple):
-    """What a path stands for: a pool of this cell, one of another, or nothing."""
+    """The meaning of a path: a pool of this cell, one of another, or nothing."""
 
     path: str
     row: PoolRow | None = None
@@ -82,7 +82,7 @@ class Tree:
             self.put(entry)
 
     def __len__(self) -> int:
-        """How many pools there are, but for the root."""
+        """The number of pools, without the root."""
         return len(self.pools) - 1 + len(self.foreign)
 
     def cell_of(self, path: str) -> int | None:
@@ -97,7 +97,7 @@ class Tree:
         return below
 
     def reserved(self, path: str) -> Vector:
-        """What the pools right below one reserve together."""
+        """The amount that the pools right below one reserve together."""
         return self._reserved.get(path, (0,) * len(self.kinds))
 
     def foreign_below(self, path: str) -> Iterable[str]:
@@ -271,13 +271,13 @@ def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
         reservation, limit = new.reservation[at], new.limit[at]
         text = partial(amount_text, unit=tree.kinds.units[resource])
         problem = ""
-        taken, needed = siblings[at] + reservation, below[at]
+        reserved, needed = siblings[at] + reservation, below[at]
         if -1 < limit < reservation:
             problem = f"the limit {text(limit)} is below the reservation {text(reservation)}"
         elif -1 < above.limit[at] < limit:
             problem = f"the limit {text(limit)} is above the limit {text(above.limit[at])} of {parent}"
-        elif parent != "/" and taken > above.reservation[at]:
-            problem = f"the pools of {parent} would reserve {text(taken)}, it has {text(above.reservation[at])}"
+        elif parent != "/" and reserved > above.reservation[at]:
+            problem = f"the pools of {parent} would reserve {text(reserved)}, it has {text(above.reservation[at])}"
         elif needed > reservation:
             problem = f"the pools below reserve {text(needed)}, more than {text(reservation)}"
         if problem:
@@ -286,16 +286,16 @@ def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
 
 
 def _warning(path: str, fact: DefinedRow, tree: Tree, capacity: Vector) -> str:
-    """What a definition that is done promises beyond what the cell has; empty: it doesn't."""
+    """A warning that a definition promises more than the cell has; empty: it doesn't."""
     if parent_of(path) != "/" or not capacity:
         return ""
     new, old = pool_row(fact, tree.kinds), tree.pools.get(path)
     others = subtract(tree.reserved("/"), old.reservation) if old else tree.reserved("/")
     over = []
-    for resource, have, taken, more in zip(tree.kinds.names, capacity, others, new.reservation, strict=True):
-        if more and taken + more > have:
+    for resource, have, reserved, more in zip(tree.kinds.names, capacity, others, new.reservation, strict=True):
+        if more and reserved + more > have:
             text = partial(amount_text, unit=tree.kinds.units[resource])
-            over.append((f"{text(taken + more)} {resource}", f"{text(have)} {resource}"))
+            over.append((f"{text(reserved + more)} {resource}", f"{text(have)} {resource}"))
     return over_reserved(over)
 
 

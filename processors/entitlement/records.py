@@ -1,4 +1,4 @@
-"""What records say of tasks, folded into the columns and the rows that go with them."""
+"""Applies records about tasks to their columns, and to the rows that go with them."""
 
 import numpy as np
 
@@ -65,10 +65,10 @@ class Folds:
         return min((at for at in times if at > after), default=None)
 
     def spoken_for(self) -> Vector:
-        """What is kept on reserved hosts, and what orders that aren't answered free for units without a place."""
+        """The amount kept on reserved hosts, and that which orders without an answer free for units without a place."""
         queues, total = self._queues, self._queues.nothing
         for row in self.kept.values():
-            total = add(total, row.kept)
+            total = add(total, row.amount)
         for order in self.orders.values():
             job = queues.jobs.get(order.for_job)
             if job is not None and not order.limit and order.for_first + order.for_count <= job.instances:
@@ -117,8 +117,8 @@ class Folds:
         """Units are entitled that were borrowed, or the other way round, or are to be parked."""
         arena = self._queues.arena
         slots, index = self._ranges(event)
-        held = arena["held"][slots] == event.run_array[index]
-        slots, index = slots[held], index[held]
+        current = arena["held"][slots] == event.run_array[index]
+        slots, index = slots[current], index[current]
         rank = ranks_of(event)[index]
         park = (rank == Rank.PARKING) & are_entitled(arena["rank"][slots]) & (arena["placed"][slots] == 0)
         self._queues.update(slots[park], rank=Rank.PARKING)
@@ -135,12 +135,12 @@ class Folds:
 
     def placed(self, event: TasksPlaced, now: int) -> I64:
         """Runs have a place; returns their tasks."""
-        found, run = self._items(event)
+        tasks, run = self._items(event)
         arena = self._queues.arena
-        held = arena["held"][found] == run
-        slots: I64 = found[held]
+        current = arena["held"][tasks] == run
+        slots: I64 = tasks[current]
         rank = _WITH_PLACE[arena["rank"][slots]]
-        self._queues.update(slots, placed=run[held], placed_s=second(now), due_s=0, rank=rank)
+        self._queues.update(slots, placed=run[current], placed_s=second(now), due_s=0, rank=rank)
         if len(self.backoffs):
             self._forget_backoffs(slots)
         return slots
@@ -167,12 +167,12 @@ class Folds:
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over; where the admission is kept, the next run claims a place."""
         slots, run = self._items(event)
-        _, known = locate(event, self._queues.jobs)
-        kept = event.kept_array[known] == 1
+        _, exists = locate(event, self._queues.jobs)
+        keeps = event.kept_array[exists] == 1
         arena = self._queues.arena
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
         holds, waits = arena["held"][slots] == run, np.abs(arena["queued"][slots]) == run
-        over, again = slots[holds & ~kept], holds & kept
+        over, again = slots[holds & ~keeps], holds & keeps
         self._queues.update(over, **dict.fromkeys(OF_ADMISSION, 0))
         self._queues.update(slots[waits], queued=0)
         slots, run = slots[again], run[again]
@@ -182,8 +182,8 @@ class Folds:
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
         """Runs were ordered to leave."""
         slots, run = self._items(event)
-        held = self._queues.arena["held"][slots] == run
-        self._queues.update(slots[held], leaving=event.order)
+        current = self._queues.arena["held"][slots] == run
+        self._queues.update(slots[current], leaving=event.order)
         row = OrderRow(
             event.for_pool,
             event.for_job,
@@ -272,5 +272,5 @@ class Folds:
         return locate_ranges(event, self._queues.jobs)
 
     def _items(self, event: Items) -> tuple[I64, I32]:
-        slots, known = locate(event, self._queues.jobs)
-        return slots[known], event.run_array[known]
+        slots, exists = locate(event, self._queues.jobs)
+        return slots[exists], event.run_array[exists]

@@ -30,7 +30,7 @@ def levels_of(pool: str) -> list[str]:
 
 
 class CreditRow(msgspec.Struct, frozen=True, array_like=True):
-    """What a pool saves for a gang that needs more than its share: `credit` at `since_ms`, in amounts times
+    """The credit that a pool saves for a gang that needs more than its share: `credit` at `since_ms`, in amounts times
     milliseconds, `rate` what is added to it each millisecond, `full` what suffices for a turn (0: not short of it).
     """
 
@@ -110,7 +110,7 @@ MEANINGS = ("entitlement", "demand", "allocation", "placed")
 
 
 class ReportedRow(msgspec.Struct, array_like=True):
-    """What EntitlementsSet last said of a pool."""
+    """The numbers of a pool in the last EntitlementsSet about it."""
 
     entitlement: Vector
     demand: Vector
@@ -149,7 +149,7 @@ class PartRow(msgspec.Struct, array_like=True):
     returned: str = ""
     """The code with which placement gave it back for good; it is aside then, and claims nothing."""
     refusal: RefusalRow | None = None
-    """What the last GangsHeld about it said."""
+    """The reason in the last GangsHeld about it."""
     limited_ms: int = 0
     """Since when a limit holds up the first of it, as it was told; 0: none does."""
 
@@ -206,14 +206,14 @@ class OrderRow(msgspec.Struct, array_like=True):
 
 
 class KeptRow(msgspec.Struct, frozen=True, array_like=True):
-    """What placement keeps free on reserved hosts, by the first instance of a gang and its job."""
+    """The amount that placement keeps free on reserved hosts, by the first instance of a gang and its job."""
 
     run: int
-    kept: Vector
+    amount: Vector
 
     def widened(self, kinds: Kinds) -> "KeptRow":
         """The row as it is when the cell knows more kinds."""
-        return KeptRow(self.run, kinds.widened(self.kept))
+        return KeptRow(self.run, kinds.widened(self.amount))
 
 
 class IdleRow(msgspec.Struct, frozen=True, array_like=True):
@@ -247,7 +247,7 @@ class CellRow(msgspec.Struct, array_like=True):
     largest: Vector = ()
     """The most that one host offers of each kind, and of licences what the cell has; empty: not known."""
     idle: IdleRow = msgspec.field(default_factory=IdleRow)
-    """What was idle lately."""
+    """The least amount that was idle lately."""
     reported_ms: int = 0
     """When EntitlementsSet was said last."""
     is_news: bool = False
@@ -267,7 +267,7 @@ class CellRow(msgspec.Struct, array_like=True):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """What leads to the next EntitlementsSet."""
+        """The causes of the next EntitlementsSet."""
         last = [self.last_by] if self.last_by else []
         return all_recorded(self.changed_by or last)
 

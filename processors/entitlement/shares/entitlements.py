@@ -1,4 +1,4 @@
-"""What pools are entitled to as they are now: the share tree is told what changed, and asked along paths."""
+"""The entitlements of pools as they are now: the share tree follows what changed, and is read along paths."""
 
 from collections.abc import Iterable
 
@@ -36,34 +36,34 @@ class Shares:
         self._cell = cell
         self._tree = ShareTree(queues.kinds)
         self._all: tuple[int, dict[str, Vector]] = (-1, {})
-        self._anew = True
-        """The tree is built anew before it is asked."""
+        self._is_stale = True
+        """The tree is built from the rows before it is read next."""
         self._to_share: tuple[Vector, Vector] | None = None
         """The capacity and what daemons hold of it, as the tree knows it."""
 
     def restored(self) -> None:
         """The tables were loaded, or the cell knows more kinds."""
-        self._anew = True
+        self._is_stale = True
 
     def define(self, path: str) -> None:
         """A pool was created or changed."""
-        if not self._anew:
+        if not self._is_stale:
             self._tree.define(path, self._pools[path])
             self._set_floor(path)
 
     def remove(self, path: str) -> None:
         """A pool was removed."""
-        if not self._anew:
+        if not self._is_stale:
             self._tree.remove(path)
 
     def turned(self, path: str) -> None:
         """A turn began or is over."""
-        if not self._anew:
+        if not self._is_stale:
             self._set_floor(path)
 
     def follow(self) -> list[str]:
         """Brings the tree up to date. Returns the pools that are watched and to be looked at since."""
-        if self._anew:
+        if self._is_stale:
             self._build()
         for path in self._marks.take(Consumer.SHARES) if self._wants else ():
             if path in self._pools:
@@ -79,7 +79,7 @@ class Shares:
         self._tree.watch(path, Watch(needs, least) if needs or any(least) else None)
 
     def all(self) -> dict[str, Vector]:
-        """What each pool may use now."""
+        """The amount that each pool may use now."""
         if self._all[0] != self._tree.version:
             few = len(self._pools) <= FEW_POOLS
             whole = {path: self._tree.entitlement(path) for path in self._pools} if few else self._tree.all()
@@ -87,11 +87,11 @@ class Shares:
         return self._all[1]
 
     def entitlement(self, path: str) -> Vector:
-        """What a pool may use now."""
+        """The amount that a pool may use now."""
         return self._tree.entitlement(path)
 
     def share(self, path: str) -> Vector:
-        """What it might use if nobody had a turn."""
+        """The amount that it might use if nobody had a turn."""
         return self._tree.share(path)
 
     def most(self, path: str) -> Vector:
@@ -99,7 +99,7 @@ class Shares:
         return self._tree.most(path)
 
     def demand(self, path: str) -> Vector:
-        """What it wants with all below it, within its limit."""
+        """The amount that it wants with all below it, within its limit."""
         return self._tree.want(path)
 
     def holds_floor(self, path: str, floor: Vector, turns: Iterable[str]) -> bool:
@@ -115,19 +115,19 @@ class Shares:
         return holds
 
     def wanted(self, path: str) -> Vector:
-        """What a pool itself wants: what it holds, and what waits and may be admitted; of work that isn't preemptible
-        so much as its reservation can take, the rest would claim in vain.
+        """The amount that a pool itself wants: what it holds, and what waits and may be admitted; of work that isn't
+        preemptible so much as its reservation can take, since no entitlement would let the rest in.
         """
-        holding = self._usage[path]
+        usage = self._usage[path]
         row = self._pools[path]
-        want = subtract(add(holding.allocation, holding.parked), holding.daemons)
+        want = subtract(add(usage.allocation, usage.parked), usage.daemons)
         if any(self._pools[level].closed for level in self._usage.levels(path)):
             return want
-        want = add(want, holding.waiting)
-        if not any(holding.firm_waiting):
+        want = add(want, usage.waiting)
+        if not any(usage.firm_waiting):
             return want
-        left = subtract(row.reservation, holding.firm)
-        firm = [max(0, min(waits, have)) for waits, have in zip(holding.firm_waiting, left, strict=True)]
+        free = subtract(row.reservation, usage.firm)
+        firm = [max(0, min(waits, have)) for waits, have in zip(usage.firm_waiting, free, strict=True)]
         return add(want, tuple(firm))
 
     def _set_floor(self, path: str) -> None:
@@ -135,7 +135,7 @@ class Shares:
         self._tree.set_floor(path, None if turn is None else turn.floor)
 
     def _build(self) -> None:
-        self._anew, self._all, self._to_share = False, (-1, {}), None
+        self._is_stale, self._all, self._to_share = False, (-1, {}), None
         self._tree = ShareTree(self._queues.kinds)
         for path in sorted(self._pools, key=lambda path: (path.count("/") if path != "/" else 0, path)):
             self._tree.define(path, self._pools[path])

@@ -30,9 +30,9 @@ class Filling:
         self._base = len(weights)
         self._order = sorted(self._key(at) for at, want in enumerate(wants) if want > 0 and weights[at] > 0)
         self._met = 0
-        """How many of the order are met."""
+        """The number of wants in the order that are met."""
         self._used = 0
-        """What those get together."""
+        """The amount that those get together."""
         self._weight = 0
         """The weights of all others."""
         self._classes: dict[int, list[int]] = {}
@@ -80,12 +80,12 @@ class Filling:
             self._leave(at)
 
     def level(self, total: int) -> tuple[int, int]:
-        """What those that aren't met share, and their weights together; weight 0: all are met."""
+        """The amount that those share that aren't met, and their weights together; weight 0: all are met."""
         self._settle(total)
         return total - self._used, self._weight
 
     def given(self, total: int, at: int) -> int:
-        """What one of them gets of an amount."""
+        """The part that one of them gets of an amount."""
         want, weight = self._wants[at], self._weights[at]
         if want <= 0 or weight == 0:
             return 0
@@ -94,13 +94,13 @@ class Filling:
         met, order = self._met, self._order
         if met == len(order) or self._key(at) < order[met]:
             return want
-        given, rest = divmod((total - self._used) * weight, self._weight)
+        part, rest = divmod((total - self._used) * weight, self._weight)
         if rest < self._cut:
-            return given
+            return part
         if rest > self._cut:
-            return given + 1
+            return part + 1
         before = sum(bisect_left(tied, at) for tied in self._ties)
-        return given + (before < self._quota)
+        return part + (before < self._quota)
 
     def _key(self, at: int) -> int:
         return self._wants[at] * self._scale // self._weights[at] * self._base + at
@@ -141,10 +141,10 @@ class Filling:
         self._total = total
         self._divide(total - self._used)
 
-    def _divide(self, left: int) -> None:
+    def _divide(self, remaining: int) -> None:
         """Finds who gets a unit of what can't be divided evenly."""
         self._cut, self._quota, self._ties = 0, 0, []
-        rests = {weight: left * weight % self._weight for weight in self._classes}
+        rests = {weight: remaining * weight % self._weight for weight in self._classes}
         units = sum(rest * len(self._classes[weight]) for weight, rest in rests.items())
         units = units // self._weight if units else 0
         if not units:
@@ -170,27 +170,27 @@ def fill_to_level(
     total: int, wants: Sequence[int], weights: Sequence[int], least: Mapping[int, int]
 ) -> tuple[list[int], tuple[int, int]]:
     """The same, and the level (`Filling.level`)."""
-    given = dict[int, int]()
+    amounts = dict[int, int]()
     while True:
-        left = total - sum(given.values())
-        filling = Filling([0 if at in given else want for at, want in enumerate(wants)], weights)
-        level, weight = filling.level(left)
+        remaining = total - sum(amounts.values())
+        filling = Filling([0 if at in amounts else want for at, want in enumerate(wants)], weights)
+        level, weight = filling.level(remaining)
         over = {
             at: low
             for at, low in least.items()
-            if at not in given and (low * weight > level * weights[at] or weights[at] == 0 < low)
+            if at not in amounts and (low * weight > level * weights[at] or weights[at] == 0 < low)
         }
         if not over:
-            whole = [given[at] if at in given else filling.given(left, at) for at in range(len(wants))]
+            whole = [amounts[at] if at in amounts else filling.given(remaining, at) for at in range(len(wants))]
             return whole, (level, weight)
-        given |= over
+        amounts |= over
 
 
 class HasFloor(Protocol):
     """A pool that has a floor, or pools below it that do."""
 
     def floor_in(self, kind: int) -> int:
-        """What it needs at least of a kind."""
+        """The least that it needs of a kind."""
 
 
 class Siblings:
@@ -219,7 +219,7 @@ class Siblings:
         self._share = share
         self.want = list(want)
         self.reserved = list(map(min, want, reservation))
-        """What each wants of its reservation."""
+        """The part of its reservation that each wants."""
         self.wanted = sum(self.want)
         self.claimed = sum(self.reserved)
         """The sums of these."""
@@ -230,7 +230,7 @@ class Siblings:
         """Those with share 0."""
         self._found: tuple[object, list[int]] = (None, [])
         self._level = (0, 0)
-        """What was found with floors, and for what."""
+        """The last result with floors, and its arguments."""
         self._changes = 0
 
     def change(self, at: int, want: int) -> None:
@@ -248,11 +248,11 @@ class Siblings:
             self._last.change(at, want - reserved)
 
     def floor(self) -> int:
-        """What these need together so that each floor among them holds beside the reservations of the others."""
+        """The amount with which each floor among them holds beside the reservations of the others."""
         return self.claimed + sum(self._floor_of(at) - self.reserved[at] for at in self.floors)
 
     def given(self, total: int, at: int, floors: bool) -> int:
-        """What one of them is entitled to when all together are to an amount; with or without the floors."""
+        """The entitlement of one of them when all together have an amount; with or without the floors."""
         if total >= self.wanted:
             return self.want[at]
         if total <= self.claimed:
@@ -265,12 +265,12 @@ class Siblings:
         by_share = self._shares()
         if self._share[at]:
             return reserved + by_share.given(free, at)
-        left, weight = by_share.level(free)
+        remaining, weight = by_share.level(free)
         if weight:
             return reserved
         if self._last is None:
             self._last = Filling(self._beyond(), self._without_share())
-        return reserved + self._last.given(left, at)
+        return reserved + self._last.given(remaining, at)
 
     def most(self, total: int, at: int) -> int:
         """The most that one of them could be entitled to by a floor, beside what the others want of their reservations
@@ -281,8 +281,8 @@ class Siblings:
         return min(self.want[at], total - self.claimed + self.reserved[at])
 
     def level(self, total: int, floors: bool) -> tuple[int, int] | None:
-        """What those share by weight that haven't got what they want, and their weights together; None: all have it;
-        weights 0: those with share 0 share, or all by reservation.
+        """The amount that those share by weight that haven't got what they want, and their weights together. None: all
+        have it; weights 0: those with share 0 share, or all by reservation.
         """
         if total >= self.wanted:
             return None
@@ -308,23 +308,23 @@ class Siblings:
         return max(self.reserved[at], min(self.floors[at].floor_in(self._kind), self.want[at]))
 
     def _with_floors(self, total: int) -> list[int]:
-        """What all of them are entitled to, with floors. These hold in the order of paths, as far as the reservations
+        """The entitlements of all of them, with floors. These hold in the order of paths, as far as the reservations
         leave something.
         """
         floors = {at: self._floor_of(at) for at in sorted(self.floors)}
         key = (self._changes, total, tuple(floors.items()))
         if self._found[0] == key:
             return self._found[1]
-        free = left = total - self.claimed
+        free = remaining = total - self.claimed
         least: dict[int, int] = {}
         for at, floor in floors.items():
-            least[at] = min(floor - self.reserved[at], left)
-            left -= least[at]
+            least[at] = min(floor - self.reserved[at], remaining)
+            remaining -= least[at]
         beyond = self._beyond()
         last = {at: low for at, low in least.items() if not self._share[at]}
         first = {at: low for at, low in least.items() if self._share[at]}
         by_share, self._level = fill_to_level(free - sum(last.values()), beyond, self._share, first)
         rest = fill(free - sum(by_share), beyond, self._without_share(), last)
-        given = [sum(parts) for parts in zip(self.reserved, by_share, rest, strict=True)]
-        self._found = (key, given)
-        return given
+        amounts = [sum(parts) for parts in zip(self.reserved, by_share, rest, strict=True)]
+        self._found = (key, amounts)
+        return amounts

@@ -1,4 +1,4 @@
-"""What all pools are entitled to, computed anew level by level; `ShareTree` keeps the same numbers up along paths.
+"""The entitlements of all pools, computed whole, level by level; `ShareTree` keeps the same numbers up along paths.
 
 Columns have a row for each kind and a column for each pool of a level, ordered by path, so that those right below one
 pool are side by side: a group.
@@ -48,7 +48,7 @@ class Fixed(NamedTuple):
     amount: int
 
     def floor_in(self, kind: int) -> int:
-        """See `HasFloor`."""
+        """Implements `HasFloor`."""
         return self.amount
 
 
@@ -71,28 +71,28 @@ class WholeTree:
     ) -> dict[str, Vector]:
         """The entitlement of each pool; `own`: what each wants itself."""
         wants = self._wants(own)
-        found = {"/": capacity}
+        result = {"/": capacity}
         totals = np.array(capacity, dtype=np.int64)[:, np.newaxis]
         all_floors = list(self._floors(wants, floors))[::-1] if floors else [{}] * len(self._levels)
         for level, want, here in zip(self._levels, wants, all_floors, strict=True):
             totals = _shared(level, want, totals[:, level.parents], here)
-            found.update(zip(level.paths, map(tuple, totals.T.tolist()), strict=True))
-        return found
+            result.update(zip(level.paths, map(tuple, totals.T.tolist()), strict=True))
+        return result
 
     def _wants(self, own: Mapping[str, Vector]) -> list[I64]:
-        """What pools want within their rules, for each level."""
-        found: list[I64] = []
+        """The amounts that pools want within their rules, for each level."""
+        result: list[I64] = []
         below: tuple[Level, I64] | None = None
         for level in reversed(self._levels):
             want = np.array([own[path] for path in level.paths], dtype=np.int64).T
             if below is not None:
-                lower, wanted = below
-                want[:, lower.parents] += np.add.reduceat(wanted, lower.starts, axis=1)
+                lower, demand = below
+                want[:, lower.parents] += np.add.reduceat(demand, lower.starts, axis=1)
             want = np.where((level.limit >= 0) & (want > level.limit), level.limit, want)
             want = np.where(level.static, np.maximum(want, level.reservation), want)
             below = level, want
-            found.append(want)
-        return found[::-1]
+            result.append(want)
+        return result[::-1]
 
     def _floors(self, wants: Sequence[I64], floors: Mapping[str, Vector]) -> "Iterator[dict[tuple[int, int], int]]":
         """The floors of pools, and of those above them, by kind and place, for each level from below."""
@@ -100,12 +100,12 @@ class WholeTree:
         for level, want in zip(reversed(self._levels), reversed(wants), strict=True):
             here: dict[tuple[int, int], int] = {}
             if below is not None:
-                lower, wanted, found = below
-                for kind, parent in sorted({(kind, parent_of(lower.paths[at])) for kind, at in found}):
+                lower, demand, result = below
+                for kind, parent in sorted({(kind, parent_of(lower.paths[at])) for kind, at in result}):
                     group = lower.group(int(np.searchsorted(lower.parents, level.at[parent])))
-                    least = np.minimum(wanted[kind, group], lower.reservation[kind, group]).tolist()
+                    least = np.minimum(demand[kind, group], lower.reservation[kind, group]).tolist()
                     needed = sum(
-                        max(low, min(found.get((kind, group.start + at), 0), int(wanted[kind, group.start + at])))
+                        max(low, min(result.get((kind, group.start + at), 0), int(demand[kind, group.start + at])))
                         for at, low in enumerate(least)
                     )
                     here[kind, level.at[parent]] = needed
@@ -116,31 +116,31 @@ class WholeTree:
 
 
 def _shared(level: Level, want: I64, totals: I64, floors: Mapping[tuple[int, int], int]) -> I64:
-    """What the pools of a level are entitled to; `totals`: what those above each group are."""
+    """The entitlements of the pools of a level; `totals`: those of the pools above each group."""
     kinds, groups = totals.shape
     number = np.repeat(np.arange(groups), level.sizes)
     group = (np.arange(kinds)[:, np.newaxis] * groups + number).ravel()
     total, flat = totals.ravel(), want.ravel()
     weight, reservation = level.share.ravel(), level.reservation.ravel()
     claim = np.minimum(flat, reservation)
-    wanted, claimed = _sums(flat, group, len(total)), _sums(claim, group, len(total))
-    full, short = total >= wanted, total <= claimed
-    given = np.where(full[group], flat, claim)
+    demand, claimed = _sums(flat, group, len(total)), _sums(claim, group, len(total))
+    full, short = total >= demand, total <= claimed
+    amounts = np.where(full[group], flat, claim)
     some = np.flatnonzero((short & ~full)[group])
-    given[some] = _fill(total, claim[some], reservation[some], group[some])
+    amounts[some] = _fill(total, claim[some], reservation[some], group[some])
     some = np.flatnonzero(~(short | full)[group])
     beyond, where = flat[some] - claim[some], group[some]
-    left = total - claimed
-    more = _fill(left, beyond, weight[some], where)
-    left -= _sums(more, where, len(total))
-    last = np.flatnonzero((weight[some] == 0) & (left[where] > 0))
-    more[last] = _fill(left, beyond[last], np.ones(len(last), dtype=np.int64), where[last])
-    given[some] += more
-    found = given.reshape(want.shape)
+    remaining = total - claimed
+    more = _fill(remaining, beyond, weight[some], where)
+    remaining -= _sums(more, where, len(total))
+    last = np.flatnonzero((weight[some] == 0) & (remaining[where] > 0))
+    more[last] = _fill(remaining, beyond[last], np.ones(len(last), dtype=np.int64), where[last])
+    amounts[some] += more
+    result = amounts.reshape(want.shape)
     for kind, each in sorted({(kind, int(number[at])) for kind, at in floors}):
         if not full[kind * groups + each] and not short[kind * groups + each]:
-            found[kind, level.group(each)] = _with_floors(level, want, kind, each, int(totals[kind, each]), floors)
-    return found
+            result[kind, level.group(each)] = _with_floors(level, want, kind, each, int(totals[kind, each]), floors)
+    return result
 
 
 def _with_floors(
@@ -156,52 +156,52 @@ def _with_floors(
 
 def _sums(values: I64, group: I64, groups: int) -> I64:
     """The sum of each group."""
-    found = np.zeros(groups, dtype=np.int64)
+    result = np.zeros(groups, dtype=np.int64)
     if len(values):
         starts = np.flatnonzero(np.diff(group, prepend=-1))
-        found[group[starts]] = np.add.reduceat(values, starts)
-    return found
+        result[group[starts]] = np.add.reduceat(values, starts)
+    return result
 
 
 def _fill(totals: I64, want: I64, weight: I64, group: I64) -> I64:
-    """Divides the total of each group as `max_min.fill`, by rounds: who wants no more than its part gets what it wants,
+    """Divides the total of each group as `fill`, by rounds: who wants no more than its part gets what it wants,
     until nobody is left who does.
     """
-    given = np.zeros(len(want), dtype=np.int64)
-    left = totals.copy()
+    amounts = np.zeros(len(want), dtype=np.int64)
+    remaining = totals.copy()
     open_ = np.flatnonzero((want > 0) & (weight > 0))
     parts: list[tuple[I64, I64]] = []
     while len(open_):
         where = group[open_]
-        part, rest = _portion(left[where], weight[open_], _sums(weight[open_], where, len(totals))[where])
+        part, rest = _portion(remaining[where], weight[open_], _sums(weight[open_], where, len(totals))[where])
         met = want[open_] <= part
-        given[open_] = np.where(met, want[open_], part)
+        amounts[open_] = np.where(met, want[open_], part)
         goes_on = np.zeros(len(totals), dtype=np.bool_)
         goes_on[where[met]] = True
         final = ~goes_on[where]
         parts.append((open_[final], rest[final]))
-        left -= _sums(np.where(met | final, given[open_], 0), where, len(totals))
+        remaining -= _sums(np.where(met | final, amounts[open_], 0), where, len(totals))
         open_ = open_[~met & ~final]
     if parts:
-        _round_up(given, left, group, *map(np.concatenate, zip(*parts, strict=True)))
-    return given
+        _round_up(amounts, remaining, group, *map(np.concatenate, zip(*parts, strict=True)))
+    return amounts
 
 
-def _round_up(given: I64, left: I64, group: I64, at: I64, rest: I64) -> None:
+def _round_up(amounts: I64, remaining: I64, group: I64, at: I64, rest: I64) -> None:
     """Gives what is left of each group to its largest remainders, in the order of paths."""
-    some = left[group[at]] > 0
+    some = remaining[group[at]] > 0
     at, rest = at[some], rest[some]
     order = np.lexsort((at, -rest, group[at]))
     at = at[order]
     where = group[at]
     starts = np.flatnonzero(np.diff(where, prepend=-1))
     rank = np.arange(len(at)) - np.repeat(starts, np.diff(starts, append=len(at)))
-    given[at[rank < left[where]]] += 1
+    amounts[at[rank < remaining[where]]] += 1
 
 
-def _portion(left: I64, weight: I64, weights: I64) -> tuple[I64, I64]:
+def _portion(remaining: I64, weight: I64, weights: I64) -> tuple[I64, I64]:
     """Left * weight / weights, and the remainder. `weights` has at most 54 bits."""
-    whole, rest = np.divmod(left, weights)
+    whole, rest = np.divmod(remaining, weights)
     if int(weight.max()) * int(weights.max()) < 1 << 63:
         more, rest = np.divmod(rest * weight, weights)
         return whole * weight + more, rest

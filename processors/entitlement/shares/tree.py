@@ -37,14 +37,14 @@ class Node:
         self.arranged: list[Siblings] | None = None
         """The sharing among those right below it, by kind; None: `level` arranges it."""
         self.own: Vector = (0,) * len(kinds)
-        """What it wants itself."""
+        """The amount that it wants itself."""
         self.wanted = [0] * len(kinds)
-        """What it and all below it want, these within their limits."""
+        """The amount that it and all below it want, these within their limits."""
         self.want = [0] * len(kinds)
-        """What it wants within its limit; not less than its reservation where that is static."""
+        """The amount that it wants within its limit; not less than its reservation where that is static."""
         self.floor: Vector | None = None
         self.floors = [0] * len(kinds)
-        """How many floors there are in it and below it."""
+        """The number of floors in it and below it, by kind."""
         self.read: list[tuple[int, Vector]] = [(-1, ()), (-1, ())]
         """Version and value when it was last read, without floors and with them."""
         self.define(row, kinds)
@@ -55,14 +55,14 @@ class Node:
         self._static = [name in row.static for name in kinds.names]
 
     def within_rules(self, kind: int) -> int:
-        """What it wants of a kind by its rules."""
+        """The amount of a kind that it wants by its rules."""
         want, limit = self.wanted[kind], self.row.limit[kind]
         if 0 <= limit < want:
             want = limit
         return max(want, self.row.reservation[kind]) if self._static[kind] else want
 
     def level(self) -> list[Siblings]:
-        """How those right below it share, for each kind."""
+        """The sharing among those right below it, for each kind."""
         if self.arranged is None:
             for at, child in enumerate(self.below):
                 child.at = at
@@ -84,7 +84,7 @@ class Node:
         self.rearrange()
 
     def floor_in(self, kind: int) -> int:
-        """See `HasFloor`."""
+        """Implements `HasFloor`."""
         return self.floor[kind] if self.floor and self.floor[kind] else self.level()[kind].floor()
 
     def pass_up(self, more: Mapping[int, int]) -> None:
@@ -131,7 +131,10 @@ class Node:
 
 
 SCALE = 1 << 20
-"""Levels are compared in these fractions of a unit; rounded so that a pool is rather looked at in vain."""
+"""Levels are compared in these fractions of a unit, rounded so that a pool is looked at rather too often than too late.
+
+A coarser scale costs looks, never a missed one; 2^20 keeps the levels of shares up to a million apart.
+"""
 
 
 ALWAYS = 1 << 200
@@ -171,40 +174,40 @@ class Bounds(NamedTuple):
     falling: dict[int, int]
 
 
-Entry = tuple[int, str]
+Threshold = tuple[int, str]
 """The level at which a pool is to be looked at, and its path; falling ones with the level negative."""
 
 
-class Queue(NamedTuple):
+class Thresholds(NamedTuple):
     """The pools right below one that are watched in one kind, in the order in which they are reached."""
 
-    rising: list[Entry]
-    falling: list[Entry]
+    rising: list[Threshold]
+    falling: list[Threshold]
 
     def reached(self, level: tuple[int, int] | None) -> list[str]:
-        """Who may have risen or fallen far enough, at a level as `Siblings` has it."""
+        """The pools that may have risen or fallen far enough, at a level as `Siblings` has it."""
         if level is None or not level[1]:
             return [path for _, path in (*self.rising, *(self.falling if level else ()))]
         height = level[0] * SCALE // level[1]
-        found = []
+        paths = []
         for entries, most in ((self.rising, height), (self.falling, -height - 1)):
             for at, path in entries:
                 if at > most:
                     break
-                found.append(path)
-        return found
+                paths.append(path)
+        return paths
 
 
-class Post:
+class WatchedChildren:
     """The pools right below one that are watched."""
 
     def __init__(self) -> None:
-        self.queues: dict[int, Queue] = {}
+        self.queues: dict[int, Thresholds] = {}
         """By kind."""
         self.bounds: dict[str, Bounds] = {}
-        self._entries: dict[str, list[tuple[list[Entry], Entry]]] = {}
+        self._entries: dict[str, list[tuple[list[Threshold], Threshold]]] = {}
         self.changed: dict[str, None] = {}
-        """Pools that want something else, or of which something is watched anew."""
+        """Pools that want something else, or of which something else is watched."""
 
     def put(self, node: Node, bounds: Bounds | None) -> None:
         """Watches a pool by other bounds; None: not at all."""
@@ -223,10 +226,10 @@ class Post:
         for entries, entry in own:
             insort(entries, entry)
 
-    def _queue(self, kind: int) -> Queue:
+    def _queue(self, kind: int) -> Thresholds:
         queue = self.queues.get(kind)
         if queue is None:
-            queue = self.queues[kind] = Queue([], [])
+            queue = self.queues[kind] = Thresholds([], [])
         return queue
 
 
@@ -248,13 +251,13 @@ class Watches:
         self._nodes = nodes
         self._read = read
         self._watches: dict[str, Watch] = {}
-        self._posts: dict[str, Post] = {}
+        self._watched: dict[str, WatchedChildren] = {}
         self._found: dict[str, None] = {}
 
     @property
     def is_news(self) -> bool:
-        """Whether pools are watched anew, or watched ones have changed, since it was last looked for them."""
-        root = self._posts.get("/")
+        """Whether pools are watched that weren't, or watched ones have changed, since it was last looked for them."""
+        root = self._watched.get("/")
         return bool(self._found) or (root is not None and bool(root.changed))
 
     def watch(self, path: str, watch: Watch | None) -> None:
@@ -264,43 +267,43 @@ class Watches:
         else:
             self._watches[path] = watch
             node = self._nodes[path]
-            while node.parent is not None and node.parent.path not in self._posts:
+            while node.parent is not None and node.parent.path not in self._watched:
                 node = node.parent
-                self._posts[node.path] = Post()
+                self._watched[node.path] = WatchedChildren()
         self.changed(self._nodes[path])
 
     def changed(self, node: Node) -> None:
         """A pool wants something else, has other rules or another floor."""
         while node.parent is not None:
-            post = self._posts.get(node.parent.path)
-            if post is not None:
-                post.changed[node.path] = None
+            watched = self._watched.get(node.parent.path)
+            if watched is not None:
+                watched.changed[node.path] = None
             node = node.parent
 
     def removed(self, node: Node) -> None:
         """A pool is no more."""
         self._watches.pop(node.path, None)
-        self._posts.pop(node.path, None)
+        self._watched.pop(node.path, None)
         self._found.pop(node.path, None)
-        if node.parent is not None and (post := self._posts.get(node.parent.path)) is not None:
-            post.put(node, None)
-            post.changed.pop(node.path, None)
+        if node.parent is not None and (watched := self._watched.get(node.parent.path)) is not None:
+            watched.put(node, None)
+            watched.changed.pop(node.path, None)
             self.changed(node.parent)
 
     def found(self) -> list[str]:
         """The pools that are to be looked at since it was last asked; they are watched no more."""
-        if "/" in self._posts:
+        if "/" in self._watched:
             root = self._nodes["/"]
             self._visit(root, any(root.floors))
-        found, self._found = self._found, {}
-        return sorted(found)
+        paths, self._found = self._found, {}
+        return sorted(paths)
 
     def _visit(self, node: Node, floors: bool) -> Bounds:
         """Looks at those below a pool that may be reached; returns when it is to be looked at again."""
-        post, totals, siblings = self._posts[node.path], self._read(node), node.level()
-        paths, post.changed = post.changed, {}
+        watched, totals, siblings = self._watched[node.path], self._read(node), node.level()
+        paths, watched.changed = watched.changed, {}
         levels: dict[int, tuple[int, int] | None] = {}
-        for kind, queue in post.queues.items():
+        for kind, queue in watched.queues.items():
             if queue.rising or queue.falling:
                 levels[kind] = siblings[kind].level(totals[kind], floors)
                 paths.update(dict.fromkeys(queue.reached(levels[kind])))
@@ -308,22 +311,22 @@ class Watches:
                     paths[node.below[at].path] = None
         for path in paths:
             child = self._nodes[path]
-            post.put(child, self._bounds(child, floors))
+            watched.put(child, self._bounds(child, floors))
         bounds = Bounds({}, {})
-        for kind, (rising, falling) in post.queues.items():
+        for kind, (rising, falling) in watched.queues.items():
             if not rising and not falling:
                 continue
             level = levels[kind] if kind in levels else siblings[kind].level(totals[kind], floors)
             if rising:
-                amount = totals[kind] + self._rise(node, kind, post, level, totals[kind])
+                amount = totals[kind] + self._rise(node, kind, watched, level, totals[kind])
                 if amount <= node.want[kind]:
                     bounds.rising[kind] = amount
             if falling:
-                bounds.falling[kind] = self._fall(node, kind, post, level, totals[kind])
+                bounds.falling[kind] = self._fall(node, kind, watched, level, totals[kind])
         return bounds
 
     def _bounds(self, node: Node, floors: bool) -> Bounds | None:
-        if node.path in self._posts:
+        if node.path in self._watched:
             return self._visit(node, floors)
         watch = self._watches.get(node.path)
         if watch is None:
@@ -338,28 +341,28 @@ class Watches:
             del bounds.rising[kind]  # it doesn't want so much
         return bounds
 
-    def _rise(self, node: Node, kind: int, post: Post, level: tuple[int, int] | None, total: int) -> int:
-        """How much more of a kind a pool must have before anyone below it can be reached: who is first by level rises
+    def _rise(self, node: Node, kind: int, watched: WatchedChildren, level: tuple[int, int] | None, total: int) -> int:
+        """The least by which a pool must rise in a kind before anyone below it can be reached: the first by level rises
         at most as it does, and by what rounding gives.
         """
-        at, path = post.queues[kind].rising[0]
+        at, path = watched.queues[kind].rising[0]
         if not level or not level[1] or node.floors[kind] or at == ALWAYS:
             return 1
         have = node.level()[kind].given(total, self._nodes[path].at, False)
-        return max(1, post.bounds[path].rising[kind] - have - 2)
+        return max(1, watched.bounds[path].rising[kind] - have - 2)
 
-    def _fall(self, node: Node, kind: int, post: Post, level: tuple[int, int] | None, total: int) -> int:
+    def _fall(self, node: Node, kind: int, watched: WatchedChildren, level: tuple[int, int] | None, total: int) -> int:
         """The amount of a pool below which someone below it may have too little."""
         siblings = node.level()[kind]
         if level is None:
             return siblings.wanted
-        at, path = post.queues[kind].falling[0]
+        at, path = watched.queues[kind].falling[0]
         if not level[1] or node.floors[kind] or -at > ALWAYS:
             return total
         if -at <= 1:
             return siblings.claimed + 1  # within its reservation: not before these are divided
         have = siblings.given(total, self._nodes[path].at, False)
-        return total - max(0, have - post.bounds[path].falling[kind] - 1)
+        return total - max(0, have - watched.bounds[path].falling[kind] - 1)
 
 
 def _path(node: Node) -> str:
@@ -375,7 +378,7 @@ class ShareTree:
         self._found_at = -1
         """That in which it was looked for pools that are watched."""
         self._changed_at = [0] * len(kinds)
-        """Of each kind the version of its last change."""
+        """The version of the last change, by kind."""
         self._kinds = kinds
         self._capacity: Vector = (0,) * len(kinds)
         self._nodes: dict[str, Node] = {}
@@ -420,13 +423,13 @@ class ShareTree:
             node.widen(kinds)
 
     def set_capacity(self, capacity: Vector) -> None:
-        """What the cell has."""
+        """Sets the amount that pools share."""
         if capacity != self._capacity:
             self._change(range(len(self._kinds)))
             self._capacity = capacity
 
     def set_want(self, path: str, want: Vector) -> None:
-        """What a pool itself wants, what is beyond its limit too."""
+        """Sets the amount that a pool itself wants, with what is beyond its limit."""
         node = self._nodes[path]
         old, node.own = node.own, want
         changed = [kind for kind, (before, now) in enumerate(zip(old, want, strict=True)) if before != now]
@@ -437,7 +440,7 @@ class ShareTree:
         self._watches.changed(node)
 
     def set_floor(self, path: str, floor: Vector | None) -> None:
-        """What a pool is entitled to at least while it has a turn; None: its turn is over."""
+        """Sets the least entitlement of a pool while it has a turn; None: its turn is over."""
         node = self._nodes[path]
         old, node.floor = node.floor, floor
         if floor == old:
@@ -451,11 +454,11 @@ class ShareTree:
         self._watches.changed(node)
 
     def entitlement(self, path: str) -> Vector:
-        """What a pool may use now. Raises `KeyError` where there is no such pool."""
+        """The amount that a pool may use now. Raises `KeyError` where there is no such pool."""
         return self._entitlement(self._nodes[path])
 
     def share(self, path: str) -> Vector:
-        """What it would be entitled to if nobody had a turn."""
+        """The entitlement that it would have if nobody had a turn."""
         return self._read(self._nodes[path], floors=False)
 
     def most(self, path: str) -> Vector:
@@ -463,11 +466,11 @@ class ShareTree:
         return self._most(self._nodes[path])
 
     def want(self, path: str) -> Vector:
-        """What it wants with all below it, within its limit; not less than its reservation where that is static."""
+        """The amount that it wants with all below it, within its limit; at least a static reservation."""
         return tuple(self._nodes[path].want)
 
     def all(self) -> dict[str, Vector]:
-        """The entitlement of each pool, all anew."""
+        """The entitlement of each pool, computed whole."""
         if self._whole is None:
             self._whole = WholeTree({path: node.row for path, node in self._nodes.items()}, self._kinds)
         own = {path: node.own for path, node in self._nodes.items()}
@@ -510,15 +513,15 @@ class ShareTree:
             return value
         parent = node.parent
         if parent is None:
-            found = self._capacity
+            entitlement = self._capacity
         else:
             totals, level, at = self._read(parent, floors), parent.level(), node.at
             old = value if len(value) == len(totals) else totals
-            found = tuple(
+            entitlement = tuple(
                 [
                     siblings.given(total, at, floors) if changed > version else have
                     for siblings, total, changed, have in zip(level, totals, self._changed_at, old, strict=True)
                 ]
             )
-        node.read[floors] = self.version, found
-        return found
+        node.read[floors] = self.version, entitlement
+        return entitlement
