@@ -86,7 +86,7 @@ def test_a_process_that_ends_is_not_ready() -> None:
         host = process(Stuck)
         await host._assign(frozenset())
         before = host.health().ready
-        await host.stop()
+        host._stopped.set()
         return before, host.health().ready
 
     assert asyncio.run(ready()) == (True, False)
