@@ -62,6 +62,11 @@ POOL_WAIT_MS = 500
 """A pool defined just before the job may be read just after it: an unknown pool is believed after this time."""
 
 
+def last_wait_ms(at_ms: int) -> int:
+    """Until when a job that came at a time waits for the definition of what it lacks."""
+    return at_ms + POOL_WAIT_MS
+
+
 class LifecycleView(Protocol):
     """The state that the answers depend on."""
 
@@ -327,7 +332,7 @@ class CommandAnswers:
             pending = self._view.settings_pending
         else:
             return False
-        return pending or not (self._caught_up and self._now >= at_ms + POOL_WAIT_MS)
+        return pending or not (self._caught_up and self._now >= last_wait_ms(at_ms))
 
     def _known_spec(self, job_id: str) -> bytes | None:
         row, ended = self._view.jobs.get(job_id), self._view.ended.get(job_id)

@@ -38,7 +38,7 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
 from processors.base import MachineBase
-from processors.lifecycle.commands import JOB_FACTS, POOL_WAIT_MS, CommandAnswers, JobFact, ask_row
+from processors.lifecycle.commands import JOB_FACTS, CommandAnswers, JobFact, ask_row, last_wait_ms
 from processors.lifecycle.conversion import from_0_3
 from processors.lifecycle.daemons import DAEMON, Daemons
 from processors.lifecycle.failures import Failures
@@ -328,7 +328,7 @@ class Lifecycle(MachineBase):
         """When a job whose pool isn't known is refused; while facts about pools wait for answers, these come first."""
         if len(self.pool_facts) or self.settings_pending or not self.asks:
             return None
-        return next(iter(self.asks.values())).at_ms + POOL_WAIT_MS
+        return last_wait_ms(next(iter(self.asks.values())).at_ms)
 
     def _next_forgotten(self) -> int | None:
         return self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max)

@@ -19,6 +19,11 @@ KEPT_MS = 3_600_000
 """So long in the time of the log a job may name what was uploaded."""
 
 
+def _end_ms(row: OverrideChunkRow) -> int:
+    """When a chunk is dropped."""
+    return row.at_ms + KEPT_MS
+
+
 class OverrideChunks:
     """The chunks by name, with the time of the log when they were uploaded last."""
 
@@ -33,15 +38,15 @@ class OverrideChunks:
 
     def restored(self) -> None:
         """Finds the order of the names again."""
-        self._ends.restore((name, row.at_ms + KEPT_MS) for name, row in self.table.items())
+        self._ends.restore((name, _end_ms(row)) for name, row in self.table.items())
         self._whole = None
 
     def uploaded(self, event: OverridesUploaded, now: int) -> None:
         """A chunk is there, perhaps again."""
         name = name_of(event).hex()
         self._leave(name)
-        self.table.put(name, OverrideChunkRow(now, event.content))
-        self._ends.set(name, now + KEPT_MS)
+        row = self.table.put(name, OverrideChunkRow(now, event.content))
+        self._ends.set(name, _end_ms(row))
 
     def _leave(self, name: str) -> None:
         if name in self.table:
@@ -95,7 +100,7 @@ class OverrideChunks:
         if not names:
             return []
         digests = tuple(map(bytes.fromhex, names))
-        return [OverridesDropped(digests=digests, cause=Cause(due_ms=self.table[names[-1]].at_ms + KEPT_MS))]
+        return [OverridesDropped(digests=digests, cause=Cause(due_ms=_end_ms(self.table[names[-1]])))]
 
     def next_due_ms(self) -> int | None:
         """When the first chunk leaves."""

@@ -51,7 +51,7 @@ class HostRemovals:
                 out.append(self._removed(ask.host_id, Code.ASKED, now, host_fact(offset)))
             out.append(ask.answer(offset, code, message))
         due = self._departed()
-        due = due[self._hosts.departed_ms[due] + self._settings.now.host_removed_after_ms <= now]
+        due = due[self._removed_ms(due) <= now]
         names = (self._hosts.ids[number] for number in due.tolist())
         due_ids = [host_id for host_id in names if host_id not in removed and host_id not in busy]
         return out + [self._removed(host_id, Code.STAYED_AWAY, now) for host_id in due_ids[: max(0, budget - len(out))]]
@@ -61,8 +61,13 @@ class HostRemovals:
         times = [ask.at_ms for ask in list(self.asks.values())[:1]]
         departed = self._departed()
         if len(departed):
-            times.append(int(self._hosts.departed_ms[departed].min()) + self._settings.now.host_removed_after_ms)
+            times.append(int(self._removed_ms(departed).min()))
         return min(times, default=None)
+
+    def _removed_ms(self, hosts: I64) -> I64:
+        """When hosts that have left are removed."""
+        times: I64 = self._hosts.departed_ms[hosts] + self._settings.now.host_removed_after_ms
+        return times
 
     def _departed(self) -> I64:
         """The hosts that have left and hold no runs, the longest gone first."""

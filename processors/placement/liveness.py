@@ -87,11 +87,10 @@ class Liveness:
         cell = self._cell["cell"]
         silent = np.flatnonzero(self._hosts.silent_ms)
         if cell.beats_since_ms and len(silent):
-            first = max(int(self._hosts.silent_ms[silent].min()), cell.beats_since_ms)
-            bounded = first + self._settings.now.host_lost_after_ms
+            bounded, graced = (int(each.min()) for each in self._lost_ms(silent))
             if self._losses_allowed(bounded) == 0:
                 bounded = max(bounded, cell.window_ms + WINDOW_MS)
-            times.append(min(bounded, first + self._settings.now.host_lost_grace_ms))
+            times.append(min(bounded, graced))
         return min(times, default=None)
 
     def _answer(self, host_id: str, given_up: dict[str, None]) -> tuple[Code, str]:
@@ -113,12 +112,16 @@ class Liveness:
         if not len(hosts):
             return []
         hosts = hosts[np.argsort(self._hosts.silent_ms[hosts], kind="stable")]
-        counted: I64 = now - np.maximum(self._hosts.silent_ms[hosts], cell.beats_since_ms)
-        after, grace = self._settings.now.host_lost_after_ms, self._settings.now.host_lost_grace_ms
-        graced = hosts[counted >= grace].tolist()
-        due = hosts[(counted >= after) & (counted < grace)].tolist()[: self._losses_allowed(now)]
+        lost_ms, graced_ms = self._lost_ms(hosts)
+        graced = hosts[graced_ms <= now].tolist()
+        due = hosts[(lost_ms <= now) & (graced_ms > now)].tolist()[: self._losses_allowed(now)]
         found = [(number, Code.GRACE_PASSED) for number in graced] + [(number, Code.SILENT) for number in due]
         return [each for each in found if self._hosts.ids[each[0]] not in given_up]
+
+    def _lost_ms(self, hosts: I64) -> tuple[I64, I64]:
+        """When silent hosts are given up as far as the bound of losses allows, and when whatever it says."""
+        since: I64 = np.maximum(self._hosts.silent_ms[hosts], self._cell["cell"].beats_since_ms)
+        return since + self._settings.now.host_lost_after_ms, since + self._settings.now.host_lost_grace_ms
 
     def _losses_allowed(self, now: int) -> int:
         """How many hosts may still be given up for their silence in the present minute."""

@@ -43,7 +43,6 @@ from processors.lifecycle.updates.updates import RESTART, Updates
 from processors.lifecycle.updates.waits import Waits
 from processors.lifecycle.updates.window import UP, Pending, next_instances, pending, room, width
 from processors.state.causes import recorded
-from processors.state.seconds import milliseconds
 
 ROLL_BACK = "roll_back"
 
@@ -129,7 +128,7 @@ class UpdateDecisions:
         since = waits.up_since(job_id, at)
         up = (state == TaskState.RUNNING) & (since < HELD)
         if update.policy.healthy_ms:
-            up &= (milliseconds(since) + update.policy.healthy_ms <= now) & caught_up
+            up &= (update.healthy_ms(since) <= now) & caught_up
         again &= up
         up &= has_come(self._tasks.arena, row.base + at) & (goal == Goal.RUN)
         over = among(state, (*ENDED_TASKS, TaskState.NONE))
@@ -184,13 +183,11 @@ class UpdateDecisions:
     def _progress_cause(self, job_id: str, update: UpdateRow, instances: I64, step: I64) -> Cause:
         """The cause of other steps: the time for which instances have been available, if nothing else."""
         up = self._column(job_id, "state")[instances] == TaskState.RUNNING
-        healthy_ms = update.policy.healthy_ms
         if len(instances) and (step == Step.STUCK).all():
-            since = milliseconds(int(self._column(job_id, "ready")[instances].max()))
-            return Cause(due_ms=since + update.policy.progress_deadline_ms)
-        if not (len(instances) and healthy_ms and (up & (step == Step.DONE)).all()):
+            return Cause(due_ms=update.late_ms(int(self._column(job_id, "ready")[instances].max())))
+        if not (len(instances) and update.policy.healthy_ms and (up & (step == Step.DONE)).all()):
             return update.changed_by.record
-        return Cause(due_ms=milliseconds(int(self._waits.up_since(job_id, instances).max())) + healthy_ms)
+        return Cause(due_ms=update.healthy_ms(int(self._waits.up_since(job_id, instances).max())))
 
     def _over(
         self, job_id: str, update: UpdateRow, version: VersionRow, now: int, caught_up: bool
@@ -214,9 +211,9 @@ class UpdateDecisions:
             of, bound = (" of the canary", "none may") if canary else ("", f"max_failures is {most}")
             return Failure(Code.MAX_FAILURES, f"{self._failed_ones(job_id, update, of)}; {bound}")
         if update.flight:
-            due = policy.blocked_after_ms and caught_up and now >= update.progressed_ms + policy.blocked_after_ms
+            due = policy.blocked_after_ms and caught_up and now >= update.blocked_ms
             if due and (why := self._blocked(job_id, update, version)):
-                return Failure(Code.BLOCKED, why, update.progressed_ms + policy.blocked_after_ms)
+                return Failure(Code.BLOCKED, why, update.blocked_ms)
             return None
         if update.bad and not update.pending and not policy.max_failures:
             return Failure(Code.STALLED, f"{self._failed_ones(job_id, update)}, and no other is left")
@@ -290,9 +287,8 @@ class UpdateDecisions:
         return UpdateEnded(job_id=job_id, number=update.number, state=state, code=code, message=message, cause=cause)
 
     def _promotion(self, job_id: str, update: UpdateRow, now: int, caught_up: bool) -> Iterator[Event]:
-        after = update.policy.promote_after_ms
-        if after and caught_up and now >= update.waits_ms + after:
-            yield UpdatePromoted(job_id=job_id, number=update.number, cause=Cause(due_ms=update.waits_ms + after))
+        if update.policy.promote_after_ms and caught_up and now >= update.promoted_ms:
+            yield UpdatePromoted(job_id=job_id, number=update.number, cause=Cause(due_ms=update.promoted_ms))
 
     def _next(self, job_id: str, update: UpdateRow, version: VersionRow) -> Iterator[Event]:
         """Instances that are taken now; or that are given back, where sla lets none of them go and others are down."""

@@ -4,6 +4,7 @@ import msgspec
 
 from processors.state.causes import CauseRow
 from processors.state.record_rows import ConstraintRow
+from processors.state.seconds import Seconds, milliseconds
 
 PROGRESS_DEADLINE_MS = 600_000
 """By default, and of jobs from before there was such a deadline."""
@@ -82,3 +83,23 @@ class UpdateRow(msgspec.Struct, array_like=True):
     promoted: bool = False
     waits_ms: int = 0
     """Since when its canary is done and it waits to be promoted; 0: it doesn't."""
+
+    # The deadlines of an update, in logical milliseconds. `since_s`: a second, or one of each of many.
+
+    @property
+    def blocked_ms(self) -> int:
+        """When it fails because nothing of it goes on; of a policy with `blocked_after_ms`."""
+        return self.progressed_ms + self.policy.blocked_after_ms
+
+    @property
+    def promoted_ms(self) -> int:
+        """When it is promoted by itself; while its canary waits, and of a policy with `promote_after_ms`."""
+        return self.waits_ms + self.policy.promote_after_ms
+
+    def healthy_ms(self, since_s: Seconds) -> Seconds:
+        """When instances count as healthy that have been up since then."""
+        return milliseconds(since_s) + self.policy.healthy_ms
+
+    def late_ms(self, since_s: Seconds) -> Seconds:
+        """When instances have waited too long that have had no place since then."""
+        return milliseconds(since_s) + self.policy.progress_deadline_ms

@@ -13,7 +13,6 @@ from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, OPEN, STEP, Step, has_come
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.updates.window import width
-from processors.state.seconds import milliseconds
 
 NOBODY: I64 = np.zeros(0, dtype=np.int64)
 
@@ -48,18 +47,18 @@ class Waits:
         if policy.healthy_ms:
             since = self.up_since(job_id, self.coming_up(job_id))
             if len(since := since[since < HELD]):
-                times.append(milliseconds(int(since.min())) + policy.healthy_ms)
+                times.append(update.healthy_ms(int(since.min())))
         if self.rests(job_id, update):
             return min(times, default=None)
         since = self._updates.column(job_id, "ready")[self.for_places(job_id, update)].astype(np.int64)
-        late = milliseconds(since) + policy.progress_deadline_ms
+        late = update.late_ms(since)
         times += [int(late.min())] if len(late := late[late > now]) else []  # those left down may be late already
         if update.waits_ms and policy.promote_after_ms:
-            times.append(update.waits_ms + policy.promote_after_ms)
+            times.append(update.promoted_ms)
         if policy.blocked_after_ms and (
             len(self.deferred(job_id)) or self.take_all(job_id, update, self._updates.version(job_id))
         ):
-            times.append(update.progressed_ms + policy.blocked_after_ms)
+            times.append(update.blocked_ms)
         return min(times, default=None)
 
     def rests(self, job_id: str, update: UpdateRow) -> bool:
@@ -121,7 +120,7 @@ class Waits:
         late = np.zeros(self._jobs.table[job_id].instances, dtype=np.bool_)
         waiting = self.for_places(job_id, update)
         since = self._updates.column(job_id, "ready")[waiting].astype(np.int64)
-        late[waiting] = milliseconds(since) + update.policy.progress_deadline_ms <= now
+        late[waiting] = update.late_ms(since) <= now
         return late
 
     def deferred(self, job_id: str) -> I64:
