@@ -65,22 +65,22 @@ class Admissions:
 
     def admitted(self, event: GangsAdmitted, now: int) -> None:
         """Gangs may be placed."""
-        named = self._named(event)
-        self._wait(event, named, ranks_of(event)[named.range], now)
+        runs = self._named(event)
+        self._wait(event, runs, ranks_of(event)[runs.range], now)
 
     def queued(self, event: GangsQueued, now: int) -> None:
         """Gangs whose admission was kept may be placed: they are what they were."""
-        named = self._named(event, event.admitted_array == 1)
-        kept = self._arena["rank"][named.slots]
-        self._wait(event, named, np.where(kept > 0, kept, Rank.ENTITLED), now)
+        runs = self._named(event, event.admitted_array == 1)
+        ranks = self._arena["rank"][runs.slots]
+        self._wait(event, runs, np.where(ranks > 0, ranks, Rank.ENTITLED), now)
 
     def ranked(self, event: AdmissionsRanked, now: int) -> None:
         """Admitted gangs are entitled from now on, or borrowed, or to be parked where they still wait. Of those that
         were returned it is void.
         """
-        named = self._named(event)
-        arena, slots = self._arena, named.slots
-        rank = ranks_of(event)[named.range]
+        runs = self._named(event)
+        arena, slots = self._arena, runs.slots
+        rank = ranks_of(event)[runs.range]
         good = (arena["rank"][slots] > 0) & (arena["rank"][slots] != rank)
         good &= (rank != Rank.PARKING) | ((arena["waiting"][slots] > 0) & (arena["rank"][slots] == Rank.ENTITLED))
         slots, rank = slots[good], rank[good]
@@ -131,28 +131,28 @@ class Admissions:
         slots = slots[self._arena["rank"][slots] > 0]
         self._arena.put(slots, rank=0, admission=0)
 
-    def _wait(self, event: GangsAdmitted | GangsQueued, named: NamedRuns, rank: I32, now: int) -> None:
-        arena, slots, run = self._arena, named.slots, named.run
+    def _wait(self, event: GangsAdmitted | GangsQueued, runs: NamedRuns, rank: I32, now: int) -> None:
+        arena, slots, run = self._arena, runs.slots, runs.run
         good = (run > arena["ended"][slots]) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)
-        if named.gang.any():  # a gang of which a run is over is void as a whole: lifecycle ends the others too
-            whole = np.logical_and.reduceat(good, named.starts) | ~named.gang
-            good &= np.repeat(whole, np.diff(np.append(named.starts, len(slots))))
-            self._know_gangs(event, named)
-        taken = slots[good]
-        numbers = self._numbers(event, named.range[good], taken)
-        arena.put(taken, admission=numbers, rank=rank[good], waiting=run[good], since=second(now))
-        self._waits.add(distinct(taken))
+        if runs.gang.any():  # a gang of which a run is over is void as a whole: lifecycle ends the others too
+            whole = np.logical_and.reduceat(good, runs.starts) | ~runs.gang
+            good &= np.repeat(whole, np.diff(np.append(runs.starts, len(slots))))
+            self._know_gangs(event, runs)
+        waiting = slots[good]
+        numbers = self._numbers(event, runs.range[good], waiting)
+        arena.put(waiting, admission=numbers, rank=rank[good], waiting=run[good], since=second(now))
+        self._waits.add(distinct(waiting))
 
-    def _know_gangs(self, event: GangsAdmitted | GangsQueued, named: NamedRuns) -> None:
+    def _know_gangs(self, event: GangsAdmitted | GangsQueued, runs: NamedRuns) -> None:
         """Which instances of a job are its gang, those say that admit it."""
-        for start in named.starts[named.gang].tolist():
-            at = int(named.range[start])
+        for start in runs.starts[runs.gang].tolist():
+            at = int(runs.range[start])
             if event.count_array[at] < 2:
                 continue
             first, count = int(event.first_array[at]), int(event.count_array[at])
-            row = self._jobs[event.job_ids[int(named.job[start])]]
+            row = self._jobs[event.job_ids[int(runs.job[start])]]
             if (row.gang_first, row.gang) != (first, count):
-                row = self._jobs.change(event.job_ids[int(named.job[start])])
+                row = self._jobs.change(event.job_ids[int(runs.job[start])])
                 row.gang_first, row.gang = first, count
 
     def _numbers(self, event: GangsAdmitted | GangsQueued, ranges: I64, slots: I64) -> I64:
@@ -171,16 +171,16 @@ class Admissions:
     def _renumber(self) -> None:
         """The numbers of admissions have grown as far as a column goes: they are given anew, in their order."""
         slots = np.flatnonzero(self._arena["admission"])
-        known, index = indexed(self._arena["admission"][slots])
+        numbers, index = indexed(self._arena["admission"][slots])
         self._arena.set("admission", slots, index + 1)
-        self._cell.change("cell").admissions = len(known)
+        self._cell.change("cell").admissions = len(numbers)
         self._waits.restored()
 
-    def _named(self, event: Ranges, wanted: Mask | None = None) -> NamedRuns:
+    def _named(self, event: Ranges, which: Mask | None = None) -> NamedRuns:
         """What the ranges name, as far as it is there and wanted."""
         slots, index = locate_ranges(event, self._jobs)
-        if wanted is not None:
-            slots, index = slots[wanted[index]], index[wanted[index]]
+        if which is not None:
+            slots, index = slots[which[index]], index[which[index]]
         starts = np.flatnonzero(np.diff(index, prepend=-1))
         return NamedRuns(
             slots, index, event.job_array[index], event.run_array[index], starts, event.gang_array[index[starts]] == 1

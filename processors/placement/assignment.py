@@ -28,7 +28,7 @@ from processors.state.shapes import MIXED
 class Unplaced(NamedTuple):
     """Tasks admitted together that found no place: a gang, or such as are placed one by one and ask the same."""
 
-    known: Range
+    tasks: Range
     row: JobRow
     rank: int
     parts: tuple[tuple[ShapeView, int], ...]
@@ -66,8 +66,8 @@ class Placed(NamedTuple):
 class Assignment:
     """One decision. Reads runs and hosts, changes neither."""
 
-    def __init__(self, runs: Runs, hosts: Hosts, kept: KeptRoom, budget: Budget, may_ask: MayAsk) -> None:
-        self.view = ClusterView(hosts, runs.shapes, kept)
+    def __init__(self, runs: Runs, hosts: Hosts, kept_room: KeptRoom, budget: Budget, may_ask: MayAsk) -> None:
+        self.view = ClusterView(hosts, runs.shapes, kept_room)
         self.unplaced: list[Unplaced] = []
         """What was tried and found no place, in the order in which it is served."""
         self.parked: list[Found] = []
@@ -75,12 +75,12 @@ class Assignment:
         self._runs = runs
         self._hosts = hosts
         self._may_ask = may_ask
-        self._own = kept.own
+        self._own = kept_room.own
         self._kept_ports: dict[int, set[int]] = {}
-        for port, numbers in kept.ports.items():
+        for port, numbers in kept_room.ports.items():
             for number in numbers:
                 self._kept_ports.setdefault(number, set()).add(port)
-        self._own_jobs = {runs.waits.job_of(slot) for slot in kept.own}
+        self._own_jobs = {runs.waits.job_of(slot) for slot in kept_room.own}
         self._budget = budget
         self._waiting = runs.arena["waiting"]
         self._placed: dict[str, list[Placed]] = {}
@@ -88,58 +88,58 @@ class Assignment:
 
     def place(self) -> TasksPlaced | None:
         """Puts what waits on the view, as far as the budget goes."""
-        for rank, known in self._runs.waits.in_order():
+        for rank, tasks in self._runs.waits.in_order():
             if self._budget.left <= 0:
                 self._budget.cut = True
             if self._budget.cut:
                 break
-            row = self._runs.jobs[known.job_id]
+            row = self._runs.jobs[tasks.job_id]
             if rank == Rank.PARKED:
-                self._parked(known, row)
+                self._parked(tasks, row)
             elif rank == Rank.PARKING:
                 continue
-            elif row.in_gang(known.first):
-                self._gang(known, row, rank)
+            elif row.in_gang(tasks.first):
+                self._gang(tasks, row, rank)
             else:
-                self._range(known, row, rank)
+                self._range(tasks, row, rank)
         return self._record() if self._placed else None
 
     def slots(self, unplaced: Unplaced) -> I64:
         """The tasks that found no place, ascending."""
-        return self._runs.waits.slots(unplaced.rank, unplaced.known) if unplaced.some is None else unplaced.some
+        return self._runs.waits.slots(unplaced.rank, unplaced.tasks) if unplaced.some is None else unplaced.some
 
     @property
     def placed(self) -> Iterator[Placed]:
         """What was put on the view."""
         return (one for parts in self._placed.values() for one in parts)
 
-    def _range(self, known: Range, row: JobRow, rank: int) -> None:
+    def _range(self, tasks: Range, row: JobRow, rank: int) -> None:
         """Puts tasks admitted together on the view, one by one, shape by shape."""
-        has_homes = known.job_id in self._runs.homes.tasks
-        shortcut = row.shape != MIXED and known.job_id not in self._own_jobs
+        has_homes = tasks.job_id in self._runs.homes.tasks
+        shortcut = row.shape != MIXED and tasks.job_id not in self._own_jobs
         if shortcut and not has_homes and not row.bound:
             shape = self.view.shape(row.shape)
             if shape.too_many <= 1:
-                self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), None, False))
+                self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), None, False))
                 return
-        slots = self._runs.waits.slots(rank, known)
-        level = self._level(known.job_id, row)
-        if known.job_id in self._own_jobs:
-            slots = self._with_own(known, row, rank, slots, level)
+        slots = self._runs.waits.slots(rank, tasks)
+        level = self._level(tasks.job_id, row)
+        if tasks.job_id in self._own_jobs:
+            slots = self._with_own(tasks, row, rank, slots, level)
         if has_homes:
-            slots = self._at_home(known, row, rank, slots, level)
+            slots = self._at_home(tasks, row, rank, slots, level)
         if row.bound:
             bound = self._runs.arena["pin"][slots] > 0
-            self._bound(known, row, rank, slots[bound])
+            self._bound(tasks, row, rank, slots[bound])
             slots = slots[~bound]
-        if known.job_id in self._runs.elsewhere:
-            slots = self._elsewhere(known, row, slots, level)
+        if tasks.job_id in self._runs.elsewhere:
+            slots = self._elsewhere(tasks, row, slots, level)
         for shape, part in self._by_shape(row, slots):
             if self._budget.cut:
                 break
-            self._each(known, row, rank, shape, part, level)
+            self._each(tasks, row, rank, shape, part, level)
 
-    def _elsewhere(self, known: Range, row: JobRow, slots: I64, level: I64 | None) -> I64:
+    def _elsewhere(self, tasks: Range, row: JobRow, slots: I64, level: I64 | None) -> I64:
         """Puts those tasks on other hosts than those that couldn't start them; returns the others, and those for which
         no other host has room.
         """
@@ -149,9 +149,9 @@ class Assignment:
             for slot in part.tolist():
                 if not self._budget.holds(1):
                     break
-                chosen = self.view.one_but(shape, -int(pin[slot]) - 1, level)
-                if len(chosen):
-                    self._put(known.job_id, np.array([slot]), chosen, shape)
+                hosts = self.view.one_but(shape, -int(pin[slot]) - 1, level)
+                if len(hosts):
+                    self._put(tasks.job_id, np.array([slot]), hosts, shape)
                 else:
                     rest.append(np.array([slot]))
         return np.sort(np.concatenate(rest))
@@ -161,23 +161,23 @@ class Assignment:
         pin = self._runs.arena["pin"][slots].astype(np.int64)
         return np.where(pin == NOWHERE, -1, pin - 1)
 
-    def _bound(self, known: Range, row: JobRow, rank: int, slots: I64) -> None:
+    def _bound(self, tasks: Range, row: JobRow, rank: int, slots: I64) -> None:
         """Puts tasks on the view that are bound to hosts, as far as the budget goes."""
         for shape, part in self._by_shape(row, slots, bound=False):
             hosts = self.hosts_of(part)
             fit = bound_tasks.placed(self.view, shape, hosts)
-            found = np.flatnonzero(fit)
-            if len(found) > self._budget.left:
-                self._budget.cut, found = True, found[: max(0, self._budget.left)]
-            if len(found):
-                self.view.put(shape, hosts[found])
-                self._put(known.job_id, part[found], hosts[found], shape)
+            fitting = np.flatnonzero(fit)
+            if len(fitting) > self._budget.left:
+                self._budget.cut, fitting = True, fitting[: max(0, self._budget.left)]
+            if len(fitting):
+                self.view.put(shape, hosts[fitting])
+                self._put(tasks.job_id, part[fitting], hosts[fitting], shape)
             if self._budget.cut:
                 break
-            left, why = part[~fit], bound_tasks.codes(self.view, shape, hosts[~fit])
+            rest, why = part[~fit], bound_tasks.codes(self.view, shape, hosts[~fit])
             for at, code in enumerate(BOUND_CODES):
-                if len(some := left[why == at]):
-                    self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), some, False, code=code))
+                if len(some := rest[why == at]):
+                    self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), some, False, code=code))
 
     def _code(self, row: JobRow, shape: ShapeView, slots: I64, own: OwnRoom | None) -> Code | None:
         """Why a unit finds no place that is bound to a host; None: it isn't."""
@@ -187,35 +187,35 @@ class Assignment:
             return own.code
         return BOUND_CODES[int(bound_tasks.codes(self.view, shape, self.hosts_of(slots))[0])]
 
-    def _each(self, known: Range, row: JobRow, rank: int, shape: ShapeView, slots: I64, level: I64 | None) -> None:
+    def _each(self, tasks: Range, row: JobRow, rank: int, shape: ShapeView, slots: I64, level: I64 | None) -> None:
         """Puts tasks of one shape on the view one by one, as far as the budget goes."""
-        wanted = min(len(slots), self._budget.left)
-        chosen = self.view.each(shape, wanted, level)
-        if len(chosen) == wanted < len(slots):
+        most = min(len(slots), self._budget.left)
+        hosts = self.view.each(shape, most, level)
+        if len(hosts) == most < len(slots):
             self._budget.cut = True
-            slots = slots[:wanted]
-        if len(chosen):
-            self._put(known.job_id, slots[: len(chosen)], chosen, shape)
-        if len(chosen) < len(slots):
-            self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), slots[len(chosen) :], False))
+            slots = slots[:most]
+        if len(hosts):
+            self._put(tasks.job_id, slots[: len(hosts)], hosts, shape)
+        if len(hosts) < len(slots):
+            self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), slots[len(hosts) :], False))
 
-    def _gang(self, known: Range, row: JobRow, rank: int) -> None:
+    def _gang(self, tasks: Range, row: JobRow, rank: int) -> None:
         """Puts a gang on the view, whole or not at all."""
-        own = self._own.get(row.base + known.first)
+        own = self._own.get(row.base + tasks.first)
         if row.shape != MIXED and own is None:
             shape = self.view.shape(row.shape)
             if shape.too_many <= row.gang:
-                self.unplaced.append(Unplaced(known, row, rank, ((shape, row.gang),), None, True))
+                self.unplaced.append(Unplaced(tasks, row, rank, ((shape, row.gang),), None, True))
                 return
-        slots = self._runs.waits.slots(rank, known)
+        slots = self._runs.waits.slots(rank, tasks)
         if not self._budget.holds(len(slots)):
             return
-        self._together(known, row, rank, slots, own, self._level(known.job_id, row))
+        self._together(tasks, row, rank, slots, own, self._level(tasks.job_id, row))
 
-    def _parked(self, known: Range, row: JobRow) -> None:
+    def _parked(self, tasks: Range, row: JobRow) -> None:
         """Finds places for parked units, which are asked for; those that may not ask now aren't tried."""
-        slots, gang = self._runs.waits.slots(Rank.PARKED, known), row.in_gang(known.first)
-        level = self._level(known.job_id, row)
+        slots, gang = self._runs.waits.slots(Rank.PARKED, tasks), row.in_gang(tasks.first)
+        level = self._level(tasks.job_id, row)
         for unit in [slots] if gang else np.split(slots, len(slots)):
             if not self._may_ask(int(unit[0])):
                 continue
@@ -224,23 +224,23 @@ class Assignment:
             own = self._own.get(int(unit[0]))
             shaped = self._by_shape(row, unit)
             parts = tuple((shape, len(part)) for shape, part in shaped)
-            found = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
-            if found is None:
+            by_part = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
+            if by_part is None:
                 code = self._code(row, shaped[0][0], unit, own)
-                self.unplaced.append(Unplaced(known, row, Rank.PARKED, parts, unit, gang, own, code=code))
+                self.unplaced.append(Unplaced(tasks, row, Rank.PARKED, parts, unit, gang, own, code=code))
             else:
-                self.parked.append(Found(known.job_id, unit, found))
+                self.parked.append(Found(tasks.job_id, unit, by_part))
                 self._budget.spend(len(unit))
 
-    def _with_own(self, known: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
+    def _with_own(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
         """Puts those tasks on the view for which room is kept; returns the others."""
         own = [slot for slot in slots.tolist() if slot in self._own]
         for slot in own:
             if self._budget.holds(1):
-                self._together(known, row, rank, np.array([slot]), self._own[slot], level)
+                self._together(tasks, row, rank, np.array([slot]), self._own[slot], level)
         return np.setdiff1d(slots, np.array(own, dtype=np.int64), assume_unique=True) if own else slots
 
-    def _at_home(self, known: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
+    def _at_home(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
         """Puts those tasks on the view whose hosts are kept for them; returns the others. A host that may be back in
         time is waited for.
         """
@@ -249,33 +249,33 @@ class Assignment:
         for shape, part in self._by_shape(row, slots[home[slots] > 0]):
             hosts = home[part].astype(np.int64) - 1
             fit = self.view.fits_at_home(shape, hosts)
-            found = np.flatnonzero(fit)
-            if len(found) > self._budget.left:
-                self._budget.cut, found = True, found[: max(0, self._budget.left)]
-            if len(found):
-                self.view.take_home(shape, hosts[found], level)
-                self._put(known.job_id, part[found], hosts[found], shape)
+            fitting = np.flatnonzero(fit)
+            if len(fitting) > self._budget.left:
+                self._budget.cut, fitting = True, fitting[: max(0, self._budget.left)]
+            if len(fitting):
+                self.view.take_home(shape, hosts[fitting], level)
+                self._put(tasks.job_id, part[fitting], hosts[fitting], shape)
             waits = (self._hosts.phase[hosts] == Phase.SILENT) | (self._hosts.phase[hosts] == Phase.RETURNING)
             waits &= self._runs.arena["pin"][part] <= 0
             if waits.any():
-                self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), part[waits], False, home=True))
+                self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), part[waits], False, home=True))
             rest.append(part[~fit & ~waits])
         return np.sort(np.concatenate(rest))
 
     def _together(
-        self, known: Range, row: JobRow, rank: int, slots: I64, own: OwnRoom | None, level: I64 | None
+        self, tasks: Range, row: JobRow, rank: int, slots: I64, own: OwnRoom | None, level: I64 | None
     ) -> None:
         """Puts a unit on the view, whole or not at all."""
         shaped = self._by_shape(row, slots)
         parts = tuple((shape, len(part)) for shape, part in shaped)
-        found = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
-        if found is None:
+        by_part = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
+        if by_part is None:
             gang = len(slots) > 1
             code = self._code(row, shaped[0][0], slots, own)
-            self.unplaced.append(Unplaced(known, row, rank, parts, slots, gang, own, code=code))
+            self.unplaced.append(Unplaced(tasks, row, rank, parts, slots, gang, own, code=code))
             return
-        for (shape, part), chosen in zip(shaped, found, strict=True):
-            self._put(known.job_id, part, chosen, shape)
+        for (shape, part), hosts in zip(shaped, by_part, strict=True):
+            self._put(tasks.job_id, part, hosts, shape)
 
     def _put(self, job_id: str, slots: I64, hosts: I64, shape: ShapeView) -> None:
         self._placed.setdefault(job_id, []).append(Placed(job_id, slots, hosts, shape.ports, shape.port_numbers))
@@ -343,6 +343,6 @@ class Assignment:
         return out
 
     def _free_ports(self, number: int, fixed: set[int]) -> Iterator[int]:
-        row, taken = self._hosts.table[self._hosts.ids[number]], self._hosts.taken[number]
+        row, in_use = self._hosts.table[self._hosts.ids[number]], self._hosts.taken[number]
         ports = range(row.port_first, row.port_last + 1)
-        return (port for port in ports if port not in taken and port not in fixed)
+        return (port for port in ports if port not in in_use and port not in fixed)

@@ -122,8 +122,8 @@ class Avoidance:
 
     def _most(self) -> int:
         """How many hosts are avoided at most."""
-        heard = int(np.count_nonzero(self._hosts.heard))
-        return max(1, heard * PERCENT_MAX // 100) if heard >= HOSTS_MIN else 0
+        count = int(np.count_nonzero(self._hosts.heard))
+        return max(1, count * PERCENT_MAX // 100) if count >= HOSTS_MIN else 0
 
     def _trusted(self, host_id: str, code: Code, avoided: int, cause: Cause | None) -> HostTrusted:
         return HostTrusted(host_id=host_id, code=code, avoided=avoided, most=self._most(), cause=cause)

@@ -72,9 +72,9 @@ class ShapeView:
         """The hosts that a unit may use for which room is kept: its ports are kept there for it."""
         if not self.fixed_ports:
             return self.open
-        found = self.open.copy()
-        found[own.hosts] |= (self.meets & view.without(self.fixed_ports, kept=False))[own.hosts]
-        return found
+        open_ = self.open.copy()
+        open_[own.hosts] |= (self.meets & view.without(self.fixed_ports, or_kept=False))[own.hosts]
+        return open_
 
     def planned(self, view: "ClusterView", size: int, own: OwnRoom | None) -> Part:
         """As `part`, for whom others may be asked to leave: also where runs have its fixed ports."""
@@ -89,19 +89,19 @@ class ShapeView:
         """Other tasks have one of its fixed ports on hosts now."""
         self.ports_free[hosts] = self.open[hosts] = False
 
-    def few(self, view: "ClusterView", wanted: int) -> I64:
+    def few(self, view: "ClusterView", most: int) -> I64:
         """As `packing.pack`, and puts the tasks on the view."""
         self._refresh(view)
-        chosen: list[int] = []
-        while len(chosen) < wanted:
-            host, fit = self._next(view, wanted - len(chosen))
+        hosts: list[int] = []
+        while len(hosts) < most:
+            host, fit = self._next(view, most - len(hosts))
             if not fit:
                 break
-            chosen += [host] * fit
+            hosts += [host] * fit
             view.take(host, fit, self)
             heappush(self._recent, (int(view.score[host]), host))
             self._seen = len(view.touched)
-        return np.array(chosen, dtype=np.int64)
+        return np.array(hosts, dtype=np.int64)
 
     def _refresh(self, view: "ClusterView") -> None:
         """Brings the order of hosts up to what was put on the view since."""
@@ -126,9 +126,9 @@ class ShapeView:
         scores_, hosts = self._order
         recent = self._recent
         while recent or self._at < len(hosts):
-            kept = (int(scores_[self._at]), int(hosts[self._at])) if self._at < len(hosts) else None
-            from_kept = kept is not None and (not recent or kept < recent[0])
-            score, host = kept if kept is not None and from_kept else recent[0]
+            best = (int(scores_[self._at]), int(hosts[self._at])) if self._at < len(hosts) else None
+            from_kept = best is not None and (not recent or best < recent[0])
+            score, host = best if best is not None and from_kept else recent[0]
             if view.score[host] == score and self.open[host]:
                 fit = min(most, self.most)
                 for have, one in zip(view.free[:, host].tolist(), self.need, strict=True):
@@ -149,18 +149,18 @@ NOTHING: I64 = np.zeros(0, dtype=np.int64)
 class ClusterView:
     """Copies of the columns of hosts. `free` only shrinks."""
 
-    def __init__(self, hosts: Hosts, shapes: Shapes, kept: KeptRoom) -> None:
+    def __init__(self, hosts: Hosts, shapes: Shapes, kept_room: KeptRoom) -> None:
         self.hosts = hosts
-        self.kept = kept.amounts.copy()
+        self.kept = kept_room.amounts.copy()
         """What is kept for units and isn't used by what was put here."""
-        self.free: I64 = hosts.capacity - hosts.used - kept.amounts
+        self.free: I64 = hosts.capacity - hosts.used - kept_room.amounts
         self.weight = weights(np.max(hosts.capacity * hosts.counts, axis=1, initial=0))
         self.score = scores(self.free, self.weight)
         self.touched: list[int] = []
         """Hosts that got few tasks, in order."""
         self.epoch = 0
         """Grows when many hosts changed at once."""
-        self.kept_ports = kept.ports
+        self.kept_ports = kept_room.ports
         self._put_ports: dict[int, list[I64]] = {}
         """Of fixed ports the hosts on which tasks that have them were put."""
         self._known = shapes
@@ -175,40 +175,40 @@ class ClusterView:
             shape = self._shapes[number, host] = ShapeView(self, number, self._known[number], host)
         return shape
 
-    def put(self, shape: ShapeView, chosen: I64) -> None:
+    def put(self, shape: ShapeView, hosts: I64) -> None:
         """Puts a task on each of the chosen hosts, which have room for it."""
-        self._place(chosen, shape)
+        self._place(hosts, shape)
 
-    def each(self, shape: ShapeView, wanted: int, level: I64 | None) -> I64:
-        """Puts up to `wanted` tasks one by one; returns a host for each that found one. `level` counts the job's tasks
+    def each(self, shape: ShapeView, count: int, level: I64 | None) -> I64:
+        """Puts up to `count` tasks one by one; returns a host for each that found one. `level` counts the job's tasks
         on each host and is brought up, None where all tasks of the job are packed.
         """
         if shape.too_many <= 1:
             return NOTHING
         if shape.spread and level is not None:
-            chosen = spread(self.free, self.score, shape.open, shape.need, wanted, level, shape.score, shape.most)
-            self._place(chosen, shape)
-        elif wanted <= FEW:
-            chosen = shape.few(self, wanted)
+            hosts = spread(self.free, self.score, shape.open, shape.need, count, level, shape.score, shape.most)
+            self._place(hosts, shape)
+        elif count <= FEW:
+            hosts = shape.few(self, count)
         else:
-            chosen = pack(self.free, self.score, shape.open, shape.need, wanted, shape.most)
-            self._place(chosen, shape)
-        if len(chosen) < wanted:
+            hosts = pack(self.free, self.score, shape.open, shape.need, count, shape.most)
+            self._place(hosts, shape)
+        if len(hosts) < count:
             shape.too_many = 1
         if level is not None:
-            np.add.at(level, chosen, 1)
-        return chosen
+            np.add.at(level, hosts, 1)
+        return hosts
 
     def one_but(self, shape: ShapeView, host: int, level: I64 | None) -> I64:
         """As `each`, for one task that goes anywhere but to a host; empty: nowhere else is room."""
         open_ = shape.open.copy()
         open_[host] = False
-        chosen = choose(self.free, self.score, shape.part(1)._replace(open_=open_), level)
-        if len(chosen):
-            self._place(chosen, shape)
+        hosts = choose(self.free, self.score, shape.part(1)._replace(open_=open_), level)
+        if len(hosts):
+            self._place(hosts, shape)
             if level is not None:
-                np.add.at(level, chosen, 1)
-        return chosen
+                np.add.at(level, hosts, 1)
+        return hosts
 
     def gang(self, parts: Sequence[tuple[ShapeView, int]], level: I64 | None) -> list[I64] | None:
         """Puts a gang whole: hosts for each part, so many tasks of a shape; None: nothing is put. `level` as in
@@ -216,15 +216,15 @@ class ClusterView:
         """
         if self.has_failed(parts):
             return None
-        found = places(self.free, self.score, parts, level)
-        if found is None:
+        by_part = places(self.free, self.score, parts, level)
+        if by_part is None:
             self._fail(parts)
             return None
-        for (shape, _), chosen in zip(parts, found, strict=True):
-            self._place(chosen, shape)
+        for (shape, _), hosts in zip(parts, by_part, strict=True):
+            self._place(hosts, shape)
             if level is not None:
-                np.add.at(level, chosen, 1)
-        return found
+                np.add.at(level, hosts, 1)
+        return by_part
 
     def has_failed(self, parts: Sequence[tuple[ShapeView, int]]) -> bool:
         """Whether as many tasks that belong together have found no place before."""
@@ -239,12 +239,12 @@ class ClusterView:
         free, score = self.free.copy(), self.score.copy()
         free[:, own.hosts] += own.amounts
         score[own.hosts] = scores(free[:, own.hosts], self.weight)
-        found = places(free, score, parts, level, [shape.open_to(self, own) for shape, _ in parts])
-        if found is None:
+        by_part = places(free, score, parts, level, [shape.open_to(self, own) for shape, _ in parts])
+        if by_part is None:
             return None
         used = np.zeros_like(free)
-        for (shape, _), chosen in zip(parts, found, strict=True):
-            hosts, counts = counted(chosen)
+        for (shape, _), hosts_of_part in zip(parts, by_part, strict=True):
+            hosts, counts = counted(hosts_of_part)
             self._take_ports(hosts, shape)
             used[:, hosts] += shape.column * counts
             if level is not None:
@@ -252,18 +252,18 @@ class ClusterView:
         from_own = np.minimum(used[:, own.hosts], own.amounts)
         self.kept[:, own.hosts] -= from_own
         used[:, own.hosts] -= from_own
-        hosts = distinct(np.concatenate(found))
+        hosts = distinct(np.concatenate(by_part))
         self.free[:, hosts] -= used[:, hosts]
         self.score[hosts] = scores(self.free[:, hosts], self.weight)
         self._note(hosts)
-        return found
+        return by_part
 
     def fits_at_home(self, shape: ShapeView, hosts: I64) -> Mask:
         """Which tasks of a shape find their room on hosts where it is kept for them: unless the host takes nothing now,
         or offers less than before. Of ports those are kept that it must have.
         """
-        asked = np.flatnonzero(np.array(shape.need[:-1]))
-        fit: Mask = shape.meets[hosts] & (self.free[asked][:, hosts] >= 0).all(axis=0)
+        kinds = np.flatnonzero(np.array(shape.need[:-1]))
+        fit: Mask = shape.meets[hosts] & (self.free[kinds][:, hosts] >= 0).all(axis=0)
         if any_ports := shape.ports - len(shape.fixed_ports):
             fit &= (turns(hosts) + 1) * any_ports <= self.free[-1, hosts]
         return fit
@@ -287,17 +287,17 @@ class ClusterView:
         if shape.fixed_ports:
             self._take_ports(np.array([host]), shape)
 
-    def without(self, ports: Sequence[int], kept: bool = True) -> Mask:
-        """The hosts on which no task has any of these ports, nor are they `kept` for one."""
-        return self.hosts.without(ports) & self.unclaimed(ports, kept)
+    def without(self, ports: Sequence[int], or_kept: bool = True) -> Mask:
+        """The hosts on which no task has any of these ports, nor (`or_kept`) is one kept for it."""
+        return self.hosts.without(ports) & self.unclaimed(ports, or_kept)
 
-    def unclaimed(self, ports: Sequence[int], kept: bool = True) -> Mask:
-        """The hosts on which no task was put that has any of these ports, nor are they `kept` for one."""
+    def unclaimed(self, ports: Sequence[int], or_kept: bool = True) -> Mask:
+        """The hosts on which no task was put that has any of these ports, nor (`or_kept`) is one kept for it."""
         free: Mask = np.ones(len(self.hosts.ids), dtype=np.bool_)
         for port in ports:
             for hosts in self._put_ports.get(port, ()):
                 free[hosts] = False
-            if kept:
+            if or_kept:
                 free[self.kept_ports.get(port, [])] = False
         return free
 
@@ -316,11 +316,11 @@ class ClusterView:
         else:
             self._mixed.add(tuple((shape.number, size) for shape, size in parts))
 
-    def _place(self, chosen: I64, shape: ShapeView) -> None:
-        if len(chosen) == 1:
-            self.take(int(chosen[0]), 1, shape)
+    def _place(self, host_of_task: I64, shape: ShapeView) -> None:
+        if len(host_of_task) == 1:
+            self.take(int(host_of_task[0]), 1, shape)
             return
-        hosts, counts = counted(chosen)
+        hosts, counts = counted(host_of_task)
         self.free[:, hosts] -= shape.column * counts
         self.score[hosts] -= shape.score * counts
         self._take_ports(hosts, shape)
@@ -345,37 +345,37 @@ def places(
     those that ask most go first, and the others elsewhere; other ways aren't looked for. `opens`: the hosts that each
     part may use, where others may not.
     """
-    asked = [shape.part(size) for shape, size in parts]
+    needs = [shape.part(size) for shape, size in parts]
     if opens is not None:
-        asked = [part._replace(open_=open_) for part, open_ in zip(asked, opens, strict=True)]
-    found = together(free, score, asked, level).hosts
-    if found is None or not _meet(parts, found):
-        return found
+        needs = [part._replace(open_=open_) for part, open_ in zip(needs, opens, strict=True)]
+    by_part = together(free, score, needs, level).hosts
+    if by_part is None or not _meet(parts, by_part):
+        return by_part
     free, score, level = free.copy(), score.copy(), None if level is None else level.copy()
-    found = [NOTHING] * len(parts)
+    by_part = [NOTHING] * len(parts)
     for at in sorted(range(len(parts)), key=lambda at: -parts[at][0].score):
         shape, size = parts[at]
-        open_ = asked[at].open_.copy()
-        for (other, _), hosts in zip(parts, found, strict=True):
+        open_ = needs[at].open_.copy()
+        for (other, _), hosts in zip(parts, by_part, strict=True):
             if not {*shape.fixed_ports}.isdisjoint(other.fixed_ports):
                 open_[hosts] = False
-        found[at] = choose(free, score, shape.part(size)._replace(open_=open_), level)
-        if len(found[at]) < size:
+        by_part[at] = choose(free, score, shape.part(size)._replace(open_=open_), level)
+        if len(by_part[at]) < size:
             return None
-        hosts, counts = counted(found[at])
+        hosts, counts = counted(by_part[at])
         free[:, hosts] -= shape.column * counts
         score[hosts] -= shape.score * counts
         if level is not None:
             level[hosts] += counts
-    return found
+    return by_part
 
 
-def _meet(parts: Sequence[tuple[ShapeView, int]], found: Sequence[I64]) -> bool:
+def _meet(parts: Sequence[tuple[ShapeView, int]], by_part: Sequence[I64]) -> bool:
     """Whether tasks would have the same fixed port on a host."""
-    taken = [
+    fixed = [
         (port, host)
-        for (shape, _), chosen in zip(parts, found, strict=True)
+        for (shape, _), hosts in zip(parts, by_part, strict=True)
         for port in shape.fixed_ports
-        for host in chosen.tolist()
+        for host in hosts.tolist()
     ]
-    return len(set(taken)) < len(taken)
+    return len(set(fixed)) < len(fixed)

@@ -60,8 +60,8 @@ class Constraints:
         """The column of a set, to look at, one item per host."""
         column = self._columns.get(constraints)
         if column is None or len(column) < len(self._attributes):
-            known = 0 if column is None else len(column)
-            more = (first_unmet(constraints, attributes) for attributes in self._attributes[known:])
+            length = 0 if column is None else len(column)
+            more = (first_unmet(constraints, attributes) for attributes in self._attributes[length:])
             added = np.fromiter(more, dtype=np.int16)
             column = added if column is None else np.concatenate([column, added])
             if len(self._columns) >= SETS_MAX and constraints not in self._columns:

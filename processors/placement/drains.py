@@ -55,8 +55,8 @@ def drain(ground: Ground, parts: Sequence[Part], blocked: Mask) -> list[tuple[in
 def _cheapest(ground: Ground, put: I64, need: I64, hosts: I64) -> list[int]:
     """Hosts by what has to leave for one task more."""
     lack, firm = _lack(ground, put[:, hosts] + need[:, None], hosts)
-    found: list[int] = hosts[np.lexsort((hosts, lack, firm))].tolist()
-    return found
+    cheapest: list[int] = hosts[np.lexsort((hosts, lack, firm))].tolist()
+    return cheapest
 
 
 def _more(ground: Ground, put: I64, need: I64, host: int) -> Amount:

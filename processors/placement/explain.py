@@ -76,10 +76,10 @@ def _seen(view: ClusterView, own: OwnRoom | None) -> tuple[I64, I64]:
     """What is free for a unit, and what is kept for others."""
     if own is None:
         return view.free, view.kept
-    free, kept = view.free.copy(), view.kept.copy()
+    free, kept_room = view.free.copy(), view.kept.copy()
     free[:, own.hosts] += own.amounts
-    kept[:, own.hosts] -= own.amounts
-    return free, kept
+    kept_room[:, own.hosts] -= own.amounts
+    return free, kept_room
 
 
 def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Reason | None:
@@ -94,8 +94,8 @@ def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Re
     for at, (shape, size) in enumerate(parts):
         if not meeting[at].open_.any() and int(fits(hosts.capacity, shape.need, counting, size).sum()) >= size:
             return Reason(Code.CONSTRAINT_MISMATCH, at, nothing)
-    found = together(hosts.capacity, score, meeting, None)
-    if found.hosts is not None or not found.proven:
+    search = together(hosts.capacity, score, meeting, None)
+    if search.hosts is not None or not search.proven:
         return None
     fit = _fit(hosts.capacity, score, meeting)
     return Reason(Code.NEVER_FITS, next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0), fit)
@@ -137,10 +137,10 @@ def explanation(
 ) -> GangsUnplaced:
     """Why tasks of a shape find no place; of which job they are, whoever asks for it says."""
     hosts = view.hosts
-    free, kept = (hosts.capacity, view.kept) if code in LASTING else _seen(view, own)
-    left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), min(size, shape.most))
-    reasons = hosts_reasons(view, shape, code, left, kept)
-    near = nearest(view, shape, left, np.flatnonzero(reasons < OPEN))
+    free, kept_room = (hosts.capacity, view.kept) if code in LASTING else _seen(view, own)
+    room = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), min(size, shape.most))
+    reasons = hosts_reasons(view, shape, code, room, kept_room)
+    near = nearest(view, shape, room, np.flatnonzero(reasons < OPEN))
     return unplaced(view, shape, code, reasons[hosts.present > 0], near)
 
 
@@ -171,23 +171,23 @@ def counts_of(view: ClusterView, shape: ShapeView, reasons: NDArray[np.int64]) -
     return total
 
 
-def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64, kept: I64) -> NDArray[np.int64]:
-    """The first reason of each host; `left` is what is left when as many tasks as possible were put there, `kept` what
+def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, kept_room: I64) -> NDArray[np.int64]:
+    """The first reason of each host; `room` is what is left when as many tasks as possible were put there, `kept_room` what
     is kept for others.
     """
     hosts = view.hosts
     phase = hosts.phase
     if code in LASTING:  # silence passes: what a silent host offers is judged like any other
-        gone = np.where(phase == Phase.LOST, Phase.LOST, Phase.RETURNING)
-        phase = np.where(hosts.counts, Phase.UP, gone)
+        departed = np.where(phase == Phase.LOST, Phase.LOST, Phase.RETURNING)
+        phase = np.where(hosts.counts, Phase.UP, departed)
     elif code == Code.BOUND_HOST_BUSY:  # a suspected host takes those that are bound to it
         phase = np.where(phase == Phase.SUSPECTED, Phase.UP, phase)
     short = np.full(len(hosts.ids), OPEN, dtype=np.int64)
     for at in reversed(range(len(shape.need))):
         if shape.need[at]:
-            short[left[at] < shape.need[at]] = at
-    if code not in LASTING and kept.any():
-        enough = ((left + kept >= shape.column) | (shape.column == 0)).all(axis=0)
+            short[room[at] < shape.need[at]] = at
+    if code not in LASTING and kept_room.any():
+        enough = ((room + kept_room >= shape.column) | (shape.column == 0)).all(axis=0)
         short[(short < OPEN) & enough] = KEPT
     if code not in LASTING:
         short[~shape.ports_free] = FIXED_PORT
@@ -212,9 +212,9 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
     return f"constraint:{shape.constraints[reason - CONSTRAINT].attribute}"
 
 
-def nearest(view: ClusterView, shape: ShapeView, left: I64, among: I64) -> tuple[NearMiss, ...]:
+def nearest(view: ClusterView, shape: ShapeView, room: I64, among: I64) -> tuple[NearMiss, ...]:
     """The hosts that lack least for one task, each kind by its share of the largest host."""
-    lacks = np.maximum(shape.column[:-1] - left[:-1, among], 0)
+    lacks = np.maximum(shape.column[:-1] - room[:-1, among], 0)
     distance = np.zeros(len(among), dtype=np.int64)
     for row, weight in zip(lacks, view.weight, strict=True):
         distance += np.minimum(row, LACK_MAX // weight) * weight

@@ -57,8 +57,8 @@ def choose(free: I64, score: I64, part: Part, level: I64 | None) -> I64:
 def together(free: I64, score: I64, parts: Sequence[Part], level: I64 | None) -> Found:
     """Hosts for all tasks of a gang. Changes nothing."""
     if len(parts) == 1:
-        chosen = choose(free, score, parts[0], level)
-        return Found([chosen]) if len(chosen) == parts[0].size else Found(None, proven=True)
+        single = choose(free, score, parts[0], level)
+        return Found([single]) if len(single) == parts[0].size else Found(None, proven=True)
     fit = np.zeros((len(parts), free.shape[1]), dtype=np.int64)
     for at, part in enumerate(parts):
         open_ = np.flatnonzero(part.open_)
@@ -69,25 +69,25 @@ def together(free: I64, score: I64, parts: Sequence[Part], level: I64 | None) ->
     largest = sorted(range(len(parts)), key=lambda at: -parts[at].score)
     scarcest = sorted(range(len(parts)), key=lambda at: (spare[at], -parts[at].score))
     for order in (largest, scarcest) if scarcest != largest else (largest,):
-        found = in_turn(free, score, parts, level, order)
-        if all(len(hosts) == part.size for hosts, part in zip(found, parts, strict=True)):
-            return Found(found)
+        by_part = in_turn(free, score, parts, level, order)
+        if all(len(hosts) == part.size for hosts, part in zip(by_part, parts, strict=True)):
+            return Found(by_part)
     return _search(free, score, parts, fit)
 
 
 def in_turn(free: I64, score: I64, parts: Sequence[Part], level: I64 | None, order: Sequence[int]) -> list[I64]:
     """Hosts for as many tasks of each part as find one, part after part in that order."""
     free, score, level = free.copy(), score.copy(), None if level is None else level.copy()
-    found = [np.zeros(0, dtype=np.int64)] * len(parts)
+    by_part = [np.zeros(0, dtype=np.int64)] * len(parts)
     for at in order:
         part = parts[at]
-        found[at] = choose(free, score, part, level)
-        hosts, counts = counted(found[at])
+        by_part[at] = choose(free, score, part, level)
+        hosts, counts = counted(by_part[at])
         free[:, hosts] -= np.array(part.need, dtype=np.int64)[:, None] * counts
         score[hosts] -= part.score * counts
         if level is not None:
             level[hosts] += counts
-    return found
+    return by_part
 
 
 def _search(free: I64, score: I64, parts: Sequence[Part], fit: I64) -> Found:
@@ -98,12 +98,12 @@ def _search(free: I64, score: I64, parts: Sequence[Part], fit: I64) -> Found:
     shared = shared[np.argsort(score[shared], kind="stable")]
     alone = fit.copy()
     alone[:, shared] = 0
-    wanted = tuple(part.size for part in parts)
-    states: list[Counts] = [tuple(min(int(row.sum()), most) for row, most in zip(alone, wanted, strict=True))]
+    sizes = tuple(part.size for part in parts)
+    states: list[Counts] = [tuple(min(int(row.sum()), most) for row, most in zip(alone, sizes, strict=True))]
     steps: list[dict[Counts, Counts]] = []
     work = 0
     for host in shared.tolist():
-        if wanted in states:
+        if sizes in states:
             break
         reached: dict[Counts, Counts] = {}
         for more in _most(free[:, host].tolist(), parts, fit[:, host].tolist()):
@@ -111,14 +111,14 @@ def _search(free: I64, score: I64, parts: Sequence[Part], fit: I64) -> Found:
             if work > WORK_MAX:
                 return Found(None)
             for state in states:
-                reached.setdefault(tuple(map(min, map(add, state, more), wanted)), state)
+                reached.setdefault(tuple(map(min, map(add, state, more), sizes)), state)
         states = _undominated(reached)
         if len(states) > STATES_MAX:
             return Found(None)
         steps.append(reached)
-    if wanted not in states:
+    if sizes not in states:
         return Found(None, proven=True)
-    return Found(_traced(wanted, steps, shared, alone))
+    return Found(_traced(sizes, steps, shared, alone))
 
 
 def _most(free: list[int], parts: Sequence[Part], fit: list[int]) -> Iterator[Counts]:
@@ -131,31 +131,31 @@ def _most(free: list[int], parts: Sequence[Part], fit: list[int]) -> Iterator[Co
         yield (most,)
         return
     for count in range(most, -1, -1):
-        left = [have - one * count for have, one in zip(free, parts[0].need, strict=True)]
-        for others in _most(left, parts[1:], fit[1:]):
+        rest = [have - one * count for have, one in zip(free, parts[0].need, strict=True)]
+        for others in _most(rest, parts[1:], fit[1:]):
             yield (count, *others)
 
 
 def _undominated(reached: Iterable[Counts]) -> list[Counts]:
     """The states of which no other has as many tasks of every part."""
-    kept: list[Counts] = []
+    undominated: list[Counts] = []
     for state in sorted(reached, reverse=True):
-        if not any(all(map(le, state, other)) for other in kept):
-            kept.append(state)
-        if len(kept) > STATES_MAX:
+        if not any(all(map(le, state, other)) for other in undominated):
+            undominated.append(state)
+        if len(undominated) > STATES_MAX:
             break
-    return kept
+    return undominated
 
 
-def _traced(wanted: Counts, steps: list[dict[Counts, Counts]], shared: I64, alone: I64) -> list[I64]:
+def _traced(sizes: Counts, steps: list[dict[Counts, Counts]], shared: I64, alone: I64) -> list[I64]:
     """The hosts of each part, from the last step back to the first, then those that it has for itself."""
-    found: list[list[int]] = [[] for _ in wanted]
-    state = wanted
+    by_part: list[list[int]] = [[] for _ in sizes]
+    state = sizes
     for at in reversed(range(len(steps))):
         before = steps[at][state]
         for part, more in enumerate(map(sub, state, before)):
-            found[part] += [int(shared[at])] * more
+            by_part[part] += [int(shared[at])] * more
         state = before
     for part, count in enumerate(state):
-        found[part] += np.repeat(np.arange(alone.shape[1]), alone[part])[:count].tolist()
-    return [np.array(hosts, dtype=np.int64) for hosts in found]
+        by_part[part] += np.repeat(np.arange(alone.shape[1]), alone[part])[:count].tolist()
+    return [np.array(hosts, dtype=np.int64) for hosts in by_part]

@@ -74,12 +74,12 @@ class Holds:
 
     def all(self) -> Holding:
         """What is held now."""
-        known, self._known = self._known, {}
+        before, self._known = self._known, {}
         for task, plan in self._plans.table.items():
-            self._known[task] = self._hold(known, task, plan, Code.WAITING_FOR_PREEMPTION)
+            self._known[task] = self._hold(before, task, plan, Code.WAITING_FOR_PREEMPTION)
         for task, row in self._reservations.items():
             if not row.over:
-                self._known[task] = self._hold(known, task, row, Code.HOSTS_RESERVED)
+                self._known[task] = self._hold(before, task, row, Code.HOSTS_RESERVED)
         admission, jobs = self._runs.arena["admission"], self._runs.jobs
         holds = {jobs[task[0]].base + task[1]: hold for task, (_, hold) in self._known.items()}
         slots = np.fromiter(holds, dtype=np.int64)
@@ -94,10 +94,10 @@ class Holds:
         )
 
     def _hold(
-        self, known: dict[Task, tuple[Places, Hold]], task: Task, places: Places, code: Code
+        self, holds: dict[Task, tuple[Places, Hold]], task: Task, places: Places, code: Code
     ) -> tuple[Places, Hold]:
         """What the tasks of a unit need where they are to be."""
-        had = known.get(task)
+        had = holds.get(task)
         if had is not None and had[0] is places:
             return had
         slot = self._runs.jobs[task[0]].base + task[1]

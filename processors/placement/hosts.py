@@ -291,7 +291,7 @@ class Hosts:
         for host_id, hearing in zip(event.host_ids, event.hearing_array.tolist(), strict=True):
             if host_id in self.table:  # it may be removed in the same round
                 row = self.table.change(host_id)
-                row.told = hearing
+                row.reported_hearing = hearing
                 self._derive(row)
 
     def _known(self, host_id: str) -> HostRow:
@@ -340,7 +340,7 @@ class Hosts:
         self.counting[number] = row.offered != NEVER
         self.silent_ms[number] = 0 if row.lost else row.silent_ms
         self.departed_ms[number], self.present[number] = row.departed_ms, 1
-        if _hearing(row) == row.told:
+        if _hearing(row) == row.reported_hearing:
             self.untold.pop(self.ids[number], None)
         else:
             self.untold[self.ids[number]] = None

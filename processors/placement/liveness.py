@@ -115,8 +115,8 @@ class Liveness:
         lost_ms, graced_ms = self._lost_ms(hosts)
         graced = hosts[graced_ms <= now].tolist()
         due = hosts[(lost_ms <= now) & (graced_ms > now)].tolist()[: self._losses_allowed(now)]
-        found = [(number, Code.GRACE_PASSED) for number in graced] + [(number, Code.SILENT) for number in due]
-        return [each for each in found if self._hosts.ids[each[0]] not in given_up]
+        hosts_due = [(number, Code.GRACE_PASSED) for number in graced] + [(number, Code.SILENT) for number in due]
+        return [each for each in hosts_due if self._hosts.ids[each[0]] not in given_up]
 
     def _lost_ms(self, hosts: I64) -> tuple[I64, I64]:
         """When silent hosts are given up as far as the bound of losses allows, and when whatever it says."""

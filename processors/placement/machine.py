@@ -244,8 +244,8 @@ class Placement(MachineBase):
         out = self._operate(now, budget) if caught_up else []
         if not budget or any(isinstance(event, HostAvoided) for event in out):
             return out  # nothing is placed on a host before it is known to be avoided
-        if heard := self.hosts.hearing_changed(budget.left):
-            out.append(heard)
+        if hearing := self.hosts.hearing_changed(budget.left):
+            out.append(hearing)
         changed = self.hosts.capacity_changed()
         if changed:
             out.append(changed)
@@ -261,9 +261,9 @@ class Placement(MachineBase):
             return [*out, parks]
         looked_ms = now
         if self.runs.waits.tasks and (due or not self._quiet):
-            said, looked_ms = self._serve(now, caught_up, budget)
-            self._quiet = not said and not budget.cut
-            out += said
+            events, looked_ms = self._serve(now, caught_up, budget)
+            self._quiet = not events and not budget.cut
+            out += events
         if due and not out:
             out.append(TimerPassed(machine=self.name, due_ms=looked_ms))
         return out
@@ -285,7 +285,7 @@ class Placement(MachineBase):
         assignment = Assignment(self.runs, self.hosts, room, budget, lambda slot: self.sharing.may_ask(slot, now))
         placed = assignment.place()
         out: list[Event] = [placed] if placed else []
-        out += [asked(self.runs, self.hosts.ids, found, last_by) for found in assignment.parked]
+        out += [asked(self.runs, self.hosts.ids, request, last_by) for request in assignment.parked]
         out += Reports(self.runs, assignment, budget, last_by).decide(now if caught_up else 0)
         if placed or assignment.parked or budget.cut or not caught_up:
             return out, now

@@ -89,9 +89,9 @@ class Matching:
         jobs, hosts = Names(), Names()
         rows: list[tuple[int, int, int]] = []
         for job_id, constraints in sorted(self.table.items()):
-            said = self._wide(job_id)
-            matches = np.where(self._hosts.counts, self._hosts.constraints.column(constraints) < 0, said)
-            for number in np.flatnonzero(matches != said).tolist():
+            reported = self._wide(job_id)
+            matches = np.where(self._hosts.counts, self._hosts.constraints.column(constraints) < 0, reported)
+            for number in np.flatnonzero(matches != reported).tolist():
                 if not budget.holds(1):
                     break
                 budget.spend(1)

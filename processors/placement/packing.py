@@ -35,18 +35,18 @@ def turns(hosts: I64) -> I64:
     """For each host named, how often it is named before."""
     order = np.argsort(hosts, kind="stable")
     starts = np.flatnonzero(np.diff(hosts[order], prepend=-1))
-    found = np.empty(len(hosts), dtype=np.int64)
-    found[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
-    return found
+    counts = np.empty(len(hosts), dtype=np.int64)
+    counts[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
+    return counts
 
 
 def feasible(free: I64, need: tuple[int, ...], open_: Mask) -> I64:
     """The hosts that hold one task."""
-    found = open_.copy()
+    feasible_hosts = open_.copy()
     for row, one in zip(free, need, strict=True):
         if one:
-            found &= row >= one
-    return np.flatnonzero(found)
+            feasible_hosts &= row >= one
+    return np.flatnonzero(feasible_hosts)
 
 
 def fits(free: I64, need: tuple[int, ...], hosts: I64, most: int) -> I64:
@@ -58,13 +58,13 @@ def fits(free: I64, need: tuple[int, ...], hosts: I64, most: int) -> I64:
     return np.maximum(fit, 0, out=fit)
 
 
-def pack(free: I64, score: I64, open_: Mask, need: tuple[int, ...], wanted: int, most: int = MANY) -> I64:
-    """A host for each of `wanted` tasks, or for fewer: the host with least free is filled first, by at most `most`."""
+def pack(free: I64, score: I64, open_: Mask, need: tuple[int, ...], tasks: int, most: int = MANY) -> I64:
+    """A host for each of so many `tasks`, or for fewer: the host with least free is filled first, by at most `most`."""
     hosts = feasible(free, need, open_)
     hosts = hosts[np.argsort(score[hosts], kind="stable")]
-    fit = fits(free, need, hosts, min(wanted, most))
+    fit = fits(free, need, hosts, min(tasks, most))
     before = np.cumsum(fit) - fit
-    return np.repeat(hosts, np.clip(wanted - before, 0, fit))
+    return np.repeat(hosts, np.clip(tasks - before, 0, fit))
 
 
 def spread(
@@ -72,38 +72,38 @@ def spread(
     score: I64,
     open_: Mask,
     need: tuple[int, ...],
-    wanted: int,
+    tasks: int,
     level: I64,
     need_score: int,
     most: int = MANY,
 ) -> I64:
-    """A host for each of `wanted` tasks, or for fewer: the host with fewest tasks of the job first (`level` has the
+    """A host for each of so many `tasks`, or for fewer: the host with fewest tasks of the job first (`level` has the
     count of each host), among those the one with most free.
     """
     hosts = feasible(free, need, open_)
     low = level[hosts]
-    if wanted == 1 and len(hosts):
+    if tasks == 1 and len(hosts):
         lowest: I64 = hosts[low == low.min()]
         best = int(np.argmax(score[lowest]))
         return lowest[best : best + 1]
-    fit = fits(free, need, hosts, min(wanted, most))
-    count = np.clip(_water(low, fit, wanted) - low, 0, fit)
+    fit = fits(free, need, hosts, min(tasks, most))
+    count = np.clip(_water(low, fit, tasks) - low, 0, fit)
     step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    left = np.repeat(score[hosts], count) - step * need_score
-    chosen = np.repeat(hosts, count)
-    order = np.lexsort((chosen, -left, np.repeat(low, count) + step))[:wanted]
-    return chosen[order]
+    score_after = np.repeat(score[hosts], count) - step * need_score
+    places = np.repeat(hosts, count)
+    order = np.lexsort((places, -score_after, np.repeat(low, count) + step))[:tasks]
+    return places[order]
 
 
-def _water(low: I64, fit: I64, wanted: int) -> int:
+def _water(low: I64, fit: I64, tasks: int) -> int:
     """The lowest level up to which hosts are filled that takes all wanted tasks, or all that fit."""
     if not len(low):
         return 0
     below, enough = int(low.min()), int((low + fit).max())
-    wanted = min(wanted, int(fit.sum()))
+    tasks = min(tasks, int(fit.sum()))
     while enough - below > 1:
         middle = (below + enough) // 2
-        if int(np.clip(middle - low, 0, fit).sum()) >= wanted:
+        if int(np.clip(middle - low, 0, fit).sum()) >= tasks:
             enough = middle
         else:
             below = middle

@@ -31,35 +31,35 @@ def parked(runs: Runs) -> GangsParked | None:
     """The units that are to be parked; None: there are none."""
     waits, names = runs.waits, Names()
     rows: list[tuple[int, int, int, int, int]] = []
-    for rank, known in waits.in_order():
+    for rank, tasks in waits.in_order():
         if rank != Rank.PARKING:
             continue
-        row, slots = runs.jobs[known.job_id], waits.slots(rank, known)
-        gang = row.in_gang(known.first)
+        row, slots = runs.jobs[tasks.job_id], waits.slots(rank, tasks)
+        gang = row.in_gang(tasks.first)
         run = runs.arena["waiting"][slots]
         breaks = np.ones(len(slots), dtype=np.bool_)
         breaks[1:] = (np.diff(slots) != 1) | (np.diff(run) != 0)
         first = np.flatnonzero(breaks)
         for at, count in zip(first.tolist(), np.diff(np.append(first, len(slots))).tolist(), strict=True):
-            rows.append((names[known.job_id], int(slots[at]) - row.base, count, int(run[at]), int(gang)))
+            rows.append((names[tasks.job_id], int(slots[at]) - row.base, count, int(run[at]), int(gang)))
     if not rows:
         return None
     job, starts, count, runs_at, gangs = zip(*rows, strict=True)
     return GangsParked.pack(job_ids=names.all(), job=job, first=starts, count=count, run=runs_at, gang=gangs)
 
 
-def asked(runs: Runs, host_ids: list[str], found: Found, last_by: CauseRow | None) -> PreemptionAsked:
+def asked(runs: Runs, host_ids: list[str], request: Found, last_by: CauseRow | None) -> PreemptionAsked:
     """What a parked unit asks that has a place: nobody to leave these hosts."""
     places = [
         (host, part, tasks)
-        for part, hosts in enumerate(found.hosts)
+        for part, hosts in enumerate(request.hosts)
         for host, tasks in zip(*map(np.ndarray.tolist, counted(hosts)), strict=True)
     ]
-    first = int(found.slots[0])
+    first = int(request.slots[0])
     return PreemptionAsked.pack(
-        job_id=found.job_id,
-        first=first - runs.jobs[found.job_id].base,
-        count=len(found.slots),
+        job_id=request.job_id,
+        first=first - runs.jobs[request.job_id].base,
+        count=len(request.slots),
         run=int(runs.arena["waiting"][first]),
         host_ids=tuple(host_ids[host] for host, _, _ in places),
         tasks=[tasks for _, _, tasks in places],

@@ -85,12 +85,12 @@ def order_of(unit: Unit, way: int) -> Order:
 
 def cost_of(picks: Iterable[Pick]) -> Cost:
     """To compare who leaves for a task on one host with who leaves on another."""
-    found: dict[Class, tuple[int, int]] = {}
+    classes: dict[Class, tuple[int, int]] = {}
     for pick in picks:
         kind, lost, tasks, _ = pick.order
-        had = found.get(kind, (0, 0))
-        found[kind] = had[0] + lost, had[1] + tasks
-    return tuple([(kind, *found[kind]) for kind in sorted(found, reverse=True)])
+        had = classes.get(kind, (0, 0))
+        classes[kind] = had[0] + lost, had[1] + tasks
+    return tuple([(kind, *classes[kind]) for kind in sorted(classes, reverse=True)])
 
 
 class Board:
@@ -261,7 +261,7 @@ class Draft:
         aren't enough.
         """
         mark = self.mark
-        found: list[tuple[int, Sequence[int]]] = []
+        amounts: list[tuple[int, Sequence[int]]] = []
         for number in unit.shapes:
             need, open_ = self.board.task_of(number)
             column = np.array(need, dtype=np.int64)[:, None]
@@ -271,14 +271,14 @@ class Draft:
             hosts = np.flatnonzero(fits)
             self.board.work += 1
             if not len(hosts):
-                found = []
+                amounts = []
                 break
             host = int(hosts[np.argmin(scores(self.board.free[:, hosts], self.board.weight))])
-            found.append((host, need))
+            amounts.append((host, need))
             self._change(self.board.free, host, need, -1)
             self._change(self.board.at_once, host, need, -1)
         self.back(mark)
-        return tuple(found)
+        return tuple(amounts)
 
     def _change(self, matrix: I64, host: int, amounts: Sequence[int], times: int) -> None:
         self._undo.append((matrix, host, matrix[:, host].copy()))

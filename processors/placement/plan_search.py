@@ -71,21 +71,21 @@ class Search:
 
     def extend(self, draft: Draft) -> bool:
         """Finds places for all tasks of the part; False: there aren't enough, and the search is of no more use."""
-        left, need = self._part.size, self._part.need
-        self._until = self._board.work + SEARCH_WORK + TASK_WORK * left
+        remaining, need = self._part.size, self._part.need
+        self._until = self._board.work + SEARCH_WORK + TASK_WORK * remaining
         if not self._loaded:
-            self._load(draft, HOSTS_AT_ONCE + 2 * left)
-        while left:
+            self._load(draft, HOSTS_AT_ONCE + 2 * remaining)
+        while remaining:
             host = self._cheapest(draft)
             if host is None:
                 return False
             picks = self._known[host].picks
             draft.take(picks)
-            tasks = 1 if self._level is not None else min(left, self._part.most, _fit(self._board, host, need))
+            tasks = 1 if self._level is not None else min(remaining, self._part.most, _fit(self._board, host, need))
             draft.put(host, self._index, need, tasks)
             if self._level is not None:
                 self._level[host] += tasks
-            left -= tasks
+            remaining -= tasks
             freed = [other for pick in picks for other in pick.unit.at if self._part.open_[other]]
             for other in dict.fromkeys([host, *freed]):
                 self._judge(draft, other)
@@ -109,8 +109,8 @@ class Search:
             self._known.pop(host, None)
             return False
         changes = self._board.changes.get(host, 0)
-        known = self._known[host] = Host(cost_of(picks), self._tie(host), picks, changes)
-        heappush(self._heap, (known.cost, known.tie, host))
+        judged = self._known[host] = Host(cost_of(picks), self._tie(host), picks, changes)
+        heappush(self._heap, (judged.cost, judged.tie, host))
         return True
 
     def _cheapest(self, draft: Draft) -> int | None:
@@ -121,10 +121,10 @@ class Search:
                     return None
                 continue
             cost, tie, host = heappop(self._heap)
-            known = self._known.get(host)
-            if known is None or (known.cost, known.tie) != (cost, tie):
+            judged = self._known.get(host)
+            if judged is None or (judged.cost, judged.tie) != (cost, tie):
                 continue
-            if known.changes == self._board.changes.get(host, 0) and draft.may_take(known.picks):
+            if judged.changes == self._board.changes.get(host, 0) and draft.may_take(judged.picks):
                 return host
             if self._judge(draft, host) and self._heap[0][2] == host:
                 heappop(self._heap)
@@ -153,54 +153,54 @@ class Search:
             if gain:
                 gains[pick.unit.key] = gain
                 may.append(pick)
-        found = self._gather(draft, host, lack, must, may)
-        if (found is None or len(found) > 1) and len(
+        picks = self._gather(draft, host, lack, must, may)
+        if (picks is None or len(picks) > 1) and len(
             {*gains.values()}
         ) > 1:  # larger ones first: fewer, or by the rules
             may.sort(key=lambda pick: (pick.order[0], -gains[pick.unit.key], pick.order))
             other = self._gather(draft, host, lack, must, may)
-            if other is not None and (found is None or cost_of(other) < cost_of(found)):
-                found = other
-            if found is None and len({pick.order[0] for pick in may}) > 1:
+            if other is not None and (picks is None or cost_of(other) < cost_of(picks)):
+                picks = other
+            if picks is None and len({pick.order[0] for pick in may}) > 1:
                 may.sort(key=lambda pick: (-gains[pick.unit.key], pick.order))
-                found = self._gather(draft, host, lack, must, may)
-        return found
+                picks = self._gather(draft, host, lack, must, may)
+        return picks
 
     def _holders(self, draft: Draft, host: int) -> list[Unit] | None:
         """Who must leave a host since it has a port that the task must have; None: that isn't enough."""
         if any((host, port) in self._board.ports for port in self._part.ports):
             return None
-        found = self._board.holders(host, self._part.ports)
-        return None if found is None else [unit for unit in found if not draft.is_gone(unit)]
+        units = self._board.holders(host, self._part.ports)
+        return None if units is None else [unit for unit in units if not draft.is_gone(unit)]
 
     def _may_leave(self, draft: Draft, host: int) -> list[Pick]:
         """Who could leave a host, in each way, in order."""
         key = (host, draft.taker.pool, self._ways)
-        found = self._board.may_leave.get(key)
-        if found is None:
-            found = self._board.may_leave[key] = []
+        picks = self._board.may_leave.get(key)
+        if picks is None:
+            picks = self._board.may_leave[key] = []
             units = self._board.units_at(host)
             self._board.work += len(units)
             for unit in units:
                 if unit.preemptible and not unit.code:
                     ways = WAYS_OF_OWN if unit.pool == draft.taker.pool else WAYS_OF_OTHERS
-                    found += [Pick(unit, way, order_of(unit, way)) for way in self._ways if way in ways]
-            found.sort(key=lambda pick: (pick.order, pick.way))
-        return found
+                    picks += [Pick(unit, way, order_of(unit, way)) for way in self._ways if way in ways]
+            picks.sort(key=lambda pick: (pick.order, pick.way))
+        return picks
 
     def _gather(self, draft: Draft, host: int, lack: list[int], must: list[Unit], may: list[Pick]) -> list[Pick] | None:
         """Those who must leave, and the first who may until nothing lacks, less those that aren't needed. None: it
         isn't enough, or those who are needed may go only with others: nobody leaves for that alone.
         """
         numbers, mark = draft.numbers, draft.mark
-        found: dict[int, Pick] = {}
+        by_unit: dict[int, Pick] = {}
         holders = {unit.key: None for unit in must}
         first = [pick for pick in self._may_leave(draft, host) if pick.unit.key in holders] if must else []
         for pick in (*first, *may):
             unit = pick.unit
-            if max(lack) <= 0 and holders.keys() <= found.keys():
+            if max(lack) <= 0 and holders.keys() <= by_unit.keys():
                 break
-            if unit.key in found or not (unit.key in holders or _gain(unit, host, lack)):
+            if unit.key in by_unit or not (unit.key in holders or _gain(unit, host, lack)):
                 continue
             if not draft.verdict(unit, pick.way).goes:
                 continue
@@ -209,14 +209,14 @@ class Search:
                 if not pick.places:
                     continue
                 draft.move(pick)
-            found[unit.key] = pick
+            by_unit[unit.key] = pick
             draft.charge(pick)
             lack = [one - gives for one, gives in zip(lack, unit.at[host], strict=True)]
         draft.back(mark)
-        enough = max(lack) <= 0 and holders.keys() <= found.keys()
-        needed = _needed(host, lack, found, holders) if enough else None
+        enough = max(lack) <= 0 and holders.keys() <= by_unit.keys()
+        needed = _needed(host, lack, by_unit, holders) if enough else None
         draft.numbers = numbers
-        if needed is not None and (len(needed) == len(found) or draft.may_take(needed)):
+        if needed is not None and (len(needed) == len(by_unit) or draft.may_take(needed)):
             return needed
         return None
 
@@ -317,12 +317,12 @@ def _short(draft: Draft, parts: Sequence[Part], host: int) -> int:
     """How many tasks of the first part too many are on a host; more than there are: it lacks room for what else is put
     there.
     """
-    asked = [parts[part].need for (place, part), tasks in draft.places.items() if place == host and tasks]
+    needs = [parts[part].need for (place, part), tasks in draft.places.items() if place == host and tasks]
     moved = [need for pick in draft.picks for place, need in pick.places if place == host]
     have: list[int] = draft.board.free[:, host].tolist()
     short = 0
     for kind, one in enumerate(have):
-        if one < 0 and any(need[kind] for need in asked + moved):
+        if one < 0 and any(need[kind] for need in needs + moved):
             ask = parts[0].need[kind]
             short = max(short, -(one // ask) if ask else NEVER)
     return short

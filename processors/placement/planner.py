@@ -89,8 +89,8 @@ class Planner:
     def _admission(self, task: Task) -> tuple[int, Task]:
         """The order in which units are served."""
         job = self._seen.runs.jobs.get(task[0])
-        known = job is not None and task[1] < job.instances
-        return int(self._seen.runs.arena["admission"][job.base + task[1]]) if job and known else 0, task
+        exists = job is not None and task[1] < job.instances
+        return int(self._seen.runs.arena["admission"][job.base + task[1]]) if job and exists else 0, task
 
     def _range(self, task: Task, row: RightRow) -> Iterator[PreemptionAsked]:
         """Asks for the units of a range that wait and have no plan."""
@@ -101,14 +101,14 @@ class Planner:
                 continue
             if not self._budget.holds(1):
                 return
-            found = self._plan(unit, size, ahead, row)
-            if found is None:
+            plan = self._plan(unit, size, ahead, row)
+            if plan is None:
                 in_vain += 1
                 if not bound or in_vain >= IN_VAIN_MAX:
                     return  # the next one is like it, or has its turn when this range is tried again
-            elif found[0].picks:
-                event = self._asked(unit, size, row, *found)
-                units = len(found[0].places) + len(event.instance) // 4
+            elif plan[0].picks:
+                event = self._asked(unit, size, row, *plan)
+                units = len(plan[0].places) + len(event.instance) // 4
                 if not self._budget.holds(units):
                     return
                 self._budget.spend(units)
@@ -137,27 +137,27 @@ class Planner:
         waits[[one - first for one in self._plans.within(job_id, first, len(slots))]] = False
         if job.bound and not row.gang:
             waits[waits] = self._may_have_room(slots[waits])
-        found = np.flatnonzero(waits)
+        waiting = np.flatnonzero(waits)
         if job.bound:
-            found = np.roll(found, -int(np.searchsorted(found, row.tries * IN_VAIN_MAX % row.count)))
-        ahead: list[int] = found.tolist()
+            waiting = np.roll(waiting, -int(np.searchsorted(waiting, row.tries * IN_VAIN_MAX % row.count)))
+        ahead: list[int] = waiting.tolist()
         return ahead
 
     def _may_have_room(self, slots: I64) -> Mask:
         """Which tasks would fit if all left that may be asked by somebody: those that aren't bound to a host, or whose
         hosts take them.
         """
-        arena, board, found = self._seen.runs.arena, self._on_board(), np.ones(len(slots), dtype=np.bool_)
+        arena, board, may_fit = self._seen.runs.arena, self._on_board(), np.ones(len(slots), dtype=np.bool_)
         pin, shapes = arena["pin"][slots].astype(np.int64), arena["shape"][slots]
-        found[pin == NOWHERE] = False
+        may_fit[pin == NOWHERE] = False
         room = board.free + self._seen.victims.leavable
         for number in distinct(shapes).tolist():
-            mine = np.flatnonzero((shapes == number) & (pin > 0) & found)
+            mine = np.flatnonzero((shapes == number) & (pin > 0) & may_fit)
             shape = self._seen.view.shape(number)
             takes = self._seen.hosts.heard & (shape.unmet < 0) & self._seen.view.unclaimed(shape.fixed_ports)
             fit = takes & ((room >= shape.column) | (shape.column == 0)).all(axis=0)
-            found[mine] = fit[pin[mine] - 1]
-        return found
+            may_fit[mine] = fit[pin[mine] - 1]
+        return may_fit
 
     def _plan(self, unit: Task, size: int, ahead: int, row: RightRow) -> tuple[Plan, Draft] | None:
         """A plan for a unit, on the board from now on."""
@@ -180,9 +180,9 @@ class Planner:
         for ways in WAYS[: 3 if clears else 2 if row.flags & Flag.MOVE else 1]:
             draft = Draft(board, taker)
             searches = self._search(alike, parts, slot, taker, ways, job, own is None)
-            found = find_plan(draft, self._planned(parts, slot), searches)
-            if found is not None:
-                return found, draft
+            plan = find_plan(draft, self._planned(parts, slot), searches)
+            if plan is not None:
+                return plan, draft
             self._searches.pop((*alike, ways), None)
         if own is not None:
             board.free[:, own.hosts] -= own.needs
@@ -214,14 +214,14 @@ class Planner:
         board, victims = self._on_board(), self._seen.victims
         level = self._level(job) if any(shape.spread for shape, _ in parts) else None
         order = sorted(range(len(parts)), key=lambda at: -parts[at][0].score)
-        made, planned = [], self._planned(parts, slot)
+        done, planned = [], self._planned(parts, slot)
         for at in order:
             part, host = planned[at], parts[at][0].host
             hosts = victims.ranked(board, part, taker, ways) if host is None else [host]
-            made.append(Search(board, part, at, hosts, ways, level))
+            done.append(Search(board, part, at, hosts, ways, level))
         if goes_on:
-            self._searches[key] = made
-        return made
+            self._searches[key] = done
+        return done
 
     def _level(self, job: JobRow) -> I64:
         """How many tasks of a job each host has."""
@@ -275,7 +275,7 @@ class Planner:
         stay: dict[int, Unit] = {}
         for host in dict.fromkeys(host for host, _, _ in plan.places):
             stay.update((unit.key, unit) for unit in self._seen.victims.units_at(host) if unit.key not in leave)
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         codes: dict[tuple[object, ...], str] = {}
         for unit in stay.values():
             alike = (unit.pool, unit.priority, unit.borrowed, unit.amount, unit.preemptible, unit.protection)
@@ -284,5 +284,5 @@ class Planner:
                 others = Way.CLEAR if draft.taker.right.flags & Flag.DAEMON else Way.GIVE
                 way = Way.OWN if unit.pool == draft.taker.pool else others
                 code = codes[alike] = draft.verdict(unit, way).code or Code.NOT_NEEDED
-            found[code] = found.get(code, 0) + len(unit.slots)
-        return dict(sorted(found.items()))
+            counts[code] = counts.get(code, 0) + len(unit.slots)
+        return dict(sorted(counts.items()))

@@ -196,10 +196,10 @@ class Plans:
         return row is not None and not row.order and (event.cause is None or event.cause == recorded(row.by))
 
     def _dropped(self, tasks: Iterable[Task]) -> list[Task]:
-        found = sorted(tasks)
-        for task in found:
+        dropped = sorted(tasks)
+        for task in dropped:
             self._drop(task)
-        return found
+        return dropped
 
     def _drop(self, task: Task) -> None:
         self.table.remove(task)

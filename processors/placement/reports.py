@@ -61,7 +61,7 @@ class Reports:
     def _by_report(self) -> dict[tuple[str, int], list[Unplaced]]:
         parts: dict[tuple[str, int], list[Unplaced]] = {}
         for unplaced in self._assignment.unplaced:
-            parts.setdefault((unplaced.known.job_id, unplaced.reported_as), []).append(unplaced)
+            parts.setdefault((unplaced.tasks.job_id, unplaced.reported_as), []).append(unplaced)
         return parts
 
     def _reason(self, unplaced: Unplaced) -> Reason:
@@ -72,10 +72,10 @@ class Reports:
         key: tuple[object, ...] = (*unplaced.parts, unplaced.own.code if unplaced.own else None)
         if unplaced.own and unplaced.gang:  # what is kept for a gang may hold some of its tasks already
             key = (*key, int(self._assignment.slots(unplaced)[0]))
-        found = self._reasons.get(key)
-        if found is None:
-            found = self._reasons[key] = reason(self._assignment.view, unplaced.parts, unplaced.own)
-        return found
+        report = self._reasons.get(key)
+        if report is None:
+            report = self._reasons[key] = reason(self._assignment.view, unplaced.parts, unplaced.own)
+        return report
 
     def _explain(self, parts: list[Unplaced]) -> GangsUnplaced:
         first = parts[0]
@@ -83,20 +83,20 @@ class Reports:
         shape, size = first.parts[why.part]
         key = (shape, UNBOUNDED if len(first.parts) > 1 else size)
         is_own = first.own is not None or first.home
-        found = None if is_own else self._explained.get(key)
+        previous = None if is_own else self._explained.get(key)
         if first.code is not None:
             alike = [part for part in parts if part.parts[0][0].number == shape.number]  # others lack something else
             hosts = np.concatenate([self._assignment.hosts_of(self._assignment.slots(part)) for part in alike])
-            found = bound_tasks.explanation(self._assignment.view, shape, hosts, first.code)
-        elif found is None:
-            found = explanation(self._assignment.view, *key, why.code, first.own)
-            self._explained |= {} if is_own else {key: found}
+            previous = bound_tasks.explanation(self._assignment.view, shape, hosts, first.code)
+        elif previous is None:
+            previous = explanation(self._assignment.view, *key, why.code, first.own)
+            self._explained |= {} if is_own else {key: previous}
         instances = slots - row.base
         shapes = self._runs.arena["shape"][slots]
         of_shape = instances[shapes == shape.number]
         return replace(
-            found,
-            job_id=first.known.job_id,
+            previous,
+            job_id=first.tasks.job_id,
             tasks=sum(len(self._assignment.slots(part)) for part in parts),
             size=len(slots) if first.gang else 1,
             fit=sum(why.fit),
@@ -144,8 +144,8 @@ class Reports:
 
     def _any_due(self, unplaced: Unplaced, due: list[int]) -> bool:
         """Whether patience is over for some of the range: only saves work."""
-        base, known = unplaced.row.base, unplaced.known
-        return bisect_left(due, base + known.first) < bisect_left(due, base + known.end)
+        base, tasks = unplaced.row.base, unplaced.tasks
+        return bisect_left(due, base + tasks.first) < bisect_left(due, base + tasks.end)
 
     def _returned(self, why: Code, bound: bool, parts: list[tuple[Unplaced, I64]]) -> GangsReturned:
         """The parts as ranges of neighbouring instances at one run; a gang is a range by itself."""
@@ -155,9 +155,9 @@ class Reports:
         breaks = np.ones(len(slots), dtype=np.bool_)
         breaks[1:] = (np.diff(slots) != 1) | (np.diff(part) != 0) | (np.diff(run) != 0)
         first = np.flatnonzero(breaks)
-        job_ids = tuple(dict.fromkeys(one.known.job_id for one, _ in parts))
+        job_ids = tuple(dict.fromkeys(one.tasks.job_id for one, _ in parts))
         index = {job_id: at for at, job_id in enumerate(job_ids)}
-        job = np.array([index[one.known.job_id] for one, _ in parts])
+        job = np.array([index[one.tasks.job_id] for one, _ in parts])
         base = np.array([one.row.base for one, _ in parts])
         gang = np.array([int(one.gang) for one, _ in parts])
         at = part[first]

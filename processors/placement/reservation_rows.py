@@ -17,8 +17,8 @@ class ReservationRow(msgspec.Struct, array_like=True):
     shapes: list[int]
     """Which: the index of their shape among those of the unit."""
     until_ms: int
-    kept: dict[str, int]
-    """What was last said to be kept."""
+    reported: dict[str, int]
+    """The amounts that were last reported to be kept."""
     over: str = ""
     """Why it is no more, while that isn't said yet."""
 

@@ -38,10 +38,10 @@ class Reserving:
             own = None if row.over else self._seen.room.own.get(self._slot(task))
             if own is None:
                 continue
-            kept = self._seen.hosts.kinds.amounts(own.amounts[:-1].sum(axis=1).tolist())
-            if kept != row.kept and self._budget.holds(len(row.hosts)):
+            amounts = self._seen.hosts.kinds.amounts(own.amounts[:-1].sum(axis=1).tolist())
+            if amounts != row.reported and self._budget.holds(len(row.hosts)):
                 self._budget.spend(len(row.hosts))
-                yield said(task, row, Code.RESERVED, kept, last_by)
+                yield said(task, row, Code.RESERVED, amounts, last_by)
 
     def new(self, assignment: Assignment, after_ms: int, for_ms: int, last_by: CauseRow | None) -> HostsReserved | None:
         """Reserves hosts for the first unit that has waited long enough and may have some."""
@@ -62,7 +62,7 @@ class Reserving:
             hosts = len({*row.hosts}) if row else 0
             if row is not None and (not have or have + hosts <= most) and self._budget.holds(hosts):
                 self._budget.spend(hosts)
-                return said(task, row, Code.RESERVED, row.kept, last_by)
+                return said(task, row, Code.RESERVED, row.reported, last_by)
             if len(tried) == TRIES_MAX:
                 break
         return None
@@ -72,7 +72,7 @@ class Reserving:
         arena, base = self._seen.runs.arena, unplaced.row.base
         slots = assignment.slots(unplaced)
         for slot in slots[arena["since"][slots] <= since_s].tolist():
-            task = (unplaced.known.job_id, slot - base)
+            task = (unplaced.tasks.job_id, slot - base)
             if not (
                 slot in self._seen.room.own
                 or task in self._plans.table
@@ -103,7 +103,7 @@ class Reserving:
         need = np.zeros_like(physical)
         for host, part, tasks in places:
             need[:, host] += np.array(parts[part].need, dtype=np.int64) * tasks
-        kept = np.minimum(np.maximum(seen.view.free, 0), need)[:-1].sum(axis=1)
+        amounts = np.minimum(np.maximum(seen.view.free, 0), need)[:-1].sum(axis=1)
         return ReservationRow(
             count=sum(part.size for part in parts),
             run=int(seen.runs.arena["waiting"][self._slot(task)]),
@@ -111,14 +111,14 @@ class Reserving:
             tasks=[tasks for _, _, tasks in places],
             shapes=[part for _, part, _ in places],
             until_ms=until_ms,
-            kept=seen.hosts.kinds.amounts(kept.tolist()),
+            reported=seen.hosts.kinds.amounts(amounts.tolist()),
         )
 
     def _slot(self, task: Task) -> int:
         return self._seen.runs.jobs[task[0]].base + task[1]
 
 
-def said(task: Task, row: ReservationRow, state: str, kept: Amounts, last_by: CauseRow | None) -> HostsReserved:
+def said(task: Task, row: ReservationRow, state: str, amounts: Amounts, last_by: CauseRow | None) -> HostsReserved:
     """What is said of a reservation."""
     return HostsReserved.pack(
         job_id=task[0],
@@ -128,7 +128,7 @@ def said(task: Task, row: ReservationRow, state: str, kept: Amounts, last_by: Ca
         host_ids=tuple(row.hosts),
         tasks=row.tasks,
         shape=row.shapes,
-        kept=kept,
+        kept=amounts,
         state=state,
         until_ms=row.until_ms,
         cause=recorded(last_by),

@@ -121,12 +121,12 @@ class Rights:
         others = zip(self._wide(row.others), need, strict=True)
         return Right(tuple([have - ahead * one for have, one in others]), self._wide(row.entitlement), row.flags)
 
-    def all_givers(self, asked: dict[str, Vector]) -> dict[str, Giver]:
+    def all_givers(self, requested: dict[str, Vector]) -> dict[str, Giver]:
         """The pools that may be asked to give, less what each is asked for and hasn't answered."""
         nothing = self._wide(())
         return {
             pool: Giver(self._wide(row.excess), self._wide(row.entitlement), self._wide(row.spare)).less(
-                asked.get(pool, nothing)
+                requested.get(pool, nothing)
             )
             for pool, row in self.givers.items()
         }

@@ -63,7 +63,7 @@ class HostRow(msgspec.Struct, array_like=True):
     """Logical time until which it takes no new tasks; 0: it takes them."""
     avoided_by: CauseRow | None = None
     """What said so."""
-    told: int = Hearing.HEARD
+    reported_hearing: int = Hearing.HEARD
     """What was said last of whether it is heard."""
 
 

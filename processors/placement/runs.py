@@ -192,16 +192,16 @@ class Runs:
 
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over: they give back what they hold, or need no place any more."""
-        slots, known = locate(event, self.jobs)
+        slots, exists = locate(event, self.jobs)
         run = event.run_array
         if len(run) != len(slots):
             return
-        slots, run, kept = slots[known], run[known], event.kept_array[known]
-        hold = event.hold_array[known] == 1
+        slots, run, keeps = slots[exists], run[exists], event.kept_array[exists]
+        hold = event.hold_array[exists] == 1
         if len(slots) > 1:
             order = np.lexsort((run, slots))
             order = order[np.diff(slots[order], append=-1) != 0]  # of a task named twice, the highest run
-            slots, run, kept, hold = slots[order], run[order], kept[order], hold[order]
+            slots, run, keeps, hold = slots[order], run[order], keeps[order], hold[order]
         arena = self.arena
         self.homes.leave(slots[~hold & (run > arena["ended"][slots])])
         last = np.maximum(arena["ended"][slots], run)
@@ -212,7 +212,7 @@ class Runs:
         self.homes.keep(slots[over & hold], there[over & hold], now)
         void_waits = slots[(arena["waiting"][slots] > 0) & (arena["waiting"][slots] <= last)]
         self.admissions.stop(self._whole_gangs(void_waits))
-        self.admissions.withdraw(slots[(kept == 0) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)])
+        self.admissions.withdraw(slots[(keeps == 0) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)])
 
     def changed(self, event: JobChanged, now: int) -> None:
         """A job that has ended leaves the state; what others still say of it is void."""
@@ -271,8 +271,8 @@ class Runs:
 
     def _bind(self, event: GangsQueued, slots: I64, pin: I32) -> None:
         """Tasks may run on one host alone, -1: anywhere."""
-        known = (self._hosts.table.get(host_id) for host_id in event.host_ids)
-        numbers = np.array([*(row.number + 1 if row else NOWHERE for row in known), 0], dtype=np.int64)
+        rows = (self._hosts.table.get(host_id) for host_id in event.host_ids)
+        numbers = np.array([*(row.number + 1 if row else NOWHERE for row in rows), 0], dtype=np.int64)
         for job_id, at in self._of_jobs(slots):
             row, pins = self.jobs.change(job_id), numbers[pin[at]]
             if pins.any():
@@ -282,8 +282,8 @@ class Runs:
 
     def _keep_from(self, event: GangsQueued, slots: I64, avoid: I32) -> None:
         """Tasks couldn't be started on a host, -1: on none; another one goes first, if it has room."""
-        known = (self._hosts.table.get(host_id) for host_id in event.host_ids)
-        numbers = np.array([*(row.number + 1 if row else 0 for row in known), 0], dtype=np.int64)[avoid]
+        rows = (self._hosts.table.get(host_id) for host_id in event.host_ids)
+        numbers = np.array([*(row.number + 1 if row else 0 for row in rows), 0], dtype=np.int64)[avoid]
         away = (numbers > 0) & (self.arena["pin"][slots] == 0)
         self.arena.set("pin", slots[away], -numbers[away])
         for job_id, _ in self._of_jobs(slots[away]):
@@ -306,11 +306,11 @@ class Runs:
 
     def _running(self, event: RunsAvailable | PreemptionsOrdered) -> I64:
         """The slots of the runs named that have a place now."""
-        slots, known = locate(event, self.jobs)
+        slots, exists = locate(event, self.jobs)
         run = event.run_array
         if len(run) != len(slots):
             return slots[:0]
-        slots, run = slots[known], run[known]
+        slots, run = slots[exists], run[exists]
         running: I64 = slots[self.arena["placed"][slots] == run]
         return running
 

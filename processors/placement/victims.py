@@ -105,16 +105,16 @@ class Victims:
 
     def asked_of(self) -> dict[str, Vector]:
         """What each pool gives to plans without an answer."""
-        given: dict[str, Vector] = {}
+        by_pool: dict[str, Vector] = {}
         which = np.flatnonzero(self.asked)
         for index, amounts in zip(self._job[which].tolist(), self.amounts[:-1, which].T.tolist(), strict=True):
             pool = self._jobs[index].pool
-            given[pool] = add(given[pool], amounts) if pool in given else tuple(amounts)
-        return given
+            by_pool[pool] = add(by_pool[pool], amounts) if pool in by_pool else tuple(amounts)
+        return by_pool
 
-    def _of_jobs(self, wanted: list[bool]) -> Mask:
+    def _of_jobs(self, which: list[bool]) -> Mask:
         """Which are of jobs that are wanted, one value for each of the jobs."""
-        return np.array(wanted, dtype=np.bool_)[self._job]
+        return np.array(which, dtype=np.bool_)[self._job]
 
     @cached_property
     def _is_preemptible(self) -> Mask:
@@ -151,8 +151,8 @@ class Victims:
     def held(self, which: Mask) -> I64:
         """[kinds + 1, hosts]: what some of them hold on each host."""
         amounts = np.zeros_like(self._hosts.used)
-        host, held = self.host[which], self.amounts[:, which]
-        for row, more in zip(amounts, held, strict=True):
+        host, room = self.host[which], self.amounts[:, which]
+        for row, more in zip(amounts, room, strict=True):
             np.add.at(row, host, more)
         return amounts
 
@@ -188,13 +188,13 @@ class Victims:
     def ranked(self, board: Board, part: Part, taker: Taker, ways: tuple[int, ...]) -> list[int]:
         """The hosts on which a task might find a place, those that cost least first, as far as one sees from afar."""
         lack = np.maximum(np.array(part.need, dtype=np.int64)[:, None] - board.free, 0)
-        asked = np.flatnonzero(part.need)
+        kinds = np.flatnonzero(part.need)
         worst = np.where((lack == 0).all(axis=0) & part.open_, -1, CLASSES_MAX)
         worst[(worst < 0) & ~self._hosts.without(part.ports)] = 0
         gives, lost, runs = np.zeros_like(lack), np.zeros_like(lack[0]), np.zeros_like(lack[0])
         for at, which in enumerate(self._by_class(board, taker, ways)):
             host = self.host[which]
-            for kind in asked.tolist():
+            for kind in kinds.tolist():
                 np.add.at(gives[kind], host, self.amounts[kind, which])
             np.add.at(lost, host, self._lost[which])
             np.add.at(runs, host, 1)
@@ -246,9 +246,9 @@ class Victims:
 
     def holders(self, host: int, ports: Sequence[int]) -> list[Unit] | None:
         """Who has any of some ports on a host, and isn't about to leave; None: a task that is to come back has one."""
-        left = {port for port in ports if port in self._hosts.taken[host]}
-        found = []
-        for unit in self.units_at(host) if left else ():
+        lacking = {port for port in ports if port in self._hosts.taken[host]}
+        units = []
+        for unit in self.units_at(host) if lacking else ():
             row = self._runs.jobs[self._runs.waits.job_of(unit.slots[0])]
             mine = {
                 port
@@ -256,15 +256,15 @@ class Victims:
                 if self._runs.arena["host"][slot] == host + 1
                 for port in self._runs.ports.get((self._runs.waits.job_of(slot), slot - row.base)) or ()
             }
-            if left & mine:
-                left -= mine
-                found += [unit] * (unit.code != Code.VICTIM_GONE)
-        return None if left else found
+            if lacking & mine:
+                lacking -= mine
+                units += [unit] * (unit.code != Code.VICTIM_GONE)
+        return None if lacking else units
 
     def _look_at(self, hosts: I64) -> None:
         """Finds the units on these hosts in one go."""
         new = [host for host in hosts.tolist() if host not in self._on_host]
-        found: dict[int, dict[int, Unit]] = {host: {} for host in new}
+        by_host: dict[int, dict[int, Unit]] = {host: {} for host in new}
         if not new:
             return
         order, starts = self._by_host
@@ -276,8 +276,8 @@ class Victims:
         for slot, host, job, *own in zip(*(column.tolist() for column in columns), strict=True):
             row = self._jobs[job]
             unit = self._gang(slot) if row.in_gang(slot - row.base) else self._task(slot, host, row, *own)
-            found[host][unit.key] = unit
-        self._on_host.update((host, [*units.values()]) for host, units in found.items())
+            by_host[host][unit.key] = unit
+        self._on_host.update((host, [*units.values()]) for host, units in by_host.items())
 
     def _task(
         self, slot: int, host: int, row: JobRow, shape: int, rank: int, leaving: int, placed_s: int, available_s: int
@@ -294,9 +294,9 @@ class Victims:
 
     def _gang(self, slot: int) -> Unit:
         """A gang: all its tasks that have places."""
-        known = self._gangs.get(slot)
-        if known is not None:
-            return known
+        gang = self._gangs.get(slot)
+        if gang is not None:
+            return gang
         arena, runs = self._runs.arena, self._runs
         members = runs.unit(slot)
         members = members[arena["placed"][members] > 0]

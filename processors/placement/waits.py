@@ -98,31 +98,31 @@ class Waits:
         """Tasks wait from now on; their columns are set."""
         for number, rank, base, first, last, count in self._groups(slots):
             assert rank in RANKS, f"a task waits at rank {rank}"
-            known = self.ranges.get(number)
-            if known is None:
-                known = self.ranges[number] = Range(number, self._at[base], first - base, last + 1 - base)
+            tasks = self.ranges.get(number)
+            if tasks is None:
+                tasks = self.ranges[number] = Range(number, self._at[base], first - base, last + 1 - base)
             else:
-                known.first, known.end = min(known.first, first - base), max(known.end, last + 1 - base)
-            known.counts[rank] += count
+                tasks.first, tasks.end = min(tasks.first, first - base), max(tasks.end, last + 1 - base)
+            tasks.counts[rank] += count
             self.parking += count * (rank == Rank.PARKING)
-            self.tasks[known.job_id] = self.tasks.get(known.job_id, 0) + count
+            self.tasks[tasks.job_id] = self.tasks.get(tasks.job_id, 0) + count
         self.moved(slots)
 
     def remove(self, slots: I64) -> list[str]:
         """Tasks wait no longer; their columns aren't cleared yet. Returns the jobs of which nothing waits now."""
         over: list[str] = []
         for number, rank, _, _, _, count in self._groups(slots):
-            known = self.ranges[number]
-            known.counts[rank] -= count
+            tasks = self.ranges[number]
+            tasks.counts[rank] -= count
             self.parking -= count * (rank == Rank.PARKING)
-            assert known.counts[rank] >= 0 <= self.parking, known.job_id
-            if not any(known.counts):
+            assert tasks.counts[rank] >= 0 <= self.parking, tasks.job_id
+            if not any(tasks.counts):
                 del self.ranges[number]
-            self.tasks[known.job_id] -= count
-            assert self.tasks[known.job_id] >= 0, known.job_id
-            if not self.tasks[known.job_id]:
-                del self.tasks[known.job_id]
-                over.append(known.job_id)
+            self.tasks[tasks.job_id] -= count
+            assert self.tasks[tasks.job_id] >= 0, tasks.job_id
+            if not self.tasks[tasks.job_id]:
+                del self.tasks[tasks.job_id]
+                over.append(tasks.job_id)
         return over
 
     def moved(self, slots: I64) -> None:
@@ -143,15 +143,15 @@ class Waits:
                 if self.ranges[number].counts[rank]:
                     yield rank, self.ranges[number]
 
-    def slots(self, rank: int, known: Range) -> I64:
+    def slots(self, rank: int, tasks: Range) -> I64:
         """Those of a range that wait at a rank, ascending."""
-        base = self._jobs[known.job_id].base
-        start, end = base + known.first, base + known.end
+        base = self._jobs[tasks.job_id].base
+        start, end = base + tasks.first, base + tasks.end
         if end - start == 1:
             return np.array([start])
         arena = self._arena
         waiting = (arena["waiting"][start:end] > 0) & (arena["rank"][start:end] == rank)
-        waiting &= arena["admission"][start:end] == known.number
+        waiting &= arena["admission"][start:end] == tasks.number
         return np.flatnonzero(waiting) + start
 
     def _groups(self, slots: I64) -> Iterable[tuple[int, int, int, int, int, int]]:
