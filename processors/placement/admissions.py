@@ -25,8 +25,8 @@ Ranges = GangsAdmitted | AdmissionsRanked | GangsQueued | GangsReturned | GangsP
 
 
 class NamedRuns(NamedTuple):
-    """What ranges name: slots, each with the index of its range, of its job, and its run; and of each range its start
-    and kind.
+    """The runs that ranges name: slots, each with the index of its range, of its job, and its run; and of each range
+    its start and kind.
     """
 
     slots: I64
@@ -144,7 +144,7 @@ class Admissions:
         self._waits.add(distinct(waiting))
 
     def _know_gangs(self, event: GangsAdmitted | GangsQueued, runs: NamedRuns) -> None:
-        """Which instances of a job are its gang, those say that admit it."""
+        """Notes the gang of a job: the instances that are admitted together."""
         for start in runs.starts[runs.gang].tolist():
             at = int(runs.range[start])
             if event.count_array[at] < 2:
@@ -169,7 +169,7 @@ class Admissions:
         return np.where(had > 0, had, fresh)
 
     def _renumber(self) -> None:
-        """The numbers of admissions have grown as far as a column goes: they are given anew, in their order."""
+        """Numbers the admissions again from 1, in their order: the numbers have grown as far as a column goes."""
         slots = np.flatnonzero(self._arena["admission"])
         numbers, index = indexed(self._arena["admission"][slots])
         self._arena.set("admission", slots, index + 1)
@@ -177,7 +177,7 @@ class Admissions:
         self._waits.restored()
 
     def _named(self, event: Ranges, which: Mask | None = None) -> NamedRuns:
-        """What the ranges name, as far as it is there and wanted."""
+        """The runs that the ranges name, as far as they exist; `which`: only those of these ranges."""
         slots, index = locate_ranges(event, self._jobs)
         if which is not None:
             slots, index = slots[which[index]], index[which[index]]

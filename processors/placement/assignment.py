@@ -32,20 +32,20 @@ class Unplaced(NamedTuple):
     row: JobRow
     rank: int
     parts: tuple[tuple[ShapeView, int], ...]
-    """What must fit together: so many tasks of each shape, one of one shape where each is placed alone."""
+    """The tasks that must fit together: so many of each shape, one of one shape where each is placed alone."""
     some: I64 | None
     """Their slots; None: all tasks of the range that wait at this rank."""
     gang: bool
     own: OwnRoom | None = None
-    """What is kept for it."""
+    """The room that is kept for it."""
     home: bool = False
     """It waits for its host, which is kept for it and takes nothing now."""
     code: Code | None = None
-    """Of tasks that are bound to hosts, why these don't take them."""
+    """The reason why hosts don't take tasks that are bound to them."""
 
     @property
     def reported_as(self) -> int:
-        """What their code is reported by."""
+        """The key by which their code is reported."""
         if self.code is not None:
             return bound_as(self.code)
         return GANG if self.gang else self.parts[0][0].number
@@ -58,7 +58,7 @@ class Placed(NamedTuple):
     slots: I64
     hosts: I64
     ports: int
-    """How many each has, and"""
+    """The number of ports that each has."""
     numbers: tuple[int, ...]
     """the number of each, 0: any; empty: any for all."""
 
@@ -69,7 +69,7 @@ class Assignment:
     def __init__(self, runs: Runs, hosts: Hosts, kept_room: KeptRoom, budget: Budget, may_ask: MayAsk) -> None:
         self.view = ClusterView(hosts, runs.shapes, kept_room)
         self.unplaced: list[Unplaced] = []
-        """What was tried and found no place, in the order in which it is served."""
+        """Tasks that were tried and found no place, in the order in which they are served."""
         self.parked: list[Found] = []
         """Parked units that found a place and ask for it."""
         self._runs = runs
@@ -110,7 +110,7 @@ class Assignment:
 
     @property
     def placed(self) -> Iterator[Placed]:
-        """What was put on the view."""
+        """The tasks that were put on the view."""
         return (one for parts in self._placed.values() for one in parts)
 
     def _range(self, tasks: Range, row: JobRow, rank: int) -> None:
@@ -295,7 +295,7 @@ class Assignment:
         return [(self.view.shape(number), slots[shapes == number]) for number in order]
 
     def _level(self, job_id: str, row: JobRow) -> I64 | None:
-        """How many tasks of a job each host holds; None where all its tasks are packed."""
+        """The tasks of a job on each host, counted; None where all its tasks are packed."""
         if not any(self.view.shape(number).spread for number in row.shapes):
             return None
         host = self._runs.arena["host"][row.base : row.base + row.instances]

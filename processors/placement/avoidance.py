@@ -1,8 +1,7 @@
-"""Which suspected hosts are avoided, and for how long (decision 041).
+"""Avoidance of suspected hosts, for some time (decision 041).
 
-Lifecycle says what speaks against a host (`HostSuspected`). It takes no new tasks for `AVOIDED_MS` then, but for those
-that may run on no other host. Only a part of the hosts is avoided at a time: jobs that fail everywhere must not empty
-the cell.
+Lifecycle suspects a host (`HostSuspected`). It takes no new tasks for `AVOIDED_MS` then, but for those that may run on
+no other host. Only a part of the hosts is avoided at a time: jobs that fail everywhere must not empty the cell.
 """
 
 from itertools import islice
@@ -23,7 +22,7 @@ from processors.state.table import Table, struct_table
 
 AVOIDED_MS = 600_000
 HOSTS_MIN = 3
-"""Of fewer hosts none is avoided."""
+"""A cell with fewer hosts avoids none."""
 PERCENT_MAX = 10
 """So many of the hosts are avoided at a time, at least one."""
 
@@ -121,7 +120,7 @@ class Avoidance:
         return Code.DONE, ""
 
     def _most(self) -> int:
-        """How many hosts are avoided at most."""
+        """The most hosts that are avoided at a time."""
         count = int(np.count_nonzero(self._hosts.heard))
         return max(1, count * PERCENT_MAX // 100) if count >= HOSTS_MIN else 0
 

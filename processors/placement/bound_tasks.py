@@ -13,7 +13,9 @@ from processors.placement.packing import Mask, fits
 
 
 def placed(view: ClusterView, shape: ShapeView, hosts: I64) -> Mask:
-    """Which of as many tasks find room on their hosts (-1: gone), those before others first; nothing is put there."""
+    """True for tasks that find room on their hosts (one for each, -1: removed), those before others first; nothing is
+    put there.
+    """
     numbers = np.where(hosts >= 0, hosts, 0)
     order = np.argsort(hosts, kind="stable")
     starts = np.flatnonzero(np.diff(hosts[order], prepend=-2))

@@ -77,7 +77,7 @@ class ShapeView:
         return open_
 
     def planned(self, view: "ClusterView", size: int, own: OwnRoom | None) -> Part:
-        """As `part`, for whom others may be asked to leave: also where runs have its fixed ports."""
+        """The same as `part` where others may be preempted: also where runs have its fixed ports."""
         if not self.fixed_ports:
             return self.part(size)
         open_ = self.meets & view.unclaimed(self.fixed_ports)
@@ -152,7 +152,7 @@ class ClusterView:
     def __init__(self, hosts: Hosts, shapes: Shapes, kept_room: KeptRoom) -> None:
         self.hosts = hosts
         self.kept = kept_room.amounts.copy()
-        """What is kept for units and isn't used by what was put here."""
+        """The room that is kept for units and isn't used by what was put here."""
         self.free: I64 = hosts.capacity - hosts.used - kept_room.amounts
         self.weight = weights(np.max(hosts.capacity * hosts.counts, axis=1, initial=0))
         self.score = scores(self.free, self.weight)
@@ -162,7 +162,7 @@ class ClusterView:
         """Grows when many hosts changed at once."""
         self.kept_ports = kept_room.ports
         self._put_ports: dict[int, list[I64]] = {}
-        """Of fixed ports the hosts on which tasks that have them were put."""
+        """The hosts on which tasks with a fixed port were put, by port."""
         self._known = shapes
         self._shapes: dict[tuple[int, int | None], ShapeView] = {}
         self._mixed: set[tuple[tuple[int, int], ...]] = set()
@@ -259,8 +259,8 @@ class ClusterView:
         return by_part
 
     def fits_at_home(self, shape: ShapeView, hosts: I64) -> Mask:
-        """Which tasks of a shape find their room on hosts where it is kept for them: unless the host takes nothing now,
-        or offers less than before. Of ports those are kept that it must have.
+        """True for tasks of a shape that find their room on hosts where it is kept for them: unless the host takes
+        nothing now, or offers less than before. Ports are kept as far as they are fixed.
         """
         kinds = np.flatnonzero(np.array(shape.need[:-1]))
         fit: Mask = shape.meets[hosts] & (self.free[kinds][:, hosts] >= 0).all(axis=0)
@@ -276,7 +276,7 @@ class ClusterView:
             np.add.at(level, hosts, 1)
 
     def room(self, shape: ShapeView, most: int) -> int:
-        """How many tasks would find a place now, counting at most `most` per host."""
+        """Counts the tasks that would find a place now, at most `most` per host."""
         return int(fits(self.free, shape.need, np.flatnonzero(shape.open), min(most, shape.most)).sum())
 
     def take(self, host: int, count: int, shape: ShapeView) -> None:

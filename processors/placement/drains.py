@@ -1,4 +1,4 @@
-"""Which hosts are drained for a unit: a complete set, where least has to leave."""
+"""The hosts that are drained for a unit: a complete set, with the least work to leave."""
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
@@ -11,16 +11,16 @@ from processors.placement.gang_search import Part
 from processors.placement.packing import Mask, fits, scores
 
 Amount = tuple[int, int]
-"""What has to leave, scored: of what isn't preemptible, and in all."""
+"""The work that has to leave, scored: the part that isn't preemptible, and all."""
 
 
 class Ground(NamedTuple):
-    """What is on the hosts, [kinds + 1, hosts] each."""
+    """The amounts on the hosts, [kinds + 1, hosts] each."""
 
     free: I64
-    """What is free and not held for others; below 0 where more is held than is free."""
+    """Free and not held for others; below 0 where more is held than is free."""
     leaves: I64
-    """What would be free too when all batch work has left."""
+    """Free when all batch work has left."""
     preemptible: I64
     """The part of that which is preemptible."""
     weight: I64
@@ -60,13 +60,13 @@ def _cheapest(ground: Ground, put: I64, need: I64, hosts: I64) -> list[int]:
 
 
 def _more(ground: Ground, put: I64, need: I64, host: int) -> Amount:
-    """What has to leave more for one task more."""
+    """The work that has to leave in addition for one task more."""
     at = np.array([host, host])
     lack, firm = _lack(ground, np.stack([put[:, host], put[:, host] + need], axis=1), at)
     return int(firm[1] - firm[0]), int(lack[1] - lack[0])
 
 
 def _lack(ground: Ground, put: I64, hosts: I64) -> tuple[I64, I64]:
-    """What has to leave for what is put on hosts, and the part of it that isn't preemptible, scored."""
+    """The work that has to leave for tasks put on hosts, and the part of it that isn't preemptible, scored."""
     lack = np.maximum(put - np.maximum(ground.free[:, hosts], 0), 0)
     return scores(lack, ground.weight), scores(np.maximum(lack - ground.preemptible[:, hosts], 0), ground.weight)

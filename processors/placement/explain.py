@@ -49,7 +49,7 @@ class Reason(NamedTuple):
     part: int
     """The first part of which not all find one."""
     fit: tuple[int, ...]
-    """How many tasks of each part would: now; of NEVER_FITS, on hosts that are empty."""
+    """The tasks of each part that would fit, counted: now; of NEVER_FITS, on hosts that are empty."""
 
 
 def reason(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], own: OwnRoom | None = None) -> Reason:
@@ -73,7 +73,7 @@ def reason(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], own: OwnRo
 
 
 def _seen(view: ClusterView, own: OwnRoom | None) -> tuple[I64, I64]:
-    """What is free for a unit, and what is kept for others."""
+    """The amounts that are free for a unit, and those kept for others."""
     if own is None:
         return view.free, view.kept
     free, kept_room = view.free.copy(), view.kept.copy()
@@ -102,7 +102,7 @@ def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Re
 
 
 def _fit(free: I64, score: I64, parts: Sequence[Part]) -> tuple[int, ...]:
-    """How many tasks of each part find a place, the largest first."""
+    """Counts the tasks of each part that find a place, the largest first."""
     order = sorted(range(len(parts)), key=lambda at: -parts[at].score)
     return tuple(len(hosts) for hosts in in_turn(free, score, parts, None, order))
 
@@ -163,7 +163,7 @@ def unplaced(
 
 
 def counts_of(view: ClusterView, shape: ShapeView, reasons: NDArray[np.int64]) -> dict[str, int]:
-    """How many hosts have which reason, by its name."""
+    """Counts the hosts by reason, by its name."""
     total: dict[str, int] = {}
     for value, count in zip(*(each.tolist() for each in counted(reasons)), strict=True):
         name = _name(view, shape, value)
@@ -172,8 +172,8 @@ def counts_of(view: ClusterView, shape: ShapeView, reasons: NDArray[np.int64]) -
 
 
 def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, kept_room: I64) -> NDArray[np.int64]:
-    """The first reason of each host; `room` is what is left when as many tasks as possible were put there, `kept_room` what
-    is kept for others.
+    """The first reason of each host; `room` is what is left when as many tasks as possible were put there, `kept_room`
+    what is kept for others.
     """
     hosts = view.hosts
     phase = hosts.phase
@@ -195,7 +195,7 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
     if code == Code.NEVER_FITS:
         unmet &= short == OPEN
     reason = np.where(unmet, CONSTRAINT + shape.unmet.astype(np.int64), short)
-    if shape.fixed_ports:  # a host that lacks nothing else has one of the same tasks
+    if shape.fixed_ports:  # else only one of the same tasks there can be the reason
         reason[reason == OPEN] = FIXED_PORT
     return np.where(phase == Phase.UP, reason, OPEN + phase)
 

@@ -20,7 +20,7 @@ STATES_MAX = 256
 """So many states it keeps after each host."""
 
 Counts = tuple[int, ...]
-"""Of each part, how many tasks."""
+"""The number of tasks of each part."""
 
 
 class Part(NamedTuple):
@@ -29,17 +29,17 @@ class Part(NamedTuple):
     need: tuple[int, ...]
     open_: Mask
     score: int
-    """What one task takes from the score of its host."""
+    """The amount that one task takes from the score of its host."""
     spread: bool
     size: int
     most: int = MANY
     """So many of its tasks a host holds at most."""
     ports: tuple[int, ...] = ()
-    """Ports that each of its tasks must have, where others who have them may be asked to leave."""
+    """Ports that each of its tasks must have, where others who have them may be preempted."""
 
 
 class Found(NamedTuple):
-    """What a search came to: hosts for each part, or None; `proven`: there are none, else it gave up."""
+    """The result of a search: hosts for each part, or None; `proven`: there are none, else it gave up."""
 
     hosts: list[I64] | None
     proven: bool = False
@@ -122,7 +122,7 @@ def _search(free: I64, score: I64, parts: Sequence[Part], fit: I64) -> Found:
 
 
 def _most(free: list[int], parts: Sequence[Part], fit: list[int]) -> Iterator[Counts]:
-    """How many tasks of each part a host holds together, each time with as many of the last part as fit."""
+    """The numbers of tasks of each part that a host holds together, each time with as many of the last part as fit."""
     most = fit[0]
     for have, one in zip(free, parts[0].need, strict=True):
         if one:

@@ -1,7 +1,8 @@
-"""What is held on hosts for units that wait: where others leave for one by a plan, and what is drained for one.
+"""Room that is held on hosts for units that wait: where others leave for one by a plan, or where hosts are drained for
+one.
 
-A hold is what the tasks of its unit need there. Of what is free on a host each unit has its part, those admitted first
-before the others; the rest anybody may use.
+A hold is the need of the tasks of its unit there. Each unit has its part of the free amounts of a host, those admitted
+first before the others; the rest anybody may use.
 """
 
 from typing import NamedTuple, Protocol
@@ -33,7 +34,7 @@ class Places(Protocol):
 
 
 class Hold(NamedTuple):
-    """What is held for one unit."""
+    """The room held for one unit."""
 
     task: Task
     hosts: I64
@@ -41,7 +42,7 @@ class Hold(NamedTuple):
     needs: I64
     """[kinds + 1, hosts]: what its tasks need there."""
     code: Code
-    """What it waits for: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
+    """The reason of its wait: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
     ports: tuple[tuple[int, int], ...] = ()
     """Ports that its tasks must have, each with the host."""
 
@@ -73,7 +74,7 @@ class Holds:
         self._known.clear()
 
     def all(self) -> Holding:
-        """What is held now."""
+        """All holds now."""
         before, self._known = self._known, {}
         for task, plan in self._plans.table.items():
             self._known[task] = self._hold(before, task, plan, Code.WAITING_FOR_PREEMPTION)
@@ -96,7 +97,7 @@ class Holds:
     def _hold(
         self, holds: dict[Task, tuple[Places, Hold]], task: Task, places: Places, code: Code
     ) -> tuple[Places, Hold]:
-        """What the tasks of a unit need where they are to be."""
+        """The need of the tasks of a unit where they are to be."""
         had = holds.get(task)
         if had is not None and had[0] is places:
             return had
@@ -129,7 +130,7 @@ def shapes_of_unit(runs: Runs, slot: int, count: int) -> list[int]:
 
 
 def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
-    """Of what is free now, what is kept for whom: on each host those admitted first have their part first."""
+    """The free amounts that are kept for each unit: on each host those admitted first have their part first."""
     amounts = np.zeros_like(hosts.used)
     if not holding.holds:
         return KeptRoom(amounts, {}, {})
@@ -156,7 +157,7 @@ def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
 
 
 def needed(hosts: Hosts, holding: Holding) -> I64:
-    """What all units that have holds need on their hosts."""
+    """The need of all units that have holds, on their hosts."""
     amounts = np.zeros_like(hosts.used)
     for row, need in zip(amounts, holding.needs, strict=True):
         np.add.at(row, holding.hosts, need)

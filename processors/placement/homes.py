@@ -29,7 +29,7 @@ class Homes:
 
     def __init__(self, arena: Arena, shapes: Shapes, hosts: Hosts, waits: Waits) -> None:
         self.tasks: dict[str, int] = {}
-        """How many tasks of each job have a home."""
+        """The number of tasks of each job that have a home."""
         self._arena = arena
         self._shapes = shapes
         self._hosts = hosts
@@ -93,7 +93,7 @@ class Homes:
             self._arena.put(slots[~fit], home=0, home_s=0)
 
     def _fits(self, slots: I64, number: int) -> Mask:
-        """Which of tasks of a shape have what they ask on their hosts, one after another."""
+        """True for tasks of a shape whose hosts have what they ask, one after another."""
         need, ports = self._shapes[number].need, self._shapes[number].fixed_ports
         hosts = self._arena["home"][slots].astype(np.int64) - 1
         times, fit = turns(hosts) + 1, self._hosts.without(ports)[hosts]

@@ -1,4 +1,4 @@
-"""Which hosts that have left are forgotten: some time after they were given up, or when an operator says so."""
+"""Removal of hosts that have left: some time after they were given up, or when an operator asks for it."""
 
 import numpy as np
 

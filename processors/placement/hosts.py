@@ -24,7 +24,7 @@ from processors.state.table import Table, struct_table
 
 
 class Phase(Number):
-    """What a host is good for now."""
+    """The use that a host is of now."""
 
     UP = 0
     RETURNING = 1
@@ -150,14 +150,14 @@ class Hosts:
         return free
 
     def _within(self, number: int, ports: Iterable[int]) -> int:
-        """How many of the numbers are in the host's range: only those lessen what it has left."""
+        """Counts the numbers that are in the host's range: only those lessen its free ports."""
         row = self.table[self.ids[number]]
         return sum(row.port_first <= port <= row.port_last for port in ports)
 
     # What is said of hosts.
 
     def connected(self, event: HostConnected, now: int) -> None:
-        """A session begins; what an earlier one offered counts on until it offers anew."""
+        """A session begins; the offer of an earlier one counts until there is another."""
         if event.session < 0:
             return
         row = self._known(event.host_id)
@@ -195,7 +195,7 @@ class Hosts:
             self._derive(row)
 
     def back(self, event: HostBack, now: int) -> None:
-        """The agent is heard again. A host that was given up stays lost until it connects anew: its runs are over."""
+        """The agent is heard again. A host that was given up stays lost until it connects again: its runs are over."""
         row = self.table.get(event.host_id)
         if row is not None and row.session == event.session and row.silent_ms:
             row = self.table.change(event.host_id)
@@ -305,7 +305,7 @@ class Hosts:
         return row
 
     def changed(self) -> None:
-        """What hosts offer has changed, or who may use it: what found none is tried again."""
+        """Notes that hosts offer something else, or to others: tasks that found no place are tried again."""
         row = self._cell.change("cell")
         row.changed_by = newest(row.changed_by, self._input.cause)
 
@@ -351,7 +351,7 @@ def _hearing(row: HostRow) -> Hearing:
 
 
 def _offer_of(row: HostRow) -> tuple[object, ...]:
-    """What the host offers, to compare."""
+    """The offer of a host, to compare."""
     return row.offered != NEVER, row.capacity, row.sizes, row.port_first, row.port_last, row.attributes
 
 

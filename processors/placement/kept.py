@@ -7,20 +7,21 @@ from events.columns import I64
 
 
 class OwnRoom(NamedTuple):
-    """What is kept for one unit."""
+    """The room kept for one unit."""
 
     hosts: I64
     """Numbers of hosts, ascending."""
     amounts: I64
-    """What is kept on each of them, [kinds + 1, hosts] with ports behind the kinds; part of what is free there now."""
+    """The amounts kept on each of them, [kinds + 1, hosts] with ports behind the kinds; part of what is free there now.
+    """
     complete: bool
     """Whether all is there that it needs."""
     code: Code
-    """What it waits for while it finds no place: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
+    """The reason of its wait while it finds no place: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
 
 
 class KeptRoom(NamedTuple):
-    """What is kept for all units. Others see what is free less that; a unit sees its own too."""
+    """The room kept for all units. Others see what is free less that; a unit sees its own too."""
 
     amounts: I64
     """[kinds + 1, hosts]: the sum of what is kept."""

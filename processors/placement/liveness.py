@@ -1,4 +1,4 @@
-"""Which hosts are given up, and when (decision 021).
+"""Loss of hosts: which silent hosts are given up, and when (decision 021).
 
 Silence counts only while a gateway's beats arrive, and only some hosts a minute are given up for it, because a
 partition is likelier than a mass death. The rest stays silent until an operator confirms or a long grace passes.
@@ -63,7 +63,7 @@ class Liveness:
         row.losses += 1
 
     def passed(self, event: TimerPassed, now: int) -> None:
-        """A deadline passed and nothing was decided: the beats have stopped. Silence counts anew when they return."""
+        """A deadline passed and nothing was decided: the beats have stopped. Silence counts from when they return."""
         if now - self._cell["cell"].beat_ms >= BEAT_MS:
             self._cell.change("cell").beats_since_ms = 0
 
@@ -124,7 +124,7 @@ class Liveness:
         return since + self._settings.now.host_lost_after_ms, since + self._settings.now.host_lost_grace_ms
 
     def _losses_allowed(self, now: int) -> int:
-        """How many hosts may still be given up for their silence in the present minute."""
+        """Counts the hosts that may still be given up for their silence in the present minute."""
         cell = self._cell["cell"]
         losses = cell.losses if now - cell.window_ms < WINDOW_MS else 0
         present = int((self._hosts.phase != Phase.LOST).sum())

@@ -2,7 +2,8 @@
 
 Hosts stand in `hosts.py`, when they are given up in `liveness.py`, runs in `runs.py`. A decision is an `assignment.py`:
 it puts waiting tasks on a `cluster_view.py`, by the arithmetic in `packing.py`; `explain.py` says why others find no
-place. Here inputs are told apart.
+place. This module is the dispatch: which record goes to which part, in which order the parts decide, and by which
+deadlines the machine wakes.
 """
 
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ CHANGES: frozenset[type[Event]] = frozenset(
         *(GangsAdmitted, AdmissionsRanked, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
     )
 )
-"""What changes which tasks find a place."""
+"""Records that change which tasks find a place."""
 
 BESIDE_WAITING: frozenset[type[Event]] = frozenset(
     (
@@ -99,7 +100,7 @@ BESIDE_WAITING: frozenset[type[Event]] = frozenset(
 
 
 class Placement(MachineBase):
-    """See `processors.machine.Machine`."""
+    """Implements `processors.machine.Machine`."""
 
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
@@ -202,7 +203,7 @@ class Placement(MachineBase):
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
-        """See `Machine.tables`."""
+        """Implements `Machine.tables`."""
         return (
             self.cell,
             self._settings.pending,
@@ -279,7 +280,7 @@ class Placement(MachineBase):
         return out
 
     def _serve(self, now: int, caught_up: bool, budget: Budget) -> tuple[list[Event], int]:
-        """What is decided of the tasks that wait, and up to when all deadlines were looked at."""
+        """The decisions about tasks that wait, and the time up to which all deadlines were looked at."""
         last_by, holds = self.cell["cell"].last_by, self.sharing.holds()
         room = kept_room(self.hosts, holds)
         assignment = Assignment(self.runs, self.hosts, room, budget, lambda slot: self.sharing.may_ask(slot, now))

@@ -1,6 +1,6 @@
-"""Which hosts match the constraints of each daemon, as far as lifecycle knows: it gives each host one task.
+"""Hosts that match the constraints of each daemon, as far as lifecycle knows: it gives each host one task.
 
-What a host offered last counts, also while it is silent or returning; one that is lost goes on as it was said.
+The last offer of a host counts, also while it is silent or returning; one that is lost goes on as it was reported.
 """
 
 import numpy as np

@@ -19,12 +19,12 @@ MANY = 1 << 31
 
 
 def weights(largest: I64) -> I64:
-    """What a unit of each kind adds to the score: each counts by its share of the largest host, ports don't."""
+    """The score of a unit of each kind: each counts by its share of the largest host, ports don't."""
     return SCALE // np.maximum(largest[:-1], 1)
 
 
 def scores(free: I64, weight: I64) -> I64:
-    """How much is free on each host: pack fills the lowest first, spread takes the highest."""
+    """The free amounts of each host as one score: pack fills the lowest first, spread takes the highest."""
     total = np.zeros(free.shape[1], dtype=np.int64)
     for row, one in zip(free, weight, strict=False):
         total += np.maximum(row, 0) * one
@@ -50,7 +50,7 @@ def feasible(free: I64, need: tuple[int, ...], open_: Mask) -> I64:
 
 
 def fits(free: I64, need: tuple[int, ...], hosts: I64, most: int) -> I64:
-    """How many tasks each of the hosts holds, at most `most`."""
+    """The number of tasks that each of the hosts holds, at most `most`."""
     fit = np.full(len(hosts), most, dtype=np.int64)
     for row, one in zip(free, need, strict=True):
         if one:

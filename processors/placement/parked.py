@@ -49,7 +49,7 @@ def parked(runs: Runs) -> GangsParked | None:
 
 
 def asked(runs: Runs, host_ids: list[str], request: Found, last_by: CauseRow | None) -> PreemptionAsked:
-    """What a parked unit asks that has a place: nobody to leave these hosts."""
+    """The request of a parked unit that has a place: nobody has to leave these hosts."""
     places = [
         (host, part, tasks)
         for part, hosts in enumerate(request.hosts)

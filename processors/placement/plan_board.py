@@ -1,4 +1,4 @@
-"""What planning sees and changes: who has places on which hosts, what will be free, who may leave for whom.
+"""The state of a plan in the making: who has places on which hosts, what will be free, who may leave for whom.
 
 A plan is made on a `Draft`, which undoes what it changed on the `Board` if it comes to nothing. The rules
 (`preemption_rules.py`) judge victims one after another, in the order in which they are chosen.
@@ -17,13 +17,17 @@ from processors.state.preemption_rules import UNPROTECTED, Giver, Right, Verdict
 
 BATCH, SERVICE, CONTROLLER = range(3)
 Class = tuple[bool, int, int]
-"""Who leaves first: by OWN or GIVE before MOVE and CLEAR, lower priority, batch before services before controllers."""
+"""The class of a victim, lower ones leave first: by OWN or GIVE before MOVE and CLEAR, lower priority, batch before
+services before controllers.
+"""
 Cost = tuple[tuple[Class, int, int], ...]
-"""Of some victims: classes, the one that leaves last first, with the seconds of work lost and the tasks of each."""
+"""The cost of some victims: classes, the one that leaves last first, with the seconds of work lost and the tasks of
+each.
+"""
 
 
 class Unit:
-    """What has places and leaves as a whole: a gang, or one task."""
+    """Tasks that have places and leave as a whole: a gang, or one task."""
 
     __slots__ = (
         *("amount", "at", "borrowed", "code", "key", "kind", "lost", "pool", "preemptible", "priority"),
@@ -37,11 +41,11 @@ class Unit:
         self.priority = priority
         self.kind = kind
         self.at: dict[int, list[int]] = {}
-        """What it holds on each host, ports behind the kinds."""
+        """The amounts that it holds on each host, ports behind the kinds."""
         self.shapes: list[int] = []
         """The number of the shape of each of its tasks."""
         self.amount: Vector = ()
-        """What it holds of each kind."""
+        """The amount that it holds of each kind."""
         self.preemptible = True
         self.borrowed = False
         self.protection = UNPROTECTED
@@ -59,7 +63,7 @@ class Taker(NamedTuple):
     pool: str
     priority: int
     need: Vector
-    """What all of it needs."""
+    """The need of all of it."""
     right: Right
 
 
@@ -73,13 +77,13 @@ class Pick(NamedTuple):
     unit: Unit
     way: int
     order: Order
-    """Who leaves first."""
+    """Its place in the order in which units leave."""
     places: tuple[tuple[int, Sequence[int]], ...] = ()
     """Where it is moved to: hosts, and what it takes there."""
 
 
 def order_of(unit: Unit, way: int) -> Order:
-    """Who leaves first: by class, least work lost, fewest tasks."""
+    """The order in which units leave: by class, least work lost, fewest tasks."""
     return (way > Way.GIVE, unit.priority, unit.kind), unit.lost, len(unit.slots), unit.key
 
 
@@ -109,31 +113,31 @@ class Board:
         self.free = free
         """[kinds + 1, hosts]: what will be free when all have left who must."""
         self.at_once = at_once
-        """What is free now."""
+        """The amounts free now."""
         self.weight = weight
-        """What a unit of each kind counts, to compare hosts."""
+        """The weight of a unit of each kind, to compare hosts."""
         self._weight: list[int] = weight.tolist()
         self.givers = givers
         """The pools that may be asked to give, less what plans take of them."""
         self.units_at = units_at
         self.task_of = task_of
-        """Of a shape: what a task needs, and the hosts that it may use."""
+        """The need of a task of a shape, and the hosts that it may use."""
         self.holders = holders
-        """Who has any of some ports on a host; None: not all of them will be free when these leave."""
+        """The units with any of some ports on a host; None: not all of them will be free when these leave."""
         self.may_leave: dict[tuple[object, ...], list[Pick]] = {}
-        """Who could leave a host, kept for those who look again."""
+        """The units that could leave a host, kept for later looks."""
         self.gone: dict[int, None] = {}
         """The units that leave for plans made here, by their keys."""
         self.changes: dict[int, int] = {}
-        """How often each host has changed."""
+        """The number of changes of each host."""
         self.ports: set[tuple[int, int]] = set()
         """Hosts and the ports there that tasks must have for which plans are made here."""
         self.work = 0
-        """How many units were looked at and judged: what planning costs."""
+        """The number of units that were looked at and judged: the cost of planning."""
         self.nothing = Giver(*((0,) * (len(free) - 1),) * 3)
 
     def score(self, host: int) -> int:
-        """How much will be free on a host."""
+        """The amounts that will be free on a host, as one score."""
         column: list[int] = self.free[:-1, host].tolist()
         return sum([max(0, have) * one for have, one in zip(column, self._weight, strict=True)])
 
@@ -148,7 +152,7 @@ class Draft:
         self.places: dict[tuple[int, int], int] = {}
         """Tasks by host and part."""
         self.taken_from: dict[int, int] = {}
-        """How often others had to leave each host."""
+        """The number of times that others had to leave each host."""
         self._gone: dict[int, None] = {}
         self._givers: dict[str, Giver] = {}
         self._taken: Vector = (0,) * len(taker.need)
@@ -210,7 +214,7 @@ class Draft:
 
     @property
     def numbers(self) -> tuple[dict[str, Giver], Vector]:
-        """What those judged until now leave: of the givers, and what they give."""
+        """The remaining amounts of the givers after those judged until now, and the amounts that these give."""
         return {**self._givers}, self._taken
 
     @numbers.setter
@@ -251,7 +255,7 @@ class Draft:
         self.move(pick, sign)
 
     def move(self, pick: Pick, sign: int = 1) -> None:
-        """Who is moved takes its new places, or (`sign` -1) leaves them."""
+        """Puts a moved unit on its new places, or (`sign` -1) takes it away from them."""
         for host, amounts in pick.places:
             self._change(self.board.free, host, amounts, -sign)
             self._change(self.board.at_once, host, amounts, -sign)

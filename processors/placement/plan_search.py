@@ -1,7 +1,7 @@
-"""Which hosts a gang gets, and who must leave them: the cheapest complete set of hosts.
+"""The search of hosts for a gang, and of those who must leave them: the cheapest complete set of hosts.
 
 Each host is judged by who must leave it for one task more: by cost until the task fits, then whoever isn't needed
-stays. The cheapest host is taken and what has changed is judged anew, until each task has a place; a gang that leaves
+stays. The cheapest host is taken and what has changed is judged again, until each task has a place; a gang that leaves
 frees other hosts too. At last each victim without whom the gang still fits on these hosts stays, the dearest first.
 """
 
@@ -26,7 +26,7 @@ TASK_WORK = 64
 
 Ways = tuple[int, ...]
 WAYS: tuple[Ways, ...] = ((Way.OWN, Way.GIVE), (Way.OWN, Way.GIVE, Way.MOVE), (Way.OWN, Way.GIVE, Way.MOVE, Way.CLEAR))
-"""What is tried, one after another."""
+"""The sets of ways that are tried, one after another."""
 
 
 class Plan(NamedTuple):
@@ -39,12 +39,12 @@ class Plan(NamedTuple):
 
 
 class Host(NamedTuple):
-    """What a host costs."""
+    """The cost of a host."""
 
     cost: Cost
     tie: int
     picks: list[Pick]
-    """Who must leave for one task more."""
+    """The victims for one task more."""
     changes: int
     """So often the host had changed when that was found."""
 
@@ -64,7 +64,7 @@ class Search:
         self._hosts = hosts
         self._loaded = 0
         self._until = 0
-        """Of the work on the board: when hosts enough were looked at."""
+        """The amount of work on the board at which hosts enough were looked at."""
         self._level = None if level is None or not part.spread else level.copy()
         self._heap: list[tuple[Cost, int, int]] = []
         self._known: dict[int, Host] = {}
@@ -136,7 +136,7 @@ class Search:
         return score if self._level is None else (int(self._level[host]) << 60) - score
 
     def _cover(self, draft: Draft, host: int) -> list[Pick] | None:
-        """Who must leave a host for one task more; None: it isn't enough."""
+        """The victims on a host for one task more; None: they aren't enough."""
         if draft.places.get((host, self._index), 0) >= self._part.most:
             return None
         must = self._holders(draft, host) if self._part.ports else []
@@ -167,14 +167,14 @@ class Search:
         return picks
 
     def _holders(self, draft: Draft, host: int) -> list[Unit] | None:
-        """Who must leave a host since it has a port that the task must have; None: that isn't enough."""
+        """The units that must leave a host since they have a port that the task must have; None: that isn't enough."""
         if any((host, port) in self._board.ports for port in self._part.ports):
             return None
         units = self._board.holders(host, self._part.ports)
         return None if units is None else [unit for unit in units if not draft.is_gone(unit)]
 
     def _may_leave(self, draft: Draft, host: int) -> list[Pick]:
-        """Who could leave a host, in each way, in order."""
+        """The units that could leave a host, in each way, in order."""
         key = (host, draft.taker.pool, self._ways)
         picks = self._board.may_leave.get(key)
         if picks is None:
@@ -240,7 +240,7 @@ def find_plan(draft: Draft, parts: Sequence[Part], searches: Sequence[Search]) -
 
 
 def _gain(unit: Unit, host: int, lack: list[int]) -> int:
-    """How much of what lacks a unit gives on a host, in thousandths of each kind."""
+    """The part of the lacking amounts that a unit gives on a host, in thousandths of each kind."""
     return sum(
         [1 + min(gives, one) * 1000 // one for gives, one in zip(unit.at[host], lack, strict=True) if one > 0 < gives]
     )
@@ -261,7 +261,7 @@ def _needed(host: int, lack: list[int], picks: dict[int, Pick], must: Container[
 
 
 def _fit(board: Board, host: int, need: Sequence[int]) -> int:
-    """How many tasks fit on a host."""
+    """Counts the tasks that fit on a host."""
     have: list[int] = board.free[:, host].tolist()
     return max(0, min([one // ask for one, ask in zip(have, need, strict=True) if ask], default=NEVER))
 
@@ -314,8 +314,8 @@ def _settle(draft: Draft, parts: Sequence[Part], hosts: list[int]) -> bool:
 
 
 def _short(draft: Draft, parts: Sequence[Part], host: int) -> int:
-    """How many tasks of the first part too many are on a host; more than there are: it lacks room for what else is put
-    there.
+    """Counts the tasks of the first part that are too many on a host; more than there are: it lacks room for what else
+    is put there.
     """
     needs = [parts[part].need for (place, part), tasks in draft.places.items() if place == host and tasks]
     moved = [need for pick in draft.picks for place, need in pick.places if place == host]

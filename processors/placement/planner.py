@@ -1,8 +1,8 @@
-"""Who is asked to leave for units that have a right and found no place.
+"""Plans of preemption for units that have a right and found no place.
 
-One decision, on what is free when all who have places have been put there. Rights that are due are tried in the
-order of admission, within a bound of work: first whom the right lets leave, then who can be moved, then who can be
-cleared away (`WAYS`). What is like a unit for which there is no plan isn't tried again.
+One decision, on what is free when all who have places have been put there. Rights that are due are tried in the order
+of admission, within a bound of work: first whom the right lets leave, then who can be moved, then who can be cleared
+away (`WAYS`). A unit like one for which there is no plan isn't tried again.
 """
 
 from collections.abc import Iterator
@@ -36,8 +36,8 @@ from processors.state.preemption_rules import Flag
 WORK_MAX = 10_000
 """So many units are looked at in one decision, or those of one right; the other rights have their turn in the next."""
 IN_VAIN_MAX = 61
-"""For so many tasks of a daemon plans are looked for in vain in one decision. A prime: wherever work ends a try, each
-task is the first of one.
+"""The most tasks of a daemon for which one decision looks for plans and finds none. A prime: wherever work ends a try,
+each task is the first of one.
 """
 ASKS_MAX = 256
 """So many asks are decided at once; what others answer meanwhile is seen by the next."""
@@ -46,12 +46,12 @@ Parts = list[tuple[ShapeView, int]]
 
 
 class Seen(NamedTuple):
-    """What one decision sees."""
+    """The state that one decision sees."""
 
     runs: Runs
     hosts: Hosts
     view: ClusterView
-    """What is free when all that found a place were put there."""
+    """The free amounts when all that found a place were put there."""
     holds: Holding
     room: KeptRoom
     victims: Victims
@@ -144,8 +144,8 @@ class Planner:
         return ahead
 
     def _may_have_room(self, slots: I64) -> Mask:
-        """Which tasks would fit if all left that may be asked by somebody: those that aren't bound to a host, or whose
-        hosts take them.
+        """True for tasks that would fit if all left that may be preempted by somebody: those that aren't bound to a
+        host, or whose hosts take them.
         """
         arena, board, may_fit = self._seen.runs.arena, self._on_board(), np.ones(len(slots), dtype=np.bool_)
         pin, shapes = arena["pin"][slots].astype(np.int64), arena["shape"][slots]
@@ -200,7 +200,7 @@ class Planner:
         return [(self._seen.view.shape(number), int((numbers == number).sum())) for number in shapes]
 
     def _planned(self, parts: Parts, slot: int) -> list[Part]:
-        """The parts of a unit, for whom others may be asked to leave."""
+        """The parts of a unit for which others may be preempted."""
         own = self._seen.room.own.get(slot)
         return [shape.planned(self._seen.view, tasks, own) for shape, tasks in parts]
 
@@ -224,7 +224,7 @@ class Planner:
         return done
 
     def _level(self, job: JobRow) -> I64:
-        """How many tasks of a job each host has."""
+        """Counts the tasks of a job on each host."""
         host = self._seen.runs.arena["host"][job.base : job.base + job.instances]
         return np.bincount(host[host > 0] - 1, minlength=len(self._seen.hosts.ids))
 

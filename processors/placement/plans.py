@@ -1,4 +1,4 @@
-"""Plans: for which units others are asked to leave which hosts, and how far that has come (decision 034).
+"""Plans of preemption: the units for which others leave hosts, and the progress of each (decision 034).
 
 A plan begins with PreemptionAsked. Refused, it is dropped, and whoever may not go isn't asked again for a while.
 Ordered, its hosts are held until its unit has a place, waits no more, or a time is over. An order is whole or void.
@@ -38,9 +38,9 @@ class PlanRow(msgspec.Struct, array_like=True):
     run: int
     hosts: list[str]
     tasks: list[int]
-    """How many of its tasks each host is to hold."""
+    """The number of its tasks that each host is to hold."""
     shapes: list[int]
-    """Which: the index of their shape among those of the unit."""
+    """The index of their shape among those of the unit."""
     by: CauseRow
     """Its PreemptionAsked."""
     until_ms: int
@@ -48,7 +48,7 @@ class PlanRow(msgspec.Struct, array_like=True):
     order: int = 0
     """The order that came of it; 0: none yet."""
     victims: dict[str, list[int]] = {}
-    """Whom it asks for while it has no answer: instances by job."""
+    """The victims that it asks for while it has no answer: instances by job."""
 
 
 class OrderRow(msgspec.Struct, frozen=True, array_like=True):
@@ -91,7 +91,7 @@ class Plans:
         self._bar_ends.restore((task, row.until_ms) for task, row in self.barred.items())
 
     def planned(self, job_id: str, first: int, count: int) -> int:
-        """How many units within a range have plans."""
+        """Counts the units within a range that have plans."""
         return len(self.within(job_id, first, count))
 
     def within(self, job_id: str, first: int, count: int) -> list[int]:

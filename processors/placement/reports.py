@@ -1,7 +1,7 @@
-"""What is said of tasks that found no place: why, and which go back to their pools.
+"""Reports about tasks that found no place: the reason, and the return of some to their pools.
 
-What no change of runs can help goes back at once, whoever it is of: only hosts can. Else borrowed work goes back when
-its patience is over; a claim, what is entitled, waits on for as long as it takes.
+Where no change of runs can help, only another host, tasks go back at once, whoever they are of. Else borrowed work goes
+back when its patience is over; a claim, what is entitled, waits on for as long as it takes.
 """
 
 from bisect import bisect_left
@@ -26,7 +26,7 @@ from processors.state.budget import Budget
 from processors.state.causes import CauseRow, recorded
 
 Returns = dict[tuple[Code, bool], list[tuple[Unplaced, I64]]]
-"""What is given back, by the reason and whether it is bound to hosts."""
+"""The tasks that go back, by the reason and whether they are bound to hosts."""
 
 
 class Reports:

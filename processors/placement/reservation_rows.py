@@ -13,9 +13,9 @@ class ReservationRow(msgspec.Struct, array_like=True):
     run: int
     hosts: list[str]
     tasks: list[int]
-    """How many of its tasks each host is to hold."""
+    """The number of its tasks that each host is to hold."""
     shapes: list[int]
-    """Which: the index of their shape among those of the unit."""
+    """The index of their shape among those of the unit."""
     until_ms: int
     reported: dict[str, int]
     """The amounts that were last reported to be kept."""
@@ -24,7 +24,7 @@ class ReservationRow(msgspec.Struct, array_like=True):
 
 
 class PauseRow(msgspec.Struct, frozen=True, array_like=True):
-    """What was reserved in vain isn't until then; `times` in a row."""
+    """A pause after a reservation found no use, until a time; `times` in a row."""
 
     times: int
     until_ms: int

@@ -1,8 +1,8 @@
 """Hosts reserved for a unit that is entitled and has found no place for some time: they are drained for it.
 
 A reservation is complete: when the batch work on its hosts has left, the whole unit fits there. Services stay. There is
-one at a time, or several on up to a tenth of the hosts; a host is in one only, so no two units ever hold halves. What
-was reserved in vain, unit and hosts, isn't for a while, each time twice as long.
+one at a time, or several on up to a tenth of the hosts; a host is in one only, so no two units ever hold halves. After
+a reservation that found no use, unit and hosts pause for a while, each time twice as long.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ class Reservations:
                 self._unit_pause_ends.clear(task)
 
     def withdraw(self, task: Task) -> None:
-        """Others are asked to leave for a unit: it needs no reservation."""
+        """Others are preempted for a unit: it needs no reservation."""
         if task in self.table and not self.table[task].over:
             self._over(task, Code.WITHDRAWN)
 
@@ -114,7 +114,7 @@ class Reservations:
         self.table.change(task).over = why
 
     def _used(self, task: Task, row: ReservationRow, now: int) -> None:
-        """A unit has places: on the hosts reserved for it, or these were in vain."""
+        """A unit has places: on the hosts reserved for it, or these found no use."""
         first = self._runs.jobs[task[0]].base + task[1]
         numbers = self._runs.arena["host"][first : first + row.count].tolist()
         used = {self._hosts.ids[number - 1] for number in numbers if number}
@@ -155,7 +155,7 @@ class Reservations:
         return earliest(pause_end, None if since is None else milliseconds(since) + after_ms)
 
     def blocked(self, now: int) -> Mask:
-        """The hosts that can't be reserved now: they are, or were in vain."""
+        """The hosts that can't be reserved now: they are reserved, or pause."""
         host_ids = [host_id for host_id, row in self.paused_hosts.items() if row.until_ms > now]
         host_ids += [host_id for row in self.table.values() for host_id in row.hosts if host_id in self._hosts.table]
         blocked = np.zeros(len(self._hosts.ids), dtype=np.bool_)
@@ -169,5 +169,5 @@ class Reservations:
 
     @property
     def hosts_reserved(self) -> int:
-        """How many hosts are."""
+        """The number of hosts that are reserved."""
         return sum(len({*row.hosts}) for row in self.table.values())

@@ -1,4 +1,6 @@
-"""Which hosts are reserved and what is kept there. One decision, on what is free when all who have places are there."""
+"""The choice of hosts to reserve and of amounts to keep. One decision, on what is free when all who have places are
+there.
+"""
 
 from collections.abc import Iterator
 
@@ -119,7 +121,7 @@ class Reserving:
 
 
 def said(task: Task, row: ReservationRow, state: str, amounts: Amounts, last_by: CauseRow | None) -> HostsReserved:
-    """What is said of a reservation."""
+    """The decision about a reservation."""
     return HostsReserved.pack(
         job_id=task[0],
         first=task[1],

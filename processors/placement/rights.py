@@ -1,8 +1,8 @@
-"""The last rights, as entitlement says them: which units without a place may have others leave, who may be asked.
+"""The last rights, from entitlement: which units without a place may preempt others, and which pools give.
 
 A right is tried at once. Where no plan comes of it, it is tried again after 1 s, then after longer times, up to
 `RETRIES_S`: victims become available with time too, when the hour of a cap, the time of a refusal or a slice is over.
-Rights that were tried in vain are spread over time, so that each of many has its turn.
+Rights that were tried without success are spread over time, so that each of many has its turn.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from processors.state.table import Table, struct_table
 
 RETRIES_S = (1, 2, 4, 8, 15)
 PER_MS = 16
-"""So many rights that were tried in vain are tried again in the same millisecond."""
+"""So many rights that were tried without success are tried again in the same millisecond."""
 
 Task = tuple[str, int]
 """A job, and the first instance of a range or unit."""
@@ -34,19 +34,19 @@ class RightRow(msgspec.Struct, array_like=True):
     run: int
     gang: bool
     others: Vector
-    """What the first unit may take from others; each further one: less by what those before it need."""
+    """The amounts that the first unit may take from others; each further one: less by what those before it need."""
     entitlement: Vector
     flags: int
     by: CauseRow
-    """What said it last."""
+    """The record that set it last."""
     try_ms: int
     """When it is to be tried next, if a unit has no plan then."""
     tries: int = 0
-    """How often it was tried in vain."""
+    """The number of tries without success."""
 
 
 class GiverRow(msgspec.Struct, frozen=True, array_like=True):
-    """What a pool may be asked to give."""
+    """The amounts that a pool may have to give."""
 
     excess: Vector
     entitlement: Vector
@@ -101,13 +101,13 @@ class Rights:
                 self.givers.remove(pool)
 
     def passed(self, due_ms: int, now: int) -> None:
-        """A deadline passed: rights that were due were tried, those of units without a plan in vain."""
+        """A deadline passed: rights that were due were tried, those of units without a plan without success."""
         for at, (_, task) in enumerate(self.due(due_ms)):
             wait_s = RETRIES_S[min(self.table[task].tries, len(RETRIES_S) - 1)]
             self._put_off(task, now + wait_s * 1000 + at // PER_MS).tries += 1
 
     def again(self, tasks: Sequence[Task], now: int) -> None:
-        """Plans for units came to nothing: the rights of their ranges are tried anew."""
+        """Plans for units came to nothing: the rights of their ranges are tried again."""
         ranges = {task for job_id, unit in tasks for task in self._ranges_of(job_id, unit)}
         for at, task in enumerate(sorted(ranges)):
             self._put_off(task, now + at // PER_MS)

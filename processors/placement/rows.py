@@ -40,21 +40,21 @@ class HostRow(msgspec.Struct, array_like=True):
     """Session whose runs lifecycle has settled."""
     capacity: dict[str, int] = {}
     sizes: tuple[str, ...] = ()
-    """Which of them are in MiB, beside memory and disk."""
+    """The kinds among them that are in MiB, beside memory and disk."""
     port_first: int = 0
     port_last: int = -1
     attributes: dict[str, str] = {}
     silent_ms: int = 0
     """Logical time since when it isn't heard; 0: it is."""
     silent_by: CauseRow | None = None
-    """What said so."""
+    """The record of its silence."""
     lost: bool = False
     departed_ms: int = 0
     """Logical time since when nothing is expected of it: given up, or settled without ever having connected; 0: it is
     there.
     """
     departed_by: CauseRow | None = None
-    """What said so."""
+    """The record of its departure."""
     suspected_ms: int = 0
     """Logical time at which lifecycle suspected it, while that is to be judged; 0: it isn't."""
     suspected_code: str = ""
@@ -62,9 +62,9 @@ class HostRow(msgspec.Struct, array_like=True):
     avoided_ms: int = 0
     """Logical time until which it takes no new tasks; 0: it takes them."""
     avoided_by: CauseRow | None = None
-    """What said so."""
+    """The record by which it is avoided."""
     reported_hearing: int = Hearing.HEARD
-    """What was said last of whether it is heard."""
+    """The last report of whether it is heard (`Hearing`)."""
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -113,14 +113,14 @@ class JobRow(msgspec.Struct, array_like=True):
 
 
 class CellRow(msgspec.Struct, array_like=True):
-    """What concerns the whole cell."""
+    """Facts about the whole cell."""
 
     jobs: int = 0
     """Jobs ever accepted."""
     admissions: int = 0
     """The number last given to an admission."""
     version: int = 0
-    """Of the capacity, as last said."""
+    """The number of the capacity that was last reported."""
     changed_by: list[CauseRow] = []
     """The changes of hosts since then."""
     beat_ms: int = 0
@@ -140,14 +140,14 @@ class CellRow(msgspec.Struct, array_like=True):
 
 
 class AskRow(msgspec.Struct, array_like=True):
-    """What an operator says of a host, while it waits for its answer."""
+    """A request of an operator about a host, while it waits for its answer."""
 
     host_id: str
     command_id: str
     at_ms: int
 
     def answer(self, offset: int, code: Code, message: str) -> HostAnswered:
-        """What is decided of it; `offset`: where it stands in the topic of hosts."""
+        """The answer to it; `offset`: where it stands in the topic of hosts."""
         return HostAnswered(
             host_id=self.host_id, hosts_offset=offset, command_id=self.command_id, code=code, message=message
         )

@@ -1,4 +1,4 @@
-"""What placement does for sharing: rights, plans, reservations, and what is remembered of those that left."""
+"""The part of placement in sharing: rights, plans, reservations, and the memory of those that left."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -52,7 +52,7 @@ class Sharing:
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
-        """See `Machine.tables`."""
+        """Implements `Machine.tables`, its part."""
         return (
             self.rights.table,
             self.rights.givers,
@@ -66,7 +66,7 @@ class Sharing:
         )
 
     def restored(self) -> None:
-        """See `Machine.restored`."""
+        """Implements `Machine.restored`, its part."""
         self.plans.restored()
         self.rights.restored()
         self.reservations.restored()
@@ -99,7 +99,7 @@ class Sharing:
         return task not in self.plans.table and not self.plans.why_barred(task, run, now)
 
     def holds(self) -> Holding:
-        """What is held for whom."""
+        """The room held for units."""
         return self._holds.all()
 
     def decide(

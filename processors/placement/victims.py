@@ -1,4 +1,4 @@
-"""Who has a place on which host, as one decision sees it: who may be asked to leave for whom, and at what cost.
+"""The runs with a place on each host, as one decision sees them: who may be preempted for whom, and at what cost.
 
 Columns over all runs with a place, from which hosts are compared; and units, whole gangs over hosts, of those hosts
 that are looked at closely.
@@ -28,7 +28,7 @@ from processors.state.preemption_rules import Flag, has_to_give, protection, yie
 from processors.state.seconds import elapsed
 
 CLASSES_MAX = 8
-"""So many classes of victims are told apart where hosts are compared; the others count as one."""
+"""So many classes of victims are distinguished where hosts are compared; the others count as one."""
 CLOSE = 256
 """So many hosts, and four more for each task, are looked at closely."""
 
@@ -100,11 +100,11 @@ class Victims:
 
     @cached_property
     def asked(self) -> Mask:
-        """Which they are."""
+        """True for tasks that plans without an answer ask for."""
         return np.isin(self.slots, np.fromiter(self._asked, dtype=np.int64))
 
     def asked_of(self) -> dict[str, Vector]:
-        """What each pool gives to plans without an answer."""
+        """The amounts that each pool gives to plans without an answer."""
         by_pool: dict[str, Vector] = {}
         which = np.flatnonzero(self.asked)
         for index, amounts in zip(self._job[which].tolist(), self.amounts[:-1, which].T.tolist(), strict=True):
@@ -113,7 +113,7 @@ class Victims:
         return by_pool
 
     def _of_jobs(self, which: list[bool]) -> Mask:
-        """Which are of jobs that are wanted, one value for each of the jobs."""
+        """True for tasks of these jobs; one value for each of the jobs."""
         return np.array(which, dtype=np.bool_)[self._job]
 
     @cached_property
@@ -137,14 +137,14 @@ class Victims:
 
     @cached_property
     def _classes(self) -> tuple[int, I64]:
-        """How many classes there are, by priority and kind, and the class of each."""
+        """The number of classes, by priority and kind, and the class of each task."""
         keys = [(row.priority, row.service) for row in self._jobs]
         index = {key: min(at, CLASSES_MAX // 2 - 1) for at, key in enumerate(sorted({*keys}))}
         return len({*index.values()}), np.array([index[key] for key in keys], dtype=np.int64)[self._job]
 
     @cached_property
     def _may_go(self) -> Mask:
-        """Who may be asked, as far as that doesn't depend on who asks."""
+        """True for tasks that may be preempted, as far as that doesn't depend on who asks."""
         may: Mask = self._is_preemptible & (self._leaving == 0) & ~self.asked
         return may
 
@@ -213,7 +213,7 @@ class Victims:
         return ranked
 
     def _by_class(self, board: Board, taker: Taker, ways: tuple[int, ...]) -> Iterator[Mask]:
-        """Which might leave for a gang, those of the class that leaves first before the others."""
+        """Masks of those that might leave for a gang, the class that leaves first before the others."""
         numbers, pool = self._pools
         own = pool == numbers.get(taker.pool, -1)
         givers = [name for name, giver in board.givers.items() if has_to_give(taker.need, giver, taker.right)]
@@ -245,7 +245,9 @@ class Victims:
         return order, np.searchsorted(self.host[order], np.arange(len(self._hosts.ids) + 1))
 
     def holders(self, host: int, ports: Sequence[int]) -> list[Unit] | None:
-        """Who has any of some ports on a host, and isn't about to leave; None: a task that is to come back has one."""
+        """The units with any of some ports on a host that aren't about to leave; None: a task that is to come back has
+        one.
+        """
         lacking = {port for port in ports if port in self._hosts.taken[host]}
         units = []
         for unit in self.units_at(host) if lacking else ():
@@ -316,7 +318,7 @@ class Victims:
         return unit
 
     def _unit(self, slots: list[int], row: JobRow, rank: int, placed_s: int) -> Unit:
-        """What all units have, and what is remembered of this one: slices, caps, refusals."""
+        """The common part of all units, and the memory of this one: slices, caps, refusals."""
         controls = row.controller and slots == [row.base]
         unit = Unit(slots[0], row.pool, row.priority, CONTROLLER if controls else SERVICE if row.service else BATCH)
         unit.preemptible, unit.borrowed, unit.slots = row.preemptible, rank == Rank.BORROWED, slots
@@ -333,7 +335,7 @@ class Victims:
         return unit
 
     def _need(self, number: int) -> list[int]:
-        """What a task of a shape holds, ports behind the kinds."""
+        """The amounts that a task of a shape holds, ports behind the kinds."""
         need = self._needs.get(number)
         if need is None:
             shape = self._runs.shapes[number]

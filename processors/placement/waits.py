@@ -1,8 +1,8 @@
-"""What waits for a place, in the order in which it is served: what is entitled before what is borrowed, of either jobs
-that are bound to hosts before others, then by the number of its admission.
+"""Tasks that wait for a place, in the order in which they are served: entitled before borrowed, of either jobs that are
+bound to hosts before others, then by the number of the admission.
 
-Tasks admitted together, a range of one job, have one number. So what waits is kept as ranges, each with how many of its
-tasks wait at which rank; which these are, the columns say.
+Tasks admitted together, a range of one job, have one number. So waiting tasks are kept as ranges, each with how many of
+its tasks wait at which rank; which these are, the columns say.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,15 +46,15 @@ class Range:
 
 
 class Waits:
-    """What waits. Derived from the columns of the arena, and kept up with them."""
+    """The waiting tasks. Derived from the columns of the arena, and kept up with them."""
 
     def __init__(self, jobs: Table[str, JobRow], arena: Arena, at: dict[int, str]) -> None:
         self.ranges: dict[int, Range] = {}
         """By the number of the admission."""
         self.tasks: dict[str, int] = {}
-        """How many tasks wait, by job."""
+        """The number of tasks that wait, by job."""
         self.parking = 0
-        """How many tasks are to be parked."""
+        """The number of tasks that are to be parked."""
         self.bound: dict[str, None] = {}
         """The jobs with tasks that are bound to hosts, of a rank served first: they have nowhere else to go."""
         self._jobs = jobs
@@ -155,7 +155,7 @@ class Waits:
         return np.flatnonzero(waiting) + start
 
     def _groups(self, slots: I64) -> Iterable[tuple[int, int, int, int, int, int]]:
-        """Of slots, by number and rank: these, the base of their job, the first slot, the last, and how many."""
+        """Groups slots by number and rank: these, the base of their job, the first slot, the last, and how many."""
         numbers, ranks = self._arena["admission"][slots], self._arena["rank"][slots]
         if len(slots) == 1:
             slot = int(slots[0])
