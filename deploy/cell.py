@@ -19,6 +19,7 @@ import httpx2
 from deploy.processes import Processes, listens, procfile, taken
 from events.log.kafka.topics import add_cells, create
 from paceline.services.data_folder import prepare
+from paceline.services.processes import default_listen
 from tests.helpers.broker import Broker, BrokerFailed
 
 CELLS = 2
@@ -88,7 +89,10 @@ def _environment(folder: Path, kafka: str) -> dict[str, str]:
     """The environment of all processes; a file with the same for shells, which finds `paceline` too."""
     out = {"PACELINE_KAFKA": kafka, "PACELINE_DATA": str(folder / "data")}
     lines = [f"export {name}='{value}'" for name, value in out.items()]
-    lines += ["export PACELINE_SERVER=http://127.0.0.1:7117", 'export PACELINE_TOKEN="$(cat "$PACELINE_DATA/token")"']
+    lines += [
+        f"export PACELINE_SERVER=http://{default_listen('api')}",
+        'export PACELINE_TOKEN="$(cat "$PACELINE_DATA/token")"',
+    ]
     lines += [f"export PATH='{Path(sys.executable).parent}':\"$PATH\""]
     (folder / "env").write_text("\n".join(lines) + "\n")
     return out

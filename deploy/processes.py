@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from paceline.services.processes import default_listen, kind_of
+
 END_S = 12.0
 POLL_S = 0.05
 
@@ -95,8 +97,13 @@ def procfile(path: Path) -> dict[str, list[str]]:
 
 
 def listens(commands: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Where processes listen, HOST:PORT by name."""
-    return {name: words[words.index("--listen") + 1] for name, words in commands.items() if "--listen" in words}
+    """Where processes listen, HOST:PORT by name: as they are told, or at the address of their kind."""
+    out = {}
+    for name, command in commands.items():
+        words = list(command)
+        if kind := kind_of(words[words[0] == "paceline" :]):
+            out[name] = words[words.index("--listen") + 1] if "--listen" in words else default_listen(kind)
+    return out
 
 
 def taken(commands: Mapping[str, Sequence[str]]) -> list[str]:

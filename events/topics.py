@@ -46,8 +46,6 @@ FANOUT = tuple(
     for name in ("placements", "preemptions", "admissions", "job-states", "task-states", "quarantine")
 )
 """The decisions once more, for readers outside; no part of Paceline reads them."""
-FANOUT_GROUP = "paceline.fanout"
-"""The consumer group that spreads the cells over the processes of the fan-out, and says how far each has published."""
 EVERY = (*ALL, *FANOUT)
 BY_NAME = {topic.name: topic for topic in ALL}
 FACTS = frozenset(topic.name for topic in ALL if topic.machine is None)

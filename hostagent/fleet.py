@@ -42,6 +42,8 @@ RUNNING, ENDED = 1, 2
 STOPPED_CODE, KILLED_CODE = 143, 137
 DEFAULT = Simulated()
 NEVER_MS = 1 << 62
+SIM_CAPACITY = {"cpu": 16_000, "memory": 65_536, "disk": 1_000_000}
+"""The capacity of a host that a process of a cell simulates: milli-CPU and MiB."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from events.log.port import Log, LogFault, LogUnavailable
 from events.process.clock import SystemClock
 from events.process.file_locks import hold
 from events.process.hang_watch import HANG_S, HangDetector, place
-from hostagent.fleet import Fleet, SimHost
+from hostagent.fleet import SIM_CAPACITY, Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.http import output_routes, routes
 from hostagent.gateway.log_pump import PumpedLog
@@ -40,7 +40,6 @@ LOOK_S = 1.0
 """So often it is looked whether the thread that steps gets on."""
 BEHIND_MAX = 10_000
 """Records that it may be behind the log and still count as ready."""
-SIM_HOST = {"cpu": 16_000, "memory": 65_536, "disk": 1_000_000}
 
 
 class GatewayHangs(Exception):
@@ -109,7 +108,7 @@ class GatewayThread:
         self.gateway.on_post = self.news.set
         self._steppers: list[Gateway | Fleet] = [self.gateway]
         if self.sim_hosts:
-            hosts = [SimHost(self.sim_hosts, SIM_HOST, pattern=f"sim-{self.name}-#")]
+            hosts = [SimHost(self.sim_hosts, SIM_CAPACITY, pattern=f"sim-{self.name}-#")]
             self._steppers.append(Fleet(self.gateway, hosts, clock, int(time.time() * 1000)))
 
     def run(self) -> None:

@@ -68,6 +68,12 @@ class LazyGroup(click.Group):
         name = cmd_name if cmd_name in self.lines else cmd_name.removesuffix("s")
         if name not in self.lines:
             return None
+        from paceline.services.processes import COMMANDS as PROCESS_COMMANDS
+
+        if name in PROCESS_COMMANDS:
+            from paceline.cli.commands.processes import process_command
+
+            return process_command(name)
         command: click.Command = getattr(import_module(f"paceline.cli.commands.{name}"), name)
         return command
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-from typing import Any
 
 from sqlalchemy import select
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,6 +17,7 @@ from paceline.output import note
 from paceline.services.data_folder import prepare
 from paceline.services.operations import OperationsOf
 from paceline.services.past import CellFolder, moments_of
+from paceline.services.process_setup import on_end
 from paceline.services.settings import UpSettings
 from paceline.services.startup import listening, process_labels
 from projections.api.app import create_app
@@ -70,12 +69,7 @@ def serve(settings: UpSettings) -> None:
     file = data / FILE
     file.write_text(json.dumps({"pid": os.getpid(), "listen": address}))
     server = Server(app, GRACE_S)
-
-    def end(*_: Any) -> None:
-        server.should_exit = True
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
+    on_end(lambda: setattr(server, "should_exit", True))
     try:
         note(f"cell {stretch.cell} as it was is at http://{address}, {what}, read-only; stop with Ctrl-C")
         note(f"web UI: http://{address}/ui/")

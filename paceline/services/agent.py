@@ -1,7 +1,6 @@
 """`paceline agent`: the agent of this machine, with pages by which a supervisor looks at it."""
 
 import asyncio
-import os
 import signal
 import socket
 from contextlib import suppress
@@ -19,7 +18,9 @@ from paceline.services.data_folder import CannotStart, agent_folder
 from paceline.services.health_pages import pages
 from paceline.services.host_settings import host_settings
 from paceline.services.process_logs import configure, logger
-from paceline.services.settings import SERVICE_PORTS, Settings
+from paceline.services.process_setup import end_at_once
+from paceline.services.processes import default_listen
+from paceline.services.settings import Settings
 from projections.health import Health
 
 GRACE_S = 1
@@ -29,7 +30,7 @@ CONNECTED = Gauge("paceline_agent_connected", "1 while the agent has a session w
 
 def run(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT; runs of tasks go on. Raises `CannotStart`, `Unreachable`."""
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet
+    end_at_once()
     configure(settings.logs.form, settings.logs.level, process="agent")
     resolved = agent_settings(settings)
     say = logger(host=resolved.host_id).info
@@ -55,7 +56,7 @@ def follow(resolved: AgentSettings, listen: str, say: Any) -> int:
         listening = bound(listen)
     else:
         try:
-            listening = bound(f"127.0.0.1:{SERVICE_PORTS['agent']}")
+            listening = bound(default_listen("agent"))
         except OSError:
             listening = bound("127.0.0.1:0")
     agent = Agent(resolved, on_message)

@@ -14,11 +14,11 @@ from paceline.client.cell_models import Machine, ServedCell
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments
 from paceline.services.health_pages import waiting
-from paceline.services.http_serving import LateApp, serve
+from paceline.services.http_serving import LateApp, serve_http
 from paceline.services.operations import OperationsOf
 from paceline.services.past import CellFolder, moments_of, replays_of
 from paceline.services.settings import Settings
-from paceline.services.startup import Start, begin, folder_of
+from paceline.services.startup import Start, folder_of
 from projections.api.app import create_app
 from projections.api.cell_router import create_cells_app
 from projections.health import Health
@@ -123,13 +123,10 @@ def _attached(path: Path) -> Views | None:
         return None
 
 
-def run_api(settings: Settings) -> int:
-    """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
-    start = begin(settings, "api")
+def serve(settings: Settings, start: Start) -> None:
+    """Runs until SIGTERM or SIGINT."""
     api, stop = Api(settings, start), threading.Event()
     try:
-        serve(api.app, start.listening, stop, lambda: api.come_up(stop))
+        serve_http(api.app, start.listening, stop, lambda: api.come_up(stop))
     finally:
         api.close()
-    start.say(None, "stopped")
-    return 0

@@ -1,18 +1,17 @@
 """`paceline fanout`: each decision again as one message of its own type, for the cells that its group gives it."""
 
 from events.log.kafka.kafka_log import KafkaLog
-from events.topics import FANOUT_GROUP, MACHINES, rounds_of
+from events.topics import MACHINES, rounds_of
 from paceline.services.cell_log import with_archive
 from paceline.services.data_folder import CannotStart
 from paceline.services.faust_app import run_cells
 from paceline.services.settings import Settings
-from paceline.services.startup import begin
+from paceline.services.startup import Start
 from projections.fanout.component import PACE, FanoutCell
 
 
-def run(settings: Settings) -> int:
+def serve(settings: Settings, start: Start) -> None:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
-    start = begin(settings, "fanout")
     folder = settings.data / "fanout"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -26,4 +25,4 @@ def run(settings: Settings) -> int:
         log = KafkaLog(settings.kafka, cell, {**PACE, **settings.kafka_options}, say)
         return FanoutCell(log, with_archive(log, settings.archive), folder, say)
 
-    return run_cells(settings, start, "fanout", FANOUT_GROUP, [rounds_of(machine) for machine in MACHINES], make)
+    run_cells(settings, start, [rounds_of(machine) for machine in MACHINES], make)

@@ -5,10 +5,8 @@ its own here (decisions 008 and 066): components read the log themselves, and `C
 """
 
 import asyncio
-import gc
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -25,6 +23,8 @@ from paceline.services.assigned_cells import Cells, ProcessKind
 from paceline.services.cell_thread import CellComponent
 from paceline.services.data_folder import CannotStart
 from paceline.services.health_pages import pages
+from paceline.services.process_setup import tune
+from paceline.services.processes import group_of
 from paceline.services.settings import Settings
 from paceline.services.startup import Start
 
@@ -32,8 +32,6 @@ GRACE_S = 1
 """So long requests for pages may go on at the end."""
 SWITCH_INTERVAL_S = 0.0005
 """Threads give way this often: a cell that is busy leaves the others and the health pages their turn."""
-GC_THRESHOLDS = (50_000, 20, 100)
-"""State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
 
 
 class Boot(BootStrategy):
@@ -62,17 +60,11 @@ def cells_of(app: Any) -> Cells:
     return cells
 
 
-def run_cells(
-    settings: Settings,
-    start: Start,
-    kind: str,
-    group: str,
-    topics: Sequence[str],
-    make: Callable[[int], CellComponent],
-) -> int:
-    """Runs what `make` returns for each cell of `topics` that the group gives to this process, until SIGTERM or SIGINT;
-    returns the exit code. Raises `CannotStart` with the fault of all its cells.
+def run_cells(settings: Settings, start: Start, topics: Sequence[str], make: Callable[[int], CellComponent]) -> None:
+    """Runs what `make` returns for each cell of `topics` that the group of this kind of process gives to it, until
+    SIGTERM or SIGINT. Raises `CannotStart` with the fault of all its cells.
     """
+    group = group_of(start.kind, start.instance)
 
     def join() -> Membership:
         return Membership(
@@ -88,17 +80,14 @@ def run_cells(
     def others() -> set[str]:
         return others_in(settings.kafka, group, start.name, settings.kafka_options)
 
-    fault = _run_app(settings, start, ProcessKind(kind, join, others, make))
+    fault = _run_app(settings, start, ProcessKind(start.kind, join, others, make))
     if fault:
         raise CannotStart(fault)
-    start.say(None, "stopped")
-    return 0
 
 
 def _run_app(settings: Settings, start: Start, kind: ProcessKind) -> str:
     """Runs an App until SIGTERM, SIGINT, or a fault of all its cells; returns the sentence of the fault, if any."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.set_threshold(*GC_THRESHOLDS)
+    tune(SWITCH_INTERVAL_S)
     faults: list[str] = []
     ending: list[asyncio.Future[None]] = []  # the loop alone would not keep it from being collected
     app = HostApp(

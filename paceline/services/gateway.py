@@ -1,6 +1,5 @@
 """`paceline gateway --cell N`: turns rounds into orders for agents, and what agents say into facts."""
 
-import signal
 import threading
 
 from events.log.archived import ArchivedLog
@@ -8,16 +7,15 @@ from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import Log, LogError
 from hostagent.gateway.service import GatewayHangs, run_gateway
 from paceline.services.data_folder import CannotStart
+from paceline.services.process_setup import on_end
 from paceline.services.settings import Settings
-from paceline.services.startup import begin, folder_of
+from paceline.services.startup import Start, folder_of
 
 
-def run(settings: Settings) -> int:
+def serve(settings: Settings, start: Start) -> None:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
     cell, stop = settings.cell, threading.Event()
-    start = begin(settings, "gateway", cell=cell)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    on_end(stop.set)
     kafka = KafkaLog(settings.kafka, cell, settings.kafka_options, on_trouble=lambda text: start.say(cell, text))
     # one without a store folds the whole history
     log: Log = ArchivedLog(kafka, settings.archive) if settings.archive else kafka
@@ -37,5 +35,3 @@ def run(settings: Settings) -> int:
         raise CannotStart(str(fault)) from fault
     finally:
         log.close()
-    start.say(cell, "stopped")
-    return 0

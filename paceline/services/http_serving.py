@@ -1,14 +1,13 @@
 """HTTP of the processes that serve it themselves: uvicorn in the main thread, ended by SIGTERM or SIGINT."""
 
-import signal
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hostagent.server import Server
+from paceline.services.process_setup import on_end
 
 GRACE_S = 3
 """So long streams may go on after the end was asked for."""
@@ -27,14 +26,14 @@ class LateApp:
         await self.app(scope, receive, send)
 
 
-def serve(app: ASGIApp, listening: socket.socket, stop: threading.Event, background: Callable[[], None]) -> None:
+def serve_http(app: ASGIApp, listening: socket.socket, stop: threading.Event, background: Callable[[], None]) -> None:
     """Serves until `stop` is set, by a signal or by the end of `beside`, which runs in a thread of its own and whose
     fault is raised.
     """
     server = Server(app, GRACE_S)
     faults: list[Exception] = []
 
-    def end(*_: Any) -> None:
+    def end() -> None:
         stop.set()
         server.should_exit = True
 
@@ -48,8 +47,7 @@ def serve(app: ASGIApp, listening: socket.socket, stop: threading.Event, backgro
 
     thread = threading.Thread(target=work, name="beside", daemon=True)
     thread.start()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
+    on_end(end)
     server.run(sockets=[listening])
     stop.set()
     thread.join(END_S)

@@ -7,7 +7,6 @@ from typing import Any
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import LogUnavailable
 from events.topics import rounds_of
-from paceline.services import startup
 from paceline.services.faust_app import run_cells
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, folder_of
@@ -24,11 +23,11 @@ class MachinePart:
     snapshots while it works, if a place for them is set.
     """
 
-    def __init__(self, settings: Settings, start: Start, machine: str, cell: int) -> None:
+    def __init__(self, settings: Settings, start: Start, cell: int) -> None:
         self._settings = settings
         self._start = start
-        self._make = machines(cell)[machine]
-        self._folder = folder_of(settings, cell) / "store" / machine
+        self._make = machines(cell)[start.kind]
+        self._folder = folder_of(settings, cell) / "store" / start.kind
         self._cell = cell
         self._processor: Processor | None = None
         self._log = KafkaLog(settings.kafka, cell, settings.kafka_options, on_trouble=self._say)
@@ -125,10 +124,8 @@ class MachinePart:
         return self._processor.driver if self._processor is not None else None
 
 
-def run_processor(settings: Settings, machine: str) -> int:
-    """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
-    start = startup.begin(settings, machine)
-    contract = machines()[machine]()
+def serve(settings: Settings, start: Start) -> None:
+    """Runs the machine that `start` names until SIGTERM or SIGINT. Raises `CannotStart`."""
+    contract = machines()[start.kind]()
     topics = (*contract.facts, *(rounds_of(peer) for peer in contract.peers))
-    group = f"paceline.processor.{machine}"
-    return run_cells(settings, start, machine, group, topics, lambda cell: MachinePart(settings, start, machine, cell))
+    run_cells(settings, start, topics, lambda cell: MachinePart(settings, start, cell))

@@ -13,7 +13,7 @@ from paceline.moments.copier import Copier
 from paceline.services.cell_log import with_archive
 from paceline.services.faust_app import run_cells
 from paceline.services.settings import Settings
-from paceline.services.startup import Start, begin, folder_of
+from paceline.services.startup import Start, folder_of
 from projections.queries.view_metrics import WATCHED
 from projections.views.projector import PACE_MS, Projector
 
@@ -72,8 +72,6 @@ class ViewsPart:
         return {"ready": not trouble, **trouble, "positions": dict(self._projector.positions())}
 
 
-def run_projector(settings: Settings) -> int:
+def serve(settings: Settings, start: Start) -> None:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
-    start = begin(settings, "projector")
-    topics, group = [topic.name for topic in ALL], f"paceline.projector.{start.instance}"
-    return run_cells(settings, start, "projector", group, topics, lambda cell: ViewsPart(settings, start, cell))
+    run_cells(settings, start, [topic.name for topic in ALL], lambda cell: ViewsPart(settings, start, cell))

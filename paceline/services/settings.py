@@ -26,20 +26,8 @@ from events.bounds import ALARM_UNREAD_MS
 from events.time_units import span_s
 from paceline.client.cell_file import DATA_DEFAULT
 from paceline.client.errors import Faults
+from paceline.services.processes import default_listen
 
-LISTEN_DEFAULT = "127.0.0.1:7117"
-SERVICE_PORTS = {
-    "api": 7117,
-    "gateway": 7118,
-    "projector": 7119,
-    "fanout": 7120,
-    "lifecycle": 7121,
-    "entitlement": 7122,
-    "placement": 7123,
-    "sla": 7124,
-    "agent": 7125,
-}
-"""Where each kind of process listens on 127.0.0.1, unless it is told otherwise."""
 ADDRESS = r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9A-Fa-f:]+\]:[0-9]{1,5}$"
 
 
@@ -67,7 +55,7 @@ class SettingsTable(BaseModel):
 class UpPart(SettingsTable):
     """`[up]`, what `paceline up` needs beside the data folder."""
 
-    listen: str = Field(default=LISTEN_DEFAULT, pattern=ADDRESS)
+    listen: str = Field(default=default_listen("api"), pattern=ADDRESS)
     sim_hosts: int = Field(default=0, ge=0, le=1_000_000)
     agent: bool | None = None
     """An agent for this machine; None: where there are no simulated hosts."""
@@ -89,7 +77,7 @@ class AgentPart(SettingsTable):
 
 class ServicePart(SettingsTable):
     """`[service]`, what the processes of a cell share where each part is one of its own. `listen`: of health pages,
-    metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`SERVICE_PORTS`). `address_file`: gets that address
+    metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`PROCESSES`). `address_file`: gets that address
     once the process listens. `name`: of this process over restarts, empty: the name of this machine and the data
     folder. `sim_hosts`: hosts that a gateway simulates; `gateways`: addresses that an API asks for the output of runs,
     and those of the cell of an agent.

@@ -1,10 +1,10 @@
 """Common steps at the start of all processes: a name, a data folder, a broker that answers, topics that are right."""
 
 import os
-import signal
 import socket
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -13,7 +13,9 @@ from events.topics import MACHINES
 from hostagent.listen_address import bound
 from paceline.services.data_folder import CannotStart, prepare
 from paceline.services.process_logs import configure, logger
-from paceline.services.settings import SERVICE_PORTS, Settings, WrongSettings
+from paceline.services.process_setup import end_at_once
+from paceline.services.processes import PROCESSES, default_listen
+from paceline.services.settings import Settings, WrongSettings
 from paceline.services.waiting_pages import WaitingPages
 
 KAFKA_RETRY_S = 2.0
@@ -29,10 +31,11 @@ class Say(Protocol):
 
 
 class Start(NamedTuple):
-    """The result of a process's start: its name, that of its data folder (`place`), the socket on which it listens and
-    the address of that as HOST:PORT, the token of its cells.
+    """The result of a process's start: its kind, its name, that of its data folder (`instance`), the socket on which it
+    listens and the address of that as HOST:PORT, the token of its cells.
     """
 
+    kind: str
     name: str
     instance: str
     listening: socket.socket
@@ -41,12 +44,26 @@ class Start(NamedTuple):
     say: Say
 
 
-def begin(settings: Settings, kind: str, **fields: Any) -> Start:
-    """Prepares the data folder and the logs, whose every line carries what is `known`, waits for the broker, checks
-    the topics, and registers the schemas where there is a registry. Raises `CannotStart`, `WrongSettings`.
+def run_process(kind: str, settings: Settings) -> int:
+    """Runs a process of a kind that meets the others in Kafka until SIGTERM or SIGINT; returns its exit code. Raises
+    `CannotStart`, `WrongSettings`.
     """
-    process_labels = {"machine": kind} if kind in MACHINES else {"process": kind}
-    configure(settings.logs.form, settings.logs.level, **process_labels, **fields)
+    process = PROCESSES[kind]
+    service = import_module(f"paceline.services.{process.module}")
+    start = begin(settings, kind)
+    service.serve(settings, start)
+    start.say(settings.cell if process.of_cell else None, "stopped")
+    return 0
+
+
+def begin(settings: Settings, kind: str) -> Start:
+    """Prepares the data folder and the logs, whose every line names the process, waits for the broker, checks the
+    topics, and registers the schemas where there is a registry. Raises `CannotStart`, `WrongSettings`.
+    """
+    fields: dict[str, Any] = {"machine": kind} if kind in MACHINES else {"process": kind}
+    if PROCESSES[kind].of_cell:
+        fields["cell"] = settings.cell
+    configure(settings.logs.form, settings.logs.level, **fields)
     log = logger()
     if not settings.kafka:
         raise CannotStart(
@@ -54,7 +71,7 @@ def begin(settings: Settings, kind: str, **fields: Any) -> Start:
         )
     token = _prepared(settings)
     socket_, address = _listening(settings, kind)
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet; the host takes the signal over
+    end_at_once()
     with WaitingPages(socket_.dup, log.warning) as pages:
         _await_topics(settings, pages.wait_for)
         _use_registry(settings.schema_registry_url, pages.wait_for)
@@ -64,7 +81,7 @@ def begin(settings: Settings, kind: str, **fields: Any) -> Start:
 
     say(None, f"listens at http://{address}")
     instance = instance_of(settings.data)
-    return Start(settings.service.name or instance, instance, socket_, address, token, say)
+    return Start(kind, settings.service.name or instance, instance, socket_, address, token, say)
 
 
 def instance_of(data: Path) -> str:
@@ -118,7 +135,7 @@ def _prepared(settings: Settings) -> str:
 
 def _listening(settings: Settings, kind: str) -> tuple[socket.socket, str]:
     """The socket of a process, and its address, which is in the file for it from now on."""
-    listen = settings.service.listen or f"127.0.0.1:{SERVICE_PORTS[kind]}"
+    listen = settings.service.listen or default_listen(kind)
     socket_ = listening(listen)
     address = process_labels(socket_, listen)
     file = settings.service.address_file

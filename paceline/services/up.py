@@ -6,12 +6,9 @@ of this machine has a third.
 
 import faulthandler
 import functools
-import gc
 import json
 import os
-import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +20,7 @@ from fastapi import FastAPI
 from events.log.port import Log, LogError
 from events.process.clock import SystemClock
 from hostagent.agent_state import AgentFault
-from hostagent.fleet import Fleet, OnOrder, SimHost
+from hostagent.fleet import SIM_CAPACITY, Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.listen_address import address_of
 from hostagent.server import Server
@@ -35,6 +32,8 @@ from paceline.services.host_settings import host_settings
 from paceline.services.operations import OperationsOf
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
 from paceline.services.past import CellFolder, moments_of, replays_of
+from paceline.services.process_setup import on_end, tune
+from paceline.services.processes import up_group
 from paceline.services.startup import instance_of, listening, retry_until_reachable
 from paceline.services.waiting_pages import WaitingPages
 from processors.cell_machines import machines
@@ -50,13 +49,10 @@ if TYPE_CHECKING:
 
 SWITCH_INTERVAL_S = 0.0002
 """The thread that steps the machines gives way this often: the HTTP thread answers within a few milliseconds."""
-GC_THRESHOLDS = (50_000, 20, 100)
-"""State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
 LONGEST_MS = 1000
 """Longest sleep of the thread that steps the machines where whoever has work for it wakes it."""
 GRACE_S = 3
 """So long requests that are being answered may go on at the end."""
-SIM_HOST = {"cpu": 16_000, "memory": 65_536, "disk": 1_000_000}
 
 
 def run_up(settings: "UpSettings") -> int:
@@ -76,8 +72,7 @@ class Up:
     """The parts of a cell in one process."""
 
     def __init__(self, settings: "UpSettings", on_order: OnOrder | None = None) -> None:
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
-        gc.set_threshold(*GC_THRESHOLDS)
+        tune(SWITCH_INTERVAL_S)
         self._settings = settings
         self._on_order = on_order
         self._data = settings.data
@@ -105,8 +100,7 @@ class Up:
 
     def run(self) -> int:
         """Serves until stopped."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self.stop())
+        on_end(self.stop)
         server = self._serve()
         try:
             self._write_cell_file()
@@ -171,7 +165,7 @@ class Up:
         from events.log.kafka.membership import Membership
 
         cell, options, instance = self._settings.cell, self._settings.kafka_options, instance_of(self._data)
-        name = f"paceline.up.{cell}"
+        name = up_group(cell)
 
         def other() -> str:
             group = groups(bootstrap, name.__eq__, options).get(name, Group())
@@ -198,7 +192,7 @@ class Up:
         self._gateway.on_post = self._wake
         other_components: list[Component] = []
         if self._settings.sim_hosts:
-            hosts = [SimHost(self._settings.sim_hosts, SIM_HOST)]
+            hosts = [SimHost(self._settings.sim_hosts, SIM_CAPACITY)]
             other_components.append(Fleet(self._gateway, hosts, clock, int(time.time() * 1000), self._on_order))
         if self._settings.agent:
             self._agent = LocalAgent(

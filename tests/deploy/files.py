@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 from deploy.processes import procfile
 from events.topics import MACHINES
+from paceline.services.processes import kind_of
 from tests.helpers import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -28,8 +29,8 @@ class Command(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """As `SERVICE_PORTS` names it; the command itself for what is no service."""
-        return self.words[1] if self.words[0] == "processor" else self.words[0]
+        """As `PROCESSES` names it; the command itself for what is no process."""
+        return kind_of(self.words) or self.words[0]
 
     def __str__(self) -> str:
         return self.where

@@ -111,7 +111,8 @@ def test_a_job_runs_in_each_cell(cell: RunningCell) -> None:
 
 
 def test_pages_that_supervisors_look_at_answer(cell: RunningCell) -> None:
-    where = {each.kind: each.words[each.words.index("--listen") + 1] for each in of_procfile()}
+    kind_at = {each.where: each.kind for each in of_procfile()}
+    where = {kind_at[at]: listen for at, listen in listens({each.where: each.words for each in of_procfile()}).items()}
     kinds = {each.where: each.kind for each in of_kubernetes()}
     asked = set()
     for workload, container in containers():
@@ -156,7 +157,8 @@ def test_the_operators_page_is_true(cell: RunningCell) -> None:
 
 def test_a_cell_that_was_added_is_served(cell: RunningCell) -> None:
     add_cells(re.findall(r"Kafka at (\S+);", cell.said)[0], 3)  # the page above has, unless this runs alone
-    where = {each.kind: each.words[each.words.index("--listen") + 1] for each in of_procfile()}
+    kind_at = {each.where: each.kind for each in of_procfile()}
+    where = {kind_at[at]: listen for at, listen in listens({each.where: each.words for each in of_procfile()}).items()}
 
     def taken_up(kind: str) -> bool:
         answer = _asked(where[kind])

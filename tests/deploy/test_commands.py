@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 import pytest
 
+from deploy.processes import listens
 from paceline.cli.main import cli, run
-from paceline.services.settings import SERVICE_PORTS
+from paceline.services.processes import PROCESSES
 from tests.deploy.files import OPERATIONS, Command, commands, of_procfile, parts, units
 
 ALL = commands()
-SERVICES = [each for each in ALL if each.kind in SERVICE_PORTS]
+SERVICES = [each for each in ALL if each.kind in PROCESSES]
 
 
 def parsed(words: list[str]) -> click.Context:
@@ -57,18 +58,18 @@ def test_its_settings_are_taken(
     listen = found["service.listen"][0]
     own_port = each.where.startswith("Procfile") and each.where.split()[-1][-1].isdigit()
     if listen != "-" and not own_port:
-        assert int(listen.rpartition(":")[2]) == SERVICE_PORTS[each.kind]
+        assert int(listen.rpartition(":")[2]) == PROCESSES[each.kind].port
 
 
 def test_each_kind_of_process_is_everywhere() -> None:
     for file in ("Procfile", "compose", "systemd", "kubernetes"):
         kinds = {each.kind for each in SERVICES if each.where.startswith(file)}
-        assert kinds == SERVICE_PORTS.keys(), file
+        assert kinds == PROCESSES.keys(), file
 
 
 def test_processes_of_one_machine_are_not_in_each_others_way() -> None:
-    listens = [each.words[each.words.index("--listen") + 1] for each in of_procfile()]
-    assert len(set(listens)) == len(listens)
+    addresses = listens({each.where: each.words for each in of_procfile()})
+    assert len(set(addresses.values())) == len(addresses) == len(list(of_procfile()))
     names = [tuple(each.words) for each in of_procfile()]
     assert len(set(names)) == len(names)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paceline.services.settings import SERVICE_PORTS
+from paceline.services.processes import PROCESSES
 from tests.deploy.files import (
     DEPLOY,
     KUBERNETES,
@@ -89,7 +89,7 @@ def test_each_part_of_the_compose_file_is_looked_at_and_keeps_what_it_has() -> N
     for name, part in parts().items():
         if name == "topics":
             continue
-        port = SERVICE_PORTS[KINDS[f"compose {name}"]]
+        port = PROCESSES[KINDS[f"compose {name}"]].port
         assert f"http://127.0.0.1:{port}/readyz" in part["healthcheck"]["test"][-1], name
         compile(part["healthcheck"]["test"][-1], name, "exec")
         assert part["hostname"] == name, "names of processes are made of it"
@@ -176,7 +176,7 @@ def test_pods_are_looked_at_by_pages_that_are_there_and_may_do_little() -> None:
         if kind == "log":
             continue
         [port] = container["ports"]
-        assert port["containerPort"] == SERVICE_PORTS[kind]
+        assert port["containerPort"] == PROCESSES[kind].port
         probes = {name: one["httpGet"] for name, one in container.items() if name.endswith("Probe")}
         for probe in probes.values():
             assert probe["port"] == port["name"]

@@ -159,8 +159,9 @@ def main() -> None:
 
     from paceline.cli.main import main as paceline
 
+    for command in ("processes", "up"):
+        import_module(f"paceline.cli.commands.{command}")
     for part in PARTS:
-        import_module(f"paceline.cli.commands.{part}")
         import_module(f"paceline.services.{part}")
     gc.freeze()
     words = serve(socket.socket(fileno=int(sys.argv[1])))

@@ -64,9 +64,10 @@ def _must_not_run(settings: "Settings") -> None:
     if not settings.kafka:
         return
     from events.log.kafka.groups import groups
+    from paceline.services.processes import group_of
     from paceline.services.startup import instance_of
 
-    name = f"paceline.projector.{instance_of(settings.data)}"
+    name = group_of("projector", instance_of(settings.data))
     members = [
         member
         for group in groups(settings.kafka, name.__eq__, settings.kafka_options).values()

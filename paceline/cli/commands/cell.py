@@ -79,8 +79,8 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[MachineStat
     from events.log.kafka import topics as kafka_topics
     from events.log.kafka.kafka_log import KafkaLog
     from events.log.port import LogFault
-    from events.topics import FANOUT_GROUP
     from paceline.services.cell_check import gateway_missing
+    from paceline.services.processes import group_of
 
     if settings.schema_registry_url:
         from events.log.kafka import schema_registry as registry
@@ -109,26 +109,30 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[MachineStat
             log.close()
         if not any(_keeps_views(name, number) and group.of(number) for name, group in groups.items()):
             problems.append(f"Nobody keeps the views of cell {number}. Start `paceline projector`, or `paceline up`.")
-        if FANOUT_GROUP in groups and not groups[FANOUT_GROUP].of(number):  # a deployment may do without
+        fanout = groups.get(group_of("fanout"))
+        if fanout is not None and not fanout.of(number):  # a deployment may do without
             problems.append(f"Nobody publishes the decisions of cell {number}. Start `paceline fanout` again.")
     return statuses, groups, problems
 
 
 def _keeps_views(group: str, number: int) -> bool:
-    return group.startswith("paceline.projector.") or group == f"paceline.up.{number}"
+    from paceline.services.processes import group_of, up_group
+
+    return group.startswith(group_of("projector")) or group == up_group(number)
 
 
 def _statuses_on_kafka(log: "Log", groups: "Mapping[str, Group]", alarm_unread_ms: int) -> "Iterator[MachineStatus]":
     from events.log.kafka.groups import Group
     from events.topics import ALL
     from paceline.services.cell_check import check_machine
+    from paceline.services.processes import group_of, up_group
     from processors.cell_machines import machines
 
     ends = log.ends(topic.name for topic in ALL)
     for name, make in machines(log.cell).items():
         machine = make()
-        group = groups.get(f"paceline.processor.{name}", Group())
-        in_one = groups.get(f"paceline.up.{log.cell}", Group()).of(log.cell)
+        group = groups.get(group_of(name), Group())
+        in_one = groups.get(up_group(log.cell), Group()).of(log.cell)
         runner = group.of(log.cell)
         inputs = _inputs(machine, ends)
         yield check_machine(log, machine, inputs, group if runner else None, runner or in_one, alarm_unread_ms)

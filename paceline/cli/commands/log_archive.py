@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from events.topics import FANOUT_GROUP, rounds_of
+from events.topics import rounds_of
 from paceline.cli.commands.common import data_option, examples, log_options, report_option
 from paceline.client.json_type import Json
 from paceline.output import Column, show, table
+from paceline.services.processes import group_of
 
 if TYPE_CHECKING:
     from events.log.archive import NeededFrom, TruncatableLog
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from paceline.services.settings import Settings
 
 
-READERS = ("paceline.projector.", FANOUT_GROUP)
+READERS = (group_of("projector"), group_of("fanout"))
 """Prefixes of the groups that publish the position of each of their cells; processors have snapshots."""
 
 

@@ -1,7 +1,11 @@
-"""Options that all processes of a cell share, and how their settings are shown."""
+"""Options of the processes of a cell, and how their settings are shown.
 
-from collections.abc import Callable
-from functools import wraps
+The name of a parameter is that of the setting it sets, as in the environment: `service__listen` is `listen` in the
+table `service`.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -11,72 +15,70 @@ from paceline.cli.commands.common import data_option, kafka_options
 
 FORMS = ("console", "json")
 LEVELS = ("debug", "info", "warning", "error")
-
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 show_config_option = click.option(
     "--show-config", is_flag=True, help="Print all settings with their origins, and exit."
 )
-
-
-def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--log-form`, `--log-level` and `--show-config`."""
-    for option in (
-        show_config_option,
-        click.option("--log-level", type=click.Choice(LEVELS), help="Log level."),
-        click.option("--log-form", type=click.Choice(FORMS), help="Log format on stderr."),
-    ):
-        function = option(function)
-    return function
-
-
-def service_command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what processes share and calls the command with the `Settings` before its own parameters."""
-
-    @data_option
-    @kafka_options
-    @click.option(
-        "--listen", metavar="HOST:PORT", help="Address of health endpoints, metrics and HTTP; port 0: any free port."
-    )
-    @click.option(
+LOG_OPTIONS: tuple[Decorator, ...] = (
+    click.option("--log-form", "logs__form", type=click.Choice(FORMS), help="Log format on stderr."),
+    click.option("--log-level", "logs__level", type=click.Choice(LEVELS), help="Log level."),
+    show_config_option,
+)
+SERVICE_OPTIONS: tuple[Decorator, ...] = (
+    data_option,
+    kafka_options,
+    click.option(
+        "--listen",
+        "service__listen",
+        metavar="HOST:PORT",
+        help="Address of health endpoints, metrics and HTTP; port 0: any free port.",
+    ),
+    click.option(
         "--address-file",
+        "service__address_file",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
         help="Write the address to this file once the process is listening.",
-    )
-    @click.option(
-        "--name", metavar="NAME", help="Stable instance name. [default: from the machine and the data folder]"
-    )
-    @log_options
-    @wraps(function)
-    def command(
-        *args: Any,
-        data: Path | None,
-        config: Path | None,
-        kafka: dict[str, Any],
-        listen: str | None,
-        address_file: Path | None,
-        name: str | None,
-        log_form: str | None,
-        log_level: str | None,
-        show_config: bool,
-        service: dict[str, Any] | None = None,
-        cell: int | None = None,
-        **rest: Any,
-    ) -> Any:
-        from paceline.services.settings import load
+    ),
+    click.option(
+        "--name",
+        "service__name",
+        metavar="NAME",
+        help="Stable instance name. [default: from the machine and the data folder]",
+    ),
+    *LOG_OPTIONS,
+)
 
-        flags = {
-            "data": data,
-            **kafka,
-            "cell": cell,
-            "service": without_none({"listen": listen, "address_file": address_file, "name": name, **(service or {})}),
-            "logs": without_none({"form": log_form, "level": log_level}),
-        }
-        if show_config:
-            return show(config, flags)
-        return function(load(config, **flags), *args, **rest)
 
-    return command
+def several(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The values of an option that may be repeated; None: none was given."""
+    return values or None
+
+
+def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
+    """The values NAME=VALUE of an option that may be repeated, by name; None: none was given."""
+    return dict(each.partition("=")[::2] for each in values) or None
+
+
+def content(ctx: click.Context, param: click.Parameter, path: Path | None) -> str | None:
+    """The content of the file that an option names; None: it was not given."""
+    return path.read_text().strip() if path else None
+
+
+def with_options(function: Callable[..., Any], options: tuple[Decorator, ...]) -> Callable[..., Any]:
+    """A function with options, in the order in which the help shows them."""
+    return reduce(lambda decorated, option: option(decorated), reversed(options), function)
+
+
+def settings_flags(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as `settings.load` takes them; those that were not given are left out."""
+    flags: dict[str, Any] = {}
+    for name, value in options.items():
+        table, _, key = name.rpartition("__")
+        if value is not None:
+            (flags.setdefault(table, {}) if table else flags)[key] = value
+    return flags
 
 
 def show(config: Path | None, flags: dict[str, Any]) -> int:
@@ -93,8 +95,3 @@ def show(config: Path | None, flags: dict[str, Any]) -> int:
         ],
     )
     return 0
-
-
-def without_none(values: dict[str, Any]) -> dict[str, Any] | None:
-    """The values that were given; None where none was."""
-    return {name: value for name, value in values.items() if value is not None} or None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli.commands.common import data_option, examples, kafka_options
+from paceline.cli.commands.process_options import settings_flags
 
 if TYPE_CHECKING:
     from paceline.services.settings import UpSettings
@@ -21,32 +22,29 @@ if TYPE_CHECKING:
     )
 )
 @data_option
-@click.option("--listen", metavar="HOST:PORT", help="Address of the API. [default: 127.0.0.1:7117]")
+@click.option("--listen", "up__listen", metavar="HOST:PORT", help="Address of the API. [default: 127.0.0.1:7117]")
 @kafka_options
 @click.option(
     "--cell", type=click.IntRange(0), metavar="N", help="Number of the cell, its partition on Kafka. [default: 0]"
 )
-@click.option("--sim-hosts", type=click.IntRange(0), metavar="N", help="Number of simulated hosts.")
+@click.option("--sim-hosts", "up__sim_hosts", type=click.IntRange(0), metavar="N", help="Number of simulated hosts.")
 @click.option(
-    "--agent/--no-agent", default=None, help="Run an agent for this machine. [default: unless hosts are simulated]"
+    "--agent/--no-agent",
+    "up__agent",
+    default=None,
+    help="Run an agent for this machine. [default: unless hosts are simulated]",
 )
-@click.option("--run-as", metavar="USER", help="User to run tasks as; needs root. [default: the user of this process]")
+@click.option(
+    "--run-as",
+    "agent__run_as",
+    metavar="USER",
+    help="User to run tasks as; needs root. [default: the user of this process]",
+)
 @click.option("--history", type=click.Path(path_type=Path), metavar="FILE", help="Serve this exported log range.")
 @click.option(
     "--read-only", is_flag=True, help="Serve an exported log range; no scheduling takes place, commands are refused."
 )
-def up(
-    data: Path | None,
-    config: Path | None,
-    listen: str | None,
-    kafka: dict[str, Any],
-    cell: int | None,
-    sim_hosts: int | None,
-    agent: bool | None,
-    run_as: str | None,
-    history: Path | None,
-    read_only: bool,
-) -> int:
+def up(config: Path | None, kafka: dict[str, Any], history: Path | None, read_only: bool, **options: Any) -> int:
     """Run a cell in this process: processors, views, API, gateway, and an agent of this machine.
 
     Everything is kept in the data folder. Ctrl-C ends the cell; tasks keep running, and the next `paceline up` adopts
@@ -58,15 +56,14 @@ def up(
     from paceline.history.start_state import is_history
     from paceline.services.settings import for_up, load
 
-    flags = {"listen": listen, "sim_hosts": sim_hosts, "agent": agent}
-    part: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
-    agent_part: dict[str, Any] = {} if run_as is None else {"agent": {"run_as": run_as}}
-    settings = for_up(load(config, data=data, **kafka, cell=cell, up=part, **agent_part))
+    flags = {**kafka, **options}
+    settings = for_up(load(config, **settings_flags(flags)))
     if history is not None and not read_only:
         raise click.UsageError("history takes no commands: give --read-only beside --history")
     if read_only:
-        of_cell = {"--sim-hosts": sim_hosts, "--agent": agent, "--cell": cell, "--kafka": kafka["kafka"]}
-        unused = [name for name, value in {**of_cell, "--data": history and data}.items() if value is not None]
+        of_cell = {"--sim-hosts": "up__sim_hosts", "--agent": "up__agent", "--cell": "cell", "--kafka": "kafka"}
+        unused = [flag for flag, name in of_cell.items() if flags[name] is not None]
+        unused += ["--data"] if history and flags["data"] else []
         if unused:
             raise click.UsageError(f"history is only shown: there is no use for {', '.join(unused)}")
         return _show(history, settings)

@@ -35,7 +35,7 @@ def test_a_process_ends_though_what_runs_beside_hangs(monkeypatch: pytest.Monkey
         go.wait(PATIENCE)
 
     stop = threading.Event()
-    http_serving.serve(pages(lambda: Health(True, True, {})), bound("127.0.0.1:0"), stop, beside)
+    http_serving.serve_http(pages(lambda: Health(True, True, {})), bound("127.0.0.1:0"), stop, beside)
     assert stop.is_set()
     assert not go.is_set()
     go.set()

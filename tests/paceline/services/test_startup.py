@@ -24,8 +24,8 @@ def test_a_machine_says_that_it_recovers_at_first_and_when_its_log_was_away(
     monkeypatch.setattr(service, "begin", lambda *_: StartState(log, ""))
     monkeypatch.setattr("processors.runtime.in_process.RETRY_MS", 0)
     settings = load(data=tmp_path, kafka="127.0.0.1:1")
-    start = Start("one", "here", socket.socket(), "", "", lambda *_, **__: None)
-    part = service.MachinePart(settings, start, "entitlement", 0)
+    start = Start("entitlement", "one", "here", socket.socket(), "", "", lambda *_, **__: None)
+    part = service.MachinePart(settings, start, 0)
 
     def works() -> None:
         deadline = time.monotonic() + PATIENCE

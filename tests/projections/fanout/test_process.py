@@ -12,7 +12,8 @@ from confluent_kafka.admin import AclOperation
 from events.log.kafka import topics as kafka_topics
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import NewRecord
-from events.topics import EVERY, FANOUT_GROUP, MACHINES, SETTINGS, rounds_of
+from events.topics import EVERY, MACHINES, SETTINGS, rounds_of
+from paceline.services.processes import group_of
 from tests.helpers.broker import Broker
 from tests.helpers.broker.security import Security
 from tests.helpers.ports import kept_port
@@ -103,7 +104,7 @@ def test_the_group_is_told_where_it_stands_in_topics_too_in_which_nothing_more_c
 
 def told(world: World, cell: int) -> dict[str, int]:
     """How far the group has been told that a cell is."""
-    reader = Consumer({"bootstrap.servers": world.address, "group.id": FANOUT_GROUP})
+    reader = Consumer({"bootstrap.servers": world.address, "group.id": group_of("fanout")})
     found = reader.committed([TopicPartition(topic, cell) for topic in ROUNDS], timeout=30)
     reader.close()
     return {each.topic: each.offset for each in found}
