@@ -6,7 +6,7 @@ All of it is derived from the rows of jobs and the columns of their tasks; `Queu
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from sortedcontainers import SortedDict, SortedList, SortedSet
 
@@ -32,29 +32,22 @@ def bits(amounts: Iterable[int]) -> int:
     return mask
 
 
-class States(NamedTuple):
-    """The queues in which a part stands; it never both waits and is refused."""
-
-    waits: bool
-    refused: bool
-    borrowed: bool
-    claims: bool
-
-
-NOWHERE = States(False, False, False, False)
+IN_WAITING, IN_REFUSED, IN_BORROWED, IN_CLAIMS = (1 << bit for bit in range(4))
+"""The queues in which a part stands, in bits; it never both waits and is refused."""
 
 
 class Standing:
     """The place of a part, and the queues of its pool in which it stands."""
 
-    __slots__ = ("demand", "form", "kind", "line", "place", "states", "told", "untold")
+    __slots__ = ("demand", "form", "kind", "line", "place", "queue", "states", "told", "untold")
 
-    def __init__(self, place: Place, line: Line, form: Form, nothing: Vector) -> None:
+    def __init__(self, queue: "PoolQueue", place: Place, line: Line, form: Form, nothing: Vector) -> None:
+        self.queue = queue
         self.place = place
         self.kind = line[0]
         self.line = line
         self.form = form
-        self.states = NOWHERE
+        self.states = 0
         self.told = self.untold = False
         self.demand = nothing
         """The amount that it adds to the demand of its pool."""
@@ -91,7 +84,8 @@ class QueueOrder:
 
     def __init__(self) -> None:
         self._pools: SortedDict[str, PoolQueue] = SortedDict()
-        self._standing: dict[PartKey, Standing] = {}
+        self.standing: dict[PartKey, Standing] = {}
+        """The parts that stand anywhere."""
         self._empty = PoolQueue()
         self.waiting = 0
         """The number of parts that wait, to which may be lent, and which may be admitted some time."""
@@ -114,58 +108,58 @@ class QueueOrder:
     def clear(self) -> None:
         """Empties all queues."""
         self._pools.clear()
-        self._standing.clear()
+        self.standing.clear()
         self.waiting = 0
-
-    def standing(self, part: PartKey) -> Standing | None:
-        """The place of a part; None: it stands nowhere."""
-        return self._standing.get(part)
 
     def is_refused(self, part: PartKey) -> bool:
         """Whether units of a part wait and can't be admitted before hosts or pools change."""
-        standing = self._standing.get(part)
-        return standing is not None and standing.states.refused
+        standing = self.standing.get(part)
+        return standing is not None and standing.states & IN_REFUSED > 0
 
     def waits(self, part: PartKey) -> bool:
         """Whether units of a part wait and may be admitted some time."""
-        standing = self._standing.get(part)
-        return standing is not None and standing.states.waits
+        standing = self.standing.get(part)
+        return standing is not None and standing.states & IN_WAITING > 0
 
-    def enter(self, pool: str, standing: Standing) -> None:
+    def enter(self, pool: str, place: Place, line: Line, form: Form, nothing: Vector) -> Standing:
         """Gives a part a place in its pool; it stands in no queue yet."""
-        self._standing[standing.place[-1]] = standing
-        if pool not in self._pools:
-            self._pools[pool] = PoolQueue()
+        queue = self._pools.get(pool)
+        if queue is None:
+            queue = self._pools[pool] = PoolQueue()
+        standing = self.standing[place[-1]] = Standing(queue, place, line, form, nothing)
+        return standing
 
-    def leave(self, pool: str, standing: Standing) -> None:
+    def leave(self, standing: Standing) -> None:
         """Takes a part out of all queues."""
-        self.place(pool, standing, NOWHERE)
-        self.tell(pool, standing, False, False)
-        del self._standing[standing.place[-1]]
+        self.place(standing, 0)
+        if standing.told or standing.untold:
+            self.tell(standing, False, False)
+        del self.standing[standing.place[-1]]
 
-    def place(self, pool: str, standing: Standing, states: States) -> None:
+    def place(self, standing: Standing, states: int) -> None:
         """Lets a part stand in these queues of its pool and in no others."""
-        before = standing.states
-        if states == before:
+        changed = states ^ standing.states
+        if not changed:
             return
         standing.states = states
-        queue, group, place = self._pools[pool], (standing.kind, standing.form), standing.place
-        if states.waits != before.waits:
-            self.waiting += (1 if states.waits else -1) * (not standing.kind & (FIRM | DAEMONS))
-            _set_in(queue.waiting, standing.line, place, states.waits)
-            _set_in(queue.forms, group, place, states.waits)
-        if states.refused != before.refused:
-            _set_in(queue.refused, group, place, states.refused)
+        queue, group, place = standing.queue, (standing.kind, standing.form), standing.place
+        if changed & IN_WAITING:
+            waits = states & IN_WAITING > 0
+            self.waiting += (1 if waits else -1) * (not standing.kind & (FIRM | DAEMONS))
+            _set_in(queue.waiting, standing.line, place, waits)
+            _set_in(queue.forms, group, place, waits)
+        if changed & IN_REFUSED:
+            _set_in(queue.refused, group, place, states & IN_REFUSED > 0)
         if group in queue.verdicts and group not in queue.forms and group not in queue.refused:
             del queue.verdicts[group]  # its shape may be gone, and another one have its number next
-        if states.borrowed != before.borrowed:
-            _set_in(queue.borrowed, standing.line, place, states.borrowed)
-        if states.claims != before.claims:
-            _set(queue.daemons if standing.kind == DAEMONS else queue.claims, place, states.claims)
+        if changed & IN_BORROWED:
+            _set_in(queue.borrowed, standing.line, place, states & IN_BORROWED > 0)
+        if changed & IN_CLAIMS:
+            _set(queue.daemons if standing.kind == DAEMONS else queue.claims, place, states & IN_CLAIMS > 0)
 
-    def tell(self, pool: str, standing: Standing, is_told: bool, is_untold: bool) -> None:
+    def tell(self, standing: Standing, is_told: bool, is_untold: bool) -> None:
         """Notes whether a part was told why it waits (see `PoolQueue`)."""
-        queue = self._pools[pool]
+        queue = standing.queue
         number, part = standing.place[1], standing.place[-1]
         if is_told != standing.told:
             _set(queue.told, (number, part), is_told)

@@ -16,7 +16,15 @@ from events.instance_changes import instance_change
 from events.ranks import are_entitled
 from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale, subtract
-from processors.entitlement.queues.order import QueueOrder, Standing, States, bits
+from processors.entitlement.queues.order import (
+    IN_BORROWED,
+    IN_CLAIMS,
+    IN_REFUSED,
+    IN_WAITING,
+    QueueOrder,
+    Standing,
+    bits,
+)
 from processors.entitlement.queues.parts import (
     COLUMNS,
     CONTROLLER,
@@ -193,7 +201,8 @@ class Queues:
         row = self.jobs.change(job_id)
         parts = [PartKey(job_id, key) for key in row.parts]
         for part in parts:
-            self._leave(part, row)
+            if part in self._order.standing:
+                self._leave(row, self._order.standing[part])
         if row.preemptible:
             entitled = are_entitled(self.arena["rank"][row.base : row.base + row.instances])
             amount = self.asked(row, np.flatnonzero(entitled) + row.base)
@@ -355,7 +364,7 @@ class Queues:
         """A part was told why it waits; None: it is to be told again."""
         row = self.jobs.change(part.job_id)
         row.parts[part.key].refusal = refusal
-        standing = self._order.standing(part)
+        standing = self._order.standing.get(part)
         if standing is not None:
             self._note_told(part, row, standing)
 
@@ -397,7 +406,7 @@ class Queues:
                     for *_, part in list(places) if self._verdict_differs(places[0][-1]) else ():
                         row = self.jobs.change(part.job_id)
                         row.parts[part.key].refusal = None
-                        self._leave(part, row)
+                        self._leave(row, self._order.standing[part])
                         self._review(part, row)
             self._marks.touch(pool)
 
@@ -405,44 +414,42 @@ class Queues:
         """The counts of a part have changed: it stands where it belongs."""
         counts = row.parts[part.key]
         ready = counts.queued > 0 and self.is_ready(row, part.key)
-        standing = self._order.standing(part)
+        standing = self._order.standing.get(part)
         if not (ready or counts.borrowed or counts.claims or (counts.returned and counts.queued)):
             if standing is not None:
-                self._leave(part, row)
+                self._leave(row, standing)
             return
         if standing is None:
             standing = self._enter(part, row)
         refused = ready and self._verdict(part, row, standing)
-        states = States(ready and not refused, refused, counts.borrowed > 0, counts.claims > 0)
-        self._order.place(row.pool, standing, states)
+        states = IN_REFUSED if refused else IN_WAITING if ready else 0
+        states |= (counts.borrowed > 0) * IN_BORROWED | (counts.claims > 0) * IN_CLAIMS
+        self._order.place(standing, states)
         self._note_told(part, row, standing)
         demand = self.nothing
-        if states.waits:
+        if states & IN_WAITING:
             demand = scale(self.unit_need(row, part.key), self.waiting_units(row, part.key))
-        self._set_demand(row, standing, demand)
+        if demand != standing.demand:
+            self._set_demand(row, standing, demand)
 
     def _enter(self, part: PartKey, row: JobRow) -> Standing:
         line = self.kind(row, part.key), bits(self.unit_need(row, part.key))
         place = (-row.rank, row.number, row.parts[part.key].first, part)
-        standing = Standing(place, line, self.form(row, part.key), self.nothing)
-        self._order.enter(row.pool, standing)
-        return standing
+        return self._order.enter(row.pool, place, line, self.form(row, part.key), self.nothing)
 
-    def _leave(self, part: PartKey, row: JobRow) -> None:
+    def _leave(self, row: JobRow, standing: Standing) -> None:
         """A part stands nowhere, for now."""
-        standing = self._order.standing(part)
-        if standing is not None:
-            self._order.leave(row.pool, standing)
+        self._order.leave(standing)
+        if standing.demand != self.nothing:
             self._set_demand(row, standing, self.nothing)
 
     def _verdict_differs(self, part: PartKey) -> bool:
-        standing = self._order.standing(part)
-        assert standing is not None, part
-        return self._verdict(part, self.jobs[part.job_id], standing) != standing.states.refused
+        standing = self._order.standing[part]
+        return self._verdict(part, self.jobs[part.job_id], standing) != (standing.states & IN_REFUSED > 0)
 
     def _verdict(self, part: PartKey, row: JobRow, standing: Standing) -> bool:
         """Whether units of a part can't be admitted before hosts or pools change."""
-        verdicts, group = self._order[row.pool].verdicts, (standing.kind, standing.form)
+        verdicts, group = standing.queue.verdicts, (standing.kind, standing.form)
         verdict = verdicts.get(group)
         if verdict is None:
             need, tasks = self.unit_need(row, part.key), self.task_needs(row, part.key)
@@ -452,15 +459,15 @@ class Queues:
     def _note_told(self, part: PartKey, row: JobRow, standing: Standing) -> None:
         counts, states = row.parts[part.key], standing.states
         refusal = counts.refusal
-        waits = states.waits or states.refused or (counts.returned != "" and counts.queued > 0)
-        is_told = states.waits and refusal is not None and refusal.code != Code.BEHIND_IN_QUEUE
+        waits = states & (IN_WAITING | IN_REFUSED) > 0 or (counts.returned != "" and counts.queued > 0)
+        is_told = states & IN_WAITING > 0 and refusal is not None and refusal.code != Code.BEHIND_IN_QUEUE
         is_untold = waits and refusal is None
         if is_told != standing.told or is_untold != standing.untold:
-            self._order.tell(row.pool, standing, is_told, is_untold)
+            self._order.tell(standing, is_told, is_untold)
 
     def _set_demand(self, row: JobRow, standing: Standing, demand: Vector) -> None:
         """A part demands so much for its units that wait."""
-        if demand == standing.demand or row.daemon:
+        if row.daemon:
             return
         usage = self._usage.change(row.pool)
         self._usage.numbers += 1
