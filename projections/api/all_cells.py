@@ -83,11 +83,11 @@ class CellsReader(NamedTuple):
 
     def _answer(self, look: Callable[[Cells], Any]) -> Response:
         with ExitStack() as stack:
-            found = {
+            open_cells = {
                 cell: OpenCell(each, stack.enter_context(each.views.read())) for cell, each in self.contexts.items()
             }
-            value = look(found)
-            each = (of_cell(write_positions(reached(at.connection)), cell) for cell, at in found.items())
+            value = look(open_cells)
+            each = (of_cell(write_positions(reached(at.connection)), cell) for cell, at in open_cells.items())
             return as_json(value, ",".join(filter(None, each)))
 
 
@@ -107,8 +107,8 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
     async def readyz(read: Annotated[Any, Depends(cells)]) -> Response:
         """Whether the views of all cells are close behind their logs."""
 
-        def look(found: Cells) -> Readiness:
-            lags = {number: lag_of(*each) for number, each in found.items()}
+        def look(open_cells: Cells) -> Readiness:
+            lags = {number: lag_of(*each) for number, each in open_cells.items()}
             lag = {f"{topic}@{number}": lag for number, of in lags.items() for topic, lag in of.items()}
             return {"ready": True, "lag": lag}
 
@@ -120,22 +120,22 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
 
 def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     @router.get("/v1/jobs")
-    async def jobs(read: Annotated[Any, Depends(cells)], page: Pages, wanted: JobsQuery) -> Response:
+    async def jobs(read: Annotated[Any, Depends(cells)], page: Pages, asked_for: JobsQuery) -> Response:
         """Jobs of all cells, without their specs."""
-        at = page_starts(page, tuple[Place, Place], *wanted.words)
-        return await read(lambda found: jobs_page(found, page, wanted, at))  # type: ignore[no-any-return]
+        at = page_starts(page, tuple[Place, Place], *asked_for.words)
+        return await read(lambda open_cells: jobs_page(open_cells, page, asked_for, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/hosts")
     async def hosts(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
         """Hosts of all cells, by id."""
         at = page_starts(page, str, "hosts")
-        return await read(lambda found: _hosts(found, page, at))  # type: ignore[no-any-return]
+        return await read(lambda open_cells: _hosts(open_cells, page, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/throttled-tasks")
     async def throttled_tasks(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
         """Tasks of all cells that wait before they are run again, by job."""
         at = page_starts(page, tuple[Place, Place], "throttled")
-        return await read(lambda found: _throttled(found, page, at))  # type: ignore[no-any-return]
+        return await read(lambda open_cells: _throttled(open_cells, page, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/pools")
     async def pools(read: Annotated[Any, Depends(cells)]) -> Response:
@@ -146,98 +146,98 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     async def plan(body: PoolPlan, read: Annotated[Any, Depends(cells)]) -> Response:
         """Tells the effects of a change of pools in each cell, without changing them."""
 
-        def look(found: Cells) -> PoolPlans:
+        def look(open_cells: Cells) -> PoolPlans:
             return plan_json(
-                body, [each.context for each in found.values()], [each.connection for each in found.values()]
+                body, [each.context for each in open_cells.values()], [each.connection for each in open_cells.values()]
             )
 
         return await read(look)  # type: ignore[no-any-return]
 
     @router.get("/v1/volumes")
-    async def volumes(wanted: VolumesQuery, read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
+    async def volumes(asked_for: VolumesQuery, read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
         """Volumes of all cells, by host and task."""
-        at = page_starts(page, PLACE, "volumes", *wanted)
-        return await read(lambda found: _volumes(found, page, wanted, at))  # type: ignore[no-any-return]
+        at = page_starts(page, PLACE, "volumes", *asked_for)
+        return await read(lambda open_cells: _volumes(open_cells, page, asked_for, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/log/quarantine")
     async def quarantine(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
         """Records of all cells that were skipped, by topic and offset."""
         at = page_starts(page, tuple[str, Place], "quarantine")
-        return await read(lambda found: _quarantine(found, page, at))  # type: ignore[no-any-return]
+        return await read(lambda open_cells: _quarantine(open_cells, page, at))  # type: ignore[no-any-return]
 
 
-def jobs_page(found: Cells, page: Paging, wanted: JobsRequest, at: Mapping[int, tuple[int, int]]) -> bytes:
+def jobs_page(cells: Cells, page: Paging, request: JobsRequest, at: Mapping[int, tuple[int, int]]) -> bytes:
     """The body of a page of jobs."""
     rows = {
-        cell: each.context.texts.page(each.connection, wanted.filter, page.size, at.get(cell))
-        for cell, each in found.items()
+        cell: each.context.texts.page(each.connection, request.filter, page.size, at.get(cell))
+        for cell, each in cells.items()
     }
-    taken = spliced(rows, page.size, lambda job: job.order(wanted.filter))
-    token = next_page_token(rows, taken, at, lambda job: job.place(wanted.filter), *wanted.words)
-    return page_text([job.text[:-1] + b',"cell":%d}' % cell for cell, job in taken], token)
+    merged = spliced(rows, page.size, lambda job: job.order(request.filter))
+    token = next_page_token(rows, merged, at, lambda job: job.place(request.filter), *request.words)
+    return page_text([job.text[:-1] + b',"cell":%d}' % cell for cell, job in merged], token)
 
 
-def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> HostsPage:
-    rows = {cell: entities.host_rows(each.connection, page.size, at.get(cell, "")) for cell, each in found.items()}
-    taken = spliced(rows, page.size, lambda row: row.host_id)
-    token = next_page_token(rows, taken, at, lambda row: row.host_id, "hosts")
-    kinds = {cell: kinds_of(each.connection) for cell, each in found.items()}
-    shown: list[Host] = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in taken]
-    return {"hosts": shown, "next_page_token": token}
+def _hosts(cells: Cells, page: Paging, at: dict[int, str]) -> HostsPage:
+    rows = {cell: entities.host_rows(each.connection, page.size, at.get(cell, "")) for cell, each in cells.items()}
+    merged = spliced(rows, page.size, lambda row: row.host_id)
+    token = next_page_token(rows, merged, at, lambda row: row.host_id, "hosts")
+    kinds = {cell: kinds_of(each.connection) for cell, each in cells.items()}
+    hosts: list[Host] = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in merged]
+    return {"hosts": hosts, "next_page_token": token}
 
 
-def _volumes(found: Cells, page: Paging, wanted: VolumesRequest, at: dict[int, Any]) -> VolumesPage:
+def _volumes(cells: Cells, page: Paging, request: VolumesRequest, at: dict[int, Any]) -> VolumesPage:
     rows = {
-        cell: entities.volume_rows(each.connection, page.size, at.get(cell), *wanted) for cell, each in found.items()
+        cell: entities.volume_rows(each.connection, page.size, at.get(cell), *request) for cell, each in cells.items()
     }
-    taken = spliced(rows, page.size, place_of)
-    token = next_page_token(rows, taken, at, place_of, "volumes", *wanted)
-    shown: list[Volume] = [{**entities.volume_json(row), "cell": cell} for cell, row in taken]
-    return {"volumes": shown, "next_page_token": token}
+    merged = spliced(rows, page.size, place_of)
+    token = next_page_token(rows, merged, at, place_of, "volumes", *request)
+    volumes: list[Volume] = [{**entities.volume_json(row), "cell": cell} for cell, row in merged]
+    return {"volumes": volumes, "next_page_token": token}
 
 
-def _throttled(found: Cells, page: Paging, at: dict[int, tuple[int, int]]) -> TasksPage:
-    rows = {cell: throttled(each.connection, page.size, at.get(cell, FIRST)) for cell, each in found.items()}
+def _throttled(cells: Cells, page: Paging, at: dict[int, tuple[int, int]]) -> TasksPage:
+    rows = {cell: throttled(each.connection, page.size, at.get(cell, FIRST)) for cell, each in cells.items()}
 
     def place(task: Task) -> tuple[int, int]:
         return task["number"], task["instance"]
 
-    taken = spliced(rows, page.size, place)
-    token = next_page_token(rows, taken, at, place, "throttled")
-    return {"tasks": [{**task, "cell": cell} for cell, task in taken], "next_page_token": token}
+    merged = spliced(rows, page.size, place)
+    token = next_page_token(rows, merged, at, place, "throttled")
+    return {"tasks": [{**task, "cell": cell} for cell, task in merged], "next_page_token": token}
 
 
-def _pools(found: Cells) -> PoolTree:
-    rows = [(cell, pool) for cell, each in found.items() for pool in pool_tree.pools_in_full(each.connection)]
-    cells_ = [pool_tree.cell_json(each.connection, cell) for cell, each in found.items()]
+def _pools(open_cells: Cells) -> PoolTree:
+    rows = [(cell, pool) for cell, each in open_cells.items() for pool in pool_tree.pools_in_full(each.connection)]
+    cells_ = [pool_tree.cell_json(each.connection, cell) for cell, each in open_cells.items()]
     pools = sorted((pool for cell, pool in rows if pool["cell"] == cell), key=lambda pool: pool["path"])
     return {"pools": pools, "cells": cells_}
 
 
-def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> QuarantinePage:
-    rows = {cell: entities.quarantine_rows(each.connection, page.size, at.get(cell)) for cell, each in found.items()}
+def _quarantine(cells: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> QuarantinePage:
+    rows = {cell: entities.quarantine_rows(each.connection, page.size, at.get(cell)) for cell, each in cells.items()}
 
     def place(record: SkippedRecord) -> tuple[str, int]:
         return record["topic"], record["offset"]
 
-    taken = spliced(rows, page.size, place)
-    token = next_page_token(rows, taken, at, place, "quarantine")
-    return {"records": [{**record, "cell": cell} for cell, record in taken], "next_page_token": token}
+    merged = spliced(rows, page.size, place)
+    token = next_page_token(rows, merged, at, place, "quarantine")
+    return {"records": [{**record, "cell": cell} for cell, record in merged], "next_page_token": token}
 
 
-def spliced(found: Mapping[int, RowsPage[R]], size: int, order: Callable[[R], Any]) -> list[tuple[int, R]]:
+def spliced(lists: Mapping[int, RowsPage[R]], size: int, order: Callable[[R], Any]) -> list[tuple[int, R]]:
     """The first of the lists of several cells, taken together; each list keeps its own order. Where one has more than
     was read of it, nothing after that is taken.
     """
-    lines = [[(cell, each) for each in found[cell].rows] for cell in sorted(found)]
-    left = {cell: len(each.rows) for cell, each in found.items()}
-    taken: list[tuple[int, R]] = []
+    lines = [[(cell, each) for each in lists[cell].rows] for cell in sorted(lists)]
+    unread = {cell: len(each.rows) for cell, each in lists.items()}
+    merged: list[tuple[int, R]] = []
     for cell, row in heapq.merge(*lines, key=lambda pair: order(pair[1])):
-        taken.append((cell, row))
-        left[cell] -= 1
-        if len(taken) == size or (found[cell].more and not left[cell]):
+        merged.append((cell, row))
+        unread[cell] -= 1
+        if len(merged) == size or (lists[cell].more and not unread[cell]):
             break
-    return taken
+    return merged
 
 
 def page_starts(page: Paging, kind: Any, *filters: Any) -> dict[int, Any]:
@@ -246,13 +246,13 @@ def page_starts(page: Paging, kind: Any, *filters: Any) -> dict[int, Any]:
 
 
 def next_page_token(
-    found: Mapping[int, RowsPage[R]],
-    taken: Sequence[tuple[int, R]],
+    lists: Mapping[int, RowsPage[R]],
+    merged: Sequence[tuple[int, R]],
     at: Mapping[int, Any],
     mark: Callable[[R], Any],
     *filters: Any,
 ) -> str:
     """The token of the next page; empty where all was taken."""
-    if len(taken) == sum(len(each.rows) for each in found.values()) and not any(each.more for each in found.values()):
+    if len(merged) == sum(len(each.rows) for each in lists.values()) and not any(each.more for each in lists.values()):
         return ""
-    return next_token(list({**at, **{cell: mark(each) for cell, each in taken}}.items()), *filters)
+    return next_token(list({**at, **{cell: mark(each) for cell, each in merged}}.items()), *filters)

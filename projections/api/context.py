@@ -54,14 +54,14 @@ T = TypeVar("T")
 
 def spread(text: str) -> dict[int | None, str]:
     """Positions of several cells by cell, each part without it; None: of parts that name none. `paceline.jobs@1:17`."""
-    found: dict[int | None, list[str]] = {}
+    by_cell: dict[int | None, list[str]] = {}
     for part in text.split(","):
         name, _, offset = part.strip().rpartition(":")
         topic, at, cell = name.partition("@")
         if at and not (cell.isascii() and cell.isdigit() and len(cell) < 10):
             raise Problem(400, "BAD_POSITION", f"{part[:80]!r} is no position; one looks like paceline.jobs@1:17")
-        found.setdefault(int(cell) if at else None, []).append(f"{topic}:{offset}")
-    return {cell: ",".join(parts) for cell, parts in found.items()}
+        by_cell.setdefault(int(cell) if at else None, []).append(f"{topic}:{offset}")
+    return {cell: ",".join(parts) for cell, parts in by_cell.items()}
 
 
 def of_cell(text: str, cell: int) -> str:
@@ -180,13 +180,13 @@ class Context:
         can't be read or reached, or there is no place.
         """
         try:
-            wanted = read_positions(text)
+            positions = read_positions(text)
         except BadPosition as error:
             raise Problem(400, "BAD_POSITION", str(error)) from error
-        if await self.reach(wanted, 0):
+        if await self.reach(positions, 0):
             return
         with self.waiting.one(client):
-            caught_up = await self.reach(wanted, READ_WAIT_S)
+            caught_up = await self.reach(positions, READ_WAIT_S)
         if not caught_up:
             detail = f"the views have not reached {text[:200]} yet"
             position = await run_in_threadpool(self._position)
@@ -209,20 +209,20 @@ class Context:
         if self.replays is None:
             raise Problem(404, "NO_REPLAYS", "this server decides no round again; `paceline log verify` does")
         replays, deadline = self.replays, time.monotonic() + seconds
-        found = await run_in_threadpool(replays.start, machine, number)
-        while not found.over and time.monotonic() < deadline:
+        progress = await run_in_threadpool(replays.start, machine, number)
+        while not progress.over and time.monotonic() < deadline:
             await asyncio.sleep(NEWS_S)
-            found = replays.last(machine, number) or found
-        return found
+            progress = replays.last(machine, number) or progress
+        return progress
 
     def _must_have(self, machine: str, number: int) -> None:
         with self.views.read() as connection:
             if machine not in MACHINES or entities.round_offset(connection, machine, number) is None:
                 raise not_found("round", f"{number} of {machine}")
 
-    async def reach(self, wanted: Mapping[str, int], timeout: float) -> bool:
+    async def reach(self, positions: Mapping[str, int], timeout: float) -> bool:
         """Waits until the views have reached these offsets; False where they haven't in time."""
-        return bool(await self._until(lambda: self.views.has(wanted) or None, timeout, wanted))
+        return bool(await self._until(lambda: self.views.has(positions) or None, timeout, positions))
 
     async def answer(self, topic: str, offset: int, timeout: float) -> AnswerRow | None:
         """The answer to a fact, None where there is none in time."""
@@ -233,26 +233,26 @@ class Context:
 
         return await self._until(look, timeout, {topic: offset}) if timeout > 0 else None
 
-    async def _until(self, look: Callable[[], T | None], timeout: float, wanted: Mapping[str, int]) -> T | None:
+    async def _until(self, look: Callable[[], T | None], timeout: float, positions: Mapping[str, int]) -> T | None:
         """Looks, in a thread, whenever the views have gone on, until there is something to see or time is up; there is
         nothing before they have reached what is `wanted`.
         """
         deadline = time.monotonic() + timeout
         version = self.views.version
-        found = None if self.views.lacks(wanted) else await run_in_threadpool(look)
-        if found is not None or timeout <= 0:
-            return found
+        result = None if self.views.lacks(positions) else await run_in_threadpool(look)
+        if result is not None or timeout <= 0:
+            return result
         self.views.awaited += 1
         try:
-            while found is None and time.monotonic() < deadline:
+            while result is None and time.monotonic() < deadline:
                 look_at = min(deadline, time.monotonic() + LOOK_S)
                 while self.views.version == version and time.monotonic() < look_at:
                     await asyncio.sleep(NEWS_S)
                 version = self.views.version
-                found = None if self.views.lacks(wanted) else await run_in_threadpool(look)
+                result = None if self.views.lacks(positions) else await run_in_threadpool(look)
         finally:
             self.views.awaited -= 1
-        return found
+        return result
 
 
 async def wait_seconds(
@@ -305,8 +305,8 @@ class Reader(NamedTuple):
 
     def _answer(self, look: Look) -> Response:
         with self.context.views.read() as connection:
-            found = look(connection)
-            return as_json(found, write_positions(reached(connection)))
+            value = look(connection)
+            return as_json(value, write_positions(reached(connection)))
 
 
 def as_json(value: Any, positions: str) -> Response:
@@ -346,10 +346,10 @@ class Paging:
             return None
         try:
             text = base64.urlsafe_b64decode(self.token + "=" * (-len(self.token) % 4))
-            given, at = msgspec.json.decode(text, type=tuple[str, kind])  # type: ignore[valid-type]
+            digest, at = msgspec.json.decode(text, type=tuple[str, kind])  # type: ignore[valid-type]
         except (ValueError, msgspec.MsgspecError) as error:
             raise Problem(400, "BAD_PAGE_TOKEN", "the page token can't be read") from error
-        if given != _digest(filters):
+        if digest != _digest(filters):
             raise Problem(400, "BAD_PAGE_TOKEN", "the page token belongs to a list with other parameters")
         return cast(T, at)
 

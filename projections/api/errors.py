@@ -51,10 +51,10 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        found = [(_pointer(each["loc"]), str(each["msg"])) for each in error.errors()]
+        faults = [(_pointer(each["loc"]), str(each["msg"])) for each in error.errors()]
         if any(each["type"] == "json_invalid" for each in error.errors()):
-            return Problem(400, "NOT_JSON", "the body is no JSON", found).response()
-        return Problem(422, "INVALID_REQUEST", "the request has fields that can't be read", found).response()
+            return Problem(400, "NOT_JSON", "the body is no JSON", faults).response()
+        return Problem(422, "INVALID_REQUEST", "the request has fields that can't be read", faults).response()
 
     @app.exception_handler(LogError)
     async def log(_: Request, error: LogError) -> Response:

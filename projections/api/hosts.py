@@ -27,11 +27,11 @@ def routes(context: Context) -> APIRouter:
         after = page.after(str, "hosts") or ""
 
         def look(connection: Connection) -> HostsPage:
-            found = entities.host_rows(connection, page.size, after)
-            last = found.rows[-1].host_id if found.more else None
+            page_found = entities.host_rows(connection, page.size, after)
+            last = page_found.rows[-1].host_id if page_found.more else None
             kinds = kinds_of(connection)
-            shown = [entities.host_json(row, kinds) for row in found.rows]
-            return {"hosts": shown, "next_page_token": next_token(last, "hosts")}
+            hosts_json = [entities.host_json(row, kinds) for row in page_found.rows]
+            return {"hosts": hosts_json, "next_page_token": next_token(last, "hosts")}
 
         return await read(look)
 
@@ -46,8 +46,8 @@ def routes(context: Context) -> APIRouter:
         first = page.after(Place, "host", host_id) or 0
 
         def look(connection: Connection) -> TasksPage:
-            found = task_queries.host_tasks(connection, _host(connection, host_id), page.size, first)
-            return {"tasks": found.items, "next_page_token": next_token(found.next, "host", host_id)}
+            page_found = task_queries.host_tasks(connection, _host(connection, host_id), page.size, first)
+            return {"tasks": page_found.items, "next_page_token": next_token(page_found.next, "host", host_id)}
 
         return await read(look)
 

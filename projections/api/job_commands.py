@@ -255,6 +255,6 @@ async def _carry_out(
 
 def follows(job_id: str, connection: Connection, answer: AnswerRow) -> Json:
     """The effects of a command: the version of the job, and the update with its numbers of instances."""
-    found = versions.updates(connection, job_id, answer.update) if answer.update else []
-    update = versions.update_json(found[0]) if found else None
+    updates = versions.updates(connection, job_id, answer.update) if answer.update else []
+    update = versions.update_json(updates[0]) if updates else None
     return {"version": answer.version or None, "update": update}

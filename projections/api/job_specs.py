@@ -41,9 +41,9 @@ async def once_settled(context: Context, take: Callable[[], T]) -> T:
 
 def checked_spec(context: Context, body: Any, at: str = "") -> JobSpec:
     """The specification in a body, or in its part `at`. Raises a problem with all that is wrong with it."""
-    spec, found = _spec(body, at)
+    spec, faults = _spec(body, at)
     if spec is None:
-        raise invalid_spec(found + _pool_faults(context, body, found, at))
+        raise invalid_spec(faults + _pool_faults(context, body, faults, at))
     return spec
 
 
@@ -52,11 +52,11 @@ def _spec(body: Any, at: str) -> tuple[JobSpec | None, list[tuple[str, str]]]:
     try:
         spec = JobSpec.model_validate(body)
     except ValidationError as error:
-        found = [(at + pointer, message) for pointer, message in problems(error)]
+        faults = [(at + pointer, message) for pointer, message in problems(error)]
         if error.errors()[0]["type"] == "too_large":
-            raise Problem(422, Code.TOO_LARGE, "the spec has 1 problem", found) from error
+            raise Problem(422, Code.TOO_LARGE, "the spec has 1 problem", faults) from error
         unnamed = [(at + NO_ID[0], NO_ID[1])] if isinstance(body, dict) and "job_id" not in body else []
-        return None, found + unnamed
+        return None, faults + unnamed
     if spec.job_id is None:
         return None, [(at + NO_ID[0], NO_ID[1])]
     return spec, []
@@ -87,15 +87,15 @@ def _resources(spec: JobSpec, at: str) -> Iterator[tuple[str, Amounts]]:
         yield f"{at}/overrides/{number}/resources", override.resources
 
 
-def _pool_faults(context: Context, body: Any, found: list[tuple[str, str]], at: str) -> list[tuple[str, str]]:
+def _pool_faults(context: Context, body: Any, faults: list[tuple[str, str]], at: str) -> list[tuple[str, str]]:
     """That the pool of a wrong spec is unknown too, where nothing else is wrong with it."""
     path = body.get("pool") if isinstance(body, dict) else None
-    if not isinstance(path, str) or f"{at}/pool" in dict(found):
+    if not isinstance(path, str) or f"{at}/pool" in dict(faults):
         return []
     room = read_views(context, lambda connection: room_of(connection, path))
     return [] if room else [(f"{at}/pool", no_pool(path))]
 
 
-def invalid_spec(found: list[tuple[str, str]]) -> Problem:
+def invalid_spec(faults: list[tuple[str, str]]) -> Problem:
     """The problem of a specification with these faults, by JSON pointer."""
-    return Problem(422, Code.INVALID_SPEC, f"the spec has {len(found)} problem{'s' * (len(found) > 1)}", found)
+    return Problem(422, Code.INVALID_SPEC, f"the spec has {len(faults)} problem{'s' * (len(faults) > 1)}", faults)

@@ -99,8 +99,8 @@ def _wish(connection: Connection, job_id: str, command: StartCommand) -> _Wish:
         "over_count": [len(part) for part in parts],
         "over_state": [int(state[part[0]]) for part in parts],
     }
-    held = tables.submissions.c
-    spec: bytes = connection.execute(select(held.value).where(held.offset == job.offset)).scalar_one()
+    submissions = tables.submissions.c
+    spec: bytes = connection.execute(select(submissions.value).where(submissions.offset == job.offset)).scalar_one()
     fact = partial(JobReopenRequested.pack, job_id=job_id, spec=spec, **fields | _ranges(again))
     return _Wish(fact, _uploads(connection, submission(connection, job.offset)))
 
@@ -108,19 +108,19 @@ def _wish(connection: Connection, job_id: str, command: StartCommand) -> _Wish:
 def _again(connection: Connection, job: JobRow, state: I64, command: StartCommand) -> I64:
     """The instances of a job that has ended which run again: with one member of a gang all."""
     if command.failed:
-        found = _failed(connection, job)
+        instances = _failed(connection, job)
     elif command.instances:
         parts = [np.arange(first, first + count) for first, count in read_ranges(command.instances)]
-        found = distinct(np.concatenate(parts))
-        if found[-1] >= job.instances:
+        instances = distinct(np.concatenate(parts))
+        if instances[-1] >= job.instances:
             there = f"the job has {job.instances} instances, 0 to {job.instances - 1}"
             raise Problem(409, Code.INVALID_SPEC, f"{there}: name some of these")
     else:
-        found = np.flatnonzero(np.isin(state, (TaskState.FAILED, TaskState.KILLED)))
-    found = found[np.isin(state[found], ENDED_TASKS)]
-    if job.gang_min and (found < job.gang_min).any():
-        found = distinct(np.concatenate([np.arange(job.gang_min), found]))
-    return found
+        instances = np.flatnonzero(np.isin(state, (TaskState.FAILED, TaskState.KILLED)))
+    instances = instances[np.isin(state[instances], ENDED_TASKS)]
+    if job.gang_min and (instances < job.gang_min).any():
+        instances = distinct(np.concatenate([np.arange(job.gang_min), instances]))
+    return instances
 
 
 def _failed(connection: Connection, job: JobRow) -> I64:
@@ -147,7 +147,7 @@ def _ranges(instances: I64) -> dict[str, I64]:
 
 def _uploads(connection: Connection, job: JobSubmitted) -> list[Event]:
     """The overrides that a specification names: they can be named for an hour, and that may be over."""
-    held = tables.override_chunks.c
+    chunks = tables.override_chunks.c
     names = [chunk.digest.hex() for chunk in job.chunks]
-    found = connection.execute(select(held.content).where(held.name.in_(names))) if names else ()
-    return [OverridesUploaded(content=content) for (content,) in found]
+    rows = connection.execute(select(chunks.content).where(chunks.name.in_(names))) if names else ()
+    return [OverridesUploaded(content=content) for (content,) in rows]

@@ -31,8 +31,8 @@ def add_routes(router: APIRouter) -> None:
         """The versions of the job that are kept, the newest first."""
 
         def look(connection: Connection) -> VersionList:
-            found = versions.versions(connection, find_job(connection, job_id))
-            return {"versions": [versions.version_json(each) for each in found]}
+            rows = versions.versions(connection, find_job(connection, job_id))
+            return {"versions": [versions.version_json(each) for each in rows]}
 
         return await read(look)
 
@@ -69,8 +69,8 @@ def add_routes(router: APIRouter) -> None:
         """The updates of the job that are kept, the newest first."""
 
         def look(connection: Connection) -> UpdateList:
-            found = versions.updates(connection, find_job(connection, job_id).job_id)
-            return {"updates": [versions.update_json(each) for each in found]}
+            rows = versions.updates(connection, find_job(connection, job_id).job_id)
+            return {"updates": [versions.update_json(each) for each in rows]}
 
         return await read(look)
 
@@ -86,8 +86,8 @@ def add_routes(router: APIRouter) -> None:
 
         def look(connection: Connection) -> UpdateStepsPage:
             _find_update(connection, job_id, number)
-            found = versions.update_steps(connection, job_id, number, page.size, after)
-            return {"steps": found.items, "next_page_token": next_token(found.next, "steps", job_id, number)}
+            rows = versions.update_steps(connection, job_id, number, page.size, after)
+            return {"steps": rows.items, "next_page_token": next_token(rows.next, "steps", job_id, number)}
 
         return await read(look)
 
@@ -99,28 +99,28 @@ def _runs(router: APIRouter) -> None:
 
         def look(connection: Connection) -> RunList:
             job = find_job(connection, job_id)
-            found = task_runs(connection, job, instance)
-            if not found and instance >= job.instances:
+            rows = task_runs(connection, job, instance)
+            if not rows and instance >= job.instances:
                 raise not_found("task", f"{instance} of job {job_id}")
-            return {"runs": found}
+            return {"runs": rows}
 
         return await read(look)
 
 
 def find_version(connection: Connection, job: JobRow, version: int) -> VersionRow:
     """A version of a job. Raises a problem where it isn't kept."""
-    found = versions.versions(connection, job)
-    for row in found:
+    rows = versions.versions(connection, job)
+    for row in rows:
         if row.version == version:
             return row
-    if not found:
+    if not rows:
         raise Problem(404, Code.NOT_FOUND, f"job {job.job_id} has no version yet: it isn't accepted")
-    kept = ", ".join(str(row.version) for row in reversed(found))
-    raise Problem(404, Code.NOT_FOUND, f"job {job.job_id} has no version {version}, or no longer; it has {kept}")
+    numbers = ", ".join(str(row.version) for row in reversed(rows))
+    raise Problem(404, Code.NOT_FOUND, f"job {job.job_id} has no version {version}, or no longer; it has {numbers}")
 
 
 def _find_update(connection: Connection, job_id: str, number: int) -> UpdateRow:
-    found = versions.updates(connection, find_job(connection, job_id).job_id, number)
-    if not found:
+    rows = versions.updates(connection, find_job(connection, job_id).job_id, number)
+    if not rows:
         raise not_found("update", f"{number} of job {job_id}, or no longer")
-    return found[0]
+    return rows[0]

@@ -57,10 +57,10 @@ async def jobs_request(
     """The parameters of the list of jobs."""
     since_ms = int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0
     owners = sorted(owner or ())
-    wanted = JobFilter(
+    job_filter = JobFilter(
         job_states(state), pool, [label_pair(each) for each in label or ()], owners, text, since_ms, order == "wait"
     )
-    return JobsRequest(wanted, (wanted.states, pool, label or [], owners, text, since_ms, order))
+    return JobsRequest(job_filter, (job_filter.states, pool, label or [], owners, text, since_ms, order))
 
 
 JobsQuery = Annotated[JobsRequest, Depends(jobs_request)]
@@ -90,15 +90,15 @@ def _submission(router: APIRouter, context: Context) -> None:
 
 
 def _reads(router: APIRouter) -> None:
-    async def jobs(request: Request, read: Reading, page: Pages, wanted: JobsQuery) -> Response:
+    async def jobs(request: Request, read: Reading, page: Pages, asked_for: JobsQuery) -> Response:
         """Jobs, without their specs."""
-        after = page.after(tuple[Place, Place], *wanted.words)
+        after = page.after(tuple[Place, Place], *asked_for.words)
 
         async def answer(read: Reader) -> Response:
             def look(connection: Connection) -> bytes:
-                found = read.context.texts.page(connection, wanted.filter, page.size, after)
-                last = found.rows[-1].place(wanted.filter) if found.more else None
-                return page_text([each.text for each in found.rows], next_token(last, *wanted.words))
+                rows = read.context.texts.page(connection, asked_for.filter, page.size, after)
+                last = rows.rows[-1].place(asked_for.filter) if rows.more else None
+                return page_text([each.text for each in rows.rows], next_token(last, *asked_for.words))
 
             return await read(look)
 
@@ -127,8 +127,8 @@ def _reads(router: APIRouter) -> None:
 
         def look(connection: Connection) -> HistoryPage:
             find_job(connection, job_id)
-            found = entities.history_page(connection, job_id, page.size, after)
-            return {"events": found.items, "next_page_token": next_token(found.next, "history", job_id)}
+            rows = entities.history_page(connection, job_id, page.size, after)
+            return {"events": rows.items, "next_page_token": next_token(rows.next, "history", job_id)}
 
         return await read(look)
 
@@ -142,8 +142,8 @@ def _tasks(router: APIRouter, context: Context) -> None:
 
         def look(connection: Connection) -> TasksPage:
             states = [TaskState[name] for name in names]
-            found = task_queries.tasks_page(connection, find_job(connection, job_id), states, page.size, first)
-            return {"tasks": found.items, "next_page_token": next_token(found.next, "tasks", job_id, names)}
+            rows = task_queries.tasks_page(connection, find_job(connection, job_id), states, page.size, first)
+            return {"tasks": rows.items, "next_page_token": next_token(rows.next, "tasks", job_id, names)}
 
         return await read(look)
 

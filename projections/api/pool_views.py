@@ -62,10 +62,10 @@ def routes(context: Context) -> APIRouter:
 
 def known(context: Context, connection: Connection, path: str) -> str:
     """The path of a pool that a route names without its first slash. Raises a problem where the cell has none."""
-    found = pool_tree.pool_rows(connection, f"/{path}")
-    if not found:
+    rows = pool_tree.pool_rows(connection, f"/{path}")
+    if not rows:
         raise not_found("pool", f"/{path}")
-    cell = pool_tree.spec_of(found[0]).cell
+    cell = pool_tree.spec_of(rows[0]).cell
     if cell != context.cell:
         raise wrong_cell(f"pool /{path}", cell, [context.cell])
     return f"/{path}"
@@ -75,14 +75,14 @@ def plan_json(body: PoolPlan, contexts: Sequence[Context], connections: Sequence
     """The plans of some cells. Raises a problem, also for a pool of another cell."""
     wishes = [_wish(number, pool, connections) for number, pool in enumerate(body.pools)]
     cells = [context.cell for context in contexts]
-    found: dict[str, int] = {}
+    cell_of_path: dict[str, int] = {}
     for wish in wishes:
-        found[wish.path] = cell = _cell_of(wish, found, connections, cells)
+        cell_of_path[wish.path] = cell = _cell_of(wish, cell_of_path, connections, cells)
         if cell not in cells:
             raise wrong_cell(f"pool {wish.path}", cell, cells)
     plans = []
     for context, connection in zip(contexts, connections, strict=True):
-        own = [wish for wish in wishes if found[wish.path] == context.cell]
+        own = [wish for wish in wishes if cell_of_path[wish.path] == context.cell]
         if own or len(contexts) == 1:
             plans.append(pool_plans.plan(connection, context.cell, own))
     return {"cells": plans}
@@ -91,20 +91,22 @@ def plan_json(body: PoolPlan, contexts: Sequence[Context], connections: Sequence
 def _wish(number: int, pool: Json, connections: Sequence[Connection]) -> PoolWish:
     path = pool.get("path")
     if not isinstance(path, str) or not PATH.fullmatch(path):
-        told = "must be the path of a pool, such as /maps/tiles"
-        raise Problem(422, Code.INVALID_POOL, "a pool has problems", [(f"/pools/{number}/path", told)])
+        fault = "must be the path of a pool, such as /maps/tiles"
+        raise Problem(422, Code.INVALID_POOL, "a pool has problems", [(f"/pools/{number}/path", fault)])
     body = {name: value for name, value in pool.items() if name != "path"}
     return PoolWish(path, checked(body, kinds_of(connections[0]), f"/pools/{number}"))
 
 
-def _cell_of(wish: PoolWish, found: dict[str, int], connections: Sequence[Connection], cells: Sequence[int]) -> int:
+def _cell_of(
+    wish: PoolWish, cell_of_path: dict[str, int], connections: Sequence[Connection], cells: Sequence[int]
+) -> int:
     """The cell that a pool names, or that it belongs to, or the one above it; the first where nothing says which."""
     if wish.spec.cell is not None:
         return wish.spec.cell
     path = wish.path
     while path:
-        if path in found:
-            return found[path]
+        if path in cell_of_path:
+            return cell_of_path[path]
         for connection in connections:
             if rows := pool_tree.pool_rows(connection, path):
                 return pool_tree.spec_of(rows[0]).cell

@@ -48,11 +48,11 @@ def routes(context: Context) -> APIRouter:
         """One pool."""
 
         def look(connection: Connection) -> Pool:
-            found = pool_tree.pools_in_full(connection, f"/{path}")
-            if not found:
+            rows = pool_tree.pools_in_full(connection, f"/{path}")
+            if not rows:
                 raise not_found("pool", f"/{path}")
-            _must_be_here(found[0]["cell"], path)
-            return found[0]
+            _must_be_here(rows[0]["cell"], path)
+            return rows[0]
 
         return await read(look)
 
@@ -79,11 +79,11 @@ def routes(context: Context) -> APIRouter:
 
         def exists() -> bool:
             with context.views.read() as connection:
-                found = pool_tree.pools_json(connection, f"/{path}")
+                rows = pool_tree.pools_json(connection, f"/{path}")
                 pending = pool_tree.pool_pending(connection, f"/{path}")
-            for each in found:
+            for each in rows:
                 _must_be_here(each["cell"], path)
-            return bool(found) or pending
+            return bool(rows) or pending
 
         if await run_in_threadpool(exists):
             return await _write(context, fact, wait)
@@ -103,11 +103,11 @@ def _here(context: Context, cell: int, path: str) -> None:
 def _merged(context: Context, path: str, changes: Json) -> PoolSpec:
     """The spec of a pool as it is, with what is named changed. Raises a problem."""
     with context.views.read() as connection:
-        found = pool_tree.pool_rows(connection, path)
+        rows = pool_tree.pool_rows(connection, path)
         kinds = kinds_of(connection)
-    if not found:
+    if not rows:
         raise not_found("pool", path)
-    present = pool_tree.spec_of(found[0])
+    present = pool_tree.spec_of(rows[0])
     _here(context, present.cell, path)
     return checked({**from_event(present, kinds.units), "cell": present.cell, **changes}, kinds)
 
@@ -165,6 +165,6 @@ async def _tell_again(context: Context, fact: PoolRemoved) -> Response:
     for other in missed:
         await run_in_threadpool(other.append, fact, fact.path)
     cells = ", ".join(str(other.cell) for other in missed)
-    told = {"path": fact.path, "command_id": fact.command_id}
+    answer = {"path": fact.path, "command_id": fact.command_id}
     message = f"{fact.path} was removed before; told again: cell {cells}"
-    return JSONResponse({**told, "code": Code.REPEATED, "message": message})
+    return JSONResponse({**answer, "code": Code.REPEATED, "message": message})

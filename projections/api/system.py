@@ -65,9 +65,9 @@ def routes(context: Context) -> APIRouter:
         after = page.after(tuple[str, Place], "quarantine")
 
         def look(connection: Connection) -> QuarantinePage:
-            found = entities.quarantine_rows(connection, page.size, after)
-            last = (found.rows[-1]["topic"], found.rows[-1]["offset"]) if found.more else None
-            return {"records": found.rows, "next_page_token": next_token(last, "quarantine")}
+            rows = entities.quarantine_rows(connection, page.size, after)
+            last = (rows.rows[-1]["topic"], rows.rows[-1]["offset"]) if rows.more else None
+            return {"records": rows.rows, "next_page_token": next_token(last, "quarantine")}
 
         return await read(look)
 
@@ -105,17 +105,17 @@ def _rounds(router: APIRouter, context: Context) -> None:
         """Decides a round again, in a process of its own: from the nearest snapshot, or from the start of the log. It
         changes nothing. `difference` is null where the decisions are identical.
         """
-        found = await context.replay(machine, number, wait)
-        if found.error:
-            raise Problem(503, "REPLAY_FAILED", found.error, headers={"Retry-After": "10"})
+        progress = await context.replay(machine, number, wait)
+        if progress.error:
+            raise Problem(503, "REPLAY_FAILED", progress.error, headers={"Retry-After": "10"})
         body: RoundReplay = {
             "machine": machine,
             "round": number,
-            "done": found.done,
-            "of": found.of,
-            "result": found.result,
+            "done": progress.done,
+            "of": progress.of,
+            "result": progress.result,
         }
-        return Response(orjson.dumps(body), 200 if found.over else 202, media_type="application/json")
+        return Response(orjson.dumps(body), 200 if progress.over else 202, media_type="application/json")
 
 
 def probes() -> APIRouter:

@@ -21,9 +21,9 @@ def routes(_: Context) -> APIRouter:
         after = page.after(tuple[Place, Place], "throttled") or FIRST
 
         def look(connection: Connection) -> TasksPage:
-            found = throttled(connection, page.size, after)
-            last = (found.rows[-1]["number"], found.rows[-1]["instance"]) if found.more else None
-            return {"tasks": found.rows, "next_page_token": next_token(last, "throttled")}
+            rows = throttled(connection, page.size, after)
+            last = (rows.rows[-1]["number"], rows.rows[-1]["instance"]) if rows.more else None
+            return {"tasks": rows.rows, "next_page_token": next_token(last, "throttled")}
 
         return await read(look)
 

@@ -61,24 +61,24 @@ def routes(context: Context) -> APIRouter:
         after = page.after(PLACE, "volumes", *wanted)
 
         def look(connection: Connection) -> VolumesPage:
-            found = entities.volume_rows(connection, page.size, after, *wanted)
-            last = place_of(found.rows[-1]) if found.more else None
-            shown = [entities.volume_json(row) for row in found.rows]
-            return {"volumes": shown, "next_page_token": next_token(last, "volumes", *wanted)}
+            rows = entities.volume_rows(connection, page.size, after, *wanted)
+            last = place_of(rows.rows[-1]) if rows.more else None
+            volumes_json = [entities.volume_json(row) for row in rows.rows]
+            return {"volumes": volumes_json, "next_page_token": next_token(last, "volumes", *wanted)}
 
         return await read(look)
 
     @router.post("/v1/hosts/{host_id}/volume-removals", status_code=202, responses=ANSWERED)
     async def remove(host_id: str, command: VolumeRemoval, wait: Wait) -> Response:
         """Removes a volume with all that is in it, unless its task is to find it there."""
-        found: list[VolumeRow] = []
+        rows: list[VolumeRow] = []
 
         def must_be(connection: Connection) -> None:
             row = entities.volume_row(connection, host_id, command.job_id, command.instance, command.name)
             if row is None:
                 detail = f"host {host_id} has no volume {command.name} of task {command.job_id}/{command.instance}"
                 raise Problem(404, Code.NOT_FOUND, detail)
-            found.append(row)
+            rows.append(row)
 
         def fact(command_id: str) -> VolumeRemovalRequested:
             return VolumeRemovalRequested(
@@ -87,7 +87,7 @@ def routes(context: Context) -> APIRouter:
                 host_id=host_id,
                 instance=command.instance,
                 name=command.name,
-                created_ms=found[0].created_ms,
+                created_ms=rows[0].created_ms,
                 reason=command.reason,
             )
 

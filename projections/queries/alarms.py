@@ -61,12 +61,12 @@ def alarms(
     machine_lag.look(lags, str(cell), now_ms, samples)
     pool_metrics.look(connection, str(cell), now_ms, samples)
     job_metrics.look(connection, str(cell), now_ms, samples)
-    found = []
+    out = []
     if sum(behind.values()) > BEHIND_MAX:
-        found.append(Alarm("PacelineViewsBehind", PAGE, f"the views are {sum(behind.values())} records behind"))
+        out.append(Alarm("PacelineViewsBehind", PAGE, f"the views are {sum(behind.values())} records behind"))
     for rule in RULES:
         for labels, value in samples[rule.metric]:
             if value > rule.above and labels[len(labels) - len(rule.labels) :] == rule.labels:
                 text = rule.text.format(label=labels[1] if len(labels) > 1 else "", value=round(value))
-                found.append(Alarm(rule.name, rule.severity, text))
-    return found
+                out.append(Alarm(rule.name, rule.severity, text))
+    return out

@@ -38,15 +38,15 @@ class Stopped(NamedTuple):
 def stops_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, list[StopRow]]:
     """The stops of jobs, or of instances of them, by users, the last stop first; of each job the newest ones."""
     last = {row.job_id: row.stops for row in rows if row.stops}
-    found: dict[str, list[StopRow]] = {}
+    stops: dict[str, list[StopRow]] = {}
     if last:
         query = select(tables.stops).where(tables.stops.c.job_id.in_(list(last)))
         for values in connection.execute(query):
             row = StopRow(*values)
-            found.setdefault(row.job_id, []).append(row)
-        for job_id, mine in found.items():
+            stops.setdefault(row.job_id, []).append(row)
+        for job_id, mine in stops.items():
             mine.sort(key=lambda row: (last[job_id] - row.place) % STOPS_KEPT)
-    return found
+    return stops
 
 
 def ended_by(job: JobRow, stops: Sequence[StopRow], instance: int, why: int, ended_s: int) -> str | None:

@@ -43,23 +43,23 @@ def _one(connection: Connection, row: Any, table: Table, key: Any) -> Any:
 
 def job_row(connection: Connection, job_id: str) -> JobRow | None:
     """The row of a job."""
-    found: JobRow | None = _one(connection, JobRow, tables.jobs, job_id)
-    return found
+    row: JobRow | None = _one(connection, JobRow, tables.jobs, job_id)
+    return row
 
 
 def job_rows(connection: Connection, numbers: Sequence[int]) -> list[JobRow]:
     """The rows of jobs by their numbers, in that order; numbers of none are left out."""
-    found: list[JobRow] = rows_of(connection, JobRow, select(tables.jobs).where(tables.jobs.c.number.in_(numbers)))
-    rows = {row.number: row for row in found}
+    unordered: list[JobRow] = rows_of(connection, JobRow, select(tables.jobs).where(tables.jobs.c.number.in_(numbers)))
+    rows = {row.number: row for row in unordered}
     return [rows[number] for number in numbers if number in rows]
 
 
 def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Job]:
     """Jobs as lists show them: all but their specs."""
-    found = situations.of_jobs(connection, rows)
+    by_job = situations.of_jobs(connection, rows)
     kinds = kinds_of(connection)
     updates = versions.newest_updates(connection, rows)
-    headlines = (explain.headline(explain.reasons(row, found.get(row.job_id), kinds)) for row in rows)
+    headlines = (explain.headline(explain.reasons(row, by_job.get(row.job_id), kinds)) for row in rows)
     return [_job_json(row, headline, updates.get(row.job_id)) for row, headline in zip(rows, headlines, strict=True)]
 
 
@@ -140,11 +140,11 @@ def history_page(
 ) -> Page[HistoryEntry]:
     """The history of a job, the oldest or the newest first."""
     entries = (newest_first if newest else oldest_first)(connection, job_id, after)
-    told = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
-    found = first_of(told, size, lambda each: len(to_json(each[1])))
+    details = ((entry, detail_of(entry.said)) for entry in entries if entry.said is not None)
+    page = first_of(details, size, lambda each: len(to_json(each[1])))
     items: list[HistoryEntry] = []
     units = kinds_of(connection).units
-    for entry, detail in found.rows:
+    for entry, detail in page.rows:
         topic = ALL[entry.topic]
         items.append(
             {
@@ -157,15 +157,15 @@ def history_page(
                 "detail": _in_units(detail, units),
             }
         )
-    return Page(items, list(found.rows[-1][0][:5]) if found.more else None)
+    return Page(items, list(page.rows[-1][0][:5]) if page.more else None)
 
 
-def _in_units(said: Json, units: Mapping[str, Unit]) -> Json:
+def _in_units(detail: Json, units: Mapping[str, Unit]) -> Json:
     """The details of a decision, with amounts as users write them."""
     for name in AMOUNTS:
-        if isinstance(amounts := said.get(name), dict):
-            said[name] = write_amounts(in_order(amounts), units)
-    return said
+        if isinstance(amounts := detail.get(name), dict):
+            detail[name] = write_amounts(in_order(amounts), units)
+    return detail
 
 
 # Hosts.
@@ -173,8 +173,8 @@ def _in_units(said: Json, units: Mapping[str, Unit]) -> Json:
 
 def host_row(connection: Connection, host_id: str) -> HostRow | None:
     """The row of a host."""
-    found: HostRow | None = _one(connection, HostRow, tables.hosts, host_id)
-    return found
+    row: HostRow | None = _one(connection, HostRow, tables.hosts, host_id)
+    return row
 
 
 def host_rows(connection: Connection, size: int, after: str) -> RowsPage[HostRow]:
@@ -185,14 +185,14 @@ def host_rows(connection: Connection, size: int, after: str) -> RowsPage[HostRow
 
 def offered_by_any(connection: Connection, attribute: str) -> bool:
     """Whether any host has an attribute."""
-    named = tables.hosts.c.attributes.contains(f'"{attribute}":', autoescape=True)
-    return connection.execute(select(tables.hosts.c.host_id).where(named).limit(1)).first() is not None
+    has_attribute = tables.hosts.c.attributes.contains(f'"{attribute}":', autoescape=True)
+    return connection.execute(select(tables.hosts.c.host_id).where(has_attribute).limit(1)).first() is not None
 
 
 def host_json(row: HostRow, kinds: Kinds) -> Host:
     """A host as the API shows it. Licences are the cell's, no host holds them."""
     offer = offered_json(amounts_in(row.capacity), msgspec.json.decode(row.sizes), kinds)
-    on_host = {name: held for name, held in amounts_in(row.allocated).items() if name not in kinds.licences}
+    on_host = {name: amount for name, amount in amounts_in(row.allocated).items() if name not in kinds.licences}
     return {
         "host_id": row.host_id,
         "state": host_state(row),
@@ -237,8 +237,8 @@ def _suspected(row: HostRow) -> Suspicion | None:
     """Why a host takes no new tasks, and until when."""
     if not row.avoided_ms:
         return None
-    named = {"job": row.suspect_job, "instance": row.suspect_instance, "run": row.suspect_run}
-    last = _SUSPECTED_FOR[row.suspect_code].format(**named) if row.suspect_job else ""
+    run = {"job": row.suspect_job, "instance": row.suspect_instance, "run": row.suspect_run}
+    last = _SUSPECTED_FOR[row.suspect_code].format(**run) if row.suspect_job else ""
     message = of_code(row.suspect_code, "lifecycle", {"last": last}).message
     return {"code": row.suspect_code, "message": message, "until": at(row.avoided_ms)}
 
@@ -257,8 +257,8 @@ def round_offset(connection: Connection, machine: str, number: int) -> int | Non
     """Where an accepted round stands in its topic."""
     rounds = tables.rounds.c
     query = select(rounds.position).where(rounds.machine == machine, rounds.number == number)
-    found: int | None = connection.execute(query).scalar()
-    return found
+    offset: int | None = connection.execute(query).scalar()
+    return offset
 
 
 def volume_rows(
@@ -268,8 +268,8 @@ def volume_rows(
     volumes = tables.volumes.c
     key = (volumes.host_id, volumes.job_id, volumes.instance, volumes.name)
     query = select(tables.volumes).order_by(*key)
-    for column, wanted in ((volumes.host_id, host_id), (volumes.job_id, job_id)):
-        query = query.where(column == wanted) if wanted else query
+    for column, value in ((volumes.host_id, host_id), (volumes.job_id, job_id)):
+        query = query.where(column == value) if value else query
     if after is not None:
         query = query.where(tuple_(*key) > tuple_(*after))
     return some(connection, VolumeRow, query, size, lambda row: 0)

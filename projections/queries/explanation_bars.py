@@ -57,8 +57,8 @@ def _measure(name: str, reason: Mapping[str, Any], bound_name: str) -> Measure:
 def _number(amount: float | str) -> float:
     """An amount of the API as a number: of a size its MiB."""
     if isinstance(amount, str):
-        found = _SIZE.fullmatch(amount)
-        return int(found[1]) * _FACTORS[found[2]] if found else 0.0
+        match = _SIZE.fullmatch(amount)
+        return int(match[1]) * _FACTORS[match[2]] if match else 0.0
     return amount
 
 

@@ -29,12 +29,12 @@ def named(connection: Connection, text: str, most: int) -> list[Named]:
     is_pool = or_(_begins(_pools.path, path), func.instr(_pools.path, path) > 0)
     pools = select(_pools.path).where(is_pool).order_by(_pools.path).limit(most)
     hosts = select(_hosts.host_id).where(_begins(_hosts.host_id, text)).order_by(_hosts.host_id).limit(most)
-    found = [
+    rows = [
         *(Named("job", name, state) for name, state in connection.execute(jobs)),
         *(Named("pool", name) for name in connection.execute(pools).scalars()),
         *(Named("host", name) for name in connection.execute(hosts).scalars()),
     ]
-    return sorted(found, key=lambda each: each.name not in (text, path))
+    return sorted(rows, key=lambda each: each.name not in (text, path))
 
 
 def _begins(column: ColumnElement[str], text: str) -> ColumnElement[bool]:

@@ -113,8 +113,8 @@ def of_wait(
     yield more(denial, text) if more else denial.reason(text)
 
 
-def _is_beyond(asked: Amounts, entitlement: Amounts) -> bool:
-    return bool(entitlement) and bool(short(asked, {name: entitlement.get(name, 0) for name in asked}))
+def _is_beyond(want: Amounts, entitlement: Amounts) -> bool:
+    return bool(entitlement) and bool(short(want, {name: entitlement.get(name, 0) for name in want}))
 
 
 def _as_now(numbers: Json, share: Mapping[str, Amounts] | None) -> Json:
@@ -205,14 +205,16 @@ def _entitled(denial: Denial, text: str) -> Reason:
 def _reserved(denial: Denial, names: list[str], detail: Detail) -> str:
     """The demand of other pools within their reservations, where these leave too little; empty: they leave enough."""
     others = detail.reserved.get(denial.hold.at, {})
-    taken = {name: sum(each.get(name, 0) for each in others.values()) for name in names}
-    small = [name for name in names if taken[name] and detail.shared.get(name, 0) - taken[name] < denial.asked[name]]
+    reserved = {name: sum(each.get(name, 0) for each in others.values()) for name in names}
+    small = [
+        name for name in names if reserved[name] and detail.shared.get(name, 0) - reserved[name] < denial.asked[name]
+    ]
     if not small:
         return ""
     most = sorted(others.items(), key=lambda each: (-each[1].get(small[0], 0), each[0]))[:RESERVED_SHOWN]
-    named = (f"{path} {denial.amounts({name: each.get(name, 0) for name in small})}" for path, each in most)
-    left = {name: max(0, detail.shared.get(name, 0) - taken[name]) for name in small}
-    return f"; other pools use their reservations ({', '.join(named)}), which leaves {denial.amounts(left)} at most"
+    pools = (f"{path} {denial.amounts({name: each.get(name, 0) for name in small})}" for path, each in most)
+    rest = {name: max(0, detail.shared.get(name, 0) - reserved[name]) for name in small}
+    return f"; other pools use their reservations ({', '.join(pools)}), which leaves {denial.amounts(rest)} at most"
 
 
 def _saving(denial: Denial, text: str) -> Reason:

@@ -165,10 +165,10 @@ def host_map(connection: Connection) -> HostMap:
     lost &= np.array(lost_session, dtype=np.int64) >= numbers["session"]
     capacity, sizes, allocated, attributes = texts
     have = _columns(kinds, list(zip(capacity, sizes, strict=True)), lambda pair: used_of(kinds, *pair))
-    held = _columns(kinds, allocated, _amounts.decode)
+    allocation = _columns(kinds, allocated, _amounts.decode)
     state = _states(conditions(lost=lost, **numbers))
     index, known = _numbered(attributes)
-    return HostMap(list(ids), state, np.array(runs, dtype=np.int64), have, held, known, index)
+    return HostMap(list(ids), state, np.array(runs, dtype=np.int64), have, allocation, known, index)
 
 
 def _states(conditions_of_hosts: Mapping[HostState, FLAGS]) -> U8:

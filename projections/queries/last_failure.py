@@ -45,14 +45,14 @@ def failures_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Fai
     wanted = {row.job_id: row for row in rows if _tells(row)}
     if not wanted:
         return {}
-    said, reports = dict[str, tuple[str, int]](), tables.run_reports.c
+    reported, reports = dict[str, tuple[str, int]](), tables.run_reports.c
     runs = [(row.job_id, row.failed_instance, row.failed_run) for row in wanted.values()]
     key = tuple_(reports.job_id, reports.instance, reports.run)
     query = select(reports.job_id, reports.reason, reports.signal).where(key.in_(runs)).order_by(reports.offset)
     for job_id, reason, signal in connection.execute(query):
-        before = said.get(job_id, ("", 0))
-        said[job_id] = reason or before[0], signal or before[1]
-    return {job_id: _failure(connection, row, *said.get(job_id, ("", 0))) for job_id, row in wanted.items()}
+        before = reported.get(job_id, ("", 0))
+        reported[job_id] = reason or before[0], signal or before[1]
+    return {job_id: _failure(connection, row, *reported.get(job_id, ("", 0))) for job_id, row in wanted.items()}
 
 
 def _tells(row: JobRow) -> bool:

@@ -93,23 +93,27 @@ class LogPage(NamedTuple):
     back_to_ms: int | None
 
 
-def page(connection: Connection, log: Log, asked: LogFilter, size: int, ends: Ends | None = None) -> LogPage:
+def page(connection: Connection, log: Log, log_filter: LogFilter, size: int, ends: Ends | None = None) -> LogPage:
     """The newest records before `ends`, of those in the views. Raises `LogGap`, `LogUnavailable`."""
-    left = dict(ends if ends is not None else folded(connection))
-    starts = {topic: log.bounds(topic)[0] for topic in asked.topics}
-    kinds, found = kinds_of(connection), list[LogEntry]()
+    ends_left = dict(ends if ends is not None else folded(connection))
+    starts = {topic: log.bounds(topic)[0] for topic in log_filter.topics}
+    kinds, entries = kinds_of(connection), list[LogEntry]()
     looked = weight = 0
     at_ms = None
-    source = _of_job(connection, log, asked, left, starts) if asked.job else _back(log, asked.topics, left, starts)
+    source = (
+        _of_job(connection, log, log_filter, ends_left, starts)
+        if log_filter.job
+        else _back(log, log_filter.topics, ends_left, starts)
+    )
     for record in source:
         looked, weight, at_ms = looked + 1, weight + len(record.value), record.at_ms
-        left[record.topic] = record.offset
-        entry = _entry(record, asked, kinds)
-        found += [entry] if entry else []
-        if len(found) == size or looked == LOOKED_AT_MAX or weight > BYTES_MAX:
-            more = any(left.get(topic, 0) > start for topic, start in starts.items())
-            return LogPage(found, left if more else None, at_ms)
-    return LogPage(found, None, at_ms)
+        ends_left[record.topic] = record.offset
+        entry = _entry(record, log_filter, kinds)
+        entries += [entry] if entry else []
+        if len(entries) == size or looked == LOOKED_AT_MAX or weight > BYTES_MAX:
+            more = any(ends_left.get(topic, 0) > start for topic, start in starts.items())
+            return LogPage(entries, ends_left if more else None, at_ms)
+    return LogPage(entries, None, at_ms)
 
 
 def _back(log: Log, topics: Sequence[str], ends: Ends, starts: Ends) -> Iterator[LogRecord]:
@@ -132,11 +136,13 @@ def _back(log: Log, topics: Sequence[str], ends: Ends, starts: Ends) -> Iterator
         yield held[max(newest, key=lambda each: (each.at_ms, RANK[each.topic])).topic].pop()
 
 
-def _of_job(connection: Connection, log: Log, asked: LogFilter, ends: Ends, starts: Ends) -> Iterator[LogRecord]:
+def _of_job(connection: Connection, log: Log, log_filter: LogFilter, ends: Ends, starts: Ends) -> Iterator[LogRecord]:
     """The records that tell a job something, the newest first."""
-    topics = {RANK[topic]: topic for topic in asked.topics}
-    told = (entry for entry in newest_first(connection, asked.job) if entry.said is not None and entry.topic in topics)
-    before = (entry for entry in told if entry.offset < ends.get(topics[entry.topic], 0))
+    topics = {RANK[topic]: topic for topic in log_filter.topics}
+    entries = (
+        entry for entry in newest_first(connection, log_filter.job) if entry.said is not None and entry.topic in topics
+    )
+    before = (entry for entry in entries if entry.offset < ends.get(topics[entry.topic], 0))
     by_time = groupby(before, lambda entry: entry.at_ms)
     places = (place for _, some in by_time for place in sorted({each[2:4] for each in some}, reverse=True))
     for rank, offset in islice(places, LOOKED_AT_MAX):
@@ -144,21 +150,21 @@ def _of_job(connection: Connection, log: Log, asked: LogFilter, ends: Ends, star
             yield from records(log, topics[rank], offset, offset + 1)
 
 
-def _entry(record: LogRecord, asked: LogFilter, kinds: Kinds) -> LogEntry | None:
+def _entry(record: LogRecord, log_filter: LogFilter, kinds: Kinds) -> LogEntry | None:
     """The record as it is shown; None: it isn't asked for."""
     try:
         event = decode(record.value)
     except CodecError:
         text = f"{len(record.value)} bytes that can't be read"
-        return None if asked.asks else _made(record, [Told(-1, "unreadable", (text,))])
+        return None if log_filter.asks else _made(record, [Told(-1, "unreadable", (text,))])
     if not isinstance(event, RoundCommitted):
-        return _made(record, [_told(-1, event, kinds, asked)]) if asked.takes(event) else None
+        return _made(record, [_told(-1, event, kinds, log_filter)]) if log_filter.takes(event) else None
     decisions = [
-        (place, decision) for place, value in enumerate(event.decisions) if asked.takes(decision := decode(value))
+        (place, decision) for place, value in enumerate(event.decisions) if log_filter.takes(decision := decode(value))
     ]
-    if not decisions and (asked.asks or event.decisions):
+    if not decisions and (log_filter.asks or event.decisions):
         return None
-    told = [_told(place, decision, kinds, asked) for place, decision in decisions[:DECISIONS_MAX]]
+    told = [_told(place, decision, kinds, log_filter) for place, decision in decisions[:DECISIONS_MAX]]
     nothing = [Told(-1, "RoundCommitted", ("nothing decided",))]
     return _made(record, told or nothing, event, len(decisions) - len(told))
 
@@ -168,8 +174,8 @@ def _made(record: LogRecord, told: list[Told], round_: RoundCommitted | None = N
     return LogEntry(record.topic, record.offset, record.at_ms, machine, number, told, more)
 
 
-def _told(place: int, event: Event, kinds: Kinds, asked: LogFilter) -> Told:
-    return Told(place, type(event).__name__, story.line_of(event, kinds, asked.job))
+def _told(place: int, event: Event, kinds: Kinds, log_filter: LogFilter) -> Told:
+    return Told(place, type(event).__name__, story.line_of(event, kinds, log_filter.job))
 
 
 def _names(event: Any, fields: Sequence[str], name: str) -> bool:

@@ -81,9 +81,9 @@ def machine_lags(
     query = select(_chains.machine, _chains.epoch, _chains.round, _chains.inputs, _rounds.at_ms).outerjoin(
         tables.rounds, last
     )
-    known = {machine: rest for machine, *rest in connection.execute(query)}
+    owners = {machine: rest for machine, *rest in connection.execute(query)}
     for machine in MACHINES:
-        epoch, number, text, at_ms = known.get(machine, (0, 0, "{}", 0))
+        epoch, number, text, at_ms = owners.get(machine, (0, 0, "{}", 0))
         have: dict[str, int] = msgspec.json.decode(text)
         unread = unread_of(machine, have, ends)
         count = sum(ends[topic] - offset for topic, offset in unread.items())

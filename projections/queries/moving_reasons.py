@@ -42,14 +42,14 @@ def moving(connection: Connection, job: JobRow) -> dict[int, Moving]:
 
 
 def _moving(connection: Connection, since_s: int, numbers: list[int]) -> Moving:
-    held = tables.hosts.c
-    query = select(held.host_id, held.silent_ms, held.lost_ms).where(held.number.in_(numbers[:1000]))
-    rows = connection.execute(query.order_by(held.host_id)).all()
+    hosts = tables.hosts.c
+    query = select(hosts.host_id, hosts.silent_ms, hosts.lost_ms).where(hosts.number.in_(numbers[:1000]))
+    rows = connection.execute(query.order_by(hosts.host_id)).all()
     silent = [(host_id, silent_ms or lost_ms) for host_id, silent_ms, lost_ms in rows if silent_ms or lost_ms]
     return Moving(since_s * 1000, [row.host_id for row in rows[:HOSTS_SHOWN]], len(numbers), silent)
 
 
-def of_moving(job: JobRow, known: dict[int, Moving] | None) -> Iterator[Reason]:
+def of_moving(job: JobRow, moving_by_state: dict[int, Moving] | None) -> Iterator[Reason]:
     """That tasks start, and that tasks stop. `known`: the tasks of a job that is explained alone."""
     waits = "its health check hasn't passed" if job.health else "its host hasn't said that it runs"
     for state, code, count in (
@@ -58,7 +58,7 @@ def of_moving(job: JobRow, known: dict[int, Moving] | None) -> Iterator[Reason]:
     ):
         if not count:
             continue
-        here = (known or {}).get(state)
+        here = (moving_by_state or {}).get(state)
         words = {**counted(count), "on": _on(here), "waits": waits, "has": "has" if count == 1 else "have"}
         reason = of_code(code, "lifecycle", words, here.since_ms if here is not None else 0)
         if here is not None and here.silent:
@@ -68,9 +68,9 @@ def of_moving(job: JobRow, known: dict[int, Moving] | None) -> Iterator[Reason]:
         yield reason._replace(tasks=count, numbers={"tasks": count})
 
 
-def _on(known: Moving | None) -> str:
-    if known is None or not known.hosts:
+def _on(moving: Moving | None) -> str:
+    if moving is None or not moving.hosts:
         return "hosts"
-    more = known.hosts_all - len(known.hosts)
-    named = ", ".join(known.hosts) + (f" and {more} more" if more > 0 else "")
-    return f"{'host' if known.hosts_all == 1 else 'hosts'} {named}"
+    more = moving.hosts_all - len(moving.hosts)
+    hosts = ", ".join(moving.hosts) + (f" and {more} more" if more > 0 else "")
+    return f"{'host' if moving.hosts_all == 1 else 'hosts'} {hosts}"

@@ -86,8 +86,8 @@ def quarantined(connection: Connection) -> int:
 
 def positions(connection: Connection) -> dict[str, int]:
     """The position of each topic in the views."""
-    found = folded(connection)
-    return {topic: found.get(topic, 0) for topic in BY_NAME}
+    ends = folded(connection)
+    return {topic: ends.get(topic, 0) for topic in BY_NAME}
 
 
 def standing_json(connection: Connection, ask: Callable[[], ProcessOperations | None] | None) -> CellOperations:

@@ -35,11 +35,11 @@ def some(
     return first_of(rows, size, weigh)
 
 
-def first_of(found: Iterable[R], size: int, weigh: Callable[[R], int]) -> RowsPage[R]:
+def first_of(candidates: Iterable[R], size: int, weigh: Callable[[R], int]) -> RowsPage[R]:
     """The same of rows that a query for one more finds."""
     rows: list[R] = []
     weight = 0
-    for row in found:
+    for row in candidates:
         if len(rows) == size or weight > PAGE_BYTES_MAX:
             return RowsPage(rows, True)
         rows.append(row)

@@ -87,8 +87,8 @@ def waits(connection: Connection, paths: Iterable[str]) -> dict[str, Waits]:
     def sums(path: str) -> Iterator[Waits]:
         return (out.setdefault(level, Waits(Counter(), Counter())) for level in counted.by(path))
 
-    held = select(holds.pool, holds.code, holds.at, func.sum(holds.tasks)).where(holds.tasks > 0)
-    for path, code, at, tasks in connection.execute(held.group_by(holds.pool, holds.code, holds.at)):
+    query = select(holds.pool, holds.code, holds.at, func.sum(holds.tasks)).where(holds.tasks > 0)
+    for path, code, at, tasks in connection.execute(query.group_by(holds.pool, holds.code, holds.at)):
         for each in sums(path):
             each.codes[code] += tasks
         if code == Code.LIMIT_REACHED and at in out:

@@ -177,8 +177,8 @@ class Outlook:
                 mine[kind] = add(mine[kind], each.need, each.waiting)
         wants = {}
         for pool, (preemptible, firm) in waits.items():
-            left = subtract(self._tree.pools[pool].reservation, self.firm.get(pool, self._nothing))
-            firm = positive(tuple(map(min, firm, left)))
+            rest = subtract(self._tree.pools[pool].reservation, self.firm.get(pool, self._nothing))
+            firm = positive(tuple(map(min, firm, rest)))
             wants[pool] = add(add(self.in_shares.get(pool, self._nothing), preemptible), firm)
         return wants
 

@@ -58,15 +58,15 @@ def plan(connection: Connection, cell: int, wishes: Sequence[PoolWish]) -> CellP
     for wish in wishes:
         event = wish.spec.to_event(wish.path, "dry run", cell)
         fact = row_of(DefinedRow, event)
-        told = answer(0, fact, after, open_jobs, False, settings, whole if capacity.hosts else ())
-        if told.code == Code.DONE:
+        decision = answer(0, fact, after, open_jobs, False, settings, whole if capacity.hosts else ())
+        if decision.code == Code.DONE:
             after.take(fact)
-        changes.append(_change_json(event, specs.get(wish.path), told.code, told.message, kinds))
+        changes.append(_change_json(event, specs.get(wish.path), decision.code, decision.message, kinds))
     work = list(_work(connection, kinds))
     turns = rows_of(connection, TurnRow, select(tables.turns))
     floors = {row.pool: kinds.vector(amounts_in(row.floor)) for row in turns}
-    known = Known(kinds, shared, work, floors, _firmness(connection))
-    now, then = Outlook(before, known), Outlook(after, known)
+    state = Known(kinds, shared, work, floors, _firmness(connection))
+    now, then = Outlook(before, state), Outlook(after, state)
     first_to_leave = sorted(work, key=lambda each: (each.row.priority, -each.row.number))
     return {
         "cell": cell,
@@ -146,11 +146,11 @@ def _pools_json(before: Outlook, after: Outlook, kinds: Kinds) -> Iterator[PoolO
     for path in sorted(after.may):
         was, will_be = write(before, path), write(after, path)
         if path != ROOT and (was or {}) != (will_be or {}):
-            held = after.held.get(path)
+            allocation = after.held.get(path)
             yield {
                 "path": path,
                 "entitlement": {"before": was, "after": will_be},
-                "allocation": write_amounts(kinds.amounts(held), kinds.units) if held else {},
+                "allocation": write_amounts(kinds.amounts(allocation), kinds.units) if allocation else {},
             }
 
 

@@ -75,13 +75,13 @@ def beside(connection: Connection, path: str) -> dict[str, Amounts]:
     parents = [_above(each) for each in own]
     near = [pools.c.path.like(f"{'' if each == ROOT else each}/%") for each in parents]
     rows = rows_of(connection, PoolRow, select(pools).where(or_(*near), pools.c.path.not_in(own))) if near else []
-    found = {}
+    demand = {}
     for row in rows:
         if _above(row.path) in parents and row.spec:
             wants = amounts_in(row.demand)
-            wanted = {name: min(most, wants.get(name, 0)) for name, most in spec_of(row).reservation.items()}
-            found[row.path] = {name: most for name, most in wanted.items() if most}
-    return {name: each for name, each in found.items() if each}
+            wants_here = {name: min(most, wants.get(name, 0)) for name, most in spec_of(row).reservation.items()}
+            demand[row.path] = {name: most for name, most in wants_here.items() if most}
+    return {name: each for name, each in demand.items() if each}
 
 
 def _above(path: str) -> str:
@@ -124,8 +124,8 @@ def hostless(connection: Connection) -> set[str]:
     """
     waiting, jobs = tables.waiting.c, tables.jobs.c
     query = select(jobs.pool).distinct().where(waiting.job_id == jobs.job_id, waiting.tasks > 0)
-    found = connection.execute(query.where(waiting.standing == Standing.ENTITLED)).scalars()
-    return {level for pool in found for level in (ROOT, *levels(pool))}
+    rows = connection.execute(query.where(waiting.standing == Standing.ENTITLED)).scalars()
+    return {level for pool in rows for level in (ROOT, *levels(pool))}
 
 
 def pools_json(connection: Connection, path: str = "") -> list[PlainPool]:
@@ -210,11 +210,11 @@ def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int, host
 
 def _shared(row: PoolRow, kinds: Kinds) -> tuple[Written, SharedAmounts]:
     """The entitlement of a pool, and its demand and use."""
-    found = {name: amounts_in(getattr(row, name)) for name in SHARED}
+    shared = {name: amounts_in(getattr(row, name)) for name in SHARED}
     placed = amounts_in(row.placed)
-    without = {name: most - placed.get(name, 0) for name, most in found["allocation"].items()}
-    found |= {"held": placed, "without_hosts": {name: rest for name, rest in without.items() if rest}}
-    written = {name: write_amounts(amounts, kinds.units) for name, amounts in found.items()}
+    without = {name: most - placed.get(name, 0) for name, most in shared["allocation"].items()}
+    shared |= {"held": placed, "without_hosts": {name: rest for name, rest in without.items() if rest}}
+    written = {name: write_amounts(amounts, kinds.units) for name, amounts in shared.items()}
     return written.pop("entitlement"), cast(SharedAmounts, written)
 
 

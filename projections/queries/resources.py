@@ -69,8 +69,8 @@ def _ignored_text(code: Code, unit: Unit | None) -> str:
             return "the cell doesn't know it; `paceline cell set --resource` defines it"
         case Code.LICENCE:
             return "the cell has it as a licence, which no host offers"
-    wanted = "a size, such as 2GiB" if unit is Unit.MIB else "a number, such as 2"
-    return f"the cell counts it otherwise; the host must offer {wanted}"
+    form = "a size, such as 2GiB" if unit is Unit.MIB else "a number, such as 2"
+    return f"the cell counts it otherwise; the host must offer {form}"
 
 
 def shares_json(share: Amounts, default: int, kinds: Kinds) -> dict[str, int]:

@@ -77,8 +77,8 @@ def between(connection: Connection, from_ms: int, to_ms: int, limit: int) -> lis
 def previous(connection: Connection, rounds: Iterable[Round]) -> dict[tuple[str, int], Round]:
     """The round before each of some rounds, by machine and number of the latter; the first of a machine has none."""
     keys = [(each.machine, each.number - 1) for each in rounds]
-    found = _found(connection, _COLUMNS.where(tuple_(_rounds.machine, _rounds.number).in_(keys)))
-    return {(each.machine, each.number + 1): each for each in found}
+    rounds_before = _found(connection, _COLUMNS.where(tuple_(_rounds.machine, _rounds.number).in_(keys)))
+    return {(each.machine, each.number + 1): each for each in rounds_before}
 
 
 def taken_in_by(connection: Connection, round_: Round) -> list[Round]:

@@ -18,35 +18,35 @@ _SIGNALS = frozenset(map(int, Signals))
 
 def run_details(connection: Connection, job: JobRow, runs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Json]:
     """The reports of hosts about runs of a job, named by instance, ascending, and run: of each field the last word."""
-    rows, found = tables.run_reports.c, dict[tuple[int, int], Json]()
+    rows, by_run = tables.run_reports.c, dict[tuple[int, int], Json]()
     if not runs:
-        return found
+        return by_run
     query = select(rows.instance, rows.run, rows.state, *(rows[name] for name in _REPORTED)).where(
         rows.job_id == job.job_id,
         rows.instance.between(runs[0][0], runs[-1][0]),
         rows.run >= min(run for _, run in runs),
     )
-    for instance, run, state, *said in connection.execute(query.order_by(rows.offset)):
-        details = found.setdefault((instance, run), {})
-        details.update((name, value) for name, value in zip(_REPORTED, said, strict=True) if value)
+    for instance, run, state, *values in connection.execute(query.order_by(rows.offset)):
+        details = by_run.setdefault((instance, run), {})
+        details.update((name, value) for name, value in zip(_REPORTED, values, strict=True) if value)
         if state == RunReport.UNHEALTHY:
             details["health"] = RunReport.UNHEALTHY.name
-    return found
+    return by_run
 
 
-def task_details(job: JobRow, state: int, said: Mapping[str, Any]) -> ProcessDetails:
+def task_details(job: JobRow, state: int, reported: Mapping[str, Any]) -> ProcessDetails:
     """The fields of a task that tell of its last run; `said`: what its host has said of it."""
-    number = said.get("signal")
+    number = reported.get("signal")
     return {
-        "health": _health(job, state, said),
+        "health": _health(job, state, reported),
         "signal": (Signals(number).name.removeprefix("SIG") if number in _SIGNALS else str(number)) if number else None,
-        "out_of_memory": bool(said.get("out_of_memory")),
-        "cpu_ms": said.get("cpu_ms"),
-        "memory_kib": said.get("memory_kib"),
+        "out_of_memory": bool(reported.get("out_of_memory")),
+        "cpu_ms": reported.get("cpu_ms"),
+        "memory_kib": reported.get("memory_kib"),
     }
 
 
-def _health(job: JobRow, state: int, said: Mapping[str, Any]) -> str | None:
+def _health(job: JobRow, state: int, reported: Mapping[str, Any]) -> str | None:
     """The health of a run with a health check, as far as it is known: lifecycle takes it for available once it is
     healthy.
     """
@@ -54,4 +54,4 @@ def _health(job: JobRow, state: int, said: Mapping[str, Any]) -> str | None:
         return None
     if state in (TaskState.ORDERED, TaskState.RUNNING):
         return RunReport.HEALTHY.name if state == TaskState.RUNNING else "UNKNOWN"
-    return said.get("health")
+    return reported.get("health")

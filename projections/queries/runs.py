@@ -21,21 +21,28 @@ ENDED = "ENDED"
 
 def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Run]:
     """The runs of a task that are kept, the newest first: those that a host was told of."""
-    held = tables.past_runs
-    query = select(held).where(held.c.job_id == job.job_id, held.c.instance == instance).order_by(held.c.run.desc())
-    found: list[PastRunRow] = rows_of(connection, PastRunRow, query)
+    past_runs = tables.past_runs
+    query = (
+        select(past_runs)
+        .where(past_runs.c.job_id == job.job_id, past_runs.c.instance == instance)
+        .order_by(past_runs.c.run.desc())
+    )
+    rows: list[PastRunRow] = rows_of(connection, PastRunRow, query)
     state, present = _present(connection, job, instance)
-    found = [*present, *found]
-    details = run_details(connection, job, [(instance, row.run) for row in found])
-    names = host_names(connection, {row.host for row in found})
-    preempted = any(row.outcome == Outcome.PREEMPTED for row in found)
+    rows = [*present, *rows]
+    details = run_details(connection, job, [(instance, row.run) for row in rows])
+    names = host_names(connection, {row.host for row in rows})
+    preempted = any(row.outcome == Outcome.PREEMPTED for row in rows)
     won = winners(connection, job) if preempted else {}
-    stops = stops_of(connection, [job]).get(job.job_id, ()) if any(row.why == RunCause.STOP for row in found) else ()
+    stops = stops_of(connection, [job]).get(job.job_id, ()) if any(row.why == RunCause.STOP for row in rows) else ()
     out: list[Run] = []
-    for row in found:
+    for row in rows:
         winner = won.get((instance, row.run)) if row.outcome == Outcome.PREEMPTED else None
-        said, live = details.get((instance, row.run), {}), bool(present) and row is present[0] and state in LIVE_TASKS
-        shown = state if live else TaskState.NONE
+        reported, live = (
+            details.get((instance, row.run), {}),
+            bool(present) and row is present[0] and state in LIVE_TASKS,
+        )
+        task_state = state if live else TaskState.NONE
         out.append(
             {
                 "run": row.run,
@@ -45,8 +52,8 @@ def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Run]:
                 "outcome": Outcome(row.outcome).name if row.outcome else None,
                 "exit_code": row.exit_code if row.outcome in EXITED and row.exit_code >= 0 else None,
                 "cause": RunCause(row.why).name if row.why else None,
-                "reason": said.get("reason") or winner or ended_by(job, stops, instance, row.why, row.ended_s),
-                **task_details(job, shown, said),
+                "reason": reported.get("reason") or winner or ended_by(job, stops, instance, row.why, row.ended_s),
+                **task_details(job, task_state, reported),
                 "ordered_at": at(row.ordered_s * 1000),
                 "started_at": at(row.started_s * 1000),
                 "ended_at": at(row.ended_s * 1000),
@@ -62,7 +69,7 @@ def _present(connection: Connection, job: JobRow, instance: int) -> tuple[int, l
     if job.base < 0 or instance >= job.instances:
         return TaskState.NONE, []
     column = columns_of(connection, job, np.array([instance]))[:, 0].tolist()
-    held = {name: column[place] for name, place in TASK_PLACES.items()}
-    kept = [field.name for field in msgspec.structs.fields(PastRunRow)][2:]
-    row = PastRunRow(job.job_id, instance, *(held[name] for name in kept))
-    return held["state"], [row] if row.host else []
+    values = {name: column[place] for name, place in TASK_PLACES.items()}
+    fields = [field.name for field in msgspec.structs.fields(PastRunRow)][2:]
+    row = PastRunRow(job.job_id, instance, *(values[name] for name in fields))
+    return values["state"], [row] if row.host else []

@@ -27,22 +27,22 @@ def amounts(of: Mapping[str, int], kinds: Kinds) -> str:
     return ", ".join(amount(name, value, kinds) for name, value in in_order(dict(of)).items() if value) or "nothing"
 
 
-def short(asked: Amounts, room: Mapping[str, int]) -> list[str]:
+def short(want: Amounts, room: Mapping[str, int]) -> list[str]:
     """The resources of which more is asked than there is room for; what `room` leaves out isn't bounded."""
-    return [name for name, most in in_order(asked).items() if name in room and most > room[name]]
+    return [name for name, most in in_order(want).items() if name in room and most > room[name]]
 
 
-def beyond(asked: Amounts, held: Amounts, bound: Mapping[str, int]) -> list[str]:
+def beyond(want: Amounts, have: Amounts, bound: Mapping[str, int]) -> list[str]:
     """The resources in which what is asked goes beyond a bound with what is held."""
-    return [name for name, most in in_order(asked).items() if name in bound and held.get(name, 0) + most > bound[name]]
+    return [name for name, most in in_order(want).items() if name in bound and have.get(name, 0) + most > bound[name]]
 
 
-def bound_text(names: list[str], asked: Amounts, held: Amounts, bound: Mapping[str, int], kinds: Kinds) -> str:
+def bound_text(names: list[str], want: Amounts, used: Amounts, bound: Mapping[str, int], kinds: Kinds) -> str:
     """Tells how much of a bound is held, and what is asked beyond it: ` (4 of 4 cpu held, 1 asked)`."""
 
     def one(name: str) -> str:
         unit = kinds.units.get(name, Unit.MILLI)
-        have, most, more = (write_amount(each.get(name, 0), unit) for each in (held, bound, asked))
+        have, most, more = (write_amount(each.get(name, 0), unit) for each in (used, bound, want))
         return f"{have} of {most} {name} held, {more} asked"
 
     return f" ({'; '.join(map(one, names))})" if names else ""

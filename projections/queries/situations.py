@@ -137,34 +137,34 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
         for row in rows
         if row.base >= 0 and (row.state not in ENDED_JOBS or row.stopped or row.state == JobState.FAILED)
     }
-    found = {job_id: Situation([], {}, [], [], []) for job_id in going}
-    if not found:
-        return found
-    ids = list(found)
-    waiting, holds, said = tables.waiting, tables.holds, tables.explanations
+    by_job = {job_id: Situation([], {}, [], [], []) for job_id in going}
+    if not by_job:
+        return by_job
+    ids = list(by_job)
+    waiting, holds, explanations = tables.waiting, tables.holds, tables.explanations
     joined = waiting.outerjoin(holds, waiting.c.standing == holds.c.number)
     query = select(waiting, holds).select_from(joined).where(waiting.c.job_id.in_(ids))
     width = len(waiting.c)
     for values in connection.execute(query.order_by(waiting.c.job_id, waiting.c.standing)):
         row, hold = WaitingRow(*values[:width]), HoldRow(*values[width:]) if values[width] is not None else None
-        found[row.job_id].waits.append(Wait(row.tasks, row.standing, hold))
-    for values in connection.execute(select(said).where(said.c.job_id.in_(ids))):
+        by_job[row.job_id].waits.append(Wait(row.tasks, row.standing, hold))
+    for values in connection.execute(select(explanations).where(explanations.c.job_id.in_(ids))):
         reason = ExplanationRow(*values)
-        found[reason.job_id].reasons[reason.kind] = reason
+        by_job[reason.job_id].reasons[reason.kind] = reason
     for order in _orders_for(connection, ids):
-        found[order.for_job].orders.append(order)
+        by_job[order.for_job].orders.append(order)
     for values in connection.execute(select(tables.reservations).where(tables.reservations.c.job_id.in_(ids))):
         reservation = ReservationRow(*values)
-        found[reservation.job_id].reservations.append(reservation)
+        by_job[reservation.job_id].reservations.append(reservation)
     for job_id, leaving in _leaving(connection, going):
-        found[job_id].leaving.append(leaving)
+        by_job[job_id].leaving.append(leaving)
     updates = newest_updates(connection, list(going.values()))
     failed = [job_id for job_id, update in updates.items() if update.state == UpdateState.FAILED]
     back = {job_id for job_id in failed if has_way_back(connection, going[job_id])}
     failures = failures_of(connection, list(going.values()))
     stops = stops_of(connection, [row for row in going.values() if row.stopped])
-    shares = _shares(connection, {wait.hold.at for each in found.values() for wait in each.waits if wait.hold})
-    codes = {job_id: [wait.hold for wait in each.waits if wait.hold] for job_id, each in found.items()}
+    shares = _shares(connection, {wait.hold.at for each in by_job.values() for wait in each.waits if wait.hold})
+    codes = {job_id: [wait.hold for wait in each.waits if wait.hold] for job_id, each in by_job.items()}
     conditions = unmet(connection, list(going.values()), codes)
     return {
         job_id: each._replace(
@@ -175,7 +175,7 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
             stops=counted_stops(connection, going[job_id], stops.get(job_id, ())),
             shares=shares,
         )
-        for job_id, each in found.items()
+        for job_id, each in by_job.items()
     }
 
 
@@ -284,8 +284,8 @@ def newest_ms(connection: Connection) -> int:
 def _shares(connection: Connection, names: Collection[str]) -> dict[str, dict[str, Amounts]]:
     """By pool, what it may use and holds."""
     pools = tables.pools.c
-    found = connection.execute(select(pools.path, pools.entitlement, pools.allocation).where(pools.path.in_(names)))
-    return {path: {"entitlement": amounts_in(may), "allocated": amounts_in(has)} for path, may, has in found}
+    rows = connection.execute(select(pools.path, pools.entitlement, pools.allocation).where(pools.path.in_(names)))
+    return {path: {"entitlement": amounts_in(may), "allocated": amounts_in(has)} for path, may, has in rows}
 
 
 def ahead(connection: Connection, job: JobRow, hold: HoldRow) -> Ahead:

@@ -18,11 +18,11 @@ def counted_stops(connection: Connection, job: JobRow, stops: Sequence[StopRow])
         return [Stopped(stop, job.stopped) for stop in stops]
     columns = columns_of(connection, job, np.arange(job.instances))
     state, why, ended_s = (columns[TASK_PLACES[name]] for name in ("state", "why", "ended_s"))
-    left = np.flatnonzero((state == TaskState.KILLED) & (why == RunCause.STOP)).astype(np.int64)
+    rest = np.flatnonzero((state == TaskState.KILLED) & (why == RunCause.STOP)).astype(np.int64)
     out = []
     for stop in stops:
-        mine = stopped_by(stop, left, ended_s[left].astype(np.int64))
+        mine = stopped_by(stop, rest, ended_s[rest].astype(np.int64))
         if mine.any():
             out.append(Stopped(stop, int(np.count_nonzero(mine))))
-        left = left[~mine]
+        rest = rest[~mine]
     return out

@@ -11,16 +11,16 @@ from projections.views import tables
 
 def stored_chunks(connection: Connection) -> Chunks:
     """Reads overrides that were uploaded for jobs."""
-    found: dict[bytes, JobSubmitted] = {}
+    by_name: dict[bytes, JobSubmitted] = {}
 
     def chunk(name: bytes) -> JobSubmitted:
-        if name not in found:
-            held = tables.override_chunks.c
-            content = connection.execute(select(held.content).where(held.name == name.hex())).scalar_one()
+        if name not in by_name:
+            chunks = tables.override_chunks.c
+            content = connection.execute(select(chunks.content).where(chunks.name == name.hex())).scalar_one()
             overrides = read(content)
             assert overrides is not None, "lifecycle has accepted the job, so it has read them"
-            found[name] = overrides
-        return found[name]
+            by_name[name] = overrides
+        return by_name[name]
 
     return chunk
 

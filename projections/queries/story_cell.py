@@ -22,9 +22,9 @@ def sentence(event: Event, kinds: Kinds) -> list[Part]:
 
 
 def _defined(event: Any, kinds: Kinds) -> list[Part]:
-    told = [f"{name} {amounts(each, kinds)}" for name in ("reservation", "limit") if (each := getattr(event, name))]
-    told += ["closed"] * event.closed
-    return [pool(event.path), " defined", f": {', '.join(told)}" if told else ""]
+    parts = [f"{name} {amounts(each, kinds)}" for name in ("reservation", "limit") if (each := getattr(event, name))]
+    parts += ["closed"] * event.closed
+    return [pool(event.path), " defined", f": {', '.join(parts)}" if parts else ""]
 
 
 def _configured(event: Any, _: Kinds) -> list[Part]:
@@ -35,16 +35,16 @@ def _configured(event: Any, _: Kinds) -> list[Part]:
 
 
 def _suspected(event: Any, _: Kinds) -> list[Part]:
-    told = f" suspected: {event.code}, {plural(event.runs, 'run')} of {plural(event.jobs, 'job')}"
+    text = f" suspected: {event.code}, {plural(event.runs, 'run')} of {plural(event.jobs, 'job')}"
     last: list[Part] = (
         [f", at last run {event.run} of ", job(event.job_id), f"/{event.instance}"] if event.job_id else []
     )
-    return [host(event.host_id), told, *last]
+    return [host(event.host_id), text, *last]
 
 
 def _pool_answered(event: Any, _: Kinds) -> list[Part]:
-    told = f" answered {event.code}" + (f": {event.message}" if event.message else "")
-    return ["command about ", pool(event.path), told] if event.path else ["command about the cell", told]
+    text = f" answered {event.code}" + (f": {event.message}" if event.message else "")
+    return ["command about ", pool(event.path), text] if event.path else ["command about the cell", text]
 
 
 def _entitled(event: Any, kinds: Kinds) -> list[Part]:
@@ -82,8 +82,8 @@ def _offered(event: Any, kinds: Kinds) -> list[Part]:
 
 
 def _inventory(event: Any, _: Kinds) -> list[Part]:
-    found = plural(len(event.run_array), "run")
-    return [host(event.host_id), f" has {found}", *named("job", event.job_ids, " of ")]
+    runs = plural(len(event.run_array), "run")
+    return [host(event.host_id), f" has {runs}", *named("job", event.job_ids, " of ")]
 
 
 def _reconciled(event: Any) -> str:
@@ -93,8 +93,8 @@ def _reconciled(event: Any) -> str:
 def _hearing(event: Any, _: Kinds) -> list[Part]:
     hearing = event.hearing_array.tolist()[: len(event.host_ids)]
     by_word: dict[str, list[str]] = {}
-    for host_id, said in zip(event.host_ids, hearing, strict=True):
-        by_word.setdefault(HEARING.get(said, "otherwise"), []).append(host_id)
+    for host_id, hears in zip(event.host_ids, hearing, strict=True):
+        by_word.setdefault(HEARING.get(hears, "otherwise"), []).append(host_id)
     return joined((named("host", host_ids, f"{word}: ") for word, host_ids in by_word.items()), "; ")
 
 

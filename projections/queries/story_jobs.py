@@ -134,14 +134,14 @@ def _ordered(detail: Detail) -> list[Part]:
     order = f"by order {detail['order']}: {detail['code']}"
     if "victims" not in detail:
         return [f"{plural(detail['tasks'], 'run')} preempted for ", job(detail["for_job"]), f" {order}"]
-    left = named("job", list(detail["from_jobs"]), " of ")
-    return [plural(detail["victims"], "run"), *left, f" preempted for it {order}"]
+    victims = named("job", list(detail["from_jobs"]), " of ")
+    return [plural(detail["victims"], "run"), *victims, f" preempted for it {order}"]
 
 
 def _asked(detail: Detail) -> list[Part]:
-    left = named("job", detail["from_jobs"], " of ")
+    victims = named("job", detail["from_jobs"], " of ")
     where = named("host", detail["hosts"], " on ")
-    return [f"preemption of {plural(detail['victims'], 'run')}", *left, " asked for", *where]
+    return [f"preemption of {plural(detail['victims'], 'run')}", *victims, " asked for", *where]
 
 
 def _refused(detail: Detail) -> list[Part]:

@@ -28,22 +28,20 @@ class TaskColumns(NamedTuple):
     def ranges(self) -> list[tuple[str, int, str]]:
         """Each state that tasks have, with how many have it and which: the first ranges of instances."""
         starts, values, counts = _runs(self.state)
-        found = []
+        out = []
         for state in sorted(set(values.tolist()) - {TaskState.NONE}):
             mine = values == state
             pairs = list(zip(starts[mine].tolist(), counts[mine].tolist(), strict=True))
             text = write_ranges(pairs[:RANGES_SHOWN])
             rest = sum(count for _, count in pairs[RANGES_SHOWN:])
-            found.append(
-                (TaskState(state).name, int(counts[mine].sum()), f"{text} and {rest} more" * bool(rest) or text)
-            )
-        return found
+            out.append((TaskState(state).name, int(counts[mine].sum()), f"{text} and {rest} more" * bool(rest) or text))
+        return out
 
 
 def task_columns(connection: Connection, job: JobRow) -> TaskColumns:
     """The columns of a job; they are empty until it is accepted."""
-    found = columns_of(connection, job, np.arange(job.instances if job.base >= 0 else 0))
-    return TaskColumns(*(found[TASK_PLACES[name]] for name in TaskColumns._fields))
+    columns = columns_of(connection, job, np.arange(job.instances if job.base >= 0 else 0))
+    return TaskColumns(*(columns[TASK_PLACES[name]] for name in TaskColumns._fields))
 
 
 def _runs(column: I32) -> tuple[I64, I32, I64]:
@@ -54,5 +52,5 @@ def _runs(column: I32) -> tuple[I64, I32, I64]:
 
 def _run_lengths(column: I32) -> list[int]:
     _, values, counts = _runs(column)
-    found: list[int] = np.stack([values, counts], axis=1).ravel().tolist()
-    return found
+    pairs: list[int] = np.stack([values, counts], axis=1).ravel().tolist()
+    return pairs

@@ -28,10 +28,10 @@ def own_specs(connection: Connection, job: JobRow, instances: Mapping[int, int])
     chunk, units = stored_chunks(connection), kinds_of(connection).units
     for version in {*instances.values()}:
         mine = np.array([instance for instance, of in instances.items() if of == version])
-        said = versions.submission(connection, offsets.get(version, job.offset))
-        keys = override_keys(said, mine, chunk)
+        submission = versions.submission(connection, offsets.get(version, job.offset))
+        keys = override_keys(submission, mine, chunk)
         for key in {*keys.tolist()} - {0}:
-            shown = from_event(instance_of(said, key, chunk), units)
-            own = {name: value for name, value in shown.items() if name in _FIELDS}
+            spec = from_event(instance_of(submission, key, chunk), units)
+            own = {name: value for name, value in spec.items() if name in _FIELDS}
             specs |= dict.fromkeys(mine[keys == key].tolist(), own)
     return specs

@@ -50,9 +50,9 @@ def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size:
         columns = _block(connection, tables.task_blocks, number, len(TASK_COLUMNS))
         start = (job.base + first) % BLOCK
         part = columns[:, start : start + stop - first]
-        wanted = np.isin(part[0], states) if states else part[0] > 0
-        found = np.flatnonzero(wanted)[: size + 1 - len(items)]
-        items += [TaskValues(first + place, part[:, place].tolist()) for place in found.tolist()]
+        matches = np.isin(part[0], states) if states else part[0] > 0
+        places = np.flatnonzero(matches)[: size + 1 - len(items)]
+        items += [TaskValues(first + place, part[:, place].tolist()) for place in places.tolist()]
         first = stop
     more = items[size].instance if len(items) > size else None
     return Page(_tasks_json(connection, job, items[:size]), more)
@@ -63,12 +63,12 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
     slots: list[int] = []
     columns: list[list[int]] = []
     for number in blocks_of_host(connection, host, first // BLOCK, live=True):
-        held = _block(connection, tables.task_blocks, number, len(TASK_COLUMNS))
-        wanted = (held[TASK_PLACES["host"]] == host.number) & np.isin(held[0], LIVE_TASKS)
-        for place in np.flatnonzero(wanted).tolist():
+        block = _block(connection, tables.task_blocks, number, len(TASK_COLUMNS))
+        on_host = (block[TASK_PLACES["host"]] == host.number) & np.isin(block[0], LIVE_TASKS)
+        for place in np.flatnonzero(on_host).tolist():
             if number * BLOCK + place >= first:
                 slots.append(number * BLOCK + place)
-                columns.append(held[:, place].tolist())
+                columns.append(block[:, place].tolist())
         if len(slots) > size:
             break
     items: list[Task] = []
@@ -105,8 +105,8 @@ def columns_of(connection: Connection, job: JobRow, instances: I32 | I64) -> I32
 
 def waiting_columns(connection: Connection, job: JobRow) -> tuple[I32, I32]:
     """The standings of the queued tasks of a job (`views/waiting.py`), and the second since when each has it."""
-    found = columns_of(connection, job, np.arange(job.instances if job.base >= 0 and job.queued else 0))
-    queued = found[:, found[0] == TaskState.QUEUED]
+    columns = columns_of(connection, job, np.arange(job.instances if job.base >= 0 and job.queued else 0))
+    queued = columns[:, columns[0] == TaskState.QUEUED]
     return queued[TASK_PLACES["standing"]], queued[TASK_PLACES["since_s"]]
 
 
@@ -114,14 +114,14 @@ def waiting_ranges(connection: Connection, job: JobRow, standing: int, most: int
     """The first units of a job that wait with a standing: first instance, tasks, and the second since when. A gang is
     one unit; of tasks that are admitted alone, neighbours stand together.
     """
-    found = columns_of(connection, job, np.arange(job.instances if job.base >= 0 else 0))
-    mine = (found[0] == TaskState.QUEUED) & (found[TASK_PLACES["standing"]] == standing)
+    columns = columns_of(connection, job, np.arange(job.instances if job.base >= 0 else 0))
+    mine = (columns[0] == TaskState.QUEUED) & (columns[TASK_PLACES["standing"]] == standing)
     instances = np.flatnonzero(mine)
     gang = instances < job.gang_min
     parts = [instances[gang]] if gang.any() else []
     alone = instances[~gang]
     parts += np.split(alone, np.flatnonzero(np.diff(alone) != 1) + 1) if len(alone) else []
-    since = found[TASK_PLACES["since_s"]]
+    since = columns[TASK_PLACES["since_s"]]
     return [(int(part[0]), len(part), int(since[part].min())) for part in parts[:most]]
 
 
@@ -137,8 +137,8 @@ def past_host(connection: Connection, job: JobRow, instance: int, run: int) -> s
 def _job_of_slot(connection: Connection, slot: int) -> JobRow:
     jobs = tables.jobs
     query = select(jobs).where(jobs.c.base <= slot, jobs.c.base >= 0).order_by(jobs.c.base.desc()).limit(1)
-    found: JobRow = rows_of(connection, JobRow, query)[0]
-    return found
+    row: JobRow = rows_of(connection, JobRow, query)[0]
+    return row
 
 
 def _block(connection: Connection, table: Table, number: int, columns: int) -> Any:
@@ -159,11 +159,11 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[TaskValues]
     stops = stops_of(connection, [job]).get(job.job_id, ()) if stopped else ()
     out: list[Task] = []
     for item in items:
-        held = dict(zip(TASK_COLUMNS, item.columns, strict=True))
-        state, run, host, outcome, step, why = (held[name] for name in _SHOWN)
+        values = dict(zip(TASK_COLUMNS, item.columns, strict=True))
+        state, run, host, outcome, step, why = (values[name] for name in _SHOWN)
         last = item.instance, run - (state == TaskState.QUEUED)
-        said = details.get((item.instance, run), {})
-        process = task_details(job, state, said)
+        reported = details.get((item.instance, run), {})
+        process = task_details(job, state, reported)
         on_host = host > 0 and state != TaskState.QUEUED
         out.append(
             {
@@ -177,19 +177,19 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[TaskValues]
                 "out_of_memory": process["out_of_memory"],
                 "cpu_ms": process["cpu_ms"],
                 "memory_kib": process["memory_kib"],
-                "exit_code": held["exit_code"] if outcome in EXITED and held["exit_code"] >= 0 else None,
+                "exit_code": values["exit_code"] if outcome in EXITED and values["exit_code"] >= 0 else None,
                 "outcome": Outcome(outcome).name if outcome else None,
                 "cause": RunCause(why).name if why else None,
-                "reason": said.get("reason")
+                "reason": reported.get("reason")
                 or (won.get(last) if outcome == Outcome.PREEMPTED else None)
-                or ended_by(job, stops, item.instance, why, held["ended_s"]),
-                "admission": Standing(held["standing"]).name if held["standing"] < 0 else None,
-                "since": at(held["since_s"] * 1000),
-                "failures": held["failures"],
-                "next_run_at": at(held["due_s"] * 1000),
+                or ended_by(job, stops, item.instance, why, values["ended_s"]),
+                "admission": Standing(values["standing"]).name if values["standing"] < 0 else None,
+                "since": at(values["since_s"] * 1000),
+                "failures": values["failures"],
+                "next_run_at": at(values["due_s"] * 1000),
                 "spec": specs.get(item.instance),
-                "version": held["version"] or None,
-                "update": UpdateStep(step).name if step and held["update"] == job.update else None,
+                "version": values["version"] or None,
+                "update": UpdateStep(step).name if step and values["update"] == job.update else None,
             }
         )
     return out
@@ -200,11 +200,11 @@ def winners(connection: Connection, job: JobRow) -> dict[tuple[int, int], str]:
     victims, orders = tables.victims.c, tables.orders.c
     joined = tables.victims.join(tables.orders, victims.number == orders.number)
     query = select(victims.runs, orders.for_job).select_from(joined).where(victims.job_id == job.job_id)
-    found = {}
+    by_run = {}
     for runs, for_job in connection.execute(query.where(orders.answer == Code.LEFT)):
         instance, run = ints(runs).reshape(4, -1)[:2].tolist()
-        found.update(dict.fromkeys(zip(instance, run, strict=True), f"preempted for job {for_job}"))
-    return found
+        by_run.update(dict.fromkeys(zip(instance, run, strict=True), f"preempted for job {for_job}"))
+    return by_run
 
 
 def host_names(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
@@ -219,7 +219,7 @@ def _ports(connection: Connection, job: JobRow, instances: Sequence[int]) -> dic
         return {}
     first, last = (job.port_base + instance * job.ports for instance in (instances[0], instances[-1] + 1))
     blocks = [_block(connection, tables.port_blocks, at, 1)[0] for at in range(first // BLOCK, (last - 1) // BLOCK + 1)]
-    held = np.concatenate(blocks)
+    numbers = np.concatenate(blocks)
     start = job.port_base - first // BLOCK * BLOCK
-    slots = {at: held[start + at * job.ports : start + (at + 1) * job.ports] for at in instances}
+    slots = {at: numbers[start + at * job.ports : start + (at + 1) * job.ports] for at in instances}
     return {at: mine[mine > 0].tolist() for at, mine in slots.items()}

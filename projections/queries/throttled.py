@@ -37,8 +37,8 @@ def next_due(connection: Connection, job: JobRow) -> tuple[int, int, int] | None
     """
     if not job.backoff or job.base < 0:
         return None
-    found = columns_of(connection, job, np.arange(job.instances))
-    due_s = np.where(found[TASK_PLACES["state"]] == TaskState.BACKOFF, found[TASK_PLACES["due_s"]], 0)
+    columns = columns_of(connection, job, np.arange(job.instances))
+    due_s = np.where(columns[TASK_PLACES["state"]] == TaskState.BACKOFF, columns[TASK_PLACES["due_s"]], 0)
     waiting = np.flatnonzero(due_s)
     if not len(waiting):
         return None
@@ -50,8 +50,8 @@ def _jobs_in_backoff(connection: Connection, number: int) -> Iterator[JobRow]:
     jobs = tables.jobs
     while True:
         query = select(jobs).where(jobs.c.backoff > 0, jobs.c.number >= number).order_by(jobs.c.number)
-        found = rows_of(connection, JobRow, query.limit(JOBS_READ))
-        yield from found
-        if len(found) < JOBS_READ:
+        rows = rows_of(connection, JobRow, query.limit(JOBS_READ))
+        yield from rows
+        if len(rows) < JOBS_READ:
             return
-        number = found[-1].number + 1
+        number = rows[-1].number + 1

@@ -36,8 +36,10 @@ def unmet(connection: Connection, rows: Sequence[JobRow], holds: Mapping[str, Se
 
 def _asked(connection: Connection, rows: Sequence[JobRow]) -> dict[str, tuple[Constraint, ...]]:
     """The conditions of jobs that have any."""
-    held = tables.submissions.c
-    values = connection.execute(select(held.job_id, held.value).where(held.offset.in_([row.offset for row in rows])))
+    submissions = tables.submissions.c
+    values = connection.execute(
+        select(submissions.job_id, submissions.value).where(submissions.offset.in_([row.offset for row in rows]))
+    )
     events = {job_id: decode(value) for job_id, value in values}
     return {
         job_id: event.constraints

@@ -18,32 +18,32 @@ from projections.views.rows import JobRow
 _CONTENT = [field.name for field in msgspec.structs.fields(JobSubmitted) if field.name not in JOB_FIELDS]
 
 
-def instance_counts(connection: Connection, job: JobRow, wanted: JobSubmitted, chunk: Chunks) -> dict[str, int]:
+def instance_counts(connection: Connection, job: JobRow, submission: JobSubmitted, chunk: Chunks) -> dict[str, int]:
     """Instances by what becomes of them if a job gets a specification; `chunk` reads the overrides of both."""
     columns = columns_of(connection, job, np.arange(job.instances))
     there = columns[0] != TaskState.NONE
-    kept = np.flatnonzero(there)
+    instances = np.flatnonzero(there)
     if job.kind != "daemon":
-        kept = kept[kept < wanted.instances]
+        instances = instances[instances < submission.instances]
     offsets = {row.version: row.offset for row in versions.versions(connection, job)}
-    of = _versions(job, columns)[kept]
+    of = _versions(job, columns)[instances]
     updated = 0
     for number in np.unique(of).tolist():
         before = versions.submission(connection, offsets.get(number, job.offset))
-        updated += _different(before, wanted, kept[of == number], chunk)
+        updated += _different(before, submission, instances[of == number], chunk)
     return {
-        "added": 0 if job.kind == "daemon" else wanted.instances - len(kept),
+        "added": 0 if job.kind == "daemon" else submission.instances - len(instances),
         "updated": updated,
-        "removed": int(np.count_nonzero(there)) - len(kept),
-        "unchanged": len(kept) - updated,
+        "removed": int(np.count_nonzero(there)) - len(instances),
+        "unchanged": len(instances) - updated,
     }
 
 
 def _versions(job: JobRow, columns: I32) -> I64:
     """The version that each instance has, or is on its way to."""
     version, update, step = (columns[TASK_PLACES[name]] for name in ("version", "update", "step"))
-    taken = (update == job.update) & (step > UpdateStep.PENDING)
-    return np.where((version == 0) | (taken & (job.update > 0)), job.version, version)
+    in_update = (update == job.update) & (step > UpdateStep.PENDING)
+    return np.where((version == 0) | (in_update & (job.update > 0)), job.version, version)
 
 
 def _different(before: JobSubmitted, after: JobSubmitted, instances: I64, chunk: Chunks) -> int:

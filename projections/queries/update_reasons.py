@@ -17,13 +17,13 @@ def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: boo
     """Why the newest update of a job is where it is. `disruption`: what sla said last where it would not let instances
     be stopped; `held`: whether the job is held.
     """
-    left = update.pending + update.flight
+    rest = update.pending + update.flight
     if update.ended_ms:
         if update.state == UpdateState.FAILED and update.code in Code.__members__:
             text = f"update {update.number} to version {update.version} has failed: {update.message}"
             yield Reason(update.code, text, "lifecycle")
     elif update.paused_ms:
-        yield _told(Code.UPDATE_PAUSED, f"update {update.number} is paused: {_so_far(update)}", left)
+        yield _told(Code.UPDATE_PAUSED, f"update {update.number} is paused: {_so_far(update)}", rest)
     elif update.state == UpdateState.CANARY:
         yield _of_canary(update)
     else:
@@ -34,7 +34,7 @@ def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: boo
             )
             yield _told(Code.SLA_BUDGET_SPENT, text, update.flight)
         stands = "takes none that runs until the job is released" if held and update.pending else "goes on"
-        yield _told(Code.UPDATING, f"update {update.number} {stands}: {_so_far(update)}{_bounds(update)}", left)
+        yield _told(Code.UPDATING, f"update {update.number} {stands}: {_so_far(update)}{_bounds(update)}", rest)
 
 
 def _told(code: Code, text: str, tasks: int, **more: Any) -> Reason:

@@ -34,10 +34,10 @@ def versions(connection: Connection, job: JobRow) -> list[VersionRow]:
     """The versions of a job that are kept, the newest first; of one that isn't accepted there is none."""
     if not job.update:
         return [first_version(job)] if job.version else []
-    held = tables.versions
-    query = select(held).where(held.c.job_id == job.job_id).order_by(held.c.version.desc())
-    found: list[VersionRow] = rows_of(connection, VersionRow, query)
-    return found
+    table = tables.versions
+    query = select(table).where(table.c.job_id == job.job_id).order_by(table.c.version.desc())
+    rows: list[VersionRow] = rows_of(connection, VersionRow, query)
+    return rows
 
 
 def version_json(row: VersionRow) -> Version:
@@ -56,8 +56,8 @@ def version_json(row: VersionRow) -> Version:
 
 def submission(connection: Connection, offset: int) -> JobSubmitted:
     """The specification that was written at an offset."""
-    held = tables.submissions.c
-    event = decode(connection.execute(select(held.value).where(held.offset == offset)).scalar_one())
+    columns = tables.submissions.c
+    event = decode(connection.execute(select(columns.value).where(columns.offset == offset)).scalar_one())
     assert isinstance(event, JobSubmitted)
     return event
 
@@ -84,8 +84,8 @@ def present_spec(connection: Connection, job: JobRow, overrides: bool) -> Json:
 
 def changes_json(before: Json, after: Json) -> Changes:
     """The first changes between two whole specifications, and how many more there are."""
-    found = differences(_by_instances(before), _by_instances(after))
-    return {"changes": list(islice(found, CHANGES_MAX)), "more": sum(1 for _ in found)}
+    changes = differences(_by_instances(before), _by_instances(after))
+    return {"changes": list(islice(changes, CHANGES_MAX)), "more": sum(1 for _ in changes)}
 
 
 def _by_instances(spec: Json) -> Json:
@@ -108,12 +108,12 @@ def differences(before: Any, after: Any, pointer: str = "") -> Iterator[Change]:
 
 def updates(connection: Connection, job_id: str, number: int | None = None) -> list[UpdateRow]:
     """The updates of a job that are kept, the newest first; or one of them."""
-    held = tables.updates
-    query = select(held).where(held.c.job_id == job_id).order_by(held.c.number.desc())
-    found: list[UpdateRow] = rows_of(
-        connection, UpdateRow, query if number is None else query.where(held.c.number == number)
+    table = tables.updates
+    query = select(table).where(table.c.job_id == job_id).order_by(table.c.number.desc())
+    rows: list[UpdateRow] = rows_of(
+        connection, UpdateRow, query if number is None else query.where(table.c.number == number)
     )
-    return found
+    return rows
 
 
 def newest_updates(connection: Connection, jobs: Sequence[JobRow]) -> dict[str, UpdateRow]:
@@ -129,19 +129,19 @@ def newest_updates(connection: Connection, jobs: Sequence[JobRow]) -> dict[str, 
 
 def has_way_back(connection: Connection, job: JobRow) -> bool:
     """Whether a roll-back has where to go: a version that was completed and isn't equal to the present one."""
-    kept = {row.version: row for row in versions(connection, job)}
+    by_number = {row.version: row for row in versions(connection, job)}
 
     def content(number: int) -> int:
-        while number in kept and kept[number].like:
-            number = kept[number].like
+        while number in by_number and by_number[number].like:
+            number = by_number[number].like
         return number
 
-    held = tables.updates.c
-    query = select(held.version).where(
-        held.job_id == job.job_id, held.state == UpdateState.SUCCEEDED, held.kind != "restart"
+    columns = tables.updates.c
+    query = select(columns.version).where(
+        columns.job_id == job.job_id, columns.state == UpdateState.SUCCEEDED, columns.kind != "restart"
     )
-    completed = {*connection.scalars(query), *(number for number, row in kept.items() if row.kind == "submit")}
-    return any(content(number) != content(job.version) for number in completed & kept.keys())
+    completed = {*connection.scalars(query), *(number for number, row in by_number.items() if row.kind == "submit")}
+    return any(content(number) != content(job.version) for number in completed & by_number.keys())
 
 
 def update_json(row: UpdateRow) -> Update:
@@ -176,12 +176,12 @@ def update_steps(
     connection: Connection, job_id: str, number: int, size: int, after: Sequence[int] | None
 ) -> Page[UpdateSteps]:
     """The steps of the instances of an update, the oldest first: ranges of instances that took a step."""
-    held = tables.update_steps
-    key = (held.c.offset, held.c.place)
-    query = select(held).where(held.c.job_id == job_id, held.c.number == number).order_by(*key)
+    table = tables.update_steps
+    key = (table.c.offset, table.c.place)
+    query = select(table).where(table.c.job_id == job_id, table.c.number == number).order_by(*key)
     if after is not None:
         query = query.where((key[0] > after[0]) | (key[0] == after[0]) & (key[1] > after[1]))
-    found = some(connection, UpdateStepRow, query, size, lambda row: 8 * len(row.ranges))
+    page = some(connection, UpdateStepRow, query, size, lambda row: 8 * len(row.ranges))
     items: list[UpdateSteps] = [
         {
             "position": f"paceline.lifecycle:{row.offset}",
@@ -191,7 +191,7 @@ def update_steps(
                 for first, count, step in np.reshape(ints(row.ranges), (3, -1)).T.tolist()
             ],
         }
-        for row in found.rows
+        for row in page.rows
     ]
-    last = found.rows[-1] if found.more else None
+    last = page.rows[-1] if page.more else None
     return Page(items, [last.offset, last.place] if last else None)

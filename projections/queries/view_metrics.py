@@ -79,10 +79,10 @@ class ViewMetric(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Implements `Collector.collect`."""
-        found = self._family.kind(self._family.name, self._family.text, labels=self._labelnames)
+        family = self._family.kind(self._family.name, self._family.text, labels=self._labelnames)
         for labels, value in WATCHED.samples(self._family.name):
-            found.add_metric(labels, value)
-        yield found
+            family.add_metric(labels, value)
+        yield family
 
 
 for _family in FAMILIES:

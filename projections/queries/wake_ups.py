@@ -13,16 +13,16 @@ from projections.views.update_rows import UpdateRow
 
 def next_wake_up(connection: Connection, job: JobRow, update: UpdateRow | None) -> WakeUp | None:
     """The time of it and a sentence; None: nothing waits for a time."""
-    found: list[tuple[int, str]] = []
+    times: list[tuple[int, str]] = []
     if not job.held_ms and (due := next_due(connection, job)) is not None:
         at_ms, instance, tasks = due
         others = f", {tasks - 1} more wait for their time" if tasks > 1 else ""
-        found.append((at_ms, f"task {instance} is run again{others}"))
+        times.append((at_ms, f"task {instance} is run again{others}"))
     if update is not None and update.state == UpdateState.CANARY and not update.paused_ms:
         promote_after: int = msgspec.json.decode(update.policy)["promote_after_ms"]
         if promote_after:
-            found.append((update.moved_ms + promote_after, f"update {update.number} goes on from its canary"))
-    if not found:
+            times.append((update.moved_ms + promote_after, f"update {update.number} goes on from its canary"))
+    if not times:
         return None
-    at_ms, why = min(found)
+    at_ms, why = min(times)
     return {"at": at(at_ms), "why": why}
