@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from events.codes import Code
 from events.resources import Amounts, Kinds, Vector, add, subtract
 from processors.entitlement.queues.parts import CONTROLLERS, DAEMONS, FIRM
-from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow
+from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow, levels_of
 
 BOUNDLESS = 1 << 62
 """More room than anybody needs; within 64 bits also after amounts were added."""
@@ -81,6 +81,60 @@ class Usage(Protocol):
 
     def beyond(self, ask: Ask) -> Refusal:
         """Why a unit waits that is beyond the entitlement of its pool."""
+
+
+class NoUsage:
+    """Implements `Usage`: pools in which nothing is admitted, as if all work had left. Licences are no limits there."""
+
+    has_hosts = True
+
+    def __init__(self, pools: Mapping[str, PoolRow], kinds: int) -> None:
+        self._pools = pools
+        self._nothing: Vector = (0,) * kinds
+
+    def row(self, level: str) -> PoolRow:
+        """The definition of a pool."""
+        return self._pools[level]
+
+    def levels(self, pool: str) -> tuple[str, ...]:
+        """The pool and those above it, up to the root."""
+        return tuple(levels_of(pool))
+
+    def limit(self, level: str) -> Vector:
+        """The limit of a pool."""
+        return self._pools[level].limit
+
+    def entitlement(self, level: str) -> Vector:
+        """No amount."""
+        return self._nothing
+
+    def allocation(self, level: str) -> Vector:
+        """No amount."""
+        return self._nothing
+
+    def kept(self, level: str, pool: str) -> Vector | None:
+        """Nothing is kept."""
+        return None
+
+    def parked(self, level: str) -> Vector:
+        """No amount."""
+        return self._nothing
+
+    def firm(self, level: str) -> Vector:
+        """No amount."""
+        return self._nothing
+
+    def controllers(self, level: str) -> Vector:
+        """No amount."""
+        return self._nothing
+
+    def entitled(self, pool: str, priority: int) -> Vector:
+        """No amount."""
+        return self._nothing
+
+    def beyond(self, ask: Ask) -> Refusal:
+        """No further reason."""
+        return Refusal(Code.ENTITLEMENT_REACHED, ask.pool)
 
 
 class Bound(ABC):
@@ -309,6 +363,8 @@ what a user or an owner can change before what changes by itself.
 """
 RIGHTS: tuple[Bound, ...] = (RESERVATION, CONTROLLERS_SHARE, ENTITLEMENT)
 """Those by which a unit is entitled, before limits are looked at."""
+FIXED: tuple[Bound, ...] = (LIMITS, RESERVATION)
+"""Those that may refuse a unit even if nothing else is admitted: they allow what operators say, not what is there."""
 _TOLD: Mapping[str, Bound] = {bound.code: bound for bound in (*BOUNDS, LIMITS)}
 
 
@@ -353,25 +409,16 @@ def with_numbers(usage: Usage, refusal: Refusal, ask: Ask) -> Refusal:
 
 
 def refused_for_good(
-    pools: Mapping[str, PoolRow],
-    cell: CellRow,
-    levels: Sequence[str],
-    kind: int,
-    need: Vector,
-    tasks: Sequence[Vector],
+    pools: Mapping[str, PoolRow], cell: CellRow, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]
 ) -> Refusal | None:
-    """Why a unit of a class that needs so much can't be admitted before hosts or pools change, whoever leaves; `levels`
-    are its pool and those above, `tasks` what its tasks need. None: it can.
+    """Why a unit of a class that needs so much can't be admitted before hosts or pools change, whoever leaves; `tasks`:
+    what its tasks need. None: it can.
     """
-    pool = levels[0]
     if pool not in pools:
         return Refusal(Code.NO_SUCH_POOL, pool)
-    for level in levels:
-        if any(0 <= most < want for most, want in zip(pools[level].limit, need, strict=True)):
-            return Refusal(LIMITS.code, level)
-    for level in levels[BELOW_ROOT] if RESERVATION.binds(kind) else ():
-        if exceeds(need, pools[level].reservation):
-            return Refusal(RESERVATION.code, level)
+    usage = NoUsage(pools, len(need))
+    if refusal := check(usage, Ask(pool, kind, 0, need), FIXED):
+        return refusal
     if cell.hosts and (exceeds(need, cell.capacity) or any(map(cell.lacks, tasks))):
         return Refusal(Code.NEVER_FITS, "/")
     return None
@@ -388,6 +435,11 @@ def limit_of(row: PoolRow, level: str, kinds: Kinds) -> Vector:
     if not licences:
         return row.limit
     return tuple([licences.get(name, most) for name, most in zip(kinds.names, row.limit, strict=True)])
+
+
+def limited_kinds(row: PoolRow) -> list[bool]:
+    """Whether each kind is limited at a pool; licences aside."""
+    return [most != UNLIMITED for most in row.limit]
 
 
 def limit_amounts(row: PoolRow, level: str, kinds: Kinds) -> Amounts:

@@ -49,5 +49,4 @@ class State:
 
     def _is_refused(self, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]) -> bool:
         """Whether units can't be admitted before hosts or pools change."""
-        levels = self.usage.levels(pool)
-        return refused_for_good(self.pools, self.cell, levels, kind, need, tasks) is not None
+        return refused_for_good(self.pools, self.cell, pool, kind, need, tasks) is not None

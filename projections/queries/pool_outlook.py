@@ -7,12 +7,11 @@ decided with the hosts, so that these are the first that may.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from events.codes import Code
 from events.resources import Kinds, Vector, add, fits, positive, scale, subtract
-from processors.entitlement.bounds import BOUNDS, Ask, Refusal, closed_at, limit_of, room
+from processors.entitlement.bounds import BOUNDS, Ask, NoUsage, closed_at, limit_of, room
 from processors.entitlement.pools import Tree
 from processors.entitlement.queues.parts import DAEMONS, FIRM
-from processors.entitlement.rows import PoolRow, levels_of
+from processors.entitlement.rows import levels_of
 from processors.entitlement.shares.tree import ShareTree
 from projections.queries.pool_tree import ROOT
 from projections.views.rows import JobRow
@@ -49,16 +48,13 @@ class Known(NamedTuple):
     """Whether a job isn't preemptible."""
 
 
-class PlannedUsage:
+class PlannedUsage(NoUsage):
     """The `bounds.Usage` of a plan, which knows of neither controllers nor room that is kept or parked."""
 
-    has_hosts = True
-
     def __init__(self, outlook: "Outlook", tree: Tree, known: Known) -> None:
-        self._tree = tree
+        super().__init__(tree.pools, len(known.kinds))
         self._kinds = known.kinds
         self._may = outlook.may
-        self._nothing: Vector = (0,) * len(known.kinds)
         self._held = dict(outlook.held)
         self._in_shares = dict(outlook.in_shares)
         self._firm = dict(outlook.firm)
@@ -70,17 +66,9 @@ class PlannedUsage:
             for each in sums:
                 each[level] = add(each.get(level, self._nothing), amount)
 
-    def row(self, level: str) -> PoolRow:
-        """The definition of a pool."""
-        return self._tree.pools[level]
-
-    def levels(self, pool: str) -> tuple[str, ...]:
-        """The pool and those above it, up to the root."""
-        return tuple(levels_of(pool))
-
     def limit(self, level: str) -> Vector:
         """The limit of a pool; of the root with the licences of the cell."""
-        return limit_of(self._tree.pools[level], level, self._kinds)
+        return limit_of(self._pools[level], level, self._kinds)
 
     def entitlement(self, level: str) -> Vector:
         """The amount that a pool may use."""
@@ -90,29 +78,13 @@ class PlannedUsage:
         """The amount that is admitted in a pool."""
         return self._held.get(level, self._nothing)
 
-    def kept(self, level: str, pool: str) -> Vector | None:
-        """Nothing is kept."""
-        return None
-
-    def parked(self, level: str) -> Vector:
-        """Nothing is parked."""
-        return self._nothing
-
     def firm(self, level: str) -> Vector:
         """The amount that is admitted and not preemptible."""
         return self._firm.get(level, self._nothing)
 
-    def controllers(self, level: str) -> Vector:
-        """Nothing is known to be held by controllers."""
-        return self._nothing
-
     def entitled(self, pool: str, priority: int) -> Vector:
         """The amount that is admitted beside daemons, at any priority."""
         return self._in_shares.get(pool, self._nothing)
-
-    def beyond(self, ask: Ask) -> Refusal:
-        """A plan gives no further reason."""
-        return Refusal(Code.ENTITLEMENT_REACHED, ask.pool)
 
 
 class Outlook:

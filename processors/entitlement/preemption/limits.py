@@ -25,7 +25,7 @@ from events.records.entitlement import PreemptionsOrdered
 from events.resources import Vector, fits, scale
 from processors.entitlement.admission.admit import Admission, PassResult
 from processors.entitlement.admission.pass_usage import PassUsage
-from processors.entitlement.bounds import LIMITS, RIGHTS, Ask, closed_at, room
+from processors.entitlement.bounds import LIMITS, RIGHTS, Ask, closed_at, limited_kinds, room
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.rights import Claims
 from processors.entitlement.preemption.victims import LimitVictims, PlacedRuns, Taker, Victims, order_columns
@@ -333,20 +333,16 @@ class Parking:
 
     def _takes(self, level: str) -> bool:
         """Whether claims below a level take anything of a kind that is limited there."""
-        usage, limits = self._usage[level], self._limited(level)
+        usage, limits = self._usage[level], limited_kinds(self._pools[level])
         pairs = zip(usage.claims, usage.parked, limits, strict=True)
         return any(is_limited and claimed > parked for claimed, parked, is_limited in pairs)
-
-    def _limited(self, level: str) -> list[bool]:
-        """Whether each kind is limited at a level."""
-        return [most >= 0 for most in self._pools[level].limit]
 
     def _of_pool(self, pool: str, now: int, budget: int) -> list[Admission]:
         """The claims of a pool that are to be parked; not those for which there is a plan."""
         queues, admissions = self._queues, list[Admission]()
         busy = {row.for_job for row in self._folds.orders.values()}
         busy |= {row.job_id for row in self._requests.table.values()}
-        levels = [self._limited(level) for level in self._usage.levels(pool)]
+        levels = [limited_kinds(self._pools[level]) for level in self._usage.levels(pool)]
         licences = [name in queues.kinds.licences for name in queues.kinds.names]
         until = self._parked_until(now)
         for *_, (job_id, key) in self._order[pool].claims:

@@ -45,7 +45,6 @@ class Explanations:
         self._state = state
         self._queues = state.queues
         self._order = state.order
-        self._usage = state.usage
         self._pools = state.pools
         self._admissions = admissions
         self._settled = state.marks.of(Consumer.REASONS)
@@ -93,9 +92,8 @@ class Explanations:
         if code:
             return Refusal(Code(code), "/")
         if self._order.is_refused(part):
-            levels, kind = self._usage.levels(pool), self._queues.kind(row, key)
-            need, tasks = self._queues.unit_need(row, key), self._queues.task_needs(row, key)
-            return refused_for_good(self._pools, self._state.cell, levels, kind, need, tasks)
+            kind, need = self._queues.kind(row, key), self._queues.unit_need(row, key)
+            return refused_for_good(self._pools, self._state.cell, pool, kind, need, self._queues.task_needs(row, key))
         if not self._order.waits(part):
             return None
         why = first.get(part) or Refusal(Code.BEHIND_IN_QUEUE, pool)
