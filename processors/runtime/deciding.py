@@ -41,7 +41,7 @@ class Moment(NamedTuple):
     epoch: int
     now: int
     caught_up: bool
-    known: dict[str, int]
+    positions: dict[str, int]
 
 
 class Decided(NamedTuple):
@@ -100,11 +100,11 @@ class Decider:
 
     def _size(self, moment: Moment, encoded: list[bytes]) -> int:
         """Bytes of a round with these decisions, at most."""
-        parts = len(self._fold.segments) + len(self._fold.skipped) + len(moment.known) + len(encoded)
+        parts = len(self._fold.segments) + len(self._fold.skipped) + len(moment.positions) + len(encoded)
         return HEAD_BYTES + parts * PART_BYTES + sum(map(len, encoded))
 
     def _round(self, moment: Moment, budget: int, encoded: list[bytes]) -> RoundCommitted:
-        fold, positions = self._fold, moment.known
+        fold, positions = self._fold, moment.positions
         return RoundCommitted(
             cell=fold.cell,
             machine=self._machine.name,

@@ -80,7 +80,7 @@ class Fold:
         self.state.load(store.rows())
         if self.state.hash != progress.hash:
             raise self._damaged(progress)
-        self.own, self.known, self.now = progress.own, progress.known, progress.now
+        self.own, self.known, self.now = progress.own, progress.positions, progress.now
         self._begin()
         self._wakeup = None
         self.machine.restored()

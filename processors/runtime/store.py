@@ -35,12 +35,12 @@ class StoreWaits(StoreFault):
 
 
 class Progress(msgspec.Struct):
-    """Where a machine stands after a round of its own. `own` is its chain in its own topic, `known` what it knew of
-    the positions of all topics, `now` its logical time, `state` the format of the rows.
+    """Where a machine stands after a round of its own. `own` is its chain in its own topic, `positions` those
+    up to which it knew all topics, `now` its logical time, `state` the format of the rows.
     """
 
     own: Chain
-    known: dict[str, int]
+    positions: dict[str, int] = msgspec.field(name="known")  # its name in stores that were written
     now: int
     state: int
     hash: bytes
