@@ -2,7 +2,7 @@
 
 **Life of a unit.** A unit is what is admitted at once: a gang whole, a controller, or one task (`parts.py`). Units of a
 job that are alike are a part of it, and a part has one place in the queue of its pool. A unit goes through these
-states, held in the columns of its tasks (`usage.py` says what each passage adds to counts and sums):
+states, held in the columns of its tasks (`usage.py` says what each transition adds to counts and sums):
 
     waits ──admitted──> entitled, without a place: a claim ──placed──> runs ──over──> gone, or waits again
       │                   │ ^          │ ^

@@ -308,7 +308,7 @@ class Queues:
         if not any_changed:
             return
         for kind, count in alike.items():
-            self._add(kind, scale(self.need(kind[4]), count), sums)
+            self._add(kind, scale(self.shapes[kind[4] // ROLES].need, count), sums)
         for (pool, sign), claiming in claimed.items():
             usage = self._usage.change(pool)
             for since_s, tasks in claiming.items():
