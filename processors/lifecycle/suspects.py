@@ -33,6 +33,7 @@ WITHIN_S = 1_800
 FAILURES = 5
 """So many failures within `WITHIN_S` make a host suspected."""
 OF_A_JOB = 2
+"""The most failures of one job that count for a host: it takes several jobs."""
 KEPT = 16
 """So many failures of a host are kept, the newest."""
 NO_RUN = ("", 0, 0)

@@ -21,6 +21,7 @@ from processors.state.deadlines import Deadlines
 from processors.state.table import Table, struct_table
 
 AVOIDED_MS = 600_000
+"""Ten minutes: a host that is still at fault then is suspected again by the next failures."""
 HOSTS_MIN = 3
 """A cell with fewer hosts avoids none."""
 PERCENT_MAX = 10

@@ -22,6 +22,7 @@ from processors.state.seconds import elapsed, milliseconds, second
 from processors.state.shapes import Shapes
 
 HOME_MS = 120_000
+"""Two minutes, after which others may use the room: nobody waits for longer for a run that doesn't come back."""
 
 
 class Homes:

@@ -25,6 +25,7 @@ from processors.state.table import Table, struct_table
 BEAT_MS = 30_000
 """Beats come every 10 s; without one for so long, nobody can tell whether hosts are silent."""
 WINDOW_MS = 60_000
+"""The minute of `host_lost_percent_per_minute`."""
 
 
 class Liveness:
