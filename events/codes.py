@@ -374,6 +374,10 @@ class Code(StrEnum):
     """Nothing was decided about it yet."""
 
 
+IN_EFFECT = (Code.DONE, Code.REPEATED)
+"""Answers by which something is as a command wants it, by this command or by one before."""
+
+
 def no_pool(path: str) -> str:
     """What a pool that isn't there is answered with, wherever that is found."""
     return f"there is no pool {path[:200]}; define it first, or choose another"

@@ -10,16 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.codes import Code
+from events.codes import IN_EFFECT, Code
 from events.records.base import Event
 from paceline.client.json_type import Json
 from projections.api.context import Context
 from projections.api.problems import Problem
 from projections.views.rows import AnswerRow
 
-CHANGED = (Code.DONE, Code.REPEATED)
-"""The answers by which something is as it was asked for; that it has ended is as good only for who would end it."""
-FINE = (*CHANGED, Code.ALREADY_ENDED)
+FINE = (*IN_EFFECT, Code.ALREADY_ENDED)
+"""The answers that are good for a command that ends something: it is over already."""
 Follows = Callable[[Connection, AnswerRow], Json]
 """Adds to the answer to a command that was carried out, from the views."""
 

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INSTANCES_MAX, INT_MAX
 from events.codec import encode
-from events.codes import Code
+from events.codes import IN_EFFECT, Code
 from events.instance_ranges import PATTERN, read_ranges
 from events.records.base import Event
 from events.records.jobs import (
@@ -30,7 +30,7 @@ from events.spec.job import JobSpec, from_event
 from events.task_overrides import whole
 from paceline.client.json_type import Json
 from paceline.client.models import UpdateCheck
-from projections.api.commands import CHANGED, FINE, Command, carry_out
+from projections.api.commands import FINE, Command, carry_out
 from projections.api.context import Context, Wait
 from projections.api.job_lookup import find_job, read_views
 from projections.api.job_specs import checked_spec, must_know_resources, once_settled
@@ -237,7 +237,7 @@ async def _carry_out(
     command: JobCommand,
     fact: Callable[..., Event],
     wait: float,
-    fine: tuple[Code, ...] = CHANGED,
+    fine: tuple[Code, ...] = IN_EFFECT,
 ) -> Response:
     """Writes a command about a job and waits for its answer."""
     whole = partial(fact, expected_version=command.expected_version, reason=command.reason, data=command.data)

@@ -11,13 +11,13 @@ from pydantic import Field, model_validator
 from sqlalchemy import Connection, select
 from starlette.concurrency import run_in_threadpool
 
-from events.codes import ENDED_TASKS, Code, RunCause, TaskState
+from events.codes import ENDED_TASKS, IN_EFFECT, Code, RunCause, TaskState
 from events.columns import I64, distinct, ranges_in
 from events.instance_ranges import read_ranges
 from events.records.base import Event
 from events.records.jobs import JobActionRequested, JobReopenRequested, JobSubmitted, OverridesUploaded
 from paceline.client.json_type import Json
-from projections.api.commands import CHANGED, carry_out
+from projections.api.commands import carry_out
 from projections.api.context import Context, Wait
 from projections.api.job_commands import InstancesCommand, follows
 from projections.api.job_lookup import find_job, read_views
@@ -63,7 +63,7 @@ async def start_job(context: Context, job_id: str, command: StartCommand, wait: 
         job_id,
         partial(find_job, job_id=job_id),
         wait,
-        CHANGED,
+        IN_EFFECT,
         partial(follows, job_id),
     )
 

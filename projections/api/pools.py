@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.codes import Code
+from events.codes import IN_EFFECT, Code
 from events.records.pools import PoolDefined, PoolRemoved
 from events.resources import Kinds, UnknownResource
 from events.spec.job import POOL_PATTERN
@@ -150,7 +150,7 @@ async def _write(context: Context, fact: PoolDefined | PoolRemoved, wait: float)
         raise Problem(503, "NOT_REACHED", detail, position=position, headers={"Retry-After": "1"})
     if answer is None:
         return JSONResponse(told, 202, {"Log-Position": position})
-    if answer.code not in (Code.DONE, Code.REPEATED):
+    if answer.code not in IN_EFFECT:
         status = 409 if answer.code == Code.WRONG_CELL else 422
         raise Problem(status, answer.code, answer.message, position=position)
     await run_in_threadpool(context.append_to_others, fact, fact.path)

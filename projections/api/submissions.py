@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.abilities import NEEDED, needed
-from events.codes import Code, no_pool, not_a_leaf, other_specification
+from events.codes import IN_EFFECT, Code, no_pool, not_a_leaf, other_specification
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.topics import JOBS
 from paceline.client.models import Job
@@ -64,7 +64,7 @@ async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = F
     if answer is None:
         told = {"job_id": event.job_id, "position": position, "state": SUBMITTED, **warned}
         return JSONResponse(told, 202, location)
-    if answer.code not in (Code.DONE, Code.REPEATED):
+    if answer.code not in IN_EFFECT:
         headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}
         status = _STATUS.get(Code(answer.code), 422)
         raise Problem(status, answer.code, answer.message, position=position, headers=headers)

@@ -7,10 +7,10 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from events.bounds import INSTANCES_MAX, WORD_MAX
-from events.codes import Code
+from events.codes import IN_EFFECT, Code
 from events.records.jobs import VolumeRemovalRequested
 from paceline.client.page_models import VolumesPage
-from projections.api.commands import CHANGED, Command, carry_out
+from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
 from projections.api.problems import ANSWERED, Problem
 from projections.queries import entities
@@ -91,6 +91,6 @@ def routes(context: Context) -> APIRouter:
                 reason=command.reason,
             )
 
-        return await carry_out(context, command, fact, command.job_id, must_be, wait, CHANGED)
+        return await carry_out(context, command, fact, command.job_id, must_be, wait, IN_EFFECT)
 
     return router

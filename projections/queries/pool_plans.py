@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from events.codec import decode
-from events.codes import ENDED_JOBS, Code
+from events.codes import ENDED_JOBS, IN_EFFECT, Code
 from events.quantities import write_amounts
 from events.reasons import LASTING
 from events.records.jobs import JobSubmitted
@@ -92,7 +92,7 @@ def _change_json(event: PoolDefined, old: PoolDefined | None, code: str, message
     fields: dict[str, FieldChange] = {
         name: {"before": was.get(name), "after": value} for name, value in new.items() if was.get(name) != value
     }
-    fine = code in (Code.DONE, Code.REPEATED)
+    fine = code in IN_EFFECT
     kind = ("create" if old is None else "change" if fields else "unchanged") if fine else "refuse"
     return {"path": event.path, "change": kind, "fields": fields, "code": code, "message": message}
 
