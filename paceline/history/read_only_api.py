@@ -3,7 +3,6 @@
 import json
 import os
 
-from sqlalchemy import select
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from events.topics import ALL
@@ -24,8 +23,7 @@ from projections.api.app import create_app
 from projections.api.guards import READS
 from projections.api.problems import Problem
 from projections.ui.app import add_ui
-from projections.views import tables
-from projections.views.reader import Views
+from projections.views.reader import Views, chains_of
 
 GRACE_S = 3
 """So long requests that are being answered may go on at the end."""
@@ -82,5 +80,5 @@ def serve(settings: UpSettings) -> None:
 
 def _standings(views: Views) -> dict[str, Machine]:
     with views.read() as connection:
-        rows = connection.execute(select(tables.chains.c.machine, tables.chains.c.epoch, tables.chains.c.round))
-        return {machine: {"epoch": epoch, "round": round_, "hash": "", "lag": {}} for machine, epoch, round_ in rows}
+        rows = chains_of(connection)
+    return {machine: {"epoch": epoch, "round": round_, "hash": "", "lag": {}} for machine, epoch, round_ in rows}
