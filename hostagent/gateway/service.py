@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from fastapi import FastAPI
+from starlette.routing import Route
 
 from events.log.port import Log, LogFault, LogUnavailable
 from events.process.clock import SystemClock
 from events.process.file_locks import hold
 from events.process.hang_watch import HANG_S, HangDetector, place
+from events.process.health import Health
 from hostagent.fleet import SIM_CAPACITY, Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.http import output_routes, routes
@@ -40,6 +40,8 @@ LOOK_S = 1.0
 """So often it is looked whether the thread that steps gets on."""
 BEHIND_MAX = 10_000
 """Records that it may be behind the log and still count as ready."""
+HealthRoutes = Callable[[Callable[[], Health]], list[Route]]
+"""Makes the health endpoints of a process from what tells its health."""
 
 
 class GatewayHangs(Exception):
@@ -56,11 +58,12 @@ def run_gateway(
     stop: threading.Event,
     sim_hosts: int = 0,
     trouble: Callable[[], str] = lambda: "",
+    health_routes: HealthRoutes = lambda health: [],
 ) -> None:
     """Serves until `stop` is set, then ends within 10 s. `name`: of this gateway in its cell, the same over restarts;
     `folder`: where it keeps its fold, for this gateway alone; `on_ready` is called once agents are served;
     `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `trouble`: what is wrong with the log now,
-    empty: nothing.
+    empty: nothing; `health_routes` makes the health endpoints of its health.
 
     Raises `LogGap`, `LogFault`, `OSError`, `GatewayHangs`. While the log is away it goes on.
     """
@@ -68,7 +71,7 @@ def run_gateway(
     folder.mkdir(parents=True, exist_ok=True)
     with listening, _hold(folder):
         turning = GatewayThread(log, folder, name, sim_hosts, on_ready, stop)
-        server = Server(_app(turning.gateway, token, trouble), GRACE_S)
+        server = Server(_app(turning.gateway, token, trouble, health_routes), GRACE_S)
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
         serving.start()
@@ -141,36 +144,21 @@ def _hold(folder: Path) -> IO[str]:
         raise LogFault(f"{folder} is in use by another gateway: give each a folder of its own") from error
 
 
-def _app(gateway: Gateway, token: str, trouble: Callable[[], str]) -> FastAPI:
+def _app(gateway: Gateway, token: str, trouble: Callable[[], str], health_routes: HealthRoutes) -> FastAPI:
     app = FastAPI(title="Paceline gateway", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(routes(gateway, token))
     app.include_router(output_routes(gateway, token))
     app.add_middleware(Proving, token=token)
 
-    def health(word: str, holds: bool, **detail: Any) -> Response:
-        trouble_text = {word: holds, "gateway": gateway.name, "cell": gateway.cell, **detail}
-        return JSONResponse(trouble_text, 200 if holds else 503)
-
-    @app.get("/livez")
-    async def livez() -> dict[str, bool]:
-        return {"live": True}
-
-    @app.get("/readyz")
-    def readyz() -> Response:
+    def health() -> Health:
+        gateway_names = {"gateway": gateway.name, "cell": gateway.cell}
         try:
-            trouble_text, lag = trouble(), gateway.lag(now=True)
+            notice, lag = trouble(), gateway.lag(now=True)
         except LogUnavailable as unavailable:
-            trouble_text, lag = str(unavailable), 0
-        if trouble_text:
-            return health("ready", False, trouble=trouble_text)
-        return health("ready", gateway.serving and lag <= BEHIND_MAX, lag=lag)
+            notice, lag = str(unavailable), 0
+        if notice:
+            return Health(gateway.serving, False, {**gateway_names, "trouble": notice})
+        return Health(gateway.serving, gateway.serving and lag <= BEHIND_MAX, {**gateway_names, "lag": lag})
 
-    @app.get("/startupz")
-    async def startupz() -> Response:
-        return health("started", gateway.serving, lag=gateway.lag())
-
-    @app.get("/metrics")
-    def metrics() -> Response:
-        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
-
+    app.router.routes += health_routes(health)
     return app

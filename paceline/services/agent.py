@@ -8,6 +8,7 @@ from typing import Any
 
 from prometheus_client import Gauge
 
+from events.process.health import Health
 from hostagent.agent import Agent, AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.listen_address import address_of, bound
@@ -21,7 +22,6 @@ from paceline.services.process_logs import configure, logger
 from paceline.services.process_setup import end_at_once
 from paceline.services.processes import default_listen
 from paceline.services.settings import Settings
-from projections.health import Health
 
 GRACE_S = 1
 RUNS = Gauge("paceline_agent_runs", "Runs of this host that have not ended.", ("host",))

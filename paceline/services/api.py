@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import cells as count_cells
+from events.process.health import Health
 from hostagent.gateway.remote_output import RemoteOutput
 from paceline.client.cell_models import Machine, ServedCell
 from paceline.moments.replays import CellReplays
@@ -21,7 +22,6 @@ from paceline.services.settings import Settings
 from paceline.services.startup import Start, folder_of
 from projections.api.app import create_app
 from projections.api.cell_router import create_cells_app
-from projections.health import Health
 from projections.ui.app import add_ui
 from projections.views import tables
 from projections.views.reader import AttachedViews, Views, ViewsAway

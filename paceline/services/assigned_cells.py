@@ -17,9 +17,9 @@ from mode import Service
 from events.log.kafka.membership import Membership
 from events.log.port import LogError
 from events.process.error_text import sentence
+from events.process.health import Health
 from paceline.services.cell_thread import Cell, CellComponent
 from paceline.services.startup import Say
-from projections.health import Health
 
 CHECK_SECONDS = 0.1
 """Seconds between two questions to the group."""
@@ -86,7 +86,8 @@ class Cells(Service):
 
     def health(self) -> Health:
         """Implements `Health`. A process that waits for cells that others have is ready: it stands by."""
-        status = {number: cell.status() for number, cell in sorted(self._cells.items())}
+        cells = dict(self._cells)  # threads of the health endpoints ask, while cells come and go
+        status = {number: cell.status() for number, cell in sorted(cells.items())}
         serves = self._joined and not self._left_reason and not self.should_stop
         ready = serves and all(each["ready"] for each in status.values())
         return Health(

@@ -6,6 +6,7 @@ from events.log.archived import ArchivedLog
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import Log, LogError
 from hostagent.gateway.service import GatewayHangs, run_gateway
+from paceline.services import health_pages
 from paceline.services.data_folder import CannotStart
 from paceline.services.process_setup import on_end
 from paceline.services.settings import Settings
@@ -30,6 +31,7 @@ def serve(settings: Settings, start: Start) -> None:
             stop,
             settings.service.sim_hosts,
             lambda: kafka.link.trouble,
+            health_pages.routes,
         )
     except (LogError, OSError, GatewayHangs) as fault:
         raise CannotStart(str(fault)) from fault

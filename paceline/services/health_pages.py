@@ -11,23 +11,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from events.process.health import Health
 from projections.api.problems import Problem
-from projections.health import Health
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 def routes(look: Callable[[], Health]) -> list[Route]:
-    """The pages; /livez answers as long as the process does."""
+    """The pages; /livez answers as long as the process does. `look` is called in threads: it may ask the log."""
 
     async def livez(_: Request) -> Response:
         return JSONResponse({"live": True})
 
-    async def readyz(_: Request) -> Response:
+    def readyz(_: Request) -> Response:
         health = look()
         return JSONResponse({"ready": health.ready, **health.detail}, 200 if health.ready else 503)
 
-    async def startupz(_: Request) -> Response:
+    def startupz(_: Request) -> Response:
         health = look()
         return JSONResponse({"started": health.started, **health.detail}, 200 if health.started else 503)
 

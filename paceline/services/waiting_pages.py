@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from events.process.health import Health
 from hostagent.server import Server
 from paceline.services.health_pages import waiting
-from projections.health import Health
 
 GRACE_S = 1
 """So long requests that are being answered may go on when the process comes up."""

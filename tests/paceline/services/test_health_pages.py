@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from events.process.health import Health
 from hostagent.listen_address import bound
 from paceline.services import http_serving
 from paceline.services.health_pages import pages
-from projections.health import Health
 from tests.events.log.contract import PATIENCE
 
 

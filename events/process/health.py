@@ -1,8 +1,6 @@
 """The health of a process that follows the log."""
 
-from typing import NamedTuple
-
-from paceline.client.json_type import Json
+from typing import Any, NamedTuple
 
 
 class Health(NamedTuple):
@@ -10,4 +8,4 @@ class Health(NamedTuple):
 
     started: bool
     ready: bool
-    detail: Json
+    detail: dict[str, Any]
