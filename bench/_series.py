@@ -10,7 +10,7 @@ from events.records.entitlement import EntitlementsSet, PoolAnswered
 from events.records.pools import PoolDefined
 from events.resources import STANDARD
 from projections.views.projector import Projector
-from projections.views.series_rows import DAY, HOUR, RESOLUTIONS, SHARES
+from projections.views.series_table import DAY, HOUR, RESOLUTIONS, SHARES
 from tests.helpers.written_cell import Cell
 
 POOLS = sized(10_000, 200)

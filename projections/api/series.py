@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any, NamedTuple
 
-import msgspec
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
@@ -11,9 +10,8 @@ from projections.api.pool_views import known
 from projections.api.problems import Problem
 from projections.asked_values import time_ms
 from projections.queries.marks import marks
-from projections.queries.pool_series import pool_series
-from projections.queries.series import cell_series
-from projections.queries.series_steps import POINTS, end_ms
+from projections.queries.series import cell_series, pool_series
+from projections.queries.series_points import POINTS, end_ms, newest_s, times_of
 from projections.record_json import at
 from projections.views.pool_series import ROOT
 
@@ -30,7 +28,7 @@ class Span(NamedTuple):
 
     def of(self, connection: Connection) -> tuple[int, int]:
         """The times that are meant: to the end of the newest step, from a day before that. Raises a problem."""
-        to_ms = end_ms(connection) if self.to_ms is None else self.to_ms
+        to_ms = end_ms(newest_s(connection)) if self.to_ms is None else self.to_ms
         from_ms = max(0, to_ms - DAY_MS) if self.from_ms is None else self.from_ms
         if not 0 <= to_ms - from_ms <= YEARS_MAX_MS:
             detail = f"from {at(from_ms)} to {at(to_ms)} is no span of time"
@@ -71,7 +69,7 @@ def routes(context: Context) -> APIRouter:
         """
 
         def look(connection: Connection) -> Any:
-            return _shown(cell_series(connection, *asked.of(connection), points))
+            return cell_series(connection, times_of(connection, *asked.of(connection), points))
 
         return await read(look)
 
@@ -81,8 +79,7 @@ def routes(context: Context) -> APIRouter:
 
         def look(connection: Connection) -> Any:
             pool = known(context, connection, path) if path else ROOT
-            found = _shown(pool_series(connection, [pool], *asked.of(connection), points))
-            return {"path": pool, "times": found["times"], "step_ms": found["step_ms"], **found["pools"][pool]}
+            return pool_series(connection, [pool], times_of(connection, *asked.of(connection), points))[pool]
 
         return await read(look)
 
@@ -93,14 +90,8 @@ def routes(context: Context) -> APIRouter:
         """
 
         def look(connection: Connection) -> Any:
-            found = marks(connection, *asked.of(connection))
-            return {"marks": [{"at": at(each.at_ms), **msgspec.to_builtins(each)} for each in found]}
+            return {"marks": marks(connection, *asked.of(connection))}
 
         return await read(look)
 
     return router
-
-
-def _shown(found: Any) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(found)
-    return shown | {"times": [at(ms) for ms in shown["times"]]}

@@ -4,8 +4,8 @@ from sqlalchemy import Connection, func, select
 
 from events.topics import MACHINES, RANK, rounds_of
 from projections.views import tables
-from projections.views.series_columns import SERIES_KEY
-from projections.views.series_rows import CELL_PART, RESOLUTIONS
+from projections.views.series_steps import CELL_PART, SERIES_KEY
+from projections.views.series_table import RESOLUTIONS
 
 _chains, _rounds = tables.chains.c, tables.rounds.c
 _OLDEST_STEP = select(func.min(tables.series.c.step)).where(SERIES_KEY)
@@ -36,8 +36,17 @@ def begin_ms(connection: Connection) -> int:
     first round while rounds that old are kept; afterwards the end of the hour in which the series begin.
     """
     oldest = oldest_ms(connection)
-    step_s = RESOLUTIONS[-1].step_s
-    keys = [{"topic": RANK[rounds_of(each)], "step_s": step_s, "part": CELL_PART} for each in MACHINES]
-    steps = [connection.execute(_OLDEST_STEP, key).scalar() for key in keys]
-    ends = [(int(step) + step_s) * 1000 for step in steps if step is not None]
+    hour_s = RESOLUTIONS[-1].step_s
+    steps = [_oldest_step(connection, rounds_of(machine)) for machine in MACHINES]
+    ends = [(step // hour_s + 1) * hour_s * 1000 for step in steps if step is not None]
     return min([oldest, *ends]) if oldest else 0
+
+
+def _oldest_step(connection: Connection, topic: str) -> int | None:
+    """The second in which the series of a topic begin. Its coarse rows are the oldest; the first hour has none yet."""
+    for resolution in (RESOLUTIONS[-1], RESOLUTIONS[0]):
+        key = {"topic": RANK[topic], "step_s": resolution.step_s, "part": CELL_PART}
+        step: int | None = connection.execute(_OLDEST_STEP, key).scalar()
+        if step is not None:
+            return step
+    return None

@@ -1,7 +1,6 @@
 """The marks of a cell on a time axis, each with a sentence and with what it links to."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -11,9 +10,11 @@ from events.quantities import write_amount, write_ms_or_never
 from events.resources import Kinds
 from events.topics import ALL, RANK
 from events.words import plural
+from paceline.client.cell_models import Mark
 from paceline.client.json_type import Json
 from projections.queries.resources import kinds_of
-from projections.queries.series_steps import resolution_of
+from projections.queries.series_points import newest_s, resolution_of
+from projections.record_json import at
 from projections.views import tables
 from projections.views.marks import FAILED, LOST, POLICY, PREEMPTED, RESTART, SILENT, SUSPECTED
 from projections.views.series_rows import MarkRow
@@ -25,6 +26,8 @@ STEPS_MAX = 9_000
 NAMED = 3
 """Hosts, jobs and changes that a sentence names."""
 _TOPICS = {RANK[topic.name]: topic.name for topic in ALL}
+_LINKS = {"job_id": "job", "host_id": "host", "path": "pool", "from": "pool", "for": "pool", "machine": "machine"}
+"""The things that items name, by field."""
 Item = Json
 _rows = tables.marks.c
 _NEWEST = (
@@ -38,29 +41,11 @@ _NEWEST = (
 """Of one topic; made once, since making it takes longer than its rows."""
 
 
-@dataclass(slots=True)
-class Mark:
-    """Something that happened `count` times within `step_ms` from `at_ms` on, first there and at `position`.
-
-    `shape` is lost, silent, suspected, policy, preempted, restart or failed. `text` is a sentence without markup, with
-    names as users gave them. `links` are the things that it names, as pairs such as ("host", "h1"), ("pool", "/maps"),
-    ("job", "a"), ("machine", "placement").
-    """
-
-    shape: str
-    at_ms: int
-    step_ms: int
-    position: str
-    count: int
-    text: str
-    links: list[tuple[str, str]] = field(default_factory=list)
-
-
 def marks(connection: Connection, from_ms: int, to_ms: int, most: int = MARKS_MAX) -> list[Mark]:
     """The newest marks from one time to another, the oldest of them first, in steps as fine as there are; what happens
     several times within a step is one mark.
     """
-    resolution = resolution_of(connection, from_ms, to_ms, STEPS_MAX)
+    resolution = resolution_of(newest_s(connection), from_ms, to_ms, STEPS_MAX)
     step_s = resolution.step_s
     inside = {"step_s": step_s, "from_ms": from_ms, "to_ms": to_ms, "most": most}
     inside |= {"after": from_ms // 1000 - step_s, "until": to_ms // 1000}
@@ -76,12 +61,20 @@ def _mark(row: MarkRow, kinds: Kinds) -> Mark:
     items: list[Item] = msgspec.json.decode(row.items)
     text = _SENTENCES[row.shape](row.count, items, kinds)
     links = list(dict.fromkeys(link for item in items for link in _links(item)))
-    return Mark(row.shape, row.at_ms, row.step_s * 1000, f"{_TOPICS[row.topic]}:{row.offset}", row.count, text, links)
+    return {
+        "at": at(row.at_ms),
+        "shape": row.shape,
+        "at_ms": row.at_ms,
+        "step_ms": row.step_s * 1000,
+        "position": f"{_TOPICS[row.topic]}:{row.offset}",
+        "count": row.count,
+        "text": text,
+        "links": [list(link) for link in links],
+    }
 
 
 def _links(item: Item) -> list[tuple[str, str]]:
-    kinds = {"job_id": "job", "host_id": "host", "path": "pool", "from": "pool", "for": "pool", "machine": "machine"}
-    return [(kind, item[name]) for name, kind in kinds.items() if name in item]
+    return [(kind, item[name]) for name, kind in _LINKS.items() if name in item]
 
 
 def _some(names: Sequence[str], count: int) -> str:

@@ -1,7 +1,7 @@
 """Numbers, times, amounts and text of users as pages show them."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -101,7 +101,7 @@ def page_of(kind: str, name: str) -> str:
     return PAGES[kind] + quote(name, safe="/" if kind == "pool" else "") if kind in PAGES else "/rounds"
 
 
-def linked(text: str, links: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def linked(text: str, links: Iterable[Sequence[str]]) -> Iterator[tuple[str, str]]:
     """The pieces of a sentence: text, and the path of the page where it first names something; empty for the rest.
     `links`: kind and name of what it names.
     """

@@ -1,11 +1,9 @@
 """The numbers at the top of the overview, each with its line over a day; and what is counted beside them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from projections.queries.pool_series import PoolsSeries
-from projections.queries.series import CellSeries
-from projections.queries.series_steps import Values
+from paceline.client.cell_models import CellSeries, PoolSeries, Values
 from projections.ui.colours import HOSTS
 from projections.ui.format import grouped, lasts, short
 from projections.ui.lines import Drawn, drawn
@@ -44,11 +42,11 @@ def line(values: Sequence[float | None]) -> Drawn:
     return drawn(values, HEIGHT)
 
 
-def figures(day: CellSeries, hour: CellSeries, pools: PoolsSeries, longest_wait_ms: int) -> list[Figure]:
+def figures(day: CellSeries, hour: CellSeries, pools: Mapping[str, PoolSeries], longest_wait_ms: int) -> list[Figure]:
     """The numbers, in the order in which they are asked for."""
-    waiting = total([day.tasks["queued"], day.tasks["backoff"]])
-    oldest, running = day.oldest_wait_ms, day.tasks["running"]
-    others = f"{grouped(last(day.tasks['ordered']))} starting, {grouped(last(day.tasks['stopping']))} stopping"
+    waiting = total([day["tasks"]["queued"], day["tasks"]["backoff"]])
+    oldest, running = day["oldest_wait_ms"], day["tasks"]["running"]
+    others = f"{grouped(last(day['tasks']['ordered']))} starting, {grouped(last(day['tasks']['stopping']))} stopping"
     why = "/jobs?group=reason"
     return [
         Figure("Waiting tasks", grouped(last(waiting)), "", "queued, in backoff or held", why, line(waiting)),
@@ -61,10 +59,10 @@ def figures(day: CellSeries, hour: CellSeries, pools: PoolsSeries, longest_wait_
     ]
 
 
-def _allocated(day: CellSeries, pools: PoolsSeries) -> Figure:
-    capacity = day.capacity.get("cpu", [])
-    root = pools.pools.get(ROOT)
-    used = root.placed.get("cpu", []) if root else []
+def _allocated(day: CellSeries, pools: Mapping[str, PoolSeries]) -> Figure:
+    capacity = day["capacity"].get("cpu", [])
+    root = pools.get(ROOT)
+    used = root["placed"].get("cpu", []) if root else []
     have, without = last(capacity), last(without_hosts(root, "cpu")) if root else 0
     percent = f"{last(used) * 100 / have:.1f}" if have else "–"
     note = f"{short(last(used) / 1000)} of {short(have / 1000)} cores" + (
@@ -77,19 +75,19 @@ def _hosts_up(day: CellSeries) -> Figure:
     counts = hosts(day)
     down = ", ".join(f"{count} {state}" for state, count in counts if state != "up") or "none is away"
     up, all_ = dict(counts).get("up", 0), sum(count for _, count in counts)
-    return Figure("Hosts up", grouped(up), f"of {grouped(all_)}", down, "/hosts", line(day.hosts.get("up", [])))
+    return Figure("Hosts up", grouped(up), f"of {grouped(all_)}", down, "/hosts", line(day["hosts"].get("up", [])))
 
 
 def _decided(day: CellSeries, hour: CellSeries) -> Figure:
-    decisions = [sum(counts) for counts in zip(*(each.decisions for each in day.machines.values()), strict=True)]
-    rounds = sum(_a_minute(each.rounds) for each in hour.machines.values())
-    now = sum(_a_minute(each.decisions) for each in hour.machines.values())
+    decisions = [sum(counts) for counts in zip(*(each["decisions"] for each in day["machines"].values()), strict=True)]
+    rounds = sum(_a_minute(each["rounds"]) for each in hour["machines"].values())
+    now = sum(_a_minute(each["decisions"]) for each in hour["machines"].values())
     return Figure("Decisions a minute", short(now), "", f"{short(rounds)} rounds", "/rounds", line(decisions))
 
 
 def _lag(day: CellSeries, hour: CellSeries) -> Figure:
-    recent = {name: lag for name in hour.machines if (lag := machine(hour, name).lag_ms) is not None}
-    largest = [_most(at) for at in zip(*(each.lag_ms for each in day.machines.values()), strict=True)]
+    recent = {name: lag for name in hour["machines"] if (lag := machine(hour, name).lag_ms) is not None}
+    largest = [_most(at) for at in zip(*(each["lag_ms"] for each in day["machines"].values()), strict=True)]
     slowest = max(recent, key=lambda name: recent[name], default="")
     value = f"{recent[slowest] / 1000:.1f}" if slowest else "–"
     note = f"{slowest}, last {RECENT} min" if slowest else f"no round in {RECENT} min"
@@ -98,15 +96,18 @@ def _lag(day: CellSeries, hour: CellSeries) -> Figure:
 
 def machine(hour: CellSeries, name: str) -> MachineFigures:
     """The figures of a machine."""
-    figures = hour.machines[name]
+    figures = hour["machines"][name]
     return MachineFigures(
-        _most(figures.lag_ms[-RECENT:]), _a_minute(figures.decisions), line(figures.lag_ms), line(figures.decisions)
+        _most(figures["lag_ms"][-RECENT:]),
+        _a_minute(figures["decisions"]),
+        line(figures["lag_ms"]),
+        line(figures["decisions"]),
     )
 
 
 def hosts(series: CellSeries) -> list[tuple[str, int]]:
     """The number of hosts in each state; states that none has are left out."""
-    return [(state, count) for state in HOSTS if (count := last(series.hosts.get(state, [])))]
+    return [(state, count) for state in HOSTS if (count := last(series["hosts"].get(state, [])))]
 
 
 def host_bar(counts: Sequence[tuple[str, int]]) -> list[tuple[str, float]]:

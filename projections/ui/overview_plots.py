@@ -7,10 +7,10 @@ from sqlalchemy import Connection, func, select
 
 from events.codes import Code
 from events.resources import Unit
-from projections.queries.pool_series import PoolsSeries, pool_series
+from paceline.client.cell_models import CellSeries, PoolSeries, Values
 from projections.queries.resources import kinds_of
-from projections.queries.series import CellSeries
-from projections.queries.series_steps import Values
+from projections.queries.series import pool_series
+from projections.queries.series_points import Times
 from projections.ui.colours import PALETTE, REASONS, REST, TASKS
 from projections.ui.page_values import PageValues
 from projections.ui.pool_plots import WITHOUT_HOSTS, without_hosts
@@ -29,47 +29,47 @@ def resources(connection: Connection, day: CellSeries) -> dict[str, str]:
     return {
         name: "GiB" if unit is Unit.MIB else {"cpu": "cores"}.get(name, "")
         for name, unit in kinds_of(connection).units.items()
-        if any(day.capacity.get(name, ()))
+        if any(day["capacity"].get(name, ()))
     }
 
 
-def waiting(day: CellSeries) -> Plot:
+def waiting(times: Times, day: CellSeries) -> Plot:
     """Waiting tasks by reason: the largest apart, in the order and colours of `REASONS` and then by size; the others
     are one series, on top.
     """
-    peaks = {code: max((value or 0 for value in values), default=0) for code, values in day.waiting.items()}
+    peaks = {code: max((value or 0 for value in values), default=0) for code, values in day["waiting"].items()}
     largest = sorted((code for code in peaks if peaks[code]), key=lambda code: (-peaks[code], code))
     coloured = {code: REASONS[code] for code in REASONS if code in largest[:REASONS_MAX]}
     free = [colour for colour in PALETTE if colour not in coloured.values()]
     coloured |= dict(zip((code for code in largest[:REASONS_MAX] if code not in coloured), free, strict=False))
     rest = [code for code in largest if code not in coloured]
-    series = [{"name": code, "colour": coloured[code], "values": day.waiting[code]} for code in reversed(coloured)]
+    series = [{"name": code, "colour": coloured[code], "values": day["waiting"][code]} for code in reversed(coloured)]
     if rest:
         name = rest[0] if len(rest) == 1 else "other reasons"
-        series.insert(0, {"name": name, "colour": REST, "values": total([day.waiting[code] for code in rest])})
-    return _stacked(day, series)
+        series.insert(0, {"name": name, "colour": REST, "values": total([day["waiting"][code] for code in rest])})
+    return _stacked(times, series)
 
 
-def tasks(day: CellSeries) -> Plot:
+def tasks(times: Times, day: CellSeries) -> Plot:
     """Tasks by state; those in backoff whose job is held apart from others."""
-    levels = {**day.tasks, "backoff": day.waiting[Code.BACKOFF], "held": day.waiting[Code.HELD]}
+    levels = {**day["tasks"], "backoff": day["waiting"][Code.BACKOFF], "held": day["waiting"][Code.HELD]}
     series = [{"name": state, "colour": colour, "values": levels[state]} for state, colour in TASKS.items()]
-    return _stacked(day, series)
+    return _stacked(times, series)
 
 
-def pools_of_day(connection: Connection, day: CellSeries) -> PoolsSeries:
-    """The series of the root and of the pools of the first level, at the times of those of the cell."""
+def pools_of_day(connection: Connection, times: Times) -> dict[str, PoolSeries]:
+    """The series of the root and of the pools of the first level."""
     paths = tables.pools.c.path
     first_level = select(paths).where(paths != ROOT, func.instr(func.substr(paths, 2), "/") == 0)
     names = [ROOT, *connection.execute(first_level).scalars()]
-    return pool_series(connection, names, day.times[0], day.times[-1] + day.step_ms, len(day.times))
+    return pool_series(connection, names, times)
 
 
-def pools(day: CellSeries, all_pools: PoolsSeries, resource: str, unit: str) -> Plot:
+def pools(times: Times, day: CellSeries, all_pools: Mapping[str, PoolSeries], resource: str, unit: str) -> Plot:
     """The plot of what pools of the first level hold of a resource on hosts, against the capacity of the cell; and of
     what is admitted and has no host yet.
     """
-    allocated = {name: pool.placed[resource] for name, pool in all_pools.pools.items() if resource in pool.placed}
+    allocated = {name: pool["placed"][resource] for name, pool in all_pools.items() if resource in pool["placed"]}
     of_all = allocated.pop(ROOT, None)
     largest = sorted(allocated, key=lambda name: (-max(value or 0 for value in allocated[name]), name))[:POOLS_MAX]
     series: list[PageValues] = [
@@ -83,14 +83,14 @@ def pools(day: CellSeries, all_pools: PoolsSeries, resource: str, unit: str) -> 
         ]
         series.append({"name": "other pools", "colour": REST, "values": _written(rest, unit)})
     series.reverse()
-    if resource in day.capacity:
-        capacity = {"name": "capacity", "colour": "ink", "values": _written(day.capacity[resource], unit)}
+    if resource in day["capacity"]:
+        capacity = {"name": "capacity", "colour": "ink", "values": _written(day["capacity"][resource], unit)}
         series.append(capacity | {"line": True})
-    without = without_hosts(all_pools.pools[ROOT], resource) if ROOT in all_pools.pools else []
+    without = without_hosts(all_pools[ROOT], resource) if ROOT in all_pools else []
     if any(without):
         values = _written(without, unit)
         series.append({"name": WITHOUT_HOSTS, "colour": "backoff", "values": values, "line": True})
-    return _stacked(day, series)
+    return _stacked(times, series)
 
 
 def total(rows: Sequence[Values]) -> Values:
@@ -98,11 +98,10 @@ def total(rows: Sequence[Values]) -> Values:
     return [sum(value or 0 for value in at) if set(at) != {None} else None for at in zip(*rows, strict=True)]
 
 
-def _stacked(day: CellSeries, series: Sequence[Mapping[str, Any]]) -> Plot:
+def _stacked(times: Times, series: Sequence[Mapping[str, Any]]) -> Plot:
     """A plot, to the end of its last point."""
-    times = [at // 1000 for at in [*day.times, day.times[-1] + day.step_ms]]
     stepped = [{**each, "values": [*each["values"], each["values"][-1]]} for each in series]
-    return {"times": times, "stacked": True, "series": stepped}
+    return {"times": [*(at // 1000 for at in times.times), times.end_s], "stacked": True, "series": stepped}
 
 
 def _written(values: Values, unit: str) -> list[float | None]:

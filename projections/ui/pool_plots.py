@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from events.resources import Unit
-from projections.queries.marks import Mark, marks
-from projections.queries.pool_series import PoolSeries, pool_series
-from projections.queries.series_steps import Values
+from paceline.client.cell_models import Mark, PoolSeries, Values
+from projections.queries.marks import marks
+from projections.queries.series import pool_series
+from projections.queries.series_points import times_of
 from projections.ui.format import GIB
 from projections.ui.page_values import PageValues
 
@@ -30,9 +31,9 @@ def plots(
     at_ms: Sequence[int],
 ) -> PageValues:
     """A plot for each resource, see `plots.js`; `at_ms`: when to put marks."""
-    all_series = pool_series(connection, [path], *between_ms)
-    pool = all_series.pools.get(path)
-    times = [each // 1000 for each in all_series.times] if pool else []
+    points = times_of(connection, *between_ms)
+    pool = pool_series(connection, [path], points).get(path)
+    times = [each // 1000 for each in points.times] if pool else []
     unknown: Values = [None] * len(times)
 
     def series(name: str, unit: Unit) -> list[PageValues]:
@@ -51,16 +52,16 @@ def _values(pool: PoolSeries, name: str, unknown: Values) -> dict[str, Values]:
     """The series that are drawn of a resource, by name."""
     without = without_hosts(pool, name)
     values = {
-        "held": pool.placed.get(name, unknown),
-        "demand": pool.demand.get(name, unknown),
-        "entitled": pool.entitlement.get(name, unknown),
+        "held": pool["placed"].get(name, unknown),
+        "demand": pool["demand"].get(name, unknown),
+        "entitled": pool["entitlement"].get(name, unknown),
     }
     return values | ({WITHOUT_HOSTS: without} if any(without) else {})
 
 
 def without_hosts(pool: PoolSeries, name: str) -> Values:
     """The amount of a resource that was admitted in a pool and has no host yet."""
-    both = zip(pool.allocation.get(name, ()), pool.placed.get(name, ()), strict=True)
+    both = zip(pool["allocation"].get(name, ()), pool["placed"].get(name, ()), strict=True)
     return [None if admitted is None or placed is None else max(0, admitted - placed) for admitted, placed in both]
 
 
@@ -72,4 +73,4 @@ def _scaled(values: Sequence[int | None], unit: Unit) -> list[float | None]:
 def changes(connection: Connection, path: str, begin_ms: int, end_ms: int) -> list[Mark]:
     """When a pool was changed, the newest first."""
     all_marks = marks(connection, begin_ms, end_ms)
-    return [each for each in reversed(all_marks) if each.shape == CHANGE and ("pool", path) in each.links]
+    return [each for each in reversed(all_marks) if each["shape"] == CHANGE and ["pool", path] in each["links"]]

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from paceline.client.cell_models import Mark
 from projections.queries.log_time import begin_ms, round_of
-from projections.queries.marks import Mark, marks
+from projections.queries.marks import marks
 from projections.queries.series import cell_series
+from projections.queries.series_points import times_of
 from projections.ui.format import iso
 from projections.ui.lines import Drawn, drawn
 from projections.ui.page_values import PageValues
@@ -107,13 +109,14 @@ def _round(cell: int, number: int) -> str:
 
 def _spark(connection: Connection, from_ms: int, to_ms: int, grid_ms: int) -> Drawn:
     """The line of events."""
-    series = cell_series(connection, from_ms, to_ms, (to_ms - from_ms) // grid_ms)
-    return drawn([sum(counts) for counts in zip(*series.events.values(), strict=True)], HEIGHT)
+    series = cell_series(connection, times_of(connection, from_ms, to_ms, (to_ms - from_ms) // grid_ms))
+    return drawn([sum(counts) for counts in zip(*series["events"].values(), strict=True)], HEIGHT)
 
 
 def _mark(cell: int, mark: Mark, from_ms: int, to_ms: int) -> PageValues:
-    x = (mark.at_ms - from_ms) * 100 / (to_ms - from_ms)
-    return {"shape": mark.shape, "x": f"{x:.2f}", "text": mark.text, "at": f"{cell}/{mark.position}", "ms": mark.at_ms}
+    x = (mark["at_ms"] - from_ms) * 100 / (to_ms - from_ms)
+    at = f"{cell}/{mark['position']}"
+    return {"shape": mark["shape"], "x": f"{x:.2f}", "text": mark["text"], "at": at, "ms": mark["at_ms"]}
 
 
 def _ticks(from_ms: int, to_ms: int) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,8 @@ from paceline.client.json_type import Json
 from projections.views.cache import Cache
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import to_json
-from projections.views.series_rows import RESOLUTIONS, MarkRow
+from projections.views.series_rows import MarkRow
+from projections.views.series_table import RESOLUTIONS
 
 LOST, SILENT, SUSPECTED, POLICY, PREEMPTED, RESTART, FAILED = (
     "lost", "silent", "suspected", "policy", "preempted", "restart", "failed",

@@ -5,33 +5,22 @@ come out. Its columns are those that changed in the step; the first row of a str
 ones can go.
 """
 
-from typing import NamedTuple
-
 import msgspec
 
-
-class Resolution(NamedTuple):
-    """Steps of one length, in seconds: how long rows are kept (0: for ever), and after how long one is whole again."""
-
-    step_s: int
-    kept_s: int
-    whole_s: int
+CELL = -1
+"""The key of the cell; the keys of pools are their numbers, from 0 on."""
+KEYS_IN_PART = 64
+"""Neighbouring keys share the rows of a part, so that the plot of one pool reads few others. Part 0 is the cell's."""
 
 
-MINUTE, HOUR, DAY = 60, 3_600, 86_400
-RESOLUTIONS = (
-    Resolution(10, DAY, HOUR),
-    Resolution(5 * MINUTE, 30 * DAY, DAY),
-    Resolution(HOUR, 0, 30 * DAY),
-)
-"""From fine to coarse."""
-CELL_PART = 0
-"""The part of a topic's rows that is about the cell as a whole."""
+def part_of(key: int) -> int:
+    """The part of a topic's rows in which a key stands."""
+    return 1 + key // KEYS_IN_PART
 
 
 class SeriesRow(msgspec.Struct):
-    """A step of one topic in one resolution; `step` is the second in which it begins, `data` its columns. `part` says
-    which columns: those of the cell, or of a block of pools (`pool_series.py`).
+    """A step of one part of a topic in one resolution: the second in which it begins, and `data`, a `Step`. `whole`: it
+    has all keys of the part.
     """
 
     topic: int
@@ -42,12 +31,17 @@ class SeriesRow(msgspec.Struct):
     data: bytes
 
 
-POOLS_IN_PART = 64
-"""Pools of neighbouring numbers share the rows of a part, the first of which is part 1."""
-SHARES = ("entitlement", "demand", "allocation", "placed")
-"""Amounts of a pool by entitlement, for each resource."""
-TASKS_OF_POOL = ("queued", "live")
-"""Counts of a pool's tasks: those in the queue, and those with a host."""
+class Step(msgspec.Struct, array_like=True):
+    """The values of some keys in a step. `removed` are keys that were removed in it; of `keys` the first `changed` had
+    changes. `values` are those of one key after another: of the cell one for each of `names`; of a pool, for each
+    series of pools that the topic says, one for each of `names`, which follow the name of the series after a slash.
+    """
+
+    names: list[str]
+    removed: list[int]
+    changed: int
+    keys: list[int]
+    values: list[int]
 
 
 class PoolNumberRow(msgspec.Struct):
@@ -67,29 +61,6 @@ class PoolTasksRow(msgspec.Struct):
     live: int = 0
 
 
-class PoolStep(msgspec.Struct, array_like=True):
-    """The columns of some pools at the end of a step. `removed` are the numbers of those that were removed in it; of
-    `numbers` the first `changed` had changes in it. `values` are those of one pool after another: of entitlement, each
-    of `SHARES` for each of `names`; of lifecycle, one for each of `names`.
-    """
-
-    names: list[str]
-    removed: list[int]
-    changed: int
-    numbers: list[int]
-    values: list[int]
-
-
-class CellStep(msgspec.Struct, array_like=True):
-    """The columns of the cell in a step: what stood at its end, how often something happened in it, and the largest
-    that something was.
-    """
-
-    levels: dict[str, int]
-    counts: dict[str, int]
-    peaks: dict[str, int]
-
-
 class UnreadRow(msgspec.Struct):
     """The content of a record of another topic that a machine has not read yet: the series of a machine know it only
     when a round of it covers the record, see `unread.py`. `place` tells several of one record apart.
@@ -102,34 +73,12 @@ class UnreadRow(msgspec.Struct):
     item: bytes
 
 
-class HeldTasksRow(msgspec.Struct):
-    """Tasks of a job that entitlement holds back, as far as it knows: `ranges` are code, first instance and count."""
+class TallyRow(msgspec.Struct):
+    """The state of a thing that counts in a series as its machine knows it, see `Tally`."""
 
-    job_id: str
-    ranges: bytes
-
-
-class UnplacedTasksRow(msgspec.Struct):
-    """The number of tasks of a job for which placement last found no place, less those that it placed since or that
-    have ended; `gang`: 1: of its gang.
-    """
-
-    job_id: str
-    gang: int
-    code: str
-    tasks: int
-
-
-class HostStateRow(msgspec.Struct):
-    """A host as placement knows it."""
-
-    host_id: str
-    session: int = 0
-    offered: int = 0
-    silent: int = 0
-    reconciled: int = 0
-    lost_session: int = -1
-    avoided: int = 0
+    series: str
+    name: str
+    state: bytes
 
 
 class MarkRow(msgspec.Struct):

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows
 from projections.views.job_states import REJECTED
 
-FORMAT = "23"
+FORMAT = "24"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
@@ -79,9 +79,7 @@ turns = _table("turns", sharing_rows.TurnRow, "pool")
 credits = _table("credits", sharing_rows.CreditRow, "pool")
 series = _table("series", series_rows.SeriesRow, "topic", "step_s", "part", "step")
 unread = _table("unread", series_rows.UnreadRow, "machine", "topic", "offset", "place")
-held_tasks = _table("held_tasks", series_rows.HeldTasksRow, "job_id")
-unplaced_tasks = _table("unplaced_tasks", series_rows.UnplacedTasksRow, "job_id", "gang")
-host_states = _table("host_states", series_rows.HostStateRow, "host_id")
+tallies = _table("tallies", series_rows.TallyRow, "series", "name")
 marks = _table("marks", series_rows.MarkRow, "step_s", "topic", "step", "shape")
 pool_numbers = _table("pool_numbers", series_rows.PoolNumberRow, "path")
 pool_tasks = _table("pool_tasks", series_rows.PoolTasksRow, "path")

@@ -8,14 +8,16 @@ from sqlalchemy import Connection, select, union
 from events.codes import ENDED_JOBS, Code
 from events.log.port import LogError
 from events.reasons import REASONS, WAIT, kind_of
+from paceline.client.cell_models import Mark
 from paceline.client.models import Job, Reason
 from projections.queries.entities import jobs_json
 from projections.queries.job_filter import JobFilter
 from projections.queries.log_time import oldest_ms
 from projections.queries.machine_lag import MachineLag, ends_of, machine_lags, views_unread
-from projections.queries.marks import Mark, marks
+from projections.queries.marks import marks
 from projections.queries.pages import rows_of
 from projections.queries.series import cell_series
+from projections.queries.series_points import times_of
 from projections.ui import overview_figures, overview_plots
 from projections.ui.format import lasts, linked, ms_of
 from projections.ui.page_values import PageValues
@@ -72,14 +74,15 @@ def load(scene: Scene) -> PageValues:
     context, connection = scene.first()
     now_ms = scene.now_ms
     begin_ms = min(max(oldest_ms(connection), now_ms - DAY_MS), now_ms - SHORTEST_MS)
-    day = cell_series(connection, begin_ms, now_ms)
-    hour = cell_series(connection, now_ms - HOUR_MS, now_ms, MINUTES)
+    times = times_of(connection, begin_ms, now_ms)
+    day = cell_series(connection, times)
+    hour = cell_series(connection, times_of(connection, now_ms - HOUR_MS, now_ms, MINUTES))
     waiting_jobs = context.texts.page(connection, JobFilter(waiting=True), OLDEST, None)
     oldest = [_waiting(orjson.loads(each.text), now_ms) for each in waiting_jobs.rows]
     resources = overview_plots.resources(connection, day)
     choice = scene.query.get("resource", "cpu")
     resource = choice if choice in resources else next(iter(resources), "cpu")
-    pools = overview_plots.pools_of_day(connection, day)
+    pools = overview_plots.pools_of_day(connection, times)
     found_marks = marks(connection, now_ms - DAY_MS, now_ms, INCIDENTS)
     lags, hosts = _lags(scene), overview_figures.hosts(day)
     return {
@@ -92,9 +95,9 @@ def load(scene: Scene) -> PageValues:
         "stuck": _stuck(connection, now_ms),
         "figures": overview_figures.figures(day, hour, pools, oldest[0]["waits_ms"] if oldest else 0),
         "plots": {
-            "waiting": overview_plots.waiting(day),
-            "tasks": overview_plots.tasks(day),
-            "pools": overview_plots.pools(day, pools, resource, resources.get(resource, "")),
+            "waiting": overview_plots.waiting(times, day),
+            "tasks": overview_plots.tasks(times, day),
+            "pools": overview_plots.pools(times, day, pools, resource, resources.get(resource, "")),
         },
         "resource": resource,
         "resources": resources,
@@ -140,7 +143,7 @@ def _needs_somebody(reason: Reason) -> bool:
 
 def _incident(cell: int, mark: Mark) -> PageValues:
     """A mark, its sentence in pieces, and the moment that it leads to."""
-    return {"mark": mark, "text": list(linked(mark.text, mark.links)), "at": f"{cell}/{mark.position}"}
+    return {"mark": mark, "text": list(linked(mark["text"], mark["links"])), "at": f"{cell}/{mark['position']}"}
 
 
 PAGES = (Page("/", "overview.html", load, "Overview"),)

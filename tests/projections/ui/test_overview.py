@@ -1,6 +1,5 @@
 """The overview: is the cell deciding, is anybody stuck, and do its plots add up."""
 
-import dataclasses
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -14,10 +13,12 @@ from starlette.testclient import TestClient
 
 from bench._large_cell import LargeCell, Size
 from events.codes import RunCause
+from paceline.client.cell_models import CellSeries
 from projections.api.app import create_app
 from projections.queries.log_time import newest_ms
 from projections.queries.machine_lag import FACT_WITHIN_MS
 from projections.queries.series import cell_series
+from projections.queries.series_points import times_of
 from projections.ui import overview_plots
 from projections.ui.app import add_ui
 from projections.ui.format import linked
@@ -70,10 +71,11 @@ def test_the_largest_reasons_are_told_apart(contexts: Contexts) -> None:
     with opened(contexts, {}, QueryParams(), 0) as scene:
         connection = scene.first().connection
         newest = newest_ms(connection)
-        day = cell_series(connection, newest - 3_600_000, newest)
+        times = times_of(connection, newest - 3_600_000, newest)
+        day = cell_series(connection, times)
     sizes = {"BOUND_HOST_BUSY": 1600, "NO_HOSTS": 900, "NEVER_FITS": 1} | {f"RARE_{number}": 2 for number in range(9)}
-    crowded = dataclasses.replace(day, waiting={code: [size] * len(day.times) for code, size in sizes.items()})
-    series = overview_plots.waiting(crowded)["series"]
+    crowded: CellSeries = {**day, "waiting": {code: [size] * len(times.times) for code, size in sizes.items()}}
+    series = overview_plots.waiting(times, crowded)["series"]
     names = [each["name"] for each in series]
     assert {"BOUND_HOST_BUSY", "NO_HOSTS"} <= set(names)
     assert "NEVER_FITS" not in names, "it is among the others, which are larger"

@@ -13,11 +13,13 @@ from events.records.jobs import JobActionRequested, JobPriorityRequested, JobSto
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined
 from events.records.tasks import RunsReported
+from paceline.client.cell_models import CellSeries
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.task_table import GANG_WAIT, PLACED
 from processors.runtime.driver import Driver
 from processors.runtime.store import MemoryStore
-from projections.queries.series import CellSeries, cell_series
+from projections.queries.series import cell_series
+from projections.queries.series_points import times_of
 from projections.views import tables
 from projections.views.blocks import unpack
 from projections.views.cache import TASK_COLUMNS
@@ -140,7 +142,7 @@ def check(world: World, views: Projector) -> None:
         }
         on_hosts = sum(row.runs for row in connection.execute(tables.hosts.select()))
         now = world.cell.ms // 10_000 * 10_000
-        series = cell_series(connection, now, now + 10_000)
+        series = cell_series(connection, times_of(connection, now, now + 10_000))
     shown = (
         np.concatenate([blocks[number] for number in sorted(blocks)], axis=1)
         if blocks
@@ -152,7 +154,7 @@ def check(world: World, views: Projector) -> None:
             counted = np.bincount(shown[0, row.base : row.base + row.instances], minlength=len(TaskState))
             assert counted[list(ENDED_TASKS)].tolist() == [row.succeeded, row.failed, row.killed]
             continue
-        assert (row.priority, row.stopping, row.held_ms > 0) == (own.priority, own.stopping, own.held), row.job_id
+        assert (row.priority, row.stopping, row.held_ms > 0) == (own.priority, own.stopping, own.on_hold), row.job_id
         assert row.max_running == own.max_running, row.job_id
         states = [SHOWN.get(state, state) for state in arena["state"][own.base : own.base + own.instances].tolist()]
         assert shown[0, row.base : row.base + row.instances].tolist() == states, row.job_id
@@ -167,10 +169,10 @@ def check_series(series: CellSeries, now_ms: int, jobs: list[JobRow], tasks: I32
     open_tasks = [tasks[:, row.base : row.base + row.instances] for row in jobs]
     states = np.concatenate([np.zeros(0, dtype=np.int32), *(each[0] for each in open_tasks)])
     for state in OPEN:
-        assert (series.tasks[state.name.lower()][-1] or 0) == (states == state).sum(), state
+        assert (series["tasks"][state.name.lower()][-1] or 0) == (states == state).sum(), state
     state_s = TASK_COLUMNS.index("state_s")
     queued = [since for each in open_tasks for since in each[state_s][each[0] == TaskState.QUEUED].tolist()]
-    assert (series.oldest_wait_ms[-1] or 0) == (now_ms + 10_000 - min(queued) * 1000 if queued else 0)
+    assert (series["oldest_wait_ms"][-1] or 0) == (now_ms + 10_000 - min(queued) * 1000 if queued else 0)
 
 
 @examples(20)

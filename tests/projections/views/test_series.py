@@ -5,7 +5,6 @@ import random
 import pytest
 from sqlalchemy import Connection
 
-import projections.queries.pool_series as pool_series_module
 from events.codes import Outcome, TaskState
 from events.columns import pack_longs
 from events.records.entitlement import EntitlementsSet, PoolAnswered
@@ -14,10 +13,12 @@ from events.records.lifecycle import JobHeld, RunsAvailable
 from events.records.placement import HostAvoided, HostLost, HostRemoved
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from projections.queries.marks import marks
-from projections.queries.pool_series import pool_series
-from projections.queries.series import cell_series
+from projections.queries.series import cell_series, pool_series
+from projections.queries.series_points import Points, Times, times_of
+from projections.record_json import at as time_of
 from projections.views.projector import Projector, rebuild
-from projections.views.series_rows import DAY, HOUR, MINUTE
+from projections.views.series_steps import FINEST
+from projections.views.series_table import DAY, HOUR, MINUTE
 from tests.helpers.written_cell import Cell, admitted, dump, ended, held, ordered, placed, preempted, runs, unplaced
 
 SECOND_MS = 1000
@@ -56,22 +57,22 @@ def test_tasks_are_shown_by_state_at_the_end_of_each_step(cell, tmp_path):
     cell.ms += 10 * SECOND_MS
     cell.decide("lifecycle", ended("a", (0,), Outcome.SUCCEEDED))
     with Folded(cell, tmp_path) as views:
-        found = cell_series(views, START - 10_000, START + 50_000)
-    assert (found.times[0], found.step_ms, len(found.times)) == (START - 10_000, 10_000, 6)
-    assert found.tasks["queued"] == [None, 3, 3, 1, 1, 1]
-    assert found.tasks["ordered"] == [None, 0, 0, 2, 0, 0]
-    assert found.tasks["running"] == [None, 0, 0, 0, 2, 1]
-    assert found.ended["succeeded"] == [0, 0, 0, 0, 0, 1]
-    assert found.oldest_wait_ms == [None, 10_000, 20_000, 30_000, 40_000, 50_000]
-    assert found.events["paceline.jobs"] == [0, 1, 0, 0, 0, 0]
+        found = cell_series(views, times_of(views, START - 10_000, START + 50_000))
+    assert (found["times"][0], found["step_ms"], len(found["times"])) == (time_of(START - 10_000), 10_000, 6)
+    assert found["tasks"]["queued"] == [None, 3, 3, 1, 1, 1]
+    assert found["tasks"]["ordered"] == [None, 0, 0, 2, 0, 0]
+    assert found["tasks"]["running"] == [None, 0, 0, 0, 2, 1]
+    assert found["ended"]["succeeded"] == [0, 0, 0, 0, 0, 1]
+    assert found["oldest_wait_ms"] == [None, 10_000, 20_000, 30_000, 40_000, 50_000]
+    assert found["events"]["paceline.jobs"] == [0, 1, 0, 0, 0, 0]
 
 
 def test_rounds_decisions_and_lag_are_counted_for_each_machine(cell, tmp_path):
     cell.accept("a")
     with Folded(cell, tmp_path) as views:
-        found = cell_series(views, START, START + 20_000).machines
-    assert (found["lifecycle"].rounds, found["lifecycle"].decisions) == ([1, 0], [2, 0])
-    assert (found["lifecycle"].lag_ms, found["sla"].lag_ms) == ([0, None], [None, None])
+        found = cell_series(views, times_of(views, START, START + 20_000))["machines"]
+    assert (found["lifecycle"]["rounds"], found["lifecycle"]["decisions"]) == ([1, 0], [2, 0])
+    assert (found["lifecycle"]["lag_ms"], found["sla"]["lag_ms"]) == ([0, None], [None, None])
 
 
 def test_old_steps_are_coarse_and_new_ones_fine(cell, tmp_path):
@@ -79,11 +80,11 @@ def test_old_steps_are_coarse_and_new_ones_fine(cell, tmp_path):
         cell.accept(f"j{cell.ms}")
         cell.ms += HOUR * SECOND_MS
     with Folded(cell, tmp_path) as views:
-        new = cell_series(views, cell.ms - HOUR * SECOND_MS, cell.ms)
-        old = cell_series(views, START, START + HOUR * SECOND_MS, 3_600)
+        new = cell_series(views, times_of(views, cell.ms - HOUR * SECOND_MS, cell.ms))
+        old = cell_series(views, times_of(views, START, START + HOUR * SECOND_MS, 3_600))
         count = views.exec_driver_sql("SELECT min(step) FROM series WHERE step_s = 10 AND topic = 4").scalar_one()
-    assert new.tasks["queued"][0] == 3 * 24
-    assert (new.step_ms, old.step_ms) == (10_000, 300_000)
+    assert new["tasks"]["queued"][0] == 3 * 24
+    assert (new["step_ms"], old["step_ms"]) == (10_000, 300_000)
     assert cell.ms // 1000 - count < DAY + 3 * HOUR
 
 
@@ -100,8 +101,8 @@ def test_waiting_tasks_are_shown_by_the_reason_that_was_said_last(cell, tmp_path
     cell.decide("lifecycle", ordered("a", (0,), 1, "h1"), ended("a", (8, 9), Outcome.STOPPED))
     cell.decide("entitlement")
     with Folded(cell, tmp_path) as views:
-        found = cell_series(views, START, START + 40_000)
-    assert found.waiting == {
+        found = cell_series(views, times_of(views, START, START + 40_000))
+    assert found["waiting"] == {
         "LIMIT_REACHED": [10, 5, 5, 3],
         "BEHIND_IN_QUEUE": [0, 2, 2, 2],
         "NO_HOST_FITS": [0, 0, 2, 1],
@@ -109,7 +110,7 @@ def test_waiting_tasks_are_shown_by_the_reason_that_was_said_last(cell, tmp_path
         "BACKOFF": [0, 0, 0, 0],
         "HELD": [0, 0, 0, 0],
     }
-    assert found.tasks["queued"] == [10, 10, 10, 7]
+    assert found["tasks"]["queued"] == [10, 10, 10, 7]
 
 
 def test_tasks_of_a_held_job_are_not_in_backoff(cell, tmp_path):
@@ -126,10 +127,10 @@ def test_tasks_of_a_held_job_are_not_in_backoff(cell, tmp_path):
     cell.decide("lifecycle", JobHeld(job_id="a", held=False))
     cell.changed("KILLED", "b")
     with Folded(cell, tmp_path) as views:
-        found = cell_series(views, START, START + 40_000)
-    assert found.waiting["HELD"] == [0, 1, 3, 0]
-    assert found.waiting["BACKOFF"] == [3, 2, 1, 3]
-    assert found.tasks["backoff"] == [3, 3, 4, 3]
+        found = cell_series(views, times_of(views, START, START + 40_000))
+    assert found["waiting"]["HELD"] == [0, 1, 3, 0]
+    assert found["waiting"]["BACKOFF"] == [3, 2, 1, 3]
+    assert found["tasks"]["backoff"] == [3, 3, 4, 3]
 
 
 def test_a_machine_is_not_said_to_know_what_it_has_not_read(cell, tmp_path):
@@ -140,8 +141,8 @@ def test_a_machine_is_not_said_to_know_what_it_has_not_read(cell, tmp_path):
     cell.ms += 10 * SECOND_MS
     cell.decide("entitlement")
     with Folded(cell, tmp_path) as views:
-        found = cell_series(views, START, START + 30_000)
-    assert found.waiting["LIMIT_REACHED"] == [3, 3, 0]
+        found = cell_series(views, times_of(views, START, START + 30_000))
+    assert found["waiting"]["LIMIT_REACHED"] == [3, 3, 0]
 
 
 class NothingRead(random.Random):
@@ -165,7 +166,7 @@ def test_what_machines_say_of_one_task_counts_the_same_whichever_is_folded_first
     again = rebuild(cell.log, tmp_path / "again")
     assert dump(live.views.engine) == dump(again)
     with again.connect() as views:
-        assert cell_series(views, START, START + 30_000).waiting["LIMIT_REACHED"] == [0, 0, 3]
+        assert cell_series(views, times_of(views, START, START + 30_000))["waiting"]["LIMIT_REACHED"] == [0, 0, 3]
     live.close()
 
 
@@ -182,7 +183,7 @@ def test_hosts_are_shown_by_state(cell, tmp_path):
     cell.host("h2", session=2)
     cell.decide("placement", HostRemoved(host_id="h3", session=1, code="ASKED", left_ms=1))
     with Folded(cell, tmp_path) as views:
-        found = cell_series(views, START, START + 40_000).hosts
+        found = cell_series(views, times_of(views, START, START + 40_000))["hosts"]
     assert {state: values for state, values in found.items() if any(values)} == {
         "up": [3, 1, 1, 1],
         "suspected": [0, 1, 1, 1],
@@ -213,12 +214,12 @@ def test_a_pool_has_lines_of_what_it_may_use_demands_and_holds(cell, tmp_path):
     cell.ms += 20 * SECOND_MS
     share(cell, ["/p7", "/p149"], 7_000)
     with Folded(cell, tmp_path) as views:
-        found = pool_series(views, ["/", "/p7", "/p8", "/p149", "/never"], START, START + 30_000)
-    assert sorted(found.pools) == ["/", "/p149", "/p7", "/p8"]
-    assert found.pools["/p8"].entitlement == {"cpu": [5_000, 5_000, 5_000]}
-    assert found.pools["/"].demand == {"cpu": [5_001, 5_001, 5_001]}
+        found = pool_series(views, ["/", "/p7", "/p8", "/p149", "/never"], times_of(views, START, START + 30_000))
+    assert sorted(found) == ["/", "/p149", "/p7", "/p8"]
+    assert found["/p8"]["entitlement"] == {"cpu": [5_000, 5_000, 5_000]}
+    assert found["/"]["demand"] == {"cpu": [5_001, 5_001, 5_001]}
     for path in ("/p7", "/p149"):
-        assert found.pools[path].placed == {"cpu": [5_003, 5_003, 7_003]}
+        assert found[path]["placed"] == {"cpu": [5_003, 5_003, 7_003]}
 
 
 def test_a_pool_that_is_removed_has_nothing_from_then_on(cell, tmp_path):
@@ -228,8 +229,8 @@ def test_a_pool_that_is_removed_has_nothing_from_then_on(cell, tmp_path):
     at = cell.fact(PoolRemoved(path="/p", command_id="c"))
     cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=at, command_id="c", code="DONE"))
     with Folded(cell, tmp_path) as views:
-        found = pool_series(views, ["/p"], START, START + 20_000).pools["/p"]
-    assert found.allocation == {"cpu": [5_002, 0]}
+        found = pool_series(views, ["/p"], times_of(views, START, START + 20_000))["/p"]
+    assert found["allocation"] == {"cpu": [5_002, 0]}
 
 
 def test_the_tasks_of_a_pool_are_counted_with_those_below_it(cell, tmp_path):
@@ -242,10 +243,10 @@ def test_the_tasks_of_a_pool_are_counted_with_those_below_it(cell, tmp_path):
     cell.ms += 10 * SECOND_MS
     cell.changed("KILLED", "b")
     with Folded(cell, tmp_path) as views:
-        found = pool_series(views, ["/", "/p", "/p/q"], START, START + 30_000).pools
-    assert (found["/p/q"].queued, found["/p/q"].live) == ([3, 1, 1], [0, 2, 2])
-    assert (found["/p"].queued, found["/p"].live) == ([5, 3, 1], [0, 2, 2])
-    assert found["/"] == found["/p"]
+        found = pool_series(views, ["/", "/p", "/p/q"], times_of(views, START, START + 30_000))
+    assert (found["/p/q"]["queued"], found["/p/q"]["live"]) == ([3, 1, 1], [0, 2, 2])
+    assert (found["/p"]["queued"], found["/p"]["live"]) == ([5, 3, 1], [0, 2, 2])
+    assert found["/"] | {"path": "/p"} == found["/p"]
 
 
 def test_what_a_pool_has_now_is_shown_though_its_coarse_step_isnt_over(cell, tmp_path):
@@ -254,15 +255,15 @@ def test_what_a_pool_has_now_is_shown_though_its_coarse_step_isnt_over(cell, tmp
     cell.ms += 2 * DAY * SECOND_MS
     share(cell, ["/p"], 2)
     with Folded(cell, tmp_path) as views:
-        found = pool_series(views, ["/p"], START, cell.ms + SECOND_MS)
-    lines = found.pools["/p"].entitlement["cpu"]
-    assert found.step_ms >= 300_000
+        found = pool_series(views, ["/p"], times_of(views, START, cell.ms + SECOND_MS))
+    lines = found["/p"]["entitlement"]["cpu"]
+    assert found["/p"]["step_ms"] >= 300_000
     assert (lines[1], lines[-2], lines[-1]) == (1, 1, 2)
 
 
 def texts(cell, folder, from_ms=START, to_ms=None):
     with Folded(cell, folder) as views:
-        return [(mark.shape, mark.count, mark.text) for mark in marks(views, from_ms, to_ms or cell.ms + 1)]
+        return [(mark["shape"], mark["count"], mark["text"]) for mark in marks(views, from_ms, to_ms or cell.ms + 1)]
 
 
 def test_hosts_that_are_lost_at_once_are_one_mark(cell, tmp_path):
@@ -305,13 +306,13 @@ def test_preemptions_restarts_and_failures_are_marked(cell, tmp_path):
     cell.changed("FAILED", "b")
     with Folded(cell, tmp_path) as views:
         found = marks(views, START, START + 1)
-    assert [(mark.shape, mark.text) for mark in found] == [
+    assert [(mark["shape"], mark["text"]) for mark in found] == [
         ("failed", "Job b failed, task 2 with exit code 9"),
         ("preempted", "2 runs of /p preempted for /q"),
         ("restart", "Machine placement restarted by test, epoch 2"),
     ]
-    assert ("job", "b") in found[0].links
-    assert found[2].position == "paceline.placement:2"
+    assert ["job", "b"] in found[0]["links"]
+    assert found[2]["position"] == "paceline.placement:2"
 
 
 def test_the_api_answers_with_series_and_marks(api):
@@ -344,11 +345,11 @@ def test_a_pool_keeps_its_level_though_the_rows_before_are_gone(cell, tmp_path):
         share(cell, ["/busy"], hour)
         cell.ms += HOUR * SECOND_MS
     with Folded(cell, tmp_path) as views:
-        found = pool_series(views, ["/still", "/busy"], cell.ms - HOUR * SECOND_MS, cell.ms)
+        found = pool_series(views, ["/still", "/busy"], times_of(views, cell.ms - HOUR * SECOND_MS, cell.ms))
         steps = views.exec_driver_sql("SELECT count(*) FROM series WHERE step_s = 10 AND part = 1").scalar_one()
-    assert found.step_ms == 10_000
-    assert set(found.pools["/still"].entitlement["cpu"]) == {7}
-    assert set(found.pools["/busy"].entitlement["cpu"]) == {59}
+    assert found["/still"]["step_ms"] == 10_000
+    assert set(found["/still"]["entitlement"]["cpu"]) == {7}
+    assert set(found["/busy"]["entitlement"]["cpu"]) == {59}
     assert steps <= 26, "a row an hour, of a day and a bit"
 
 
@@ -366,8 +367,21 @@ def test_a_cell_that_stands_still_writes_nothing(cell, tmp_path):
 
 
 def test_a_pool_of_which_nothing_has_a_host_holds_nothing_of_what_it_was_admitted():
-    shares, tasks = pool_series_module._Levels(3), pool_series_module._Levels(3)
-    shares.stand(1, {"allocation/memory": 64})
-    found = pool_series_module._pool(shares, tasks)
-    assert found.allocation == {"memory": [None, 64, 64]}
-    assert found.placed == {"memory": [None, 0, 0]}
+    times = Times({}, FINEST, 10_000, [START, START + 10_000, START + 20_000])
+    shares = Points(times)
+    shares.add(1, True, {"allocation/memory": 64})
+    allocation, placed = shares.values("allocation", "placed")
+    assert allocation == {"memory": [None, 64, 64]}
+    assert placed == {"memory": [None, 0, 0]}
+
+
+def test_a_pool_that_is_removed_has_nothing_though_its_coarse_step_isnt_over(cell, tmp_path):
+    define(cell, "/p")
+    share(cell, ["/p"], 1)
+    cell.ms += 2 * DAY * SECOND_MS
+    at = cell.fact(PoolRemoved(path="/p", command_id="c"))
+    cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=at, command_id="c", code="DONE"))
+    with Folded(cell, tmp_path) as views:
+        found = pool_series(views, ["/p"], times_of(views, START, cell.ms + SECOND_MS))["/p"]
+    assert found["step_ms"] >= 300_000
+    assert found["placed"]["cpu"][-2:] == [4, 0]
