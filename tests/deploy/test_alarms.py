@@ -12,10 +12,11 @@ import hostagent.gateway.metrics
 import paceline.services.agent
 import processors.runtime.metrics
 import processors.runtime.run_metrics
-import projections.fanout.cells
+import projections.fanout.component
 import projections.fanout.follower
 import projections.queries.view_metrics
 import projections.views.projector
+from deploy.processes import listens
 from tests.deploy.files import DEPLOY, OPERATIONS, documents, of_procfile
 
 SOURCES = (
@@ -25,7 +26,7 @@ SOURCES = (
     paceline.services.agent,
     processors.runtime.metrics,
     processors.runtime.run_metrics,
-    projections.fanout.cells,
+    projections.fanout.component,
     projections.fanout.follower,
     projections.queries.view_metrics,
     projections.views.projector,
@@ -97,4 +98,4 @@ def test_prometheus_looks_at_every_process_of_make_cell() -> None:
     assert job["job_name"] == "paceline"
     assert all((DEPLOY / "prometheus" / name).is_file() for name in file["rule_files"])
     targets = [target for each in job["static_configs"] for target in each["targets"]]
-    assert sorted(targets) == sorted(each.words[each.words.index("--listen") + 1] for each in of_procfile())
+    assert sorted(targets) == sorted(listens({each.where: each.words for each in of_procfile()}).values())
