@@ -61,8 +61,7 @@ class Folds:
         """The next time at which an order is overdue."""
         after = self._state.cell.timer_ms
         hold_for_ms = self._state.cell.settings.hold_for_ms
-        times = [row.since_ms + hold_for_ms for row in self.orders.values()]
-        return min((at for at in times if at > after), default=None)
+        return min([at for row in self.orders.values() if (at := row.since_ms + hold_for_ms) > after], default=None)
 
     def spoken_for(self) -> Vector:
         """The amount kept on reserved hosts, and that which orders without an answer free for units without a place."""

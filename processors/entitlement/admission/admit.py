@@ -8,6 +8,7 @@ no others; what else it needs is kept for it. When the entitlement of a pool fal
 Deciding changes nothing, so what is admitted in one pass is counted beside the state.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -65,22 +66,22 @@ class Head(NamedTuple):
     aside: Vector
 
 
+@dataclass(slots=True)
 class PassResult:
     """The units to which a pass gives another rank, by what becomes of them."""
 
-    def __init__(self) -> None:
-        self.admit: list[Admission] = []
-        """Units that waited: they are entitled."""
-        self.lend: list[Admission] = []
-        """Units that waited: they are borrowed."""
-        self.promote: list[Admission] = []
-        """Borrowed units: they are entitled, where they are."""
-        self.demote: list[Admission] = []
-        """Claims beyond the entitlement of their pool: they are borrowed."""
-        self.park: list[Admission] = []
-        """Claims: placement is to park them."""
-        self.unpark: list[Admission] = []
-        """Parked units for which limits have room: they are claims again."""
+    admit: list[Admission] = field(default_factory=list)
+    """Units that waited: they are entitled."""
+    lend: list[Admission] = field(default_factory=list)
+    """Units that waited: they are borrowed."""
+    promote: list[Admission] = field(default_factory=list)
+    """Borrowed units: they are entitled, where they are."""
+    demote: list[Admission] = field(default_factory=list)
+    """Claims beyond the entitlement of their pool: they are borrowed."""
+    park: list[Admission] = field(default_factory=list)
+    """Claims: placement is to park them."""
+    unpark: list[Admission] = field(default_factory=list)
+    """Parked units for which limits have room: they are claims again."""
 
     def records(self, state: State) -> list[Event]:
         """Return the decisions. Units that waited follow from a change that gave room, others from the last one."""
@@ -329,11 +330,9 @@ class Admissions:
         for pool, savings in self._savings.items():
             if pool not in dirty and savings != self._savings_of(pool):
                 dirty[pool] = None
-        result = PassResult()
-        result.demote = self._demote(budget)
-        if not result.demote:
-            result = self._serve(budget)
-        return result.records(self._state)
+        if demote := self._demote(budget) if self._unranked else []:
+            return PassResult(demote=demote).records(self._state)
+        return self._serve(budget).records(self._state) if dirty else []
 
     def reword(self) -> None:
         """Marks pools that may have to be told another reason, and watches for the next one."""

@@ -97,10 +97,10 @@ class Turns:
     def next_ms(self) -> int | None:
         """The next time at which time alone ends a turn, or fills a credit."""
         after = self._state.cell.timer_ms
-        times = [at for pool in self._turns for at in self._ends(pool)]
-        filled = self._fills.first(after)
-        times += [] if filled is None else [filled]
-        return min((at for at in times if at > after), default=None)
+        times = [at for pool in self._turns for at in self._ends(pool) if at > after]
+        if (filled := self._fills.first(after)) is not None:
+            times.append(filled)
+        return min(times, default=None)
 
     def _over(self, pool: str, now: int) -> list[Event]:
         turn = self._pools[pool].turn

@@ -301,20 +301,26 @@ class Parking:
     def decide(self, this: Pass) -> list[Event]:
         """Return at most so many tasks, but for one gang."""
         now, budget = this.now, this.budget.left
-        result = PassResult()
-        result.unpark = self._unparked(budget)
-        for pool, since in self._overdue() if not result.unpark else ():
+        if unpark := self._unparked(budget):
+            return PassResult(unpark=unpark).records(self._state)
+        park: list[Admission] = []
+        for pool, since in self._overdue():
             if since <= self._parked_until(now) and budget > 0:
                 of_pool = self._of_pool(pool, now, budget)
-                result.park += of_pool
+                park += of_pool
                 budget -= sum(len(each.slots) for each in of_pool)
-        return result.records(self._state)
+        return PassResult(park=park).records(self._state) if park else []
 
     def next_ms(self) -> int | None:
         """Return when a claim has waited long enough next; None: there is none."""
         after, wait = self._state.cell.timer_ms, self._state.cell.settings.lend_after_ms
-        times = [milliseconds(since) + wait for pool, _ in self._overdue() for since in self._usage[pool].claims_since]
-        return min((at for at in times if at > after), default=None)
+        times = [
+            at
+            for pool, _ in self._overdue()
+            for since in self._usage[pool].claims_since
+            if (at := milliseconds(since) + wait) > after
+        ]
+        return min(times, default=None)
 
     def _parked_until(self, now: int) -> int:
         """The last second since when claims have waited long enough to be parked."""
@@ -365,8 +371,11 @@ class Parking:
     def _unparked(self, budget: int) -> list[Admission]:
         """The parked units for which limits have room again, where others have left for them."""
         queues, admissions = self._queues, list[Admission]()
+        holds = sorted(self._state.holds.table.items())
+        if not holds:
+            return []
         usage = PassUsage(self._state)
-        for _, hold in sorted(self._state.holds.table.items()):
+        for _, hold in holds:
             row = queues.jobs.get(hold.job_id)
             if row is None or hold.first + hold.count > row.instances or budget <= 0:
                 continue

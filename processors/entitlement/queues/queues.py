@@ -279,14 +279,15 @@ class Queues:
                 row.parts[key] = PartRow(first, 0)
             row.parts[key].tasks += tasks
 
-    def _count(self, changed: Iterator[Transition], rows_as_they_are: bool = False) -> None:
+    def _count(self, changed: list[Transition], rows_as_they_are: bool = False) -> None:
         """Adds up the transitions of tasks; the columns have them already."""
+        if not changed:
+            return
         sums: dict[str, dict[str, Vector]] = {}
         alike: dict[Alike, int] = {}
         claimed: dict[tuple[str, int], Counter[int]] = {}
-        any_changed = False
         for owner, was, is_, slots, since, due_s in changed:
-            any_changed, job_id = True, self.at[owner - 1]
+            job_id = self.at[owner - 1]
             row = self.jobs[job_id] if rows_as_they_are else self.jobs.change(job_id)
             for key, part in self._split(row, slots) if len(row.parts) > 1 else ((next(iter(row.parts)), slots),):
                 if not rows_as_they_are and is_ & WAITS:
@@ -305,8 +306,6 @@ class Queues:
                 self._claim(claimed.setdefault((row.pool, -1), Counter()), since)
             if CLAIMS[is_]:
                 self._claim(claimed.setdefault((row.pool, 1), Counter()), due_s)
-        if not any_changed:
-            return
         for kind, count in alike.items():
             self._add(kind, scale(self.shapes[kind[4] // ROLES].need, count), sums)
         for (pool, sign), claiming in claimed.items():

@@ -4,7 +4,7 @@ The sums of a pool include all pools below it. Where jobs are, amounts that are 
 `Delta` is what a task adds to them, and to the counts of its part, when its state changes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -120,23 +120,24 @@ def states_of_few(arena: Arena, slots: I64) -> tuple[list[int], list[int]]:
     return states, [row[-1] for row in rows]
 
 
-def transitions(arena: Arena, slots: I64, before: I64, since: Slots) -> Iterator[Transition]:
+def transitions(arena: Arena, slots: I64, before: I64, since: Slots) -> list[Transition]:
     """The transitions of many tasks from the states that they were in to those that the columns have."""
     after, due_s, owners = states_of(arena, slots), arena["due_s"][slots], arena["owner"][slots]
     changed = (before != after) | (since != due_s)
     columns = tuple(each[changed] for each in (owners, slots, before, since, after, due_s))
     groups = (columns[0].astype(np.int64) * STATES + columns[2]) * STATES + columns[4]
     if 2 * len(distinct(groups)) > len(groups):  # to cut the columns apart for each would cost more than a loop
-        yield from transitions_of_few(*(each.tolist() for each in columns))
-        return
+        return transitions_of_few(*(each.tolist() for each in columns))
+    out: list[Transition] = []
     for group, at in by(np.arange(len(groups)), groups) if len(groups) else ():
         owner, was, is_ = group // (STATES * STATES), group // STATES % STATES, group % STATES
-        yield Transition(owner, was, is_, columns[1][at], columns[3][at], columns[5][at])
+        out.append(Transition(owner, was, is_, columns[1][at], columns[3][at], columns[5][at]))
+    return out
 
 
 def transitions_of_few(
     owners: list[int], slots: list[int], before: list[int], since: list[int], after: list[int], due_s: list[int]
-) -> Iterator[Transition]:
+) -> list[Transition]:
     """The transitions of tasks that are few, or of about as many jobs; ascending by job and states."""
     groups: dict[tuple[int, int, int], tuple[list[int], list[int], list[int]]] = {}
     for owner, slot, was, from_, is_, due in zip(owners, slots, before, since, after, due_s, strict=True):
@@ -146,8 +147,7 @@ def transitions_of_few(
         columns[0].append(slot)
         columns[1].append(from_)
         columns[2].append(due)
-    for name, columns in sorted(groups.items()):
-        yield Transition(*name, *columns)
+    return [Transition(*name, *columns) for name, columns in sorted(groups.items())]
 
 
 # The sums of pools.
