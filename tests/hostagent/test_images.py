@@ -1,0 +1,141 @@
+"""Images of a host, from a registry of this machine."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostagent import images
+from hostagent.images import Image, ImageFault, Images, resolve
+from tests.helpers.image_registry import ImageRegistry, image_registry
+
+pytestmark = [pytest.mark.outside, pytest.mark.anyio]
+BUILD = Path(__file__).parents[2] / "examples/image/build.sh"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("image") / "web"
+    subprocess.run([BUILD, folder], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[ImageRegistry]:
+    with image_registry(tmp_path / "registry") as started:
+        yield started
+
+
+def changed(layout: Path, folder: Path) -> Path:
+    """A copy of a layout, whose image has another setting."""
+    shutil.copytree(layout, folder)
+    subprocess.run(["umoci", "config", "--image", f"{folder}:1.0", "--config.env", "NEWER=yes"], check=True)
+    return folder
+
+
+async def test_a_tag_is_resolved_once_and_what_it_was_then_is_what_runs(
+    registry: ImageRegistry, layout: Path, tmp_path: Path
+) -> None:
+    name = registry.push(layout, "1.0", "web:1.0")
+    image = Image(name, await resolve(name))
+    registry.push(changed(layout, tmp_path / "newer"), "1.0", "web:1.0")
+    assert await resolve(name) != image.digest
+    here = Images(tmp_path / "images")
+    assert here.root(image) is None
+    root = await here.pull(image)
+    assert (root / "www/index.html").read_text() == "<h1>It runs from an image.</h1>\n"
+    config = here.config(image)
+    assert (config["User"], config["WorkingDir"], config["Env"]) == ("web", "/www", ["PATH=/bin"])
+
+
+async def test_an_image_that_is_here_needs_no_registry(registry: ImageRegistry, layout: Path, tmp_path: Path) -> None:
+    name = registry.push(layout, "1.0", "web:1.0")
+    image = Image(name, await resolve(name))
+    here = Images(tmp_path / "images")
+    roots = await asyncio.gather(*(here.pull(image) for _ in range(3)))
+    registry.stop()
+    assert set(roots) == {await Images(tmp_path / "images").pull(image)}
+
+
+async def test_what_a_registry_does_not_have_is_told_at_once(registry: ImageRegistry, tmp_path: Path) -> None:
+    name = f"{registry.address}/nothing:1"
+    with pytest.raises(ImageFault, match="manifest unknown") as told:
+        await resolve(name)
+    assert told.value.lasting
+    with pytest.raises(ImageFault, match="manifest unknown"):
+        await Images(tmp_path / "images").pull(Image(name, f"sha256:{'0' * 64}"))
+
+
+async def test_a_registry_that_is_away_is_tried_again(
+    registry: ImageRegistry, layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "RETRY_S", 0.01)
+    name = registry.push(layout, "1.0", "web:1.0")
+    image = Image(name, await resolve(name))
+    registry.stop()
+    with pytest.raises(ImageFault, match=r"connection refused.*\(tried 3 times\)") as told:
+        await Images(tmp_path / "images").pull(image)
+    assert not told.value.lasting
+    registry.start()
+    assert (await Images(tmp_path / "images").pull(image)).is_dir()
+
+
+@pytest.mark.parametrize("name", ["--help", "a b", "UP/x", "x@sha256:1", ""])
+async def test_what_names_no_image_reaches_no_tool(name: str) -> None:
+    with pytest.raises(ImageFault, match="no name of an image"):
+        await resolve(name)
+    with pytest.raises(ImageFault, match="names no image by its SHA-256"):
+        Image(name, f"sha256:{'0' * 64}").source  # noqa: B018
+    with pytest.raises(ImageFault, match="names no image by its SHA-256"):
+        Image("app:1", "sha256:../../x").source  # noqa: B018
+
+
+async def test_what_no_run_uses_goes_when_it_is_old_or_the_room_is_short(
+    registry: ImageRegistry, layout: Path, tmp_path: Path
+) -> None:
+    names = [
+        registry.push(layout, "1.0", "web:1"),
+        registry.push(changed(layout, tmp_path / "newer"), "1.0", "web:2"),
+    ]
+    older, newer = [Image(name, await resolve(name)) for name in names]
+    here = Images(tmp_path / "images", kept_s=100.0)
+    for image in (older, newer):
+        await here.pull(image)
+    using = here.use(older)
+    os.close(here.use(newer))
+    now_s = time.time()
+    assert await here.collect(now_s) == []
+    assert await here.collect(now_s + 200) == [newer.digest]
+    assert here.root(newer) is None
+    assert here.root(older) is not None, "a run uses it"
+    os.close(using)
+    small = Images(tmp_path / "images", kept_s=1e9, most_bytes=0)
+    assert await small.collect(now_s) == [older.digest]
+    assert list((tmp_path / "images/layout/blobs/sha256").iterdir()) == []
+    with pytest.raises(ImageFault, match="isn't on this host"):
+        here.use(older)
+    assert (await here.pull(older)).is_dir(), "it comes again when it is wanted again"
+
+
+async def test_the_half_of_an_image_that_a_kill_has_left_is_no_image(
+    registry: ImageRegistry, layout: Path, tmp_path: Path
+) -> None:
+    name = registry.push(layout, "1.0", "web:1.0")
+    image = Image(name, await resolve(name))
+    half = tmp_path / "images/roots" / f"{image.hex}.tmp"
+    half.mkdir(parents=True)
+    (half / "part").write_text("x")
+    here = Images(tmp_path / "images")
+    assert not half.exists()
+    assert here.root(image) is None
+    assert not ((await here.pull(image)) / "part").exists()
