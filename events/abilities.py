@@ -9,8 +9,19 @@ OPEN_FILES = "paceline/open-files"
 VOLUMES = "paceline/volumes"
 OUT_OF_MEMORY = "paceline/out-of-memory"
 """The host tells processes that were killed for want of memory from others; no job needs it."""
-NEEDED = {HEALTH: "health check", STOP_SIGNAL: "stop_signal", OPEN_FILES: "open_files", VOLUMES: "volumes"}
-"""The field of a job that needs each ability. This build's agents have all of them."""
+CGROUP = "paceline/cgroup"
+CONTAINER = "paceline/container"
+NEEDED = {
+    HEALTH: "health check",
+    STOP_SIGNAL: "stop_signal",
+    OPEN_FILES: "open_files",
+    VOLUMES: "volumes",
+    CGROUP: "isolation",
+    CONTAINER: "image",
+}
+"""The field of a job that needs each ability."""
+OF_HOSTS = (CGROUP, CONTAINER)
+"""Abilities that a host must have beside this build's agent: it tries them out when it starts."""
 VALUE = "yes"
 
 
@@ -25,11 +36,17 @@ class _Asks(Protocol):
     def open_files(self) -> int: ...
     @property
     def volumes(self) -> Sequence[str]: ...
+    @property
+    def isolation(self) -> str: ...
+    @property
+    def cpu_limit(self) -> int: ...
+    @property
+    def processes(self) -> int: ...
 
 
 def abilities() -> dict[str, str]:
-    """The attributes of a host whose agent is of this build."""
-    return dict.fromkeys(NEEDED, VALUE)
+    """The attributes of any host whose agent is of this build."""
+    return {attribute: VALUE for attribute in NEEDED if attribute not in OF_HOSTS}
 
 
 def needed(job: _Asks) -> list[str]:
@@ -39,5 +56,7 @@ def needed(job: _Asks) -> list[str]:
         STOP_SIGNAL: job.stop_signal != "TERM",
         OPEN_FILES: job.open_files > 0,
         VOLUMES: len(job.volumes) > 0,
+        CGROUP: job.isolation == "cgroup" or job.cpu_limit > 0 or job.processes > 0,
+        CONTAINER: job.isolation == "container",
     }
     return [attribute for attribute, uses in asks.items() if uses]

@@ -53,6 +53,14 @@ STOP_SIGNALS = ("TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL")
 VOLUMES_MAX = 16
 OPEN_FILES_MAX = 1 << 20
 """The most files of one run; a host may allow less."""
+PROCESSES_MAX = 1 << 22
+"""The most processes and threads of one run: those of Linux."""
+ISOLATIONS = ("none", "cgroup", "container")
+"""The ways to keep runs apart, the least first."""
+NETWORKS = ("host", "none")
+IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._:/-]{0,254}")
+"""Names of images, with or without registry and tag."""
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 CHECKS_MAX = 1000
 """Health checks in a row."""
 CHECK_EVERY_MS_MIN = 100

@@ -194,6 +194,8 @@ class Code(StrEnum):
     UNKNOWN_RESOURCE = "UNKNOWN_RESOURCE"
     """A resource is named that the cell doesn't know."""
     TOO_LARGE = "TOO_LARGE"
+    IMAGE_UNPINNED = "IMAGE_UNPINNED"
+    """The image of the job is named by a tag alone, and nobody could look up its digest."""
     ID_TAKEN = "ID_TAKEN"
     NOT_FOUND = "NOT_FOUND"
     ALREADY_ENDED = "ALREADY_ENDED"

@@ -94,6 +94,7 @@ _JOB = (
     ReasonKind(Code.INVALID_SPEC, YOU, "submit it again, corrected"),
     ReasonKind(Code.UNKNOWN_RESOURCE, YOU, "correct the name, or have the resource added to the cell"),
     ReasonKind(Code.TOO_LARGE, YOU, "submit it again, smaller"),
+    ReasonKind(Code.IMAGE_UNPINNED, YOU, "name the image by its digest, or submit the job when the registry answers"),
     ReasonKind(Code.ID_TAKEN, YOU, "choose another id"),
     ReasonKind(Code.NOT_FOUND, YOU),
     ReasonKind(Code.ALREADY_ENDED),

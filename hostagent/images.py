@@ -11,72 +11,23 @@ skopeo brings them into one OCI layout, whose layers they share; umoci unpacks t
 
 import asyncio
 import fcntl
-import hashlib
 import json
 import os
-import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-TOOL_S = 900.0
-"""A pull or an unpacking that takes longer is given up: its run's `start_deadline` is over long before."""
-TRIES = 3
-"""Times that a registry is asked that can't be reached, or says that it can't just now."""
-RETRY_S = 1.0
-"""The wait before the second try; it doubles with each."""
+from events.process.images import Image, ImageFault, access, ask_registry, last_line, run_tool
+
 KEPT_S = 7 * 86_400.0
 """An image that no run has used for so long goes."""
 MOST_BYTES = 20 << 30
 """Beyond this the longest unused go."""
-NAME = re.compile(r"[a-z0-9][a-zA-Z0-9._:/-]*")
-DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 MOUNT_POINTS = ("proc", "dev", "tmp", "paceline")
 """Folders that each container mounts something on."""
-LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?/")
-"""A registry of this host needs no certificate, as for docker and podman."""
-_LASTING = ("manifest unknown", "name unknown", "unauthorized", "denied", "invalid reference format", "no image found")
-"""Words of registries by which an image won't come however often it is asked for."""
-
-
-class ImageFault(Exception):
-    """An image can't be had; the message says why. `lasting`: the next try would fail alike."""
-
-    def __init__(self, message: str, lasting: bool) -> None:
-        super().__init__(message)
-        self.lasting = lasting
-
-
-class Image(NamedTuple):
-    """A name and the digest that it stood for when the job was submitted."""
-
-    name: str
-    digest: str
-
-    @property
-    def hex(self) -> str:
-        """The digest as part of file names. Raises `ImageFault`."""
-        match = DIGEST.fullmatch(self.digest)
-        if match is None or not NAME.fullmatch(self.name):
-            raise ImageFault(f"{self.name}@{self.digest} names no image by its SHA-256", lasting=True)
-        return match[1]
-
-    @property
-    def source(self) -> str:
-        """The image for skopeo, by its digest: a tag may have moved since."""
-        repository = re.sub(r":[^/:]*$", "", self.name)
-        return f"docker://{repository}@sha256:{self.hex}"
-
-
-async def resolve(name: str, authfile: str = "") -> str:
-    """The digest that a name stands for in its registry now. Raises `ImageFault`."""
-    if not NAME.fullmatch(name):
-        raise ImageFault(f"{name!r} is no name of an image, such as registry.example/app:1.2", lasting=True)
-    manifest = await _ask_registry(name, "inspect", "--raw", *_access(name, authfile), f"docker://{name}")
-    return f"sha256:{hashlib.sha256(manifest).hexdigest()}"
 
 
 class Images:
@@ -127,7 +78,7 @@ class Images:
             if (root := self.root(image)) is not None:
                 return root
             target = f"oci:{self._layout}:{image.hex}"
-            await _ask_registry(image.name, "copy", "-q", *_access(image.name, authfile, "src-"), image.source, target)
+            await ask_registry(image.name, "copy", "-q", *access(image.name, authfile, "src-"), image.source, target)
             return await self._unpack(image)
 
     async def _unpack(self, image: Image) -> Path:
@@ -135,9 +86,9 @@ class Images:
         rootless = () if os.geteuid() == 0 else ("--rootless",)
         words = ("umoci", "raw", "unpack", *rootless, "--image", f"{self._layout}:{image.hex}", str(half))
         try:
-            code, _, errors = await _tool(*words)
+            code, _, errors = await run_tool(*words)
             if code:
-                raise ImageFault(f"{image.name} can't be unpacked: {_last_line(errors)}", lasting=False)
+                raise ImageFault(f"{image.name} can't be unpacked: {last_line(errors)}", lasting=False)
             for name in MOUNT_POINTS:  # so that no run writes to the root that all share
                 (half / name).mkdir(parents=True, exist_ok=True)
             size = await asyncio.to_thread(_bytes, half)
@@ -164,9 +115,9 @@ class Images:
                     total -= size
                     removed.append(f"sha256:{hex_}")
             for digest in removed:
-                await _tool("umoci", "rm", "--image", f"{self._layout}:{digest.removeprefix('sha256:')}")
+                await run_tool("umoci", "rm", "--image", f"{self._layout}:{digest.removeprefix('sha256:')}")
             if removed:
-                await _tool("umoci", "gc", "--layout", str(self._layout))
+                await run_tool("umoci", "gc", "--layout", str(self._layout))
             return removed
 
     def _known(self) -> Iterator[tuple[str, float, int]]:
@@ -195,45 +146,6 @@ class Images:
             os.close(lock)
 
 
-async def _ask_registry(name: str, *words: str) -> bytes:
-    """Runs skopeo, again where the registry may yet answer. What it wrote. Raises `ImageFault`."""
-    for tried in range(TRIES):
-        if tried:
-            await asyncio.sleep(RETRY_S * 2 ** (tried - 1))
-        code, out, errors = await _tool("skopeo", "--insecure-policy", *words)  # the digest is all that is trusted
-        if not code:
-            return out
-        if any(word in errors.lower() for word in _LASTING):
-            raise ImageFault(f"{name}: {_last_line(errors)}", lasting=True)
-    raise ImageFault(f"{name}: {_last_line(errors)} (tried {TRIES} times)", lasting=False)
-
-
-async def _tool(*words: str) -> tuple[int, bytes, str]:
-    """Runs a program: exit code, output, errors. Raises `ImageFault` where it isn't installed or takes too long."""
-    pipe = asyncio.subprocess.PIPE
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
-        )
-    except FileNotFoundError:
-        raise ImageFault(f"{words[0]} isn't installed on this host", lasting=True) from None
-    try:
-        out, errors = await asyncio.wait_for(process.communicate(), TOOL_S)
-    except (TimeoutError, asyncio.CancelledError) as error:
-        process.kill()
-        await process.wait()
-        if isinstance(error, asyncio.CancelledError):
-            raise
-        raise ImageFault(f"{words[0]} took more than {TOOL_S:.0f} s", lasting=False) from None
-    return process.returncode or 0, out, errors.decode(errors="replace")
-
-
-def _access(name: str, authfile: str, of: str = "") -> Sequence[str]:
-    """Options of skopeo for a registry; `of`: the end of a copy that it stands at."""
-    plain = (f"--{of}tls-verify=false",) if LOOPBACK.match(name) else ()
-    return (*plain, *((f"--{of}authfile", authfile) if authfile else ()))
-
-
 def _config(layout: Path, hex_: str) -> dict[str, Any]:
     """The configuration of an image in the layout, by its tag."""
     index = json.loads((layout / "index.json").read_bytes())
@@ -254,10 +166,3 @@ def _bytes(folder: Path) -> int:
         for top, folders, files in os.walk(folder)
         for name in (*folders, *files)
     )
-
-
-def _last_line(errors: str) -> str:
-    """The last words of a tool, without its time and level."""
-    lines = [line for line in errors.splitlines() if line.strip()]
-    match = re.search(r'msg="(.*)"$', lines[-1]) if lines else None
-    return match[1].replace('\\"', '"') if match else (lines[-1] if lines else "no word of why")

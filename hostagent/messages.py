@@ -195,6 +195,17 @@ class JobOrder(msgspec.Struct):
     stop_signal: str = "TERM"
     open_files: int = 0
     """So many the run may have open; 0: as many as the agent was started with."""
+    cpu: int = 0
+    """Thousandths of a core that a task asked for, and"""
+    memory: int = 0
+    """bytes."""
+    cpu_limit: int = 0
+    processes: int = 0
+    isolation: str = "none"
+    image: str = ""
+    image_digest: str = ""
+    network: str = "host"
+    writable_root: bool = False
     stop_grace_ms: int = 10_000
     stop_after_ms: int = 0
     """Stop the run after so long without contact to the cell; 0: never."""
@@ -306,6 +317,15 @@ def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:
         alone=spec.kind == "stateful",
         stop_signal=spec.stop_signal,
         open_files=spec.open_files,
+        cpu=spec.resources.get("cpu", 0),
+        memory=spec.resources.get("memory", 0) << 20,
+        cpu_limit=spec.cpu_limit,
+        processes=spec.processes,
+        isolation=spec.isolation,
+        image=spec.image,
+        image_digest=spec.image_digest,
+        network=spec.network,
+        writable_root=spec.writable_root,
         stop_grace_ms=spec.stop_grace_ms,
         stop_after_ms=max(1, spec.stop_after_ms) if spec.on_silence == "stop_after" else 0,
         health=spec.health,

@@ -15,10 +15,20 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from events.bounds import CONSTRAINTS_MAX, DESCRIPTION_MAX, GANG_PORTS_MAX, INSTANCES_MAX, OPEN_FILES_MAX, WORD_MAX
+from events.bounds import (
+    CONSTRAINTS_MAX,
+    DESCRIPTION_MAX,
+    DIGEST,
+    GANG_PORTS_MAX,
+    IMAGE,
+    INSTANCES_MAX,
+    OPEN_FILES_MAX,
+    PROCESSES_MAX,
+    WORD_MAX,
+)
 from events.codec import encode
 from events.instance_ranges import write_ranges
-from events.quantities import Milliseconds, SomeMilliseconds, write_amounts, write_ms
+from events.quantities import Milliseconds, SomeMilli, SomeMilliseconds, write_amounts, write_milli, write_ms
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.resources import STANDARD, Unit, in_order
 from events.spec.health import Health, health_body
@@ -58,6 +68,7 @@ NOT_OF_A_DAEMON: Final = {
     "strategy": "is not for daemons: one task runs on every host that matches",
     "overrides": "are not for daemons: their tasks are all alike",
 }
+IMAGE_PATTERN: Final = rf"^{IMAGE.pattern}(@{DIGEST.pattern})?$"
 ID_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 POOL_PATTERN: Final = r"^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$"
 
@@ -82,8 +93,15 @@ class JobSpec(Spec):
         default=1, description="Number of tasks; a daemon has one on every host that matches."
     )
     sim: Sim | None = Field(default=None, description="How simulated agents play the tasks; real agents ignore it.")
+    image: Annotated[str, StringConstraints(pattern=IMAGE_PATTERN)] | None = Field(
+        default=None,
+        description="Image of the container that runs the tasks, registry.example/app:1.2, or NAME@sha256:HEX. What "
+        "a tag stands for is looked up when the job is submitted, and all its runs use that.",
+    )
     command: Command = Field(
-        default=[], validate_default=True, description="Program and arguments, run without a shell."
+        default=[],
+        validate_default=True,
+        description="Program and arguments, run without a shell; with an image in place of what that runs.",
     )
     env: Env = Field(default={}, description="Environment of the process.")
     resources: Resources = Field(default=Resources(), description="What one task needs.")
@@ -95,6 +113,29 @@ class JobSpec(Spec):
     )
     open_files: Annotated[int, Field(ge=1, le=OPEN_FILES_MAX)] | None = Field(
         default=None, description="Files and connections that a run may have open; none: as many as its agent."
+    )
+    isolation: Literal["none", "cgroup", "container"] | None = Field(
+        default=None,
+        validate_default=True,
+        description="The least that keeps a run apart: none; cgroup: memory, CPU and processes are limited; container: "
+        "its own files and processes too. none unless given, container with an image.",
+    )
+    network: Literal["host", "none"] = Field(
+        default="host", validate_default=True, description="Of a container: that of the host, or none."
+    )
+    root: Literal["read-only", "writable"] = Field(
+        default="read-only",
+        validate_default=True,
+        description="Whether a container may write to its root; each run has a copy of its own, gone with it.",
+    )
+    cpu_limit: SomeMilli | None = Field(
+        default=None,
+        validate_default=True,
+        description="CPU in cores that a run never goes beyond, even on an idle host; none: what the host has.",
+    )
+    processes: Annotated[int, Field(ge=1, le=PROCESSES_MAX)] | None = Field(
+        default=None,
+        description="Processes and threads that a run may have at once; none: as many as its agent lets it.",
     )
     priority: Int32 = Field(default=0, description="Higher is admitted first within a pool.")
     preemptible: bool = Field(
@@ -174,9 +215,37 @@ class JobSpec(Spec):
     @field_validator("command")
     @classmethod
     def _says_what_runs(cls, command: list[str], info: ValidationInfo) -> list[str]:
-        if "sim" in info.data and info.data["sim"] is None and not (command and command[0]):
+        plays = info.data.get("sim") is not None or info.data.get("image") is not None
+        if not plays and "sim" in info.data and not (command and command[0]):
             raise PydanticCustomError("command", "must name a program")
         return command
+
+    @field_validator("isolation")
+    @classmethod
+    def _as_the_image_needs(cls, isolation: str | None, info: ValidationInfo) -> str | None:
+        image = info.data.get("image")
+        if image is None and isolation == "container":
+            raise PydanticCustomError("isolation", "container is for jobs with an image")
+        if image is not None and isolation not in (None, "container"):
+            raise PydanticCustomError("isolation", "must be container for a job with an image")
+        return None if isolation == _implied(image) else isolation
+
+    @field_validator("network", "root")
+    @classmethod
+    def _of_a_container(cls, value: str, info: ValidationInfo) -> str:
+        if value in ("none", "writable") and "image" in info.data and info.data["image"] is None:
+            raise PydanticCustomError("container", "is for jobs with an image")
+        return value
+
+    @field_validator("cpu_limit")
+    @classmethod
+    def _covers_the_request(cls, limit: int | None, info: ValidationInfo) -> int | None:
+        resources = info.data.get("resources")
+        if limit is not None and resources is not None and limit < resources.cpu:
+            raise PydanticCustomError(
+                "cpu_limit", "is less than the cpu that a task asks for, {cpu}", {"cpu": write_milli(resources.cpu)}
+            )
+        return limit
 
     @field_validator("gang")
     @classmethod
@@ -298,6 +367,13 @@ class JobSpec(Spec):
             instances=self.instances if self.kind != "daemon" else 0,
             command=tuple(self.command),
             env=self.env,
+            image=(self.image or "").partition("@")[0],
+            image_digest=(self.image or "").partition("@")[2],
+            isolation=self.isolation or _implied(self.image),
+            network=self.network,
+            writable_root=self.root == "writable",
+            cpu_limit=self.cpu_limit or 0,
+            processes=self.processes or 0,
             resources=in_order(self.resources.named()),
             ports=tuple(port_names(self.ports)),
             port_numbers=port_numbers(self.ports),
@@ -358,6 +434,12 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "instances": event.instances,
         "command": list(event.command),
         "env": dict(event.env),
+        "image": f"{event.image}@{event.image_digest}".rstrip("@") if event.image else None,
+        "isolation": None if event.isolation == _implied(event.image) else event.isolation,
+        "network": event.network,
+        "root": "writable" if event.writable_root else "read-only",
+        "cpu_limit": write_milli(event.cpu_limit) if event.cpu_limit else None,
+        "processes": event.processes or None,
         "resources": write_amounts(dict.fromkeys(STANDARD, 0) | in_order(event.resources), units),
         "ports": ports_body(event.ports, event.port_numbers),
         "volumes": list(event.volumes),
@@ -392,6 +474,11 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
     if event.chunks:
         spec["overrides_of"] = write_ranges((chunk.first, chunk.count) for chunk in event.chunks)
     return spec
+
+
+def _implied(image: str | None) -> str:
+    """The isolation of a job that names none."""
+    return "container" if image else "none"
 
 
 def json_schema() -> dict[str, Any]:

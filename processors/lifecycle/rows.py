@@ -264,6 +264,13 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     override_count: bytes
     override: bytes
     chunks: tuple[ChunkRow, ...]
+    processes: int = 0
+    cpu_limit: int = 0
+    isolation: str = "none"
+    image: str = ""
+    image_digest: str = ""
+    network: str = "host"
+    writable_root: bool = False
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):

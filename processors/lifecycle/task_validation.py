@@ -3,16 +3,21 @@
 from collections.abc import Iterator
 
 from events.bounds import (
+    AMOUNT_MAX,
     CHECK_EVERY_MS_MIN,
     CHECKS_MAX,
     CONSTRAINTS_MAX,
     EXIT_CODE_MAX,
     GANG_PORTS_MAX,
+    IMAGE,
+    ISOLATIONS,
     LABELS_MAX,
     MS_MAX,
+    NETWORKS,
     OPEN_FILES_MAX,
     PORT_MAX,
     PORTS_MAX,
+    PROCESSES_MAX,
     STOP_SIGNALS,
     STRING_BYTES_MAX,
     STRINGS_MAX,
@@ -37,6 +42,7 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
         yield f"stop_signal is {job.stop_signal[:40]!r}, it must be one of {', '.join(STOP_SIGNALS)}"
     if not 0 <= job.open_files <= OPEN_FILES_MAX:
         yield f"open_files is {job.open_files}, it must be 0 to {OPEN_FILES_MAX}"
+    yield from filter(None, (_isolation(job),))
     if fault := amounts_fault(job.resources):
         yield f"resources: {fault}"
     if not any(amount for name, amount in job.resources.items() if name not in ("memory", "disk")):
@@ -73,8 +79,28 @@ def words_fault(job: SubmittedRow, host_lost_after_ms: int) -> str:
     return _program(job) or _labels(job) or _silence(job, host_lost_after_ms)
 
 
+def _isolation(job: SubmittedRow) -> str:
+    """The first fault of how its runs are kept apart and limited; empty: there is none."""
+    if not 0 <= job.processes <= PROCESSES_MAX:
+        return f"processes is {job.processes}, it must be 0 to {PROCESSES_MAX}"
+    if not 0 <= job.cpu_limit <= AMOUNT_MAX or 0 < job.cpu_limit < job.resources.get("cpu", 0):
+        return f"cpu_limit is {job.cpu_limit}, it must be 0, or at least the cpu that a task asks for"
+    if job.isolation not in ISOLATIONS:
+        return f"isolation is {job.isolation[:40]!r}, it must be one of {', '.join(ISOLATIONS)}"
+    if job.network not in NETWORKS:
+        return f"network is {job.network[:40]!r}, it must be one of {', '.join(NETWORKS)}"
+    if not job.image:
+        own = job.image_digest or job.network != "host" or job.writable_root or job.isolation == "container"
+        return "isolation container, network, writable_root and image_digest are for jobs with an image" if own else ""
+    if not IMAGE.fullmatch(job.image):
+        return f"image is {job.image[:80]!r}, it must be a name such as registry.example/app:1.2"
+    if job.isolation != "container":
+        return f"isolation is {job.isolation}, a job with an image runs in a container"
+    return ""
+
+
 def _program(job: SubmittedRow) -> str:
-    if job.simulated is None and not (job.command and job.command[0]):
+    if job.simulated is None and not job.image and not (job.command and job.command[0]):
         return "command must name a program"
     for what, strings in (("command", job.command), ("env", job.env)):
         if len(strings) > STRINGS_MAX:

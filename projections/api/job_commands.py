@@ -32,6 +32,7 @@ from paceline.client.json_type import Json
 from paceline.client.models import UpdateCheck
 from projections.api.commands import FINE, Command, carry_out
 from projections.api.context import Context, Wait
+from projections.api.image_tags import digest_of, pinned
 from projections.api.job_lookup import find_job, read_views
 from projections.api.job_specs import checked_spec, must_know_resources, once_settled
 from projections.api.problems import ANSWERED, Problem
@@ -158,11 +159,12 @@ def _update(router: APIRouter, context: Context) -> None:
         dry_run: Annotated[bool, Query(description="Check the specification and answer what would change.")] = False,
     ) -> Response:
         """Gives a job another specification: an update takes its instances to it."""
+        digest = await digest_of(command.spec, "/spec")
         spec = await once_settled(context, partial(_checked, context, {"job_id": job_id, **command.spec}))
         if spec.job_id != job_id:
             text = f"is {spec.job_id}, the job is {job_id}"
             raise Problem(422, Code.INVALID_SPEC, "the spec has 1 problem", [("/spec/job_id", text)])
-        event = spec.to_event()
+        event = pinned(spec.to_event(), digest)
         if not dry_run:
             await run_in_threadpool(context.append_uploads, spec.chunks, job_id)
             return await _carry_out(

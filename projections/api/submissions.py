@@ -17,6 +17,7 @@ from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.topics import JOBS
 from paceline.client.models import Job
 from projections.api.context import Context
+from projections.api.image_tags import digest_of, pinned
 from projections.api.job_lookup import job_shown, read_views
 from projections.api.job_specs import checked_spec, must_know_resources, once_settled
 from projections.api.problems import Problem, wrong_cell
@@ -52,7 +53,8 @@ class Taken(NamedTuple):
 
 async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = False) -> Response:
     """Submits a job, or only checks it. Raises a problem where it is refused."""
-    event, known, warned, offset = await once_settled(context, partial(_take, context, body, dry_run))
+    digest = await digest_of(body)
+    event, known, warned, offset = await once_settled(context, partial(_take, context, body, digest, dry_run))
     if known is not None:
         return JSONResponse({**known, "repeated": True}, 200)
     if offset is None:
@@ -73,10 +75,12 @@ async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = F
     return JSONResponse({**job, **repeated, **warned}, 200, location)
 
 
-def _take(context: Context, body: Any, dry_run: bool) -> Taken:
-    """Writes a submission that nothing is known against. Raises a problem where something is."""
+def _take(context: Context, body: Any, digest: str, dry_run: bool) -> Taken:
+    """Writes a submission that nothing is known against; `digest`: that of its image where it names a tag. Raises a
+    problem where something is.
+    """
     spec = checked_spec(context, body)
-    event = spec.to_event()
+    event = pinned(spec.to_event(), digest)
     with context.views.read() as connection:
         must_know_resources(connection, spec)
         known = _known(connection, event)

@@ -103,7 +103,7 @@ def test_a_run_writes_to_its_working_folder_and_its_volumes_alone(root: Path, wo
     volume = tmp_path / "volume"
     volume.mkdir()
     volume.chmod(0o777)
-    script = "for f in /x /bin/x /paceline/x /paceline/work/x /paceline/volumes/v/x /tmp/x; do echo > $f; done 2>&1"
+    script = "for f in /x /bin/x /paceline/x $HOME/x /paceline/volumes/v/x /tmp/x; do echo > $f; done 2>&1"
     code, said = sh(root, work, tmp_path, script, volumes={"v": volume}, user="0")
     assert code == 0
     assert said.count("Read-only file system") == 2, said
@@ -179,7 +179,7 @@ def test_what_a_writable_root_takes_is_the_runs_own(root: Path, work: Path, tmp_
 @pytest.mark.skipif(not ROOT, reason="only root maps uids that aren't its own")
 def test_root_of_a_user_namespace_is_nobody_on_the_host(root: Path, work: Path, tmp_path: Path) -> None:
     passable(tmp_path)
-    script = "id -u; echo > /paceline/work/f"
+    script = "id -u; echo > $HOME/f"
     assert sh(root, work, tmp_path, script, user="0", uid_map=(100_000, 65_536)) == (0, "0\n")
     assert (work / "f").stat().st_uid == 100_000
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hostagent import images
-from hostagent.images import Image, ImageFault, Images, resolve
+from events.process import images
+from events.process.images import Image, ImageFault, resolve
+from hostagent.images import Images
 from tests.helpers.image_registry import ImageRegistry, image_registry
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX
+from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX, PROCESSES_MAX
 from events.codec import decode, encode
 from events.codes import Code
 from events.resources import STANDARD
@@ -222,6 +222,9 @@ specs = st.builds(
     constraints=st.lists(st.builds(dict, attribute=names, values=st.lists(names, min_size=1, max_size=2)), max_size=2),
     stop_grace=st.integers(0, MS_MAX).map("{}ms".format),
     labels=st.dictionaries(names, names, max_size=2),
+    cpu_limit=st.none() | st.just(f"{AMOUNT_MAX}m"),
+    processes=st.none() | st.integers(1, PROCESSES_MAX),
+    isolation=st.sampled_from([None, "none", "cgroup"]),
     sim=st.none()
     | st.builds(dict, duration=spans, exit_code=st.integers(0, 255))
     | st.builds(dict, durations=st.lists(spans, min_size=1, max_size=3)),

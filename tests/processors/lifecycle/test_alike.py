@@ -50,6 +50,13 @@ OTHER: dict[str, Any] = {
     "labels": {"": "nameless"},
     "owner": "o" * 300,
     "simulated": Simulated(1000),
+    "processes": 8,
+    "cpu_limit": 9,
+    "isolation": "cgroup",
+    "image": "registry/app:1",
+    "image_digest": f"sha256:{'1' * 64}",
+    "network": "none",
+    "writable_root": True,
 }
 LEFT_OUT = {"overrides", "override_first", "override_count", "override", "chunks"}
 
