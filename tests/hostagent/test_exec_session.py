@@ -1,0 +1,153 @@
+"""Commands inside a run, by the program that is their parent."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostagent.exec_frames import DATA_BYTES_MAX, HEAD, Frame, FrameFault, FrameReader, Kind, pack
+from tests.helpers.waiting import until
+
+PROGRAM = Path(__file__).parents[2] / "hostagent/exec_session.py"
+
+
+class Session:
+    """A session with pipes, or with a terminal."""
+
+    def __init__(self, *argv: str, terminal: bool = False, **more: Any) -> None:
+        control, self.control = os.pipe()
+        self.result, result = os.pipe()
+        order = {
+            "argv": argv,
+            "env": {"PATH": "/usr/bin:/bin", "TERM": "dumb"},
+            "cwd": "/",
+            "user": None,
+            "terminal": terminal,
+            "groups": [],
+            **more,
+        }
+        self.terminal, ends = pty.openpty() if terminal else (-1, subprocess.PIPE)
+        out = ends if terminal else subprocess.PIPE
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", PROGRAM, str(control), str(result)],
+            pass_fds=(control, result),
+            stdin=ends,
+            stdout=out,
+            stderr=subprocess.STDOUT if not terminal else ends,
+        )
+        for end in (control, result, *((ends,) if terminal else ())):
+            os.close(end)
+        os.write(self.control, json.dumps(order).encode() + b"\n")
+
+    def said(self) -> list[dict[str, Any]]:
+        """All that it tells, to its end."""
+        with open(self.result) as file:
+            return [json.loads(line) for line in file]
+
+    def close(self) -> None:
+        """The agent is gone."""
+        os.close(self.control)
+
+
+def alive(mark: str) -> list[str]:
+    """Processes whose command line holds a mark."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes()
+        except OSError:
+            continue
+        if mark.encode() in words and b"exec_session" not in words:
+            found.append(path.parent.name)
+    return found
+
+
+def test_output_and_exit_code_are_those_of_the_command() -> None:
+    session = Session("sh", "-c", "cat; echo err >&2; exit 7")
+    out, _ = session.process.communicate(b"typed\n")
+    assert out == b"typed\nerr\n"
+    assert session.said()[1:] == [{"code": 7}]
+    session.close()
+
+
+def test_a_command_that_a_signal_ends_says_so() -> None:
+    session = Session("sh", "-c", "kill -INT $$")
+    assert session.said()[-1] == {"code": 130}
+    session.close()
+
+
+def test_what_is_not_there_is_told() -> None:
+    session = Session("pyhton3")
+    assert session.said() == [{"fault": "pyhton3: No such file or directory"}]
+    session.close()
+    elsewhere = Session("true", cwd="/nowhere")
+    assert elsewhere.said() == [{"fault": "true: No such file or directory"}]
+    elsewhere.close()
+
+
+def test_a_terminal_is_the_commands_own() -> None:
+    session = Session("sh", "-c", "test -t 0 && stty size && read line && echo got $line", terminal=True)
+    os.write(session.terminal, b"hello\n")
+    text = b""
+    while b"got hello" not in text:
+        text += os.read(session.terminal, 4096)
+    assert session.said()[-1] == {"code": 0}
+    session.close()
+
+
+def test_ctrl_c_reaches_what_runs_in_the_foreground() -> None:
+    session = Session("sh", "-c", "echo ready; sleep 1000", terminal=True)
+    text = b""
+    while b"ready" not in text:
+        text += os.read(session.terminal, 4096)
+    os.write(session.terminal, b"\x03")
+    assert session.said()[-1] == {"code": 130}
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "script", ["sleep {0}; exit 7", "setsid sleep {0} & sleep {0}", "trap '' TERM HUP; sleep {0}; :"]
+)
+def test_nothing_of_it_outlives_the_agent(script: str) -> None:
+    mark = f"{10_000 + os.getpid()}.{time.monotonic_ns() % 10**9}"
+    session = Session("sh", "-c", script.format(mark))
+    until(lambda: alive(f"sleep\0{mark}"))
+    session.close()
+    session.process.wait(20)
+    assert alive(mark) == []
+
+
+def test_what_a_command_leaves_behind_ends_with_it() -> None:
+    mark = f"{20_000 + os.getpid()}.{time.monotonic_ns() % 10**9}"
+    session = Session("sh", "-c", f"setsid sleep {mark} >/dev/null 2>&1 & echo done")
+    assert session.said()[-1] == {"code": 0}
+    assert alive(mark) == []
+    session.close()
+
+
+@given(st.lists(st.tuples(st.sampled_from(Kind), st.binary(max_size=300))), st.integers(1, 50))
+def test_frames_come_whole_however_they_are_cut(frames: list[tuple[Kind, bytes]], size: int) -> None:
+    sent = b"".join(pack(*frame) for frame in frames)
+    reader = FrameReader()
+    got = [frame for at in range(0, len(sent), size) for frame in reader.feed(sent[at : at + size])]
+    assert got == [Frame(*frame) for frame in frames]
+
+
+def test_much_data_is_several_frames() -> None:
+    data = bytes(range(256)) * 1000
+    frames = list(FrameReader().feed(pack(Kind.DATA, data)))
+    assert b"".join(frame.data for frame in frames) == data
+    assert max(len(frame.data) for frame in frames) <= DATA_BYTES_MAX
+
+
+def test_a_frame_that_claims_too_much_is_no_frame() -> None:
+    with pytest.raises(FrameFault, match="at most 65536 are allowed"):
+        list(FrameReader().feed(HEAD.pack(Kind.DATA, 1 << 30)))
