@@ -7,9 +7,9 @@
 * `terminal`: whether standard input is a terminal, which becomes the controlling one;
 * `groups`: files `cgroup.procs` of the control groups to join.
 
-It tells on RESULT, a JSON object a line: `{"pid"}` once it runs, or `{"fault"}`, and at the end `{"code"}`. When CONTROL
-is closed, by whom or for what reason ever, the command ends with all that it has started: this process adopts what
-loses its parent, so nothing escapes. So it ends with the agent too, however that dies.
+It tells on RESULT, a JSON object a line: `{"pid"}` once it runs, or `{"fault"}`, and at the end `{"code"}`. When
+CONTROL is closed, by whom or for what reason ever, the command ends with all that it has started: this process adopts
+what loses its parent, so nothing escapes. So it ends with the agent too, however that dies.
 
 It imports nothing but the standard library.
 """
