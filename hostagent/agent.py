@@ -27,6 +27,7 @@ from events.resources import Amounts
 from events.structs import known
 from hostagent import capacity
 from hostagent.agent_state import AgentFault, load, save
+from hostagent.execs import Execs
 from hostagent.health import HealthChecks
 from hostagent.launch import launch
 from hostagent.machine_identity import identity
@@ -34,6 +35,7 @@ from hostagent.messages import (
     HEARTBEAT_MS,
     PING_S,
     Acknowledged,
+    ExecLine,
     Hello,
     JobOrder,
     LogLine,
@@ -160,7 +162,8 @@ class Agent:
         )
         self._say(described(self._user))
         with self._held:
-            async with client as self._client, asyncio.TaskGroup() as tasks:
+            self._execs = Execs(self.runs, client, self._at, self._changed.set)
+            async with client as self._client, self._execs, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
                 tasks.create_task(self._keep_connected())
 
@@ -302,10 +305,12 @@ class Agent:
             volumes, changes = self.runs.volumes, self.runs.volumes.changes
             batch = ReportBatch(session, number, self.runs.unreported()[:REPORTS_MAX])
             batch.volumes = volumes.all() if changes != reported_changes else None
+            batch.execs = list(self._execs.untold)
             response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
             self._check(response)
             if msgspec.json.decode(response.content, type=known(Acknowledged)).acknowledged >= number:
                 self.runs.acknowledged(batch.runs)
+                self._execs.told(batch.execs)
                 reported_changes = changes
             if len(batch.runs) < REPORTS_MAX:
                 # not wait_for: before Python 3.12 that may swallow a cancellation
@@ -331,6 +336,8 @@ class Agent:
             await self._carry_out(reading.line, reading)
         elif isinstance(reading.line, LogLine):
             await self._answer(reading.line)
+        elif isinstance(reading.line, ExecLine):
+            self._execs.open(reading.line)
         elif isinstance(reading.line, RemoveVolumesLine):
             for volume in reading.line.volumes:
                 self.runs.volumes.remove(volume)

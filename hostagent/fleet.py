@@ -24,6 +24,7 @@ from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Connect, Report
 from hostagent.messages import (
     HEARTBEAT_MS,
+    ExecLine,
     Hello,
     LogLine,
     LogPage,
@@ -158,7 +159,7 @@ class Fleet:
         """Implements `Link`."""
         self._orders.append(orders)
 
-    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
+    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
         """Implements `Link`: simulated runs write nothing, and have no volumes."""
         if isinstance(line, LogLine):
             self._gateway.answer(line.request, LogPage(0, b"", 0, True))

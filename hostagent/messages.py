@@ -165,6 +165,15 @@ class SessionRefused(msgspec.Struct):
     title: str = "a later session of this host is known"
 
 
+class ExecEnd(msgspec.Struct):
+    """How a command inside a run ended whose gateway was lost before it could be told."""
+
+    exec_id: str
+    job_id: str
+    exit_code: int
+    reason: str
+
+
 class ReportBatch(msgspec.Struct):
     """Reports of one agent; `number` grows within the session. Without runs it only says that the agent lives."""
 
@@ -173,6 +182,7 @@ class ReportBatch(msgspec.Struct):
     runs: Annotated[list[RunState], msgspec.Meta(max_length=HOST_RUNS_MAX)] = []
     volumes: list[VolumeState] | None = None
     """All that the host has; None: they are as was reported in this session, or there never were any."""
+    execs: list[ExecEnd] = []
 
 
 class Acknowledged(msgspec.Struct):
@@ -245,6 +255,21 @@ class LogLine(msgspec.Struct, tag="log", tag_field="kind"):
     limit: int
 
 
+class ExecLine(msgspec.Struct, tag="exec", tag_field="kind"):
+    """Asks for a command inside a run. The agent gets what its user types by `execs/REQUEST/down`, and sends what it
+    writes by `execs/REQUEST/up`, both in frames (`paceline.client.exec_frames`).
+    """
+
+    request: str
+    job_id: str
+    instance: int
+    run: int
+    command: tuple[str, ...]
+    terminal: bool = False
+    rows: int = 0
+    columns: int = 0
+
+
 class RemoveVolumesLine(msgspec.Struct, tag="remove_volumes", tag_field="kind"):
     """Asks for the end of volumes. The agent then says which it has."""
 
@@ -255,7 +280,7 @@ class PingLine(msgspec.Struct, tag="ping", tag_field="kind"):
     """The gateway lives."""
 
 
-Line = OrdersLine | LogLine | RemoveVolumesLine | PingLine
+Line = OrdersLine | LogLine | ExecLine | RemoveVolumesLine | PingLine
 
 
 class LogPage(NamedTuple):

@@ -97,6 +97,10 @@ class Runs:
         """Whether a run is known here, forgotten ones too: such a run is never started again."""
         return key in self._runs
 
+    def get(self, key: RunKey) -> Run | None:
+        """A run that is known here."""
+        return self._runs.get(key)
+
     def alive(self) -> list[Run]:
         """The runs that have not ended."""
         return [run for run in self._runs.values() if run.alive]

@@ -9,6 +9,7 @@ cut.
 
 import asyncio
 import logging
+import re
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ UNREAD_S = 30.0
 HEAD_BYTES_MAX = 64 * 1024
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 """The bound of a whole request as it comes, its chunks and trailers included; the routes bound bodies more closely."""
+STREAMED = re.compile(r"/v1/(agents/[^/]+/execs/[^/]+/(up|down)|(execs|jobs/[^/]+/tasks/\d+/execs)/[^/]+/(in|out))")
+"""What a user types into a command, or what it writes: whoever sends may pause, and so may who reads."""
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
 """The bound of unread bytes of all connections together."""
 CONNECTIONS_MAX = 32_768
@@ -157,7 +160,7 @@ class Connection(HttpToolsProtocol):
             ENDED.labels("too large").inc()
             self.transport.write(_TOO_LARGE)
             self.transport.close()
-        elif self._part and self._bytes > REQUEST_BYTES_MAX:
+        elif self._part and self._bytes > REQUEST_BYTES_MAX and not self._goes_on():
             self.cut("too large")
         elif self._part != self._timed:
             self._time()
@@ -188,7 +191,8 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Implements `asyncio.BaseProtocol`: the reader is behind."""
         super().pause_writing()
-        self._stalled = self.loop.call_later(UNREAD_S, self.cut, "unread")
+        if not self._goes_on():
+            self._stalled = self.loop.call_later(UNREAD_S, self.cut, "unread")
         self.limits.unread(self)
 
     def resume_writing(self) -> None:
@@ -220,12 +224,18 @@ class Connection(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
 
+    def _goes_on(self) -> bool:
+        """Whether its request and the answer may take as long as they like: the route looks who asks, and never holds
+        much of either.
+        """
+        return STREAMED.fullmatch(self.scope["path"]) is not None
+
     def _time(self) -> None:
         """Begins to measure the part of a request that is awaited now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._part:
+        if self._part and not (self._part == "body" and self._goes_on()):
             self._timer = self.loop.call_later(HEAD_S if self._part == "head" else BODY_S, self.cut, "slow")
         self._timed = self._part
 

@@ -9,6 +9,60 @@ from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs
 from events.records.base import Event, ItemsEvent
 
 
+class ExecClosed(Event, frozen=True, kw_only=True):
+    """A user is out of a run again: their command and all that it had started has ended."""
+
+    topic: ClassVar[str] = "paceline.tasks"
+
+    exec_id: str
+    """The session, as its ExecOpened names it."""
+
+    job_id: str
+    """The job."""
+
+    exit_code: int
+    """Exit code of the command; 128 + n after signal n; 255 where it isn't known."""
+
+    reason: str = ""
+    """Why it ended, where it didn't end by itself."""
+
+    bytes_in: int = 0
+    """Bytes that went to the command."""
+
+    bytes_out: int = 0
+    """Bytes that came from it."""
+
+
+class ExecOpened(Event, frozen=True, kw_only=True):
+    """A user enters a run: a command of theirs starts inside it."""
+
+    topic: ClassVar[str] = "paceline.tasks"
+
+    exec_id: str
+    """Names the session, 32 hexadecimal digits that nobody can guess."""
+
+    host_id: str
+    """The host of the run."""
+
+    job_id: str
+    """The job."""
+
+    instance: int
+    """Instance of the job, from 0."""
+
+    run: int
+    """Number of the run, from 1."""
+
+    actor: str = ""
+    """Who enters, as far as that is known."""
+
+    command: tuple[str, ...]
+    """Program and arguments; empty: the user looks at the run itself."""
+
+    terminal: bool = False
+    """Whether it has a terminal."""
+
+
 class HostInventory(ItemsEvent, frozen=True, kw_only=True):
     """All runs that an agent knows when it connects."""
 
@@ -269,6 +323,8 @@ class RunsReported(ItemsEvent, frozen=True, kw_only=True):
 
 
 ALL: tuple[type[Event], ...] = (
+    ExecClosed,
+    ExecOpened,
     HostInventory,
     RunsReported,
 )

@@ -5,6 +5,7 @@ gateway that wrote its newest session. One that reads a newer session of another
 reports of the old one, and no longer watches that host.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -25,11 +26,25 @@ from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateReque
 from events.records.lifecycle import HostReconciled, VolumeRemovalOrdered
 from events.records.placement import HostRemoved
 from events.records.rounds import EpochStarted, RoundCommitted
+from events.records.tasks import ExecClosed
 from events.rounds import Delivered
 from events.structs import known
 from events.topics import HOSTS, JOBS, ROUND_BYTES_MAX, rounds_of
 from hostagent.gateway import checkpoint, facts
-from hostagent.gateway.connections import AskLog, Attach, Connect, Detach, Link, Post, Report, split
+from hostagent.gateway.connections import (
+    AskExec,
+    AskLog,
+    Attach,
+    CloseExec,
+    Connect,
+    Detach,
+    Link,
+    LogMissing,
+    NotHere,
+    Post,
+    Report,
+    split,
+)
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders, only
 from hostagent.gateway.hosts import Hosts
 from hostagent.gateway.liveness import NEVER_MS, LivenessWatch
@@ -48,6 +63,8 @@ POLL_MS = 20
 """So often a gateway wants to be stepped that has not caught up, or that is posted to from other threads unnoticed."""
 RECONNECT_MS = 45_000
 """After so long a silence a host must connect again and report its runs: it may have been declared lost meanwhile."""
+CLOSED_EXECS = 1000
+"""So many commands are remembered whose end was written: a host may tell of it again within seconds."""
 RETRY_MS = 500
 """Wait before the log is tried again."""
 
@@ -92,6 +109,7 @@ class Gateway:
         self._waiting: dict[str, None] = {}
         """Hosts whose link has not got the whole wanted set yet."""
         self._output_requests = OutputRequests()
+        self._closed_execs: deque[str] = deque(maxlen=CLOSED_EXECS)
         self._metrics = Metrics(log.cell, name)
         self._checkpoint_at = clock.monotonic_ms() + CHECKPOINT_MS if path else NEVER_MS
         self._ends: dict[str, int] | None = None
@@ -239,10 +257,12 @@ class Gateway:
             host.heard_ms = now
         if current and report.volumes is not None:
             self._records.append(facts.volumes_of(report.reports.host_ids[0], report.sessions[0], report.volumes))
+        for end in report.execs if current else ():
+            self._close_exec(ExecClosed(**msgspec.structs.asdict(end)))
         self._after.append(lambda: report.done(current))
         return current
 
-    def _take_other(self, post: Connect | Attach | Detach | AskLog, now: int) -> None:
+    def _take_other(self, post: Connect | Attach | Detach | AskLog | AskExec | CloseExec, now: int) -> None:
         match post:
             case Connect():
                 self._connect(post, now)
@@ -253,6 +273,10 @@ class Gateway:
                 self._hosts.detach(link)
             case AskLog():
                 self._ask(post)
+            case AskExec():
+                self._ask_exec(post)
+            case CloseExec(event):
+                self._close_exec(event)
 
     def _connect(self, post: Connect, now: int) -> None:
         host = self._hosts[post.host_id]
@@ -275,10 +299,38 @@ class Gateway:
         self._waiting[host_id] = None
 
     def _ask(self, post: AskLog) -> None:
+        self._output_requests.pass_on(post, self._host_of(post), self._hosts.link)
+
+    def _ask_exec(self, post: AskExec) -> None:
+        """The host hears of it once it is in the log that somebody enters the run."""
+        host_id = self._host_of(post)
+        link = self._hosts.link(host_id) if host_id is not None else None
+        if host_id is None or link is None:
+            why = "no host of the run is known" if host_id is None else f"host {host_id} is not connected"
+            if post.host.set_running_or_notify_cancel():
+                post.host.set_exception(LogMissing(why) if host_id is None else NotHere(why))
+            return
+        self._records.append(facts.exec_opened(host_id, post.line, post.actor))
+
+        def pass_on(host_id: str = host_id, link: Link = link) -> None:
+            if post.host.set_running_or_notify_cancel():
+                link.ask(host_id, post.line)
+                post.host.set_result(host_id)
+
+        self._after.append(pass_on)
+
+    def _close_exec(self, event: ExecClosed) -> None:
+        """Writes the end of a command once, though both its gateway and its host tell of it."""
+        if event.exec_id not in self._closed_execs:
+            self._closed_execs.append(event.exec_id)
+            self._records.append(facts.fact(event, event.job_id))
+
+    def _host_of(self, post: AskLog | AskExec) -> str | None:
+        """The host that a run was ordered on; None: it isn't known."""
         line, host_id = post.line, post.host_id
         if not host_id and (number := self._desired_runs.host_of(line.job_id, line.instance, line.run)) is not None:
             host_id = self._desired_runs.host_ids[number]
-        self._output_requests.pass_on(post, host_id or None, self._hosts.link)
+        return host_id or None
 
     def _has_caught_up(self, now: int) -> bool:
         """Whether all is folded that was in the log when this gateway began."""

@@ -7,7 +7,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from events.columns import I32, I64
+from events.records.tasks import ExecClosed
 from hostagent.messages import (
+    ExecEnd,
+    ExecLine,
     Hello,
     LogLine,
     LogPage,
@@ -40,8 +43,8 @@ class Link(Protocol):
         """Takes orders for some of its hosts."""
         ...
 
-    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
-        """Passes on a request: for output, answered by `Gateway.answer`, or for the end of volumes."""
+    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
+        """Passes on a request: for output, answered by `Gateway.answer`; for a command; for the end of volumes."""
         ...
 
     def cut(self, host_id: str) -> None:
@@ -72,13 +75,15 @@ class Detach(NamedTuple):
 
 class Report(NamedTuple):
     """Reports of runs, with the session of each of `reports.host_ids`. `done(True)` is called when they are durable,
-    `done(False)` where a session is not the current one. `volumes`: all of the only host, None: as they were.
+    `done(False)` where a session is not the current one. `volumes`: all of the only host, None: as they were; `execs`:
+    commands that ended there while it had no gateway.
     """
 
     sessions: tuple[int, ...]
     reports: Reports
     done: Callable[[bool], None]
     volumes: Sequence[VolumeState] | None = None
+    execs: Sequence[ExecEnd] = ()
 
 
 class AskLog(NamedTuple):
@@ -89,7 +94,24 @@ class AskLog(NamedTuple):
     answer: "Future[LogPage]"
 
 
-Post = Connect | Attach | Detach | Report | AskLog
+class AskExec(NamedTuple):
+    """A command inside a run; `host_id` None: wherever the run was ordered. `host` becomes the id of its host, once it
+    is in the log that `actor` enters the run.
+    """
+
+    host_id: str | None
+    line: ExecLine
+    actor: str
+    host: "Future[str]"
+
+
+class CloseExec(NamedTuple):
+    """The end of a command inside a run, to be written."""
+
+    event: ExecClosed
+
+
+Post = Connect | Attach | Detach | Report | AskLog | AskExec | CloseExec
 
 
 def split(orders: Orders, links: list[Link | None]) -> list[tuple[Link | None, Orders]]:

@@ -10,8 +10,8 @@ from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered, HostVolumes
 from events.records.parts import Volume
-from events.records.tasks import HostInventory, RunsReported
-from hostagent.messages import NO_DETAILS, Hello, Reports, RunState, VolumeState
+from events.records.tasks import ExecOpened, HostInventory, RunsReported
+from hostagent.messages import NO_DETAILS, ExecLine, Hello, Reports, RunState, VolumeState
 from hostagent.task_columns import Column
 
 RUN_BYTES = 52
@@ -59,6 +59,21 @@ def offered(host_id: str, hello: Hello) -> HostOffered:
         port_last=hello.port_last,
         attributes=hello.attributes,
     )
+
+
+def exec_opened(host_id: str, line: ExecLine, actor: str) -> NewRecord:
+    """The fact that a user enters a run."""
+    event = ExecOpened(
+        exec_id=line.request,
+        host_id=host_id,
+        job_id=line.job_id,
+        instance=line.instance,
+        run=line.run,
+        actor=actor,
+        command=line.command,
+        terminal=line.terminal,
+    )
+    return fact(event, line.job_id)
 
 
 def volumes_of(host_id: str, session: int, volumes: Sequence[VolumeState]) -> NewRecord:

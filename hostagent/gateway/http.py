@@ -17,11 +17,13 @@ from events.structs import known
 from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import Attach, Connect, Detach, LogMissing, NotHere, Report
+from hostagent.gateway.exec_relay import ExecAsk, ExecRefused, ExecRelay, ExecSession
 from hostagent.gateway.facts import columns_of, offered
 from hostagent.messages import (
     LOG_BYTES_MAX,
     PING_S,
     Acknowledged,
+    ExecLine,
     Hello,
     Line,
     LogLine,
@@ -80,7 +82,7 @@ class StreamLink:
         """Implements `Link`."""
         self._enqueue(orders)
 
-    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
+    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
         """Implements `Link`."""
         self._enqueue(line)
 
@@ -156,8 +158,8 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
         async def answer() -> Response:
             batch = _decoded(await taken(request, host_id), ReportBatch)
             reports = columns_of(host_id, batch.runs)
-            sessions, volumes = (batch.session,), batch.volumes
-            current: bool = await _answered(lambda done: gateway.post(Report(sessions, reports, done, volumes)))
+            sessions, volumes, execs = (batch.session,), batch.volumes, batch.execs
+            current: bool = await _answered(lambda done: gateway.post(Report(sessions, reports, done, volumes, execs)))
             if not current:
                 raise Denied(409, "not the current session of this host")
             return _json(Acknowledged(batch.number))
@@ -173,6 +175,58 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
 
         return await _guarded(answer())
 
+    return router
+
+
+def exec_routes(relay: ExecRelay, token: str) -> APIRouter:
+    """Commands inside runs: `/v1/execs` for API servers, who ask for one and join its sides `in` and `out`; and for
+    agents the sides `down` and `up`. 404: there is no such session, or that side was taken; 503: the host of the run is
+    not connected to this gateway.
+    """
+    router = APIRouter(include_in_schema=False)
+
+    @router.post("/v1/execs", status_code=201)
+    async def begin(request: Request) -> Response:
+        async def answer() -> Response:
+            _check_token(request, token)
+            _check_serving(relay.gateway)
+            ask = _decoded(await request.body(), ExecAsk)
+            try:
+                exec_id = await relay.open(ask)
+            except ExecRefused as refused:
+                raise Denied(429 if refused.here else 503, str(refused)) from refused
+            return Response(msgspec.json.encode({"exec": exec_id}), 201, media_type="application/json")
+
+        return await _guarded(answer())
+
+    def sent(path: str, side: str) -> None:
+        @router.post(path, name=side)
+        async def send(exec_id: str, request: Request) -> Response:
+            async def answer() -> Response:
+                _check_token(request, token)
+                session = _joined(relay, exec_id, side)
+                if side == "up":
+                    await relay.written(session, request.stream())
+                else:
+                    await relay.typed(session, request.stream())
+                return Response(status_code=204)
+
+            return await _guarded(answer())
+
+    def read(path: str, side: str) -> None:
+        @router.get(path, name=side)
+        async def receive(exec_id: str, request: Request) -> Response:
+            async def answer() -> Response:
+                _check_token(request, token)
+                chunks = relay.read(_joined(relay, exec_id, side), side)
+                return StreamingResponse(chunks, media_type="application/octet-stream")
+
+            return await _guarded(answer())
+
+    sent("/v1/execs/{exec_id}/in", "in")
+    read("/v1/execs/{exec_id}/out", "out")
+    sent("/v1/agents/{host_id}/execs/{exec_id}/up", "up")
+    read("/v1/agents/{host_id}/execs/{exec_id}/down", "down")
     return router
 
 
@@ -229,6 +283,13 @@ async def read_output(
             return await asyncio.wrap_future(answer)
     except TimeoutError as error:
         raise LogLate("the host did not answer in time") from error
+
+
+def _joined(relay: ExecRelay, exec_id: str, side: str) -> ExecSession:
+    session = relay.join(exec_id, side)
+    if session is None:
+        raise Denied(404, "there is no such command, or it has ended")
+    return session
 
 
 def _check_token(request: Request, token: str) -> None:

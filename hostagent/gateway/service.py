@@ -23,7 +23,8 @@ from events.process.hang_watch import HANG_S, HangDetector, place
 from events.process.health import Health
 from hostagent.fleet import SIM_CAPACITY, Fleet, SimHost
 from hostagent.gateway.component import Gateway
-from hostagent.gateway.http import output_routes, routes
+from hostagent.gateway.exec_relay import ExecRelay
+from hostagent.gateway.http import exec_routes, output_routes, routes
 from hostagent.gateway.log_pump import PumpedLog
 from hostagent.server import Server
 from paceline.client.proof import Proving
@@ -148,6 +149,7 @@ def _app(gateway: Gateway, token: str, trouble: Callable[[], str], health_routes
     app = FastAPI(title="Paceline gateway", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(routes(gateway, token))
     app.include_router(output_routes(gateway, token))
+    app.include_router(exec_routes(ExecRelay(gateway), token))
     app.add_middleware(Proving, token=token)
 
     def health() -> Health:

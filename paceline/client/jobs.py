@@ -1,17 +1,21 @@
 """Requests of the client about jobs."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Unpack, cast
 
-from paceline.client.api_requests import PAGE, Requests, json_body, new_id, path_of, without_none
+import httpx2
+
+from paceline.client.api_requests import PAGE, Requests, error_of, json_body, new_id, path_of, without_none
 from paceline.client.errors import TimedOut, Unavailable, Unreachable
+from paceline.client.exec_frames import Frame, FrameReader
 from paceline.client.explanation_models import Explanation
 from paceline.client.json_type import Json
 from paceline.client.models import (
     ENDED,
     Diff,
+    Entered,
     HistoryEntry,
     Job,
     JobAction,
@@ -28,6 +32,9 @@ from paceline.client.models import (
 )
 from paceline.client.page_models import JobsPage
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
+
+SILENCE_S = 20.0
+"""After so long without a frame, pings included, the connection to a command is lost."""
 
 
 class JobRequests(Requests):
@@ -208,3 +215,43 @@ class JobRequests(Requests):
         at = int(headers.get("Log-Offset", offset))
         after = int(headers.get("Log-Next-Offset", at + len(response.content)))
         return Output(response.content, at, after, headers.get("Log-Ended") == "1")
+
+    def enter(
+        self,
+        job_id: str,
+        instance: int,
+        command: Sequence[str],
+        terminal: bool = False,
+        rows: int = 0,
+        columns: int = 0,
+    ) -> Entered:
+        """Starts a command inside the run of a task that goes on. Within 10 s `send_typed` and `written` must be called
+        with its id, each once, from threads of their own: it ends with either.
+        """
+        size = {"terminal": terminal, "rows": rows, "columns": columns}
+        path = path_of("jobs", job_id, "tasks", str(instance), "execs")
+        return cast(Entered, self._send("POST", path, **json_body({"command": list(command), **size})).json())
+
+    def send_typed(self, job_id: str, instance: int, exec_id: str, chunks: Iterable[bytes]) -> None:
+        """Sends what is typed into a command, as frames, to the end of `chunks`; at least each 20 s there must be one.
+        Raises `Unreachable`.
+        """
+        path = path_of("jobs", job_id, "tasks", str(instance), "execs", exec_id, "in")
+        try:
+            self._http.post(path, content=iter(chunks), timeout=httpx2.Timeout(self._timeout, read=None, write=None))
+        except httpx2.TransportError as error:
+            raise self._unreachable(error) from error
+
+    def written(self, job_id: str, instance: int, exec_id: str) -> Iterator[Frame]:
+        """The frames that a command writes, the last one a CODE or a FAULT where it ended so. Raises `Unreachable`."""
+        path = path_of("jobs", job_id, "tasks", str(instance), "execs", exec_id, "out")
+        reader = FrameReader()
+        try:
+            with self._http.stream("GET", path, timeout=httpx2.Timeout(self._timeout, read=SILENCE_S)) as response:
+                if response.is_error:
+                    response.read()
+                    raise error_of(response)
+                for chunk in response.iter_bytes():
+                    yield from reader.feed(chunk)
+        except httpx2.TransportError as error:
+            raise self._unreachable(error) from error

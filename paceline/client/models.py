@@ -291,6 +291,14 @@ class Diff(Changes, TypedDict("Diff", {"from": int})):
     to: int
 
 
+class Entered(TypedDict):
+    """A command that was started inside a run."""
+
+    exec: str
+    run: int
+    host_id: str
+
+
 class Output(NamedTuple):
     """A piece of a run's output. It begins at `offset`, later than asked for where older output was dropped; go on at
     `next_offset`; `ended`: nothing more will come.

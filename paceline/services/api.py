@@ -10,6 +10,7 @@ from sqlalchemy import select
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import cells as count_cells
 from events.process.health import Health
+from hostagent.gateway.remote_execs import RemoteExecs
 from hostagent.gateway.remote_output import RemoteOutput
 from paceline.client.cell_models import Machine, ServedCell
 from paceline.moments.replays import CellReplays
@@ -85,6 +86,7 @@ class Api:
             task_log=RemoteOutput(settings.service.gateways, start.token, cell),
             operations=OperationsOf(log, views, settings, folder_of(settings, cell), stores=False),
             replays=self._replay(cell),
+            carries=RemoteExecs(settings.service.gateways, start.token),
             alarm_unread_ms=settings.alarm_unread_ms,
         )
 

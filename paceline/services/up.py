@@ -215,24 +215,33 @@ class Up:
         return server
 
     def _app(self) -> FastAPI:
-        from hostagent.gateway.http import read_output, routes
+        from fastapi import APIRouter
+
+        from hostagent.gateway.exec_relay import ExecRelay
+        from hostagent.gateway.http import exec_routes, read_output, routes
+        from hostagent.gateway.local_execs import LocalExecs
         from projections.api.app import create_app
         from projections.ui.app import add_ui
 
         self._replays = replays_of(self._settings, self.log.cell)
         self._moments = moments_of(self._settings, {self.log.cell: CellFolder(self.log, self._data)})
+        relay = ExecRelay(self._gateway)
+        gateway = APIRouter()
+        gateway.include_router(routes(self._gateway, self._token))
+        gateway.include_router(exec_routes(relay, self._token))
         app = create_app(
             self.projector.views,
             self.log,
             token=self._token,
             listen=self._settings.listen,
-            gateway=routes(self._gateway, self._token),
+            gateway=gateway,
             cell_info=self._cell_info,
             task_log=functools.partial(read_output, self._gateway),
             others=self._other_logs,
             moments=self._moments,
             operations=OperationsOf(self.log, self.projector.views, self._settings, self._data, stores=True),
             replays=self._replays,
+            carries=LocalExecs(relay),
             alarm_unread_ms=self._settings.alarm_unread_ms,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token)

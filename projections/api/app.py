@@ -16,6 +16,7 @@ from paceline.client.proof import Proving
 from projections.api import (
     answers,
     causes,
+    execs,
     hosts,
     jobs,
     log_pages,
@@ -29,7 +30,7 @@ from projections.api import (
     volumes,
 )
 from projections.api.as_of import AsOf, describe
-from projections.api.context import Context, Operations, Replays, TaskLog, own_cell
+from projections.api.context import Context, Execs, Operations, Replays, TaskLog, own_cell
 from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
@@ -63,18 +64,20 @@ def create_app(
     operations: Operations | None = None,
     replays: Replays | None = None,
     alarm_unread_ms: int = ALARM_UNREAD_MS,
+    carries: Execs | None = None,
 ) -> FastAPI:
     """The app over the views of a cell.
 
     `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
     agents, `task_log` asks a host for output, `others` are the logs of the other cells, which are told of pools,
     `moments` makes views of the past, `operations` tells what this process knows beside the views,
-    `replays` decides rounds again; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
+    `replays` decides rounds again; `carries` takes commands into runs;
+    `alarm_unread_ms`: see `machine_lag.late_since_ms`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
     context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
-    context = replace(context, alarm_unread_ms=alarm_unread_ms)
+    context = replace(context, alarm_unread_ms=alarm_unread_ms, execs=carries)
     app = app_over(context, {"token": token, "listen": listen}, gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app
@@ -88,6 +91,7 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
     app.include_router(system.probes(), responses=PROBLEMS)
     for part in (
         jobs,
+        execs,
         throttled,
         pools,
         pool_views,

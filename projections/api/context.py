@@ -4,7 +4,7 @@ import asyncio
 import base64
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar, cast
@@ -125,6 +125,22 @@ TaskLog = Callable[[str, int, int, str, int, int, str | None], Awaitable[LogPage
 """Job, instance, run, stream, offset, limit, host (None: the present one). Raises `LookupError` with a sentence."""
 
 
+class Execs(Protocol):
+    """Carries commands to hosts and back. Each method raises `LookupError` with a sentence where that can't be."""
+
+    async def open(self, ask: dict[str, Any]) -> str:
+        """Has a command started inside a run, see `hostagent.gateway.exec_relay.ExecAsk`; its id."""
+        ...
+
+    async def typed(self, exec_id: str, chunks: AsyncIterator[bytes]) -> None:
+        """Hands on what its user types, to the end of it."""
+        ...
+
+    async def written(self, exec_id: str) -> AsyncIterator[bytes]:
+        """What it writes, to its end."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The parts that routes work on. `facts`: where writes go; `others`: the same of the other cells, which are told of
@@ -141,6 +157,7 @@ class Context:
     operations: Operations | None = None
     replays: Replays | None = None
     alarm_unread_ms: int = ALARM_UNREAD_MS
+    execs: Execs | None = None
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
     host_maps: HostMaps = field(default_factory=HostMaps)

@@ -36,8 +36,15 @@ class CellProcess:
     """`paceline up` on a data folder, on either log."""
 
     def __init__(
-        self, data: Path, kafka: str = "", sim_hosts: int = 20, cell: int = 0, listen: str = "127.0.0.1:0"
+        self,
+        data: Path,
+        kafka: str = "",
+        sim_hosts: int = 20,
+        cell: int = 0,
+        listen: str = "127.0.0.1:0",
+        agent: bool = False,
     ) -> None:
+        self.agent = agent
         self.data = data
         self.kafka = kafka
         self.sim_hosts = sim_hosts
@@ -56,6 +63,7 @@ class CellProcess:
     def launch(self) -> None:
         command = ["up", "--data", str(self.data), "--listen", self.listen]
         command += ["--sim-hosts", str(self.sim_hosts)] if self.sim_hosts else []
+        command += ["--agent"] if self.agent else []
         command += ["--kafka", self.kafka, "--cell", str(self.cell)] if self.kafka else []
         (self.data / "cell.json").unlink(missing_ok=True)
         with self.output.open("ab") as out:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.exec_frames import DATA_BYTES_MAX, HEAD, Frame, FrameFault, FrameReader, Kind, pack
+from paceline.client.exec_frames import DATA_BYTES_MAX, HEAD, Frame, FrameFault, FrameReader, Kind, pack
 from tests.helpers.waiting import until
 
 PROGRAM = Path(__file__).parents[2] / "hostagent/exec_session.py"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from events.bounds import INSTANCES_MAX
-from paceline.cli.commands import job_commands, job_update
+from paceline.cli.commands import job_commands, job_exec, job_update
 from paceline.cli.commands.common import (
     DECIDED_S,
     Since,
@@ -62,6 +62,7 @@ for _command in (
     explain,
     *(job_update.update, job_update.rollback, job_update.versions, job_update.diff, job_update.updates),
     *(job_update.pause, job_update.resume, job_update.abort, job_update.promote),
+    *(job_exec.exec_, job_exec.cp),
     *(job_commands.stop, job_commands.start, job_update.restart, job_commands.priority),
     *(job_commands.hold, job_commands.release, job_commands.delete),
 ):

@@ -16,6 +16,7 @@ from hostagent.gateway import LogMissing
 from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
 from hostagent.messages import (
+    ExecLine,
     Hello,
     LogLine,
     OrderKind,
@@ -50,7 +51,7 @@ class Host:
     def deliver(self, orders: Orders) -> None:
         self.got.append(orders)
 
-    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
+    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
         if isinstance(line, LogLine):
             self.asked.append(line)
         else:

@@ -23,6 +23,7 @@ from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
 from hostagent.messages import (
     HEARTBEAT_MS,
+    ExecLine,
     Hello,
     LogLine,
     OrderKind,
@@ -169,7 +170,7 @@ class Stream:
         if self.agent.link is self:
             self.agent.obey(orders)
 
-    def ask(self, host_id: str, line: LogLine | RemoveVolumesLine) -> None:
+    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
         raise AssertionError("nobody asks for anything")
 
     def cut(self, host_id: str) -> None:

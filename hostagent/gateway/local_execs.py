@@ -1,0 +1,32 @@
+"""Commands inside runs for an API in the process of its gateway."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from hostagent.gateway.exec_relay import ExecAsk, ExecRefused, ExecRelay
+
+
+class LocalExecs:
+    """See `projections.api.execs.Execs`."""
+
+    def __init__(self, relay: ExecRelay) -> None:
+        self._relay = relay
+
+    async def open(self, ask: dict[str, Any]) -> str:
+        """Has a command started; its id. Raises `LookupError`."""
+        try:
+            return await self._relay.open(ExecAsk(**ask))
+        except ExecRefused as refused:
+            raise LookupError(str(refused)) from refused
+
+    async def typed(self, exec_id: str, chunks: AsyncIterator[bytes]) -> None:
+        """Hands on what its user types. Raises `LookupError`."""
+        if (session := self._relay.join(exec_id, "in")) is None:
+            raise LookupError(exec_id)
+        await self._relay.typed(session, chunks)
+
+    async def written(self, exec_id: str) -> AsyncIterator[bytes]:
+        """What it writes. Raises `LookupError`."""
+        if (session := self._relay.join(exec_id, "out")) is None:
+            raise LookupError(exec_id)
+        return self._relay.read(session, "out")

@@ -1,0 +1,60 @@
+"""Commands of `paceline job` that look into a run."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from paceline.cli.commands.common import cell_option, examples, with_client
+from paceline.cli.commands.job_commands import ID
+
+if TYPE_CHECKING:
+    from paceline.client.client import Client
+
+TASK = click.option(
+    "--task", "instance", type=click.IntRange(0), default=0, show_default=True, help="Instance of the job."
+)
+
+
+@click.command(
+    name="exec",
+    context_settings={"ignore_unknown_options": False},
+    epilog=examples("paceline job exec web --task 2 -t -- sh", "paceline job exec web -- cat /proc/self/limits"),
+)
+@ID
+@TASK
+@click.option("-t", "--terminal", is_flag=True, help="Give the command this terminal.")
+@click.option("-i", "--stdin", "typing", is_flag=True, help="Give the command this command's input. [default: with -t]")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@cell_option
+@with_client
+def exec_(client: "Client", job_id: str, instance: int, terminal: bool, typing: bool, command: tuple[str, ...]) -> int:
+    """Run a command inside a run: as its user, in its folder, with its environment and its limits.
+
+    Exits with the command's code; 255 where that isn't known, since the connection was lost. The command ends with all
+    it has started when this one ends, with its run, and after 15 minutes in which nothing is typed or written. The log
+    keeps who entered what.
+    """
+    from paceline.cli.exec_terminal import enter
+
+    if terminal and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("--terminal needs a terminal as input and output; leave it out for pipes")
+    return enter(client, job_id, instance, command, terminal, terminal or typing)
+
+
+@click.command(epilog=examples("paceline job cp web:/www/log.txt log.txt --task 2", "paceline job cp web:core ."))
+@click.argument("source", metavar="ID:PATH")
+@click.argument("target", type=click.Path(path_type=Path), metavar="FILE|FOLDER")
+@TASK
+@cell_option
+@with_client
+def cp(client: "Client", source: str, target: Path, instance: int) -> int:
+    """Copy a file out of a run, by `cat` inside it; a path that isn't absolute is below its working folder."""
+    from paceline.cli.exec_terminal import copy
+
+    job_id, colon, path = source.partition(":")
+    if not colon or not path:
+        raise click.BadParameter("is written ID:PATH", param_hint="ID:PATH")
+    return copy(client, job_id, instance, path, target / os.path.basename(path) if target.is_dir() else target)

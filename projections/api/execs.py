@@ -1,0 +1,88 @@
+"""Commands that users run inside the runs of a job: asked for here, carried by the gateway of the host.
+
+The token is asked for by all of these routes, for reading too: who reads a terminal sees what is typed there.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+from events.bounds import INT_MAX, STRINGS_MAX
+from events.codes import TaskState
+from projections.api.context import Context, Execs
+from projections.api.job_lookup import find_job, read_views
+from projections.api.problems import Problem, not_found
+from projections.queries import tasks as task_queries
+
+LIVE = (TaskState.RUNNING.name, TaskState.STOPPING.name)
+"""States of a task whose run has a process."""
+
+
+class ExecCommand(BaseModel):
+    """A command to run inside a run."""
+
+    model_config = ConfigDict(extra="forbid")
+    command: list[str] = Field(min_length=1, max_length=STRINGS_MAX, description="Program and arguments.")
+    run: int | None = Field(default=None, ge=1, le=INT_MAX, description="Number of the run; none: the last.")
+    terminal: bool = Field(default=False, description="Whether it gets a terminal.")
+    rows: int = Field(default=0, ge=0, le=65_535)
+    columns: int = Field(default=0, ge=0, le=65_535)
+
+
+def routes(context: Context) -> APIRouter:
+    """The routes of /v1/jobs/{id}/tasks/{n}/execs."""
+    router = APIRouter(prefix="/v1/jobs/{job_id}/tasks/{instance}/execs", tags=["jobs"])
+
+    def carrier() -> Execs:
+        if context.execs is None:
+            raise Problem(503, "NO_GATEWAY", "this process has no gateway to reach hosts by")
+        return context.execs
+
+    @router.post("", status_code=201)
+    async def enter(job_id: str, instance: Annotated[int, Path(ge=0, le=INT_MAX)], wish: ExecCommand) -> Response:
+        """Starts a command inside a run. What is typed goes to `execs/{exec}/in`, what it writes comes from
+        `execs/{exec}/out`, both within 10 s, as frames (`paceline.client.exec_frames`).
+        """
+
+        def find(connection: Connection) -> tuple[int, str]:
+            task = task_queries.task(connection, find_job(connection, job_id), instance)
+            if task is None or not task["run"]:
+                raise not_found("run of task", f"{instance} of job {job_id}")
+            if wish.run not in (None, task["run"]) or task["state"] not in LIVE:
+                state = f"task {instance} is {task['state']}, in run {task['run']}"
+                detail = f"{state}: only a run that goes on can be entered"
+                raise Problem(409, "RUN_ENDED", detail)
+            return task["run"], task["host_id"]
+
+        run, host_id = await run_in_threadpool(read_views, context, find)
+        place = {"job_id": job_id, "instance": instance, "run": run, "host_id": host_id}
+        size = {"terminal": wish.terminal, "rows": wish.rows, "columns": wish.columns}
+        try:
+            exec_id = await carrier().open({**place, **size, "command": tuple(wish.command), "actor": ""})
+        except LookupError as error:
+            raise Problem(503, "NOT_REACHED", str(error)) from error
+        return JSONResponse({"exec": exec_id, "run": run, "host_id": host_id}, 201)
+
+    @router.post("/{exec_id}/in", status_code=204)
+    async def typed(exec_id: str, request: Request) -> Response:
+        """What the user types, for as long as the command goes on."""
+        try:
+            await carrier().typed(exec_id, request.stream())
+        except LookupError as error:
+            raise not_found("command", exec_id) from error
+        return Response(status_code=204)
+
+    @router.get("/{exec_id}/out", response_class=Response)
+    async def written(exec_id: str) -> Response:
+        """What the command writes, to its end."""
+        try:
+            chunks = await carrier().written(exec_id)
+        except LookupError as error:
+            raise not_found("command", exec_id) from error
+        return StreamingResponse(chunks, media_type="application/octet-stream")
+
+    return router
