@@ -268,6 +268,8 @@ class ExecLine(msgspec.Struct, tag="exec", tag_field="kind"):
     terminal: bool = False
     rows: int = 0
     columns: int = 0
+    port: int = 0
+    """In place of a command: a connection to this port of the run, by the address that only its host has."""
 
 
 class RemoveVolumesLine(msgspec.Struct, tag="remove_volumes", tag_field="kind"):

@@ -57,7 +57,7 @@ class ExecOpened(Event, frozen=True, kw_only=True):
     """Who enters, as far as that is known."""
 
     command: tuple[str, ...]
-    """Program and arguments; empty: the user looks at the run itself."""
+    """Program and arguments; port-forward and a number: a connection to that port of the run."""
 
     terminal: bool = False
     """Whether it has a terminal."""

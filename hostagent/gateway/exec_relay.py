@@ -21,8 +21,8 @@ CHUNKS_MAX = 16
 """Pieces in flight each way: enough to keep a fast link busy, few enough that a terminal obeys Ctrl-C at once."""
 JOIN_S = 10.0
 """So long after it was asked for both sides may take to come."""
-RUN_MAX, GATEWAY_MAX = 4, 100
-"""Sessions at once, of one run and of all."""
+RUN_MAX, GATEWAY_MAX = 64, 1000
+"""Sessions at once, of one run and of all: a browser opens several connections through a forwarded port."""
 UNKNOWN_CODE = 255
 """Exit code where nobody knows how the command ended."""
 
@@ -46,6 +46,7 @@ class ExecAsk(NamedTuple):
     terminal: bool
     rows: int
     columns: int
+    port: int
     actor: str
 
 
@@ -146,10 +147,12 @@ class ExecRelay:
         going_on = [each for each in self._sessions.values() if not each.closed]
         of_run = sum(each.ask[:3] == ask[:3] for each in going_on)
         if of_run >= RUN_MAX or len(going_on) >= GATEWAY_MAX:
-            raise ExecRefused(f"{of_run} commands go on inside this run, at most {RUN_MAX} may at once")
+            raise ExecRefused(f"{of_run} commands and connections go on inside this run, at most {RUN_MAX} may at once")
         exec_id = secrets.token_hex(16)
         session = self._sessions[exec_id] = ExecSession(exec_id, ask)
-        line = ExecLine(exec_id, ask.job_id, ask.instance, ask.run, ask.command, ask.terminal, ask.rows, ask.columns)
+        line = ExecLine(
+            exec_id, ask.job_id, ask.instance, ask.run, ask.command, ask.terminal, ask.rows, ask.columns, ask.port
+        )
         host: Future[str] = Future()
         self.gateway.post(AskExec(ask.host_id or None, line, ask.actor, host))
         try:

@@ -70,7 +70,7 @@ def exec_opened(host_id: str, line: ExecLine, actor: str) -> NewRecord:
         instance=line.instance,
         run=line.run,
         actor=actor,
-        command=line.command,
+        command=line.command or ("port-forward", str(line.port)),
         terminal=line.terminal,
     )
     return fact(event, line.job_id)

@@ -220,15 +220,17 @@ class JobRequests(Requests):
         self,
         job_id: str,
         instance: int,
-        command: Sequence[str],
+        command: Sequence[str] = (),
         terminal: bool = False,
         rows: int = 0,
         columns: int = 0,
+        port: int = 0,
     ) -> Entered:
-        """Starts a command inside the run of a task that goes on. Within 10 s `send_typed` and `written` must be called
-        with its id, each once, from threads of their own: it ends with either.
+        """Starts a command inside the run of a task that goes on, or opens a connection to a port of the run. Within
+        10 s `send_typed` and `written` must be called with its id, each once, from threads of their own: it ends with
+        either.
         """
-        size = {"terminal": terminal, "rows": rows, "columns": columns}
+        size = {"terminal": terminal, "rows": rows, "columns": columns, "port": port}
         path = path_of("jobs", job_id, "tasks", str(instance), "execs")
         return cast(Entered, self._send("POST", path, **json_body({"command": list(command), **size})).json())
 

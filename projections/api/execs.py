@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.bounds import INT_MAX, STRINGS_MAX
+from events.bounds import INT_MAX, PORT_MAX, STRINGS_MAX
 from events.codes import TaskState
 from projections.api.context import Context, Execs
 from projections.api.job_lookup import find_job, read_views
@@ -26,7 +26,8 @@ class ExecCommand(BaseModel):
     """A command to run inside a run."""
 
     model_config = ConfigDict(extra="forbid")
-    command: list[str] = Field(min_length=1, max_length=STRINGS_MAX, description="Program and arguments.")
+    command: list[str] = Field(default=[], max_length=STRINGS_MAX, description="Program and arguments.")
+    port: int = Field(default=0, ge=0, le=PORT_MAX, description="In its place a connection to this port of the run.")
     run: int | None = Field(default=None, ge=1, le=INT_MAX, description="Number of the run; none: the last.")
     terminal: bool = Field(default=False, description="Whether it gets a terminal.")
     rows: int = Field(default=0, ge=0, le=65_535)
@@ -47,6 +48,8 @@ def routes(context: Context) -> APIRouter:
         """Starts a command inside a run. What is typed goes to `execs/{exec}/in`, what it writes comes from
         `execs/{exec}/out`, both within 10 s, as frames (`paceline.client.exec_frames`).
         """
+        if bool(wish.command) == bool(wish.port):
+            raise Problem(422, "INVALID_REQUEST", "say a command or a port", [("/command", "or port is missing")])
 
         def find(connection: Connection) -> tuple[int, str]:
             task = task_queries.task(connection, find_job(connection, job_id), instance)
@@ -56,11 +59,11 @@ def routes(context: Context) -> APIRouter:
                 state = f"task {instance} is {task['state']}, in run {task['run']}"
                 detail = f"{state}: only a run that goes on can be entered"
                 raise Problem(409, "RUN_ENDED", detail)
-            return task["run"], task["host_id"]
+            return task["run"], str(task["host_id"])
 
         run, host_id = await run_in_threadpool(read_views, context, find)
         place = {"job_id": job_id, "instance": instance, "run": run, "host_id": host_id}
-        size = {"terminal": wish.terminal, "rows": wish.rows, "columns": wish.columns}
+        size = {"terminal": wish.terminal, "rows": wish.rows, "columns": wish.columns, "port": wish.port}
         try:
             exec_id = await carrier().open({**place, **size, "command": tuple(wish.command), "actor": ""})
         except LookupError as error:

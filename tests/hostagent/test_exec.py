@@ -3,14 +3,18 @@
 import json
 import os
 import pty
+import socket
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.ports import kept_port
 from tests.helpers.real_cell import CellProcess
 from tests.helpers.waiting import until
 
@@ -164,3 +168,48 @@ def test_a_stranger_sees_and_types_nothing(cell: CellProcess) -> None:
     url = f"http://{server}/v1/jobs/web/tasks/0/execs/{'0' * 32}/out"
     done = subprocess.run(["curl", "-s", url], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["code"] == "TOKEN_NEEDED"
+
+
+def fetched(port: int) -> bytes:
+    """The whole answer of a web server behind a local port; empty: the connection was closed without one."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 10) as connection:
+            connection.sendall(b"GET /large HTTP/1.0\r\n\r\n")
+            answer = b""
+            while data := connection.recv(65_536):
+                answer += data
+            return answer
+    except OSError:
+        return b""
+
+
+def test_a_port_of_a_run_is_reached_for_as_long_as_its_job_lasts(cell: CellProcess, tmp_path: Path) -> None:
+    go, port, local = tmp_path / "go", kept_port(), kept_port()
+    wait = f"until [ -e {go} ]; do sleep 0.05; done"
+    serve = f"{wait}; head -c 300000 /dev/zero > large; exec python3 -m http.server {port}"
+    run(cell, "server", command=["sh", "-c", serve])
+    environment = {**os.environ, "PACELINE_DATA": str(cell.data)}
+    with subprocess.Popen(
+        command(cell, "port-forward", "server", f"{local}:{port}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as forwarding:
+        assert forwarding.stdout is not None
+        assert forwarding.stderr is not None
+        assert "goes to port" in forwarding.stdout.readline()
+        assert fetched(local) == b""
+        assert forwarding.stderr.readline() == f"paceline: port {port} of the run: Connection refused\n"
+        go.touch()
+        until(lambda: fetched(local))
+        with socket.create_connection(("127.0.0.1", local)) as one:  # a client that gives up at once
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with ThreadPoolExecutor(20) as side_by_side:
+            answers = list(side_by_side.map(fetched, [local] * 20))
+        assert [len(answer.partition(b"\r\n\r\n")[2]) for answer in answers] == [300_000] * 20
+        cell.request("POST", "/v1/jobs/server/stops", {"command_id": "end-server", "reason": ""})
+        assert forwarding.wait(30) == 1
+        assert "job server is KILLED: nothing is forwarded any more" in forwarding.stderr.read()
+    with socket.create_server(("127.0.0.1", local)):
+        pass

@@ -62,7 +62,7 @@ for _command in (
     explain,
     *(job_update.update, job_update.rollback, job_update.versions, job_update.diff, job_update.updates),
     *(job_update.pause, job_update.resume, job_update.abort, job_update.promote),
-    *(job_exec.exec_, job_exec.cp),
+    *(job_exec.exec_, job_exec.cp, job_exec.port_forward),
     *(job_commands.stop, job_commands.start, job_update.restart, job_commands.priority),
     *(job_commands.hold, job_commands.release, job_commands.delete),
 ):

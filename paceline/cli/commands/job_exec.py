@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from events.bounds import PORT_MAX
 from paceline.cli.commands.common import cell_option, examples, with_client
 from paceline.cli.commands.job_commands import ID
 
@@ -58,3 +59,29 @@ def cp(client: "Client", source: str, target: Path, instance: int) -> int:
     if not colon or not path:
         raise click.BadParameter("is written ID:PATH", param_hint="ID:PATH")
     return copy(client, job_id, instance, path, target / os.path.basename(path) if target.is_dir() else target)
+
+
+@click.command(
+    name="port-forward",
+    epilog=examples("paceline job port-forward web 8080:80 --task 2", "paceline job port-forward web 8080:31007"),
+)
+@ID
+@click.argument("ports", metavar="LOCAL:PORT")
+@TASK
+@cell_option
+@with_client
+def port_forward(client: "Client", job_id: str, ports: str, instance: int) -> int:
+    """Forward connections to a port of this machine to a port of a run, until Ctrl-C or the job's end.
+
+    LOCAL is a port of 127.0.0.1, 0: any that is free. When the task runs again, new connections go to its new run.
+    """
+    from paceline.cli.port_forward import forward
+
+    local, _, port = ports.rpartition(":")
+    numbers = [int(each) for each in (local or port, port) if each.isdecimal() and int(each) <= PORT_MAX]
+    if len(numbers) != 2 or not numbers[1]:
+        raise click.BadParameter(f"is written LOCAL:PORT, each up to {PORT_MAX}", param_hint="LOCAL:PORT")
+    try:
+        return forward(client, job_id, instance, *numbers)
+    except OSError as error:
+        raise click.ClickException(f"127.0.0.1:{numbers[0]}: {error.strerror}; choose another local port") from error
