@@ -9,12 +9,14 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from typing import NamedTuple
+
+import msgspec
 
 from events.records.tasks import ExecClosed
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import AskExec, CloseExec, LogMissing, NotHere
 from hostagent.messages import ExecLine
+from hostagent.run_record import RunKey
 from paceline.client.exec_frames import FrameFault, FrameReader, Kind, pack
 
 CHUNKS_MAX = 16
@@ -35,7 +37,7 @@ class ExecRefused(Exception):
         self.here = here
 
 
-class ExecAsk(NamedTuple):
+class ExecAsk(msgspec.Struct, frozen=True):
     """A command for a run. `host_id` empty: wherever the run was ordered."""
 
     job_id: str
@@ -48,6 +50,11 @@ class ExecAsk(NamedTuple):
     columns: int
     port: int
     actor: str
+
+    @property
+    def key(self) -> RunKey:
+        """The run."""
+        return RunKey(self.job_id, self.instance, self.run)
 
 
 class Channel:
@@ -145,7 +152,7 @@ class ExecRelay:
     async def open(self, ask: ExecAsk) -> str:
         """Has a command started; its id. It is in the log before the host hears of it. Raises `ExecRefused`."""
         going_on = [each for each in self._sessions.values() if not each.closed]
-        of_run = sum(each.ask[:3] == ask[:3] for each in going_on)
+        of_run = sum(each.ask.key == ask.key for each in going_on)
         if of_run >= RUN_MAX or len(going_on) >= GATEWAY_MAX:
             raise ExecRefused(f"{of_run} commands and connections go on inside this run, at most {RUN_MAX} may at once")
         exec_id = secrets.token_hex(16)
