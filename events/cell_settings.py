@@ -57,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     report_every_ms: Time = 1_000
     forget_after_ms: Time = 604_800_000
     ended_jobs_max: Count = 1_000_000
+    exec: bool = True
     resources: tuple[KindRow, ...] = ()
     """All kinds that were ever added, in that order."""
 

@@ -96,6 +96,9 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     ended_jobs_max: int | None = None
     """How many ended jobs are known at most; the oldest are forgotten before their time."""
 
+    exec: bool | None = None
+    """Whether users may enter runs: by exec, cp and port-forward. true unless it is set."""
+
     resources: tuple[ResourceKind, ...] = ()
     """Kinds to add, and licences whose amount changes. A kind is never removed: one that isn't named stays as it is.
     """

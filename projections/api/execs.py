@@ -17,6 +17,7 @@ from projections.api.context import Context, Execs
 from projections.api.job_lookup import find_job, read_views
 from projections.api.problems import Problem, not_found
 from projections.queries import tasks as task_queries
+from projections.queries.resources import settings_of
 
 LIVE = (TaskState.RUNNING.name, TaskState.STOPPING.name)
 """States of a task whose run has a process."""
@@ -52,6 +53,10 @@ def routes(context: Context) -> APIRouter:
             raise Problem(422, "INVALID_REQUEST", "say a command or a port", [("/command", "or port is missing")])
 
         def find(connection: Connection) -> tuple[int, str]:
+            if not settings_of(connection).exec:
+                raise Problem(
+                    403, "EXEC_OFF", "runs of this cell can't be entered: `paceline cell set exec=on` permits it"
+                )
             task = task_queries.task(connection, find_job(connection, job_id), instance)
             if task is None or not task["run"]:
                 raise not_found("run of task", f"{instance} of job {job_id}")

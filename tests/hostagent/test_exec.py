@@ -213,3 +213,13 @@ def test_a_port_of_a_run_is_reached_for_as_long_as_its_job_lasts(cell: CellProce
         assert "job server is KILLED: nothing is forwarded any more" in forwarding.stderr.read()
     with socket.create_server(("127.0.0.1", local)):
         pass
+
+
+def test_no_run_is_entered_in_a_cell_that_says_so(cell: CellProcess) -> None:
+    cell.request("PATCH", "/v1/cell/settings?wait=20s", {"exec": False})
+    try:
+        done = enter(cell, "exec", "web", "--", "true")
+        assert (done.returncode, "`paceline cell set exec=on` permits it" in done.stderr) == (9, True), done.stderr
+    finally:
+        cell.request("PATCH", "/v1/cell/settings?wait=20s", {"exec": True})
+    assert enter(cell, "exec", "web", "--", "true").returncode == 0

@@ -26,7 +26,7 @@ def get(client: "Client", form: str) -> None:
 
 @click.command(
     epilog=examples(
-        "paceline cell set preemption_delay=5s",
+        "paceline cell set preemption_delay=5s exec=off",
         "paceline cell set --resource gpu/a100 --resource scratch=MiB",
         "paceline cell set --licence matlab=20",
     )
@@ -84,11 +84,11 @@ def _pairs(texts: tuple[str, ...], what: str) -> list[tuple[str, str]]:
 
 
 def _value(text: str) -> object:
-    """A value as JSON has it: a number, true or false, or text."""
+    """A value as JSON has it: a number, true or false (on or off), or text."""
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
-        return {"true": True, "false": False}.get(text, text)
+        return {"true": True, "on": True, "false": False, "off": False}.get(text, text)
 
 
 def _kind(text: str) -> Json:
