@@ -107,7 +107,7 @@ class Command:
         return [(self._process.stdout, Kind.DATA), (self._process.stderr, Kind.ERRORS)]
 
     def _order(self) -> dict[str, Any]:
-        """What the parent of the command is told."""
+        """The order for the parent of the command."""
         run: dict[str, Any] = json.loads(private_files.read_file(self._folder / "order.json"))
         terminal = {"TERM": "xterm-256color"} if self._ask.terminal else {}
         return {
@@ -123,12 +123,12 @@ class Command:
         """Implements `Target`."""
         result = await _reader(self._result)
         async for line in result:
-            told = json.loads(line)
-            if fault := told.get("fault"):
+            news = json.loads(line)
+            if fault := news.get("fault"):
                 await send(Kind.ERRORS, f"{fault}\n".encode())
                 return NO_SUCH_PROGRAM if "No such file" in fault else NOT_STARTED
-            if "code" in told:
-                return int(told["code"])
+            if "code" in news:
+                return int(news["code"])
         return UNKNOWN_CODE
 
     async def type(self, data: bytes) -> None:

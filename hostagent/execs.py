@@ -1,4 +1,4 @@
-"""What users do inside the runs of a host, on the agent's side: commands, and connections to ports.
+"""Commands and connections of users inside the runs of a host, on the agent's side.
 
 Each is a session of tasks on the agent's loop: one sends what comes from inside, one hands on what the user types, one
 waits for its end. It ends with its run, with the connection to the gateway, and when nothing was typed or written for
@@ -90,8 +90,8 @@ class Session:
         except httpx2.HTTPError as error:
             return f"the connection to the gateway was lost: {str(error) or type(error).__name__}"
         else:
-            taken = response.status_code == httpx2.codes.NO_CONTENT
-            return "" if taken else f"the gateway answered {response.status_code}"
+            status = response.status_code
+            return "" if status == httpx2.codes.NO_CONTENT else f"the gateway answered {status}"
         finally:
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)

@@ -166,7 +166,7 @@ class SessionRefused(msgspec.Struct):
 
 
 class ExecEnd(msgspec.Struct):
-    """How a command inside a run ended whose gateway was lost before it could be told."""
+    """The end of a command inside a run whose gateway was lost before it could be told."""
 
     exec_id: str
     job_id: str

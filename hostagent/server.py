@@ -37,7 +37,7 @@ HEAD_BYTES_MAX = 64 * 1024
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 """The bound of a whole request as it comes, its chunks and trailers included; the routes bound bodies more closely."""
 STREAMED = re.compile(r"/v1/(agents/[^/]+/execs/[^/]+/(up|down)|(execs|jobs/[^/]+/tasks/\d+/execs)/[^/]+/(in|out))")
-"""What a user types into a command, or what it writes: whoever sends may pause, and so may who reads."""
+"""Paths of what a user types into a command, and of what it writes: who sends may pause, and so may who reads."""
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
 """The bound of unread bytes of all connections together."""
 CONNECTIONS_MAX = 32_768

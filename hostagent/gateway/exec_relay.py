@@ -203,7 +203,7 @@ class ExecRelay:
         self.end(session, reason)
 
     async def read(self, session: ExecSession, side: str) -> AsyncIterator[bytes]:
-        """What one side is to read, until the session ends. A user who reads no more ends it; a host that reads no more
+        """The frames for one side, until the session ends. A user who reads no more ends it; a host that reads no more
         ends its command and says so by `up`.
         """
         channel = session.for_user if side == "out" else session.for_host

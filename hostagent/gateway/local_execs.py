@@ -7,7 +7,7 @@ from hostagent.gateway.exec_relay import ExecAsk, ExecRefused, ExecRelay
 
 
 class LocalExecs:
-    """See `projections.api.execs.Execs`."""
+    """The commands of one gateway, for the routes of the API."""
 
     def __init__(self, relay: ExecRelay) -> None:
         self._relay = relay
@@ -26,7 +26,7 @@ class LocalExecs:
         await self._relay.typed(session, chunks)
 
     async def written(self, exec_id: str) -> AsyncIterator[bytes]:
-        """What it writes. Raises `LookupError`."""
+        """The frames that it writes. Raises `LookupError`."""
         if (session := self._relay.join(exec_id, "out")) is None:
             raise LookupError(exec_id)
         return self._relay.read(session, "out")

@@ -45,7 +45,7 @@ class RemoteExecs:
             raise LookupError(str(error)) from error
 
     async def written(self, exec_id: str) -> AsyncIterator[bytes]:
-        """What it writes. Raises `LookupError`."""
+        """The frames that it writes. Raises `LookupError`."""
         client = self._http()
         request = client.build_request("GET", f"{self._url(exec_id)}/out")
         try:

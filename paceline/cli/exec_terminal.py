@@ -70,7 +70,7 @@ class Typed:
     def __init__(self, typing: bool) -> None:
         self._frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._room = threading.Semaphore(4)
-        """Who pastes much waits for what is sent."""
+        """Pasting much waits for what is sent."""
         if typing:
             threading.Thread(target=self._read, daemon=True).start()
         else:

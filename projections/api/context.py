@@ -137,7 +137,7 @@ class Execs(Protocol):
         ...
 
     async def written(self, exec_id: str) -> AsyncIterator[bytes]:
-        """What it writes, to its end."""
+        """The frames that it writes, to its end."""
         ...
 
 

@@ -39,11 +39,6 @@ def routes(context: Context) -> APIRouter:
     """The routes of /v1/jobs/{id}/tasks/{n}/execs."""
     router = APIRouter(prefix="/v1/jobs/{job_id}/tasks/{instance}/execs", tags=["jobs"])
 
-    def carrier() -> Execs:
-        if context.execs is None:
-            raise Problem(503, "NO_GATEWAY", "this process has no gateway to reach hosts by")
-        return context.execs
-
     @router.post("", status_code=201)
     async def enter(job_id: str, instance: Annotated[int, Path(ge=0, le=INT_MAX)], wish: ExecCommand) -> Response:
         """Starts a command inside a run. What is typed goes to `execs/{exec}/in`, what it writes comes from
@@ -67,30 +62,38 @@ def routes(context: Context) -> APIRouter:
             return task["run"], str(task["host_id"])
 
         run, host_id = await run_in_threadpool(read_views, context, find)
+        if context.execs is None:
+            raise Problem(503, "NO_GATEWAY", "this process has no gateway to reach hosts by")
         place = {"job_id": job_id, "instance": instance, "run": run, "host_id": host_id}
         size = {"terminal": wish.terminal, "rows": wish.rows, "columns": wish.columns, "port": wish.port}
         try:
-            exec_id = await carrier().open({**place, **size, "command": tuple(wish.command), "actor": ""})
+            exec_id = await context.execs.open({**place, **size, "command": tuple(wish.command), "actor": ""})
         except LookupError as error:
             raise Problem(503, "NOT_REACHED", str(error)) from error
         return JSONResponse({"exec": exec_id, "run": run, "host_id": host_id}, 201)
 
     @router.post("/{exec_id}/in", status_code=204)
     async def typed(exec_id: str, request: Request) -> Response:
-        """What the user types, for as long as the command goes on."""
+        """Hands on the frames that the user types, for as long as the command goes on."""
         try:
-            await carrier().typed(exec_id, request.stream())
+            await _carrier(context, exec_id).typed(exec_id, request.stream())
         except LookupError as error:
             raise not_found("command", exec_id) from error
         return Response(status_code=204)
 
     @router.get("/{exec_id}/out", response_class=Response)
     async def written(exec_id: str) -> Response:
-        """What the command writes, to its end."""
+        """Answers with the frames that the command writes, to its end."""
         try:
-            chunks = await carrier().written(exec_id)
+            chunks = await _carrier(context, exec_id).written(exec_id)
         except LookupError as error:
             raise not_found("command", exec_id) from error
         return StreamingResponse(chunks, media_type="application/octet-stream")
 
     return router
+
+
+def _carrier(context: Context, exec_id: str) -> Execs:
+    if context.execs is None:
+        raise LookupError(exec_id)
+    return context.execs

@@ -23,7 +23,7 @@ SPEC_BYTES_MAX = 32 * 1024 * 1024
 """Bytes of a job with an override for each of 100,000 instances."""
 PAGES = "/ui/"
 STREAMED = re.compile(r"/v1/jobs/[^/]+/tasks/\d+/execs/[^/]+/(in|out)")
-"""What a user types into a command inside a run, and what it writes."""
+"""Paths of what a user types into a command inside a run, and of what it writes."""
 PLANS = "/v1/pool-plans"
 """Asked for by POST, and writes nothing."""
 READS = frozenset(("GET", "HEAD", "OPTIONS"))

@@ -8,7 +8,11 @@ from paceline.client.page_models import HostsPage
 from projections.api.answers import ANSWERS
 from tests.helpers.answer_types import must_conform, type_of
 
-OTHERWISE = {"/v1/jobs/{job_id}/tasks/{instance}/log", "/v1/events"}
+OTHERWISE = {
+    "/v1/jobs/{job_id}/tasks/{instance}/log",
+    "/v1/jobs/{job_id}/tasks/{instance}/execs/{exec_id}/out",
+    "/v1/events",
+}
 """Paths that answer with bytes, or with a stream."""
 
 
