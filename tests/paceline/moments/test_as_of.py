@@ -33,7 +33,7 @@ def reads(server: Server) -> list[str]:
 def addresses(server: Server) -> Iterator[str]:
     """All of them with names that are there, but for streams."""
     for path in reads(server):
-        if path == "/v1/events":
+        if path == "/v1/events" or path.endswith("/out"):
             continue
         filled = [path]
         for name, values in PARAMETERS.items():
