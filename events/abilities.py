@@ -25,6 +25,17 @@ OF_HOSTS = (CGROUP, CONTAINER)
 VALUE = "yes"
 
 
+class _Isolation(Protocol):
+    """The fields of its isolation that do."""
+
+    @property
+    def level(self) -> str: ...
+    @property
+    def cpu_limit(self) -> int: ...
+    @property
+    def processes(self) -> int: ...
+
+
 class _Asks(Protocol):
     """The fields of a job that need abilities of agents."""
 
@@ -37,11 +48,7 @@ class _Asks(Protocol):
     @property
     def volumes(self) -> Sequence[str]: ...
     @property
-    def isolation(self) -> str: ...
-    @property
-    def cpu_limit(self) -> int: ...
-    @property
-    def processes(self) -> int: ...
+    def isolation(self) -> "_Isolation | None": ...
 
 
 def abilities() -> dict[str, str]:
@@ -51,12 +58,13 @@ def abilities() -> dict[str, str]:
 
 def needed(job: _Asks) -> list[str]:
     """The attributes that a host must offer to run tasks of a job."""
+    apart = job.isolation
     asks = {
         HEALTH: job.health is not None,
         STOP_SIGNAL: job.stop_signal != "TERM",
         OPEN_FILES: job.open_files > 0,
         VOLUMES: len(job.volumes) > 0,
-        CGROUP: job.isolation == "cgroup" or job.cpu_limit > 0 or job.processes > 0,
-        CONTAINER: job.isolation == "container",
+        CGROUP: apart is not None and (apart.level == "cgroup" or apart.cpu_limit > 0 or apart.processes > 0),
+        CONTAINER: apart is not None and apart.level == "container",
     }
     return [attribute for attribute, uses in asks.items() if uses]

@@ -10,7 +10,7 @@ from events.bounds import HOST_RUNS_MAX, INT_MAX, NAME, PORT_MAX, SESSION_MAX, V
 from events.codes import Number, RunReport
 from events.columns import I32, I64, indexed
 from events.records.jobs import JobSubmitted
-from events.records.parts import HealthCheck
+from events.records.parts import HealthCheck, Isolation
 from events.resources import Amounts
 
 HEARTBEAT_MS = 3_000
@@ -209,13 +209,7 @@ class JobOrder(msgspec.Struct):
     """Thousandths of a core that a task asked for, and"""
     memory: int = 0
     """bytes."""
-    cpu_limit: int = 0
-    processes: int = 0
-    isolation: str = "none"
-    image: str = ""
-    image_digest: str = ""
-    network: str = "host"
-    writable_root: bool = False
+    isolation: Isolation | None = None
     stop_grace_ms: int = 10_000
     stop_after_ms: int = 0
     """Stop the run after so long without contact to the cell; 0: never."""
@@ -346,13 +340,7 @@ def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:
         open_files=spec.open_files,
         cpu=spec.resources.get("cpu", 0),
         memory=spec.resources.get("memory", 0) << 20,
-        cpu_limit=spec.cpu_limit,
-        processes=spec.processes,
         isolation=spec.isolation,
-        image=spec.image,
-        image_digest=spec.image_digest,
-        network=spec.network,
-        writable_root=spec.writable_root,
         stop_grace_ms=spec.stop_grace_ms,
         stop_after_ms=max(1, spec.stop_after_ms) if spec.on_silence == "stop_after" else 0,
         health=spec.health,

@@ -8,7 +8,15 @@ import numpy as np
 
 from events.columns import I32, INT32, Values, pack_ints
 from events.records.base import Event, InstancesEvent
-from events.records.parts import Constraint, HealthCheck, OverrideChunk, Simulated, TaskOverride, UpdatePolicy
+from events.records.parts import (
+    Constraint,
+    HealthCheck,
+    Isolation,
+    OverrideChunk,
+    Simulated,
+    TaskOverride,
+    UpdatePolicy,
+)
 
 
 class JobActionRequested(InstancesEvent, frozen=True, kw_only=True):
@@ -319,27 +327,8 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     open_files: int = 0
     """How many files and connections a run may have open; 0: as many as the agent was started with."""
 
-    processes: int = 0
-    """How many processes and threads a run may have at once; 0: as many as the agent allows."""
-
-    cpu_limit: int = 0
-    """Thousandths of a core that a run never goes beyond; 0: what the host has."""
-
-    isolation: str = "none"
-    """The least that keeps a run apart from others: none, cgroup (its limits hold) or container (its own root too).
-    """
-
-    image: str = ""
-    """Name of the image of its container, as the user wrote it; empty: a run uses the files of its host."""
-
-    image_digest: str = ""
-    """The digest that the name stood for when this was appended: sha256:HEX. All runs use these bytes."""
-
-    network: str = "host"
-    """Of a container: host, or none but its own loopback."""
-
-    writable_root: bool = False
-    """Whether a run may write to the root of its container: each to a copy of its own, gone with it."""
+    isolation: Isolation | None = None
+    """What keeps its runs apart; null: nothing but their folders."""
 
     priority: int = 0
     """Higher is admitted first within a pool."""
@@ -464,13 +453,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
         port_numbers: dict[str, int] | None = None,
         volumes: tuple[str, ...] = (),
         open_files: int = 0,
-        processes: int = 0,
-        cpu_limit: int = 0,
-        isolation: str = "none",
-        image: str = "",
-        image_digest: str = "",
-        network: str = "host",
-        writable_root: bool = False,
+        isolation: Isolation | None = None,
         priority: int = 0,
         preemptible: bool = True,
         controller: bool = False,
@@ -514,13 +497,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
             port_numbers={} if port_numbers is None else port_numbers,
             volumes=volumes,
             open_files=open_files,
-            processes=processes,
-            cpu_limit=cpu_limit,
             isolation=isolation,
-            image=image,
-            image_digest=image_digest,
-            network=network,
-            writable_root=writable_root,
             priority=priority,
             preemptible=preemptible,
             controller=controller,

@@ -3,6 +3,32 @@
 from events.records.base import NestedRecord
 
 
+class Isolation(NestedRecord, frozen=True):
+    """What keeps the runs of a job apart from others, and how much they may use beside what they ask for."""
+
+    level: str = "none"
+    """The least that keeps a run apart from others: none, cgroup (its limits hold) or container (its own root too).
+    """
+
+    image: str = ""
+    """Name of the image of its container, as the user wrote it; empty: a run uses the files of its host."""
+
+    image_digest: str = ""
+    """The digest that the name stood for when this was appended: sha256:HEX. All runs use these bytes."""
+
+    network: str = "host"
+    """Of a container: host, or none but its own loopback."""
+
+    writable_root: bool = False
+    """Whether a run may write to the root of its container: each to a copy of its own, gone with it."""
+
+    cpu_limit: int = 0
+    """Thousandths of a core that a run never goes beyond; 0: what the host has."""
+
+    processes: int = 0
+    """How many processes and threads a run may have at once; 0: as many as the agent allows."""
+
+
 class Constraint(NestedRecord, frozen=True):
     """One condition on the attributes of a host; all conditions of a job must hold."""
 

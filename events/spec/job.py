@@ -30,6 +30,7 @@ from events.codec import encode
 from events.instance_ranges import write_ranges
 from events.quantities import Milliseconds, SomeMilli, SomeMilliseconds, write_amounts, write_milli, write_ms
 from events.records.jobs import JobSubmitted, OverridesUploaded
+from events.records.parts import Isolation
 from events.resources import STANDARD, Unit, in_order
 from events.spec.health import Health, health_body
 from events.spec.overrides import Override, Placed, check_overrides, overrides_body, resolve
@@ -367,13 +368,7 @@ class JobSpec(Spec):
             instances=self.instances if self.kind != "daemon" else 0,
             command=tuple(self.command),
             env=self.env,
-            image=(self.image or "").partition("@")[0],
-            image_digest=(self.image or "").partition("@")[2],
-            isolation=self.isolation or _implied(self.image),
-            network=self.network,
-            writable_root=self.root == "writable",
-            cpu_limit=self.cpu_limit or 0,
-            processes=self.processes or 0,
+            isolation=self._apart,
             resources=in_order(self.resources.named()),
             ports=tuple(port_names(self.ports)),
             port_numbers=port_numbers(self.ports),
@@ -407,6 +402,22 @@ class JobSpec(Spec):
             spec_hash=self._hash,
         )
 
+    @property
+    def _apart(self) -> Isolation | None:
+        """The part about what keeps its runs apart; None: there is nothing to say."""
+        if self.image is None and self.isolation is None and self.cpu_limit is None and self.processes is None:
+            return None
+        name, _, digest = (self.image or "").partition("@")
+        return Isolation(
+            level=self.isolation or _implied(self.image),
+            image=name,
+            image_digest=digest,
+            network=self.network,
+            writable_root=self.root == "writable",
+            cpu_limit=self.cpu_limit or 0,
+            processes=self.processes or 0,
+        )
+
     @cached_property
     def _placed(self) -> Placed:
         return resolve(self.overrides, self.instances) if self.overrides else Placed({}, ())
@@ -426,7 +437,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
     break the rules of `JobSpec` where the fact came another way. Overrides in chunks aren't read, it says which
     instances they are of.
     """
-    sim = event.simulated
+    sim, apart = event.simulated, event.isolation or Isolation()
     spec: dict[str, Any] = {
         "job_id": event.job_id,
         "pool": event.pool,
@@ -434,12 +445,12 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "instances": event.instances,
         "command": list(event.command),
         "env": dict(event.env),
-        "image": f"{event.image}@{event.image_digest}".rstrip("@") if event.image else None,
-        "isolation": None if event.isolation == _implied(event.image) else event.isolation,
-        "network": event.network,
-        "root": "writable" if event.writable_root else "read-only",
-        "cpu_limit": write_milli(event.cpu_limit) if event.cpu_limit else None,
-        "processes": event.processes or None,
+        "image": f"{apart.image}@{apart.image_digest}".rstrip("@") if apart.image else None,
+        "isolation": None if apart.level == _implied(apart.image) else apart.level,
+        "network": apart.network,
+        "root": "writable" if apart.writable_root else "read-only",
+        "cpu_limit": write_milli(apart.cpu_limit) if apart.cpu_limit else None,
+        "processes": apart.processes or None,
         "resources": write_amounts(dict.fromkeys(STANDARD, 0) | in_order(event.resources), units),
         "ports": ports_body(event.ports, event.port_numbers),
         "volumes": list(event.volumes),

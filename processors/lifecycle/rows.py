@@ -176,6 +176,18 @@ class SimulatedRow(msgspec.Struct, frozen=True, array_like=True):
     unhealthy_runs: int
 
 
+class IsolationRow(msgspec.Struct, frozen=True, array_like=True):
+    """The way in which the runs of a job are kept apart."""
+
+    level: str
+    image: str
+    image_digest: str
+    network: str
+    writable_root: bool
+    cpu_limit: int
+    processes: int
+
+
 class HealthRow(msgspec.Struct, frozen=True, array_like=True):
     """The health check of a job."""
 
@@ -264,13 +276,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     override_count: bytes
     override: bytes
     chunks: tuple[ChunkRow, ...]
-    processes: int = 0
-    cpu_limit: int = 0
-    isolation: str = "none"
-    image: str = ""
-    image_digest: str = ""
-    network: str = "host"
-    writable_root: bool = False
+    isolation: IsolationRow | None = None
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):

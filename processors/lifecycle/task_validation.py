@@ -42,7 +42,6 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
         yield f"stop_signal is {job.stop_signal[:40]!r}, it must be one of {', '.join(STOP_SIGNALS)}"
     if not 0 <= job.open_files <= OPEN_FILES_MAX:
         yield f"open_files is {job.open_files}, it must be 0 to {OPEN_FILES_MAX}"
-    yield from filter(None, (_isolation(job),))
     if fault := amounts_fault(job.resources):
         yield f"resources: {fault}"
     if not any(amount for name, amount in job.resources.items() if name not in ("memory", "disk")):
@@ -64,6 +63,7 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
     if job.strategy not in ("pack", "spread"):
         yield f"strategy is {job.strategy[:40]!r}, it must be pack or spread"
     checks = (
+        _isolation(job),
         _program(job),
         _simulated(job),
         _health(job),
@@ -79,28 +79,36 @@ def words_fault(job: SubmittedRow, host_lost_after_ms: int) -> str:
     return _program(job) or _labels(job) or _silence(job, host_lost_after_ms)
 
 
+def has_image(job: SubmittedRow) -> bool:
+    """Whether its runs are containers."""
+    return job.isolation is not None and bool(job.isolation.image)
+
+
 def _isolation(job: SubmittedRow) -> str:
     """The first fault of how its runs are kept apart and limited; empty: there is none."""
-    if not 0 <= job.processes <= PROCESSES_MAX:
-        return f"processes is {job.processes}, it must be 0 to {PROCESSES_MAX}"
-    if not 0 <= job.cpu_limit <= AMOUNT_MAX or 0 < job.cpu_limit < job.resources.get("cpu", 0):
-        return f"cpu_limit is {job.cpu_limit}, it must be 0, or at least the cpu that a task asks for"
-    if job.isolation not in ISOLATIONS:
-        return f"isolation is {job.isolation[:40]!r}, it must be one of {', '.join(ISOLATIONS)}"
-    if job.network not in NETWORKS:
-        return f"network is {job.network[:40]!r}, it must be one of {', '.join(NETWORKS)}"
-    if not job.image:
-        own = job.image_digest or job.network != "host" or job.writable_root or job.isolation == "container"
+    apart = job.isolation
+    if apart is None:
+        return ""
+    if not 0 <= apart.processes <= PROCESSES_MAX:
+        return f"processes is {apart.processes}, it must be 0 to {PROCESSES_MAX}"
+    if not 0 <= apart.cpu_limit <= AMOUNT_MAX or 0 < apart.cpu_limit < job.resources.get("cpu", 0):
+        return f"cpu_limit is {apart.cpu_limit}, it must be 0, or at least the cpu that a task asks for"
+    if apart.level not in ISOLATIONS:
+        return f"isolation is {apart.level[:40]!r}, it must be one of {', '.join(ISOLATIONS)}"
+    if apart.network not in NETWORKS:
+        return f"network is {apart.network[:40]!r}, it must be one of {', '.join(NETWORKS)}"
+    if not apart.image:
+        own = apart.image_digest or apart.network != "host" or apart.writable_root or apart.level == "container"
         return "isolation container, network, writable_root and image_digest are for jobs with an image" if own else ""
-    if not IMAGE.fullmatch(job.image):
-        return f"image is {job.image[:80]!r}, it must be a name such as registry.example/app:1.2"
-    if job.isolation != "container":
-        return f"isolation is {job.isolation}, a job with an image runs in a container"
+    if not IMAGE.fullmatch(apart.image):
+        return f"image is {apart.image[:80]!r}, it must be a name such as registry.example/app:1.2"
+    if apart.level != "container":
+        return f"isolation is {apart.level}, a job with an image runs in a container"
     return ""
 
 
 def _program(job: SubmittedRow) -> str:
-    if job.simulated is None and not job.image and not (job.command and job.command[0]):
+    if job.simulated is None and not has_image(job) and not (job.command and job.command[0]):
         return "command must name a program"
     for what, strings in (("command", job.command), ("env", job.env)):
         if len(strings) > STRINGS_MAX:

@@ -36,8 +36,9 @@ def refusal(job: SubmittedRow, size: int, host_lost_after_ms: int) -> tuple[Code
     """Why a job can't be accepted, whatever the cell holds: a code and a sentence. None: it can."""
     if size > FACT_BYTES_MAX:
         return Code.TOO_LARGE, f"the submission takes {size} bytes, at most {FACT_BYTES_MAX} are allowed"
-    if job.image and not DIGEST.fullmatch(job.image_digest):
-        return Code.IMAGE_UNPINNED, f"image {job.image[:80]} has no digest: submit over HTTP, or say image_digest"
+    apart = job.isolation
+    if apart is not None and apart.image and not DIGEST.fullmatch(apart.image_digest):
+        return Code.IMAGE_UNPINNED, f"image {apart.image[:80]} has no digest: submit over HTTP, or say image_digest"
     plain = not job.overrides and not job.override
     if plain and NAME.fullmatch(job.job_id) and _rules_hold(job) and not any(_of_its_own(job, host_lost_after_ms)):
         return None

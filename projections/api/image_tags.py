@@ -31,4 +31,6 @@ async def digest_of(spec: Any, at: str = "") -> str:
 
 def pinned(event: JobSubmitted, digest: str) -> JobSubmitted:
     """The fact with the digest that was looked up."""
-    return msgspec.structs.replace(event, image_digest=digest) if DIGEST.fullmatch(digest) else event
+    if not DIGEST.fullmatch(digest) or event.isolation is None:
+        return event
+    return msgspec.structs.replace(event, isolation=msgspec.structs.replace(event.isolation, image_digest=digest))

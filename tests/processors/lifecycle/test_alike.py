@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from events.records.jobs import JobSubmitted
-from events.records.parts import Constraint, HealthCheck, Simulated, UpdatePolicy
+from events.records.parts import Constraint, HealthCheck, Isolation, Simulated, UpdatePolicy
 from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import task_shapes
@@ -50,13 +50,7 @@ OTHER: dict[str, Any] = {
     "labels": {"": "nameless"},
     "owner": "o" * 300,
     "simulated": Simulated(1000),
-    "processes": 8,
-    "cpu_limit": 9,
-    "isolation": "cgroup",
-    "image": "registry/app:1",
-    "image_digest": f"sha256:{'1' * 64}",
-    "network": "none",
-    "writable_root": True,
+    "isolation": Isolation(level="cgroup", processes=8),
 }
 LEFT_OUT = {"overrides", "override_first", "override_count", "override", "chunks"}
 
