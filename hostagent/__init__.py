@@ -1,1 +1,1 @@
-"""Runs tasks on a host and reports; never decides. The agent, its shim, the gateway, and the simulated fleet."""
+"""Runs tasks on a host and reports; never decides. The agent, its keepers, the gateway, and the simulated fleet."""

@@ -26,7 +26,7 @@ from events.process.file_locks import hold
 from events.resources import Amounts
 from events.structs import known
 from hostagent import capacity
-from hostagent.agent_state import AgentFault, load, save
+from hostagent.agent_state import AgentFault, load, note, save
 from hostagent.execs import Execs
 from hostagent.health import HealthChecks
 from hostagent.launch import launch
@@ -57,13 +57,19 @@ from paceline.client.lines import Lines
 from paceline.client.proven_transport import AsyncProvenTransport
 
 POLL_S = 0.05
-"""So often the agent looks what became of its runs."""
+"""So often the agent looks what became of its runs, where nobody tells it."""
+LOOK_S = 1.0
+"""So often it looks at them, though keepers tell."""
+IDLE_S = 10.0
+"""So often it looks after its keepers where there are no runs."""
 BACKOFF_S = (0.2, 10.0)
 """Waits between attempts to connect: the first, and the longest; doubled once all gateways were tried, and each drawn
 from its upper half.
 """
 CONNECT_S = 2.0
 """So long a gateway may take to accept a connection."""
+TURN_ITEMS = 10
+"""So many orders are carried out before others have their turn."""
 REPORTS_MAX = 10_000
 """Most runs in one report."""
 READ = ParsedOrders(None)
@@ -128,7 +134,8 @@ class Agent:
         self._troubles: set[str] = set()
         """Troubles that were logged since the last contact."""
         self._changed = asyncio.Event()
-        self._begun = asyncio.Event()
+        self._news = asyncio.Event()
+        """A keeper may have said something."""
         self._at_gateway = zlib.crc32(settings.host_id.encode())
         """Counts through the gateways; each host begins with its own, so that they share the hosts."""
         self._held = ExitStack()
@@ -182,15 +189,19 @@ class Agent:
         return len(self.runs.alive())
 
     async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.runs.keepers.open()
+        loop.add_reader(self.runs.keepers.fileno(), self._news.set)
         async with HealthChecks(self.runs, self._changed.set) as checks:
             while True:
+                self._news.clear()
                 if self.runs.poll():
                     self._changed.set()
                 checks.look()
-                if not self.runs.alive():
-                    self._begun.clear()
-                    await self._begun.wait()
-                await asyncio.sleep(POLL_S)
+                pause_s = POLL_S if self.runs.restless() else LOOK_S if self.runs.alive() else IDLE_S
+                with suppress(TimeoutError):  # not wait_for: before Python 3.12 that may swallow a cancellation
+                    async with asyncio.timeout(pause_s):
+                        await self._news.wait()
 
     async def _keep_connected(self) -> None:
         wait = BACKOFF_S[0]
@@ -349,28 +360,33 @@ class Agent:
             return
         if orders.position > self.state.position:
             self.state.position = orders.position
-            self._save_state()
+            # for an agent that is killed; after a crash of the machine no run is left that older orders could end
+            note(self._path, self.state)
         if orders.whole and not reading.unnamed:  # else a run that is there may be one that can't be told
             ordered = {RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in orders.items}
             self.runs.keep_only(ordered | {each.key for each in reading.refused})
         for refusal in reading.refused:
             self._note(f"run {refusal.key.run} of {refusal.key.job_id}/{refusal.key.instance}: {refusal.reason}")
             self.runs.refuse(*refusal)
-        for item in orders.items:
+        over: list[RunKey] = []
+        for number, item in enumerate(orders.items):
+            if item.kind == OrderKind.FORGET:
+                over.append(RunKey(orders.jobs[item.job].job_id, item.instance, item.run))
+                continue
             self._do(orders.jobs[item.job], item)
-            await asyncio.sleep(0)  # starting a thousand runs must not keep reports waiting
+            if number % TURN_ITEMS == TURN_ITEMS - 1:
+                await asyncio.sleep(0)  # starting a thousand runs must not keep reports waiting
+        self.runs.forget(*over)
         self._changed.set()
+        self._news.set()  # not all may be in the hands of keepers yet
 
     def _do(self, job: JobOrder, item: RunOrder) -> None:
         key = RunKey(job.job_id, item.instance, item.run)
-        if item.kind == OrderKind.FORGET:
-            self.runs.forget(key)
-        elif item.kind == OrderKind.STOP:
+        if item.kind == OrderKind.STOP:
             self.runs.stop(key)
         elif item.kind == OrderKind.KILL:
             self.runs.kill(key)
         elif key not in self.runs:
-            self._begun.set()
             try:
                 how = launch(job, item, self.settings.host_id, self._user)
             except ValueError as error:

@@ -1,5 +1,6 @@
 """The state that an agent keeps in `agent.json`, beside its runs."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -24,10 +25,22 @@ class AgentState(msgspec.Struct):
     log: str = ""
 
 
+class NotedPosition(msgspec.Struct):
+    """A position that was reached in a session, in a file beside the state."""
+
+    session: int
+    position: int
+
+
 def load(path: Path) -> AgentState:
     """Reads the state from a file; an empty state where there is no file. Raises `AgentFault` where it is damaged."""
     try:
-        return msgspec.json.decode(private_files.read_file(path), type=known(AgentState))
+        state = msgspec.json.decode(private_files.read_file(path), type=known(AgentState))
+        with suppress(OSError, ValueError):  # it may be lost with the machine, as all runs are
+            noted = msgspec.json.decode(private_files.read_file(_beside(path)), type=known(NotedPosition))
+            if noted.session == state.session:
+                state.position = max(state.position, noted.position)
+        return state
     except FileNotFoundError:
         return AgentState()
     except (OSError, ValueError, RecursionError) as error:
@@ -37,3 +50,13 @@ def load(path: Path) -> AgentState:
 def save(path: Path, state: AgentState) -> None:
     """Remembers, on disk before it returns. Raises `OSError`."""
     private_files.write_durably(str(path), msgspec.json.encode(state).decode())
+
+
+def note(path: Path, state: AgentState) -> None:
+    """Remembers the position for the next agent of this boot, without waiting for the disk. Raises `OSError`."""
+    noted = NotedPosition(state.session, state.position)
+    private_files.write(str(_beside(path)), msgspec.json.encode(noted).decode())
+
+
+def _beside(path: Path) -> Path:
+    return path.with_suffix(".position")

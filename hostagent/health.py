@@ -1,4 +1,4 @@
-"""Health checks of runs: asked by the agent, so that a shim stays small (decision 040).
+"""Health checks of runs: asked by the agent, so that a keeper waits for nothing (decision 040).
 
 The result of a check is kept in the folder of its run, so a restarted agent continues from there. A run is
 checked from its start until it is healthy or not any more, is told to stop, or ends.

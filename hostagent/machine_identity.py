@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hostagent import private_files, shim
+from hostagent import kernel, private_files
 from hostagent.messages import MachineIdentity
 from hostagent.run_record import read_json
 
@@ -37,7 +37,7 @@ def identity(folder: Path, system_id: Path = SYSTEM_ID) -> MachineIdentity:
     if not stored.id or stored.bound != bound:
         stored = StoredIdentity(secrets.token_hex(8), bound)
         private_files.write_durably(str(path), msgspec.json.encode(stored).decode())
-    return MachineIdentity(stored.id, _digest(shim.boot_id(), stands.st_dev), platform.node()[:100])
+    return MachineIdentity(stored.id, _digest(kernel.boot_id(), stands.st_dev), platform.node()[:100])
 
 
 def _digest(*parts: object) -> str:

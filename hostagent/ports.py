@@ -2,8 +2,8 @@
 
 Placement numbers ports per host, and agents of one machine are hosts of their own to it. So each holds its range with
 a lock that ends with the agent, on a file that all agents of the machine share: byte N stands for port N. Runs outlive
-their agent and hold their ports on the same file (see `hostagent.shim`), so a range goes to another agent only when no
-run has a port of it any more.
+their agent and hold their ports on the same file (see `hostagent.port_locks`), so a range goes to another agent only
+when no run has a port of it any more.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Set
 from pathlib import Path
 
-from hostagent import shim
+from hostagent import port_locks
 
 LOCKS = Path(tempfile.gettempdir()) / "paceline-ports"
 """The file of this machine."""
@@ -54,8 +54,8 @@ def take_ports(
         firsts = [before, *lower] if before in lower else lower or firsts
     for each in firsts:
         # a range that was asked for is taken though a run of another agent still has a port of it: that one is refused
-        file = shim.open_ports(str(locks))
-        if shim.lock_bytes(file, each, size) and not (moved and set(_of_runs(file, each, size)) - own):
+        file = port_locks.open_ports(str(locks))
+        if port_locks.lock_bytes(file, each, size) and not (moved and set(_of_runs(file, each, size)) - own):
             return PortRange(each, each + size - 1, file)
         os.close(file)
     raise PortsTaken(
@@ -68,12 +68,12 @@ def _of_runs(file: int, first: int, size: int) -> Iterator[int]:
     """The ports of a range that runs have."""
     if size <= 0:
         return
-    start = shim.RUN_PORTS + first
+    start = port_locks.RUN_PORTS + first
     query = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, size, 0)
     kind, _, lock_start, length, _ = struct.unpack("hhqqi4x", fcntl.fcntl(file, fcntl.F_OFD_GETLK, query))
     if kind == fcntl.F_UNLCK:
         return
-    port = lock_start - shim.RUN_PORTS
+    port = lock_start - port_locks.RUN_PORTS
     yield from range(port, port + length)
     yield from _of_runs(file, first, port - first)
     yield from _of_runs(file, port + length, first + size - port - length)

@@ -1,7 +1,10 @@
-"""Files of this user alone, put in place whole. For agent and shim: it imports nothing but the standard library."""
+"""Files of this user alone, put in place whole. For agent and keepers: nothing but the standard library."""
 
+import errno
 import os
 import stat
+
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def open_private(path: str, flags: int) -> int:
@@ -11,27 +14,41 @@ def open_private(path: str, flags: int) -> int:
 
 def read_file(path: "str | os.PathLike[str]") -> bytes:
     """The content of a regular file. Raises `OSError` for anything else, also for one that is too long."""
-    with open(path, "rb", opener=open_private) as file:
-        if not stat.S_ISREG((status := os.fstat(file.fileno())).st_mode) or status.st_size > 16 * 1024 * 1024:
+    file = open_private(os.fspath(path), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG((status := os.fstat(file)).st_mode) or status.st_size > 16 * 1024 * 1024:
             raise OSError(0, "not a regular file, or longer than 16 MiB")
-        return file.read(status.st_size)
+        return os.read(file, status.st_size + 1)
+    finally:
+        os.close(file)
 
 
 def write(path: str, text: str, durably: bool = False) -> None:
-    """Puts a file in place whole, for other processes of this user to read."""
-    with open(path + ".tmp", "w", encoding="utf-8", opener=open_private) as file:
-        file.write(text)
-        if durably:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(path + ".tmp", path)
+    """Puts a file in place whole, for other processes of this user to read; `durably`: it is on disk before this
+    returns. Who finds a file that can't be parsed after a crash of the machine takes it as absent.
+    """
+    file = os.open(path + ".tmp", CREATE, 0o600)
+    try:
+        data = text.encode()
+        if os.write(file, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.rename(path + ".tmp", path)
+        if durably:  # after the rename: one commit of the file system instead of two
+            os.fsync(file)
+            sync(os.path.dirname(path) or ".")
+    finally:
+        os.close(file)
 
 
 def write_durably(path: str, text: str) -> None:
     """The same, on disk before this returns."""
     write(path, text, durably=True)
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+
+
+def sync(path: str) -> None:
+    """Returns when a file or folder is on disk."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        os.fsync(folder)
+        os.fsync(file)
     finally:
-        os.close(folder)
+        os.close(file)

@@ -1,7 +1,6 @@
 """One run as an agent knows it."""
 
 import signal
-import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,12 +29,18 @@ class Run:
     out_of_memory: bool = False
     cpu_ms: int = 0
     memory_kib: int = 0
-    shim: subprocess.Popen[bytes] | None = None
+    has_shim: bool = False
+    """An agent of 0.3 has started it: nobody says what becomes of it, so its folder is looked at."""
     forgotten_ns: int = 0
     killed_s: float | None = None
     """When the agent was told to kill it, while that is to be looked after: monotonic seconds."""
     sizes: tuple[int, int] | None = None
     """Bytes of its record and of its working folder, counted once it has ended and is forgotten."""
+
+    @property
+    def name(self) -> str:
+        """Its name to keepers."""
+        return f"{self.key.job_id}/{self.key.instance}/{self.key.run}"
 
     @property
     def forgotten(self) -> bool:
@@ -62,7 +67,7 @@ class Run:
         )
 
     def learn_end(self, ending: Ending, out_of_memory: OutOfMemory) -> None:
-        """Its shim has written how it ended."""
+        """Its keeper has written how it ended."""
         self.state, self.exit_code, self.reason = ending.state, ending.exit_code, ending.reason
         self.signal_number, self.cpu_ms, self.memory_kib = ending.signal, ending.cpu_ms, ending.memory_kib
         if self.signal_number == signal.SIGKILL and self.state == RunReport.EXITED:

@@ -1,4 +1,4 @@
-"""The output of a run: the pieces that its shim wrote, read as one stream."""
+"""The output of a run: the pieces that its keeper wrote, read as one stream."""
 
 import os
 import re
@@ -16,7 +16,7 @@ def read_output(folder: Path, stream: str, offset: int, limit: int, ended: bool)
     while True:
         try:
             return _read(folder, stream, offset, limit, ended)
-        except FileNotFoundError:  # the shim has removed a piece meanwhile
+        except FileNotFoundError:  # its keeper has removed a piece meanwhile
             continue
 
 

@@ -1,11 +1,9 @@
-"""The files of a run's record: read whatever became of them, and the start of the shim that writes them."""
+"""The files of a run's record, read whatever became of them."""
 
 import fcntl
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,14 +15,10 @@ from events.bounds import NAME
 from events.codes import RunReport
 from events.records.parts import HealthCheck
 from events.structs import known
-from hostagent import open_files, private_files, shim
+from hostagent import kernel, private_files
 from hostagent.folders import entries, shown
 
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-SHIM_VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH")
-"""All that a shim gets of the agent's environment: tasks of the same user can read it."""
-SHIM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("shim_main.py")))
-
 PID_MAX = 2**22
 """No system numbers a process higher."""
 
@@ -74,7 +68,8 @@ class Ending(msgspec.Struct):
 class Process(msgspec.Struct):
     """`process.json`."""
 
-    pid: Annotated[int, msgspec.Meta(ge=2, le=PID_MAX)]
+    pid: Annotated[int, msgspec.Meta(ge=0, le=PID_MAX)]
+    """0: it is about to run."""
     start_time: int | None
     boot_id: str
 
@@ -103,6 +98,10 @@ class Check(msgspec.Struct):
 class Order(msgspec.Struct):
     """The part of an `order.json` that an agent reads."""
 
+    v: int = 0
+    """0: of an agent before 0.4, whose runs have a shim each."""
+    boot: str = ""
+    """The boot in which it was written."""
     ports: list[Port] = []
     check: Check | None = None
 
@@ -143,10 +142,23 @@ def find(root: Path, faults: list[str], others: list[Path]) -> Iterator[tuple[Pa
                 others.append(Path(entry.path))
 
 
-def has_shim(folder: Path) -> bool:
-    """Whether a shim lives there."""
+def take_lock(folder: Path) -> int:
+    """Locks the run of a folder for this process and whom it hands the file to, until all have closed it. Raises
+    `OSError`.
+    """
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+def is_held(folder: Path) -> bool:
+    """Whether somebody keeps the run of a folder, or is about to."""
+    try:
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # not there, mostly
         return False
     try:
@@ -161,7 +173,7 @@ def has_shim(folder: Path) -> bool:
 def kill_processes(folder: Path) -> bool:
     """Kills the processes of the run that was started there; False: there is none that goes on."""
     process = read_json(folder / "process.json", Process)
-    if process is None or process.boot_id != shim.boot_id() or not _goes_on(process):
+    if process is None or not process.pid or process.boot_id != kernel.boot_id() or not _goes_on(process):
         return False
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -169,60 +181,5 @@ def kill_processes(folder: Path) -> bool:
 
 
 def _goes_on(process: Process) -> bool:
-    try:
-        text = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    fields = text.rpartition(")")[2].split()
-    return fields[0] != "Z" and int(fields[19]) == process.start_time
-
-
-def wake_shim(folder: Path) -> None:
-    """Lets the shim that lives there look for its stop file at once. It looks by itself too, some time later."""
-    _signal_shim(folder, signal.SIGTERM)
-
-
-def kill_shim(folder: Path) -> None:
-    """Kills the shim that lives there."""
-    _signal_shim(folder, signal.SIGKILL)
-
-
-def _signal_shim(folder: Path, number: int) -> None:
-    """Signals a shim, if it can be told which process that is: what a file names is signalled only where it has this
-    lock open.
-    """
-    with suppress(OSError, ValueError, OverflowError):
-        pid = int(private_files.read_file(folder / "shim.pid"))
-        process = os.pidfd_open(pid)  # the number may go to another process while this looks
-        try:
-            lock = os.lstat(folder / "lock")
-            if has_shim(folder) and any(_is(f"/proc/{pid}/fd/{name}", lock) for name in os.listdir(f"/proc/{pid}/fd")):
-                signal.pidfd_send_signal(process, number)
-        finally:
-            os.close(process)
-
-
-def _is(path: str, status: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), status)
-    except OSError:  # closed meanwhile
-        return False
-
-
-def spawn(folder: Path) -> subprocess.Popen[bytes]:
-    """Starts the shim, which takes over a lock that is held from now on."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with open(folder / "shim.log", "wb", opener=private_files.open_private) as log:
-            return subprocess.Popen(
-                [*SHIM, str(folder), str(lock), str(open_files.given())],
-                env={name: os.environ[name] for name in SHIM_VARIABLES if name in os.environ},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(lock,),
-                start_new_session=True,
-            )
-    finally:
-        os.close(lock)
+    fields = kernel.status_of(process.pid)
+    return fields is not None and fields[0] != "Z" and int(fields[19]) == process.start_time

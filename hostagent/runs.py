@@ -1,9 +1,19 @@
 """The agent's record of its runs: one folder each, so that it outlives the agent, and the run itself does too.
 
-`runs/JOB/INSTANCE/RUN/` holds `order.json` and `lock`, what the shim writes (see `hostagent.shim`), `reported` (the
-state that the cell has acknowledged) and `forgotten` (the cell needs the record no more). Whether a run goes on is
-never guessed from a pid: its shim holds the lock as long as it lives. The task works in `tasks/JOB.INSTANCE.RUN/`, and
-has no business in `runs/`; what it left anywhere is removed by way of `trash/`.
+`runs/JOB/INSTANCE/RUN/` holds `order.json` and `lock`, what the keeper writes (see `hostagent.keeper.kept_run`),
+`reported` (the state that the cell has acknowledged) and `forgotten` (the cell needs the record no more). Whether a run
+goes on is never guessed from a pid: its keeper holds the lock until the end is on disk. What a folder means, by the
+first line that holds:
+
+    lock    exit.json   boot of order.json   process.json   the run
+    held    any         any                  any            lives; has started if `started` is there
+    free    is read     any                  any            has ended so
+    free    -           another              any            vanished: the host was restarted
+    free    -           this one             is there       vanished: its keeper was lost; what is left of it ends
+    free    -           this one             -              hasn't begun, and may be started
+
+The task works in `tasks/JOB.INSTANCE.RUN/`, and has no business in `runs/`; what it left anywhere is removed by way of
+`trash/`.
 """
 
 import errno
@@ -21,8 +31,9 @@ import msgspec
 from events.bounds import NAME
 from events.codes import RunReport
 from events.volume_names import volume_variable
-from hostagent import private_files, shim
+from hostagent import kernel, private_files
 from hostagent.folders import Trash, entries, measure, shown, summary
+from hostagent.keepers import VERSION, Keepers
 from hostagent.messages import LogPage, RunState
 from hostagent.oom import VMSTAT, OutOfMemory
 from hostagent.ports import LOCKS
@@ -38,15 +49,18 @@ from hostagent.run_record import (
     Process,
     RunKey,
     find,
-    has_shim,
+    is_held,
     kill_processes,
-    kill_shim,
     read_json,
-    spawn,
-    wake_shim,
+    take_lock,
 )
+from hostagent.shims import kill_shim, wake_shim
 from hostagent.volumes import Volumes
 
+CONTACT_MS = 50
+"""So often a contact to the cell is noted at most."""
+BEGIN_S = 10.0
+"""So long the first start may wait for keepers, unless they are opened before."""
 SURVIVES_S = 10.0
 """A run that is still there so long after it was killed is reported: each time, for the host is suspected for it."""
 KEPT_RUNS = 200
@@ -58,7 +72,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 MEMBERS = ".paceline-members.json"
 """In the working folder of a member of a gang: where all members are."""
 LOST_CODE = 255
-"""Exit code of a run whose shim vanished: nobody knows how it ended."""
+"""Exit code of a run whose keeper was lost: nobody knows how it ended."""
 
 
 class Runs:
@@ -74,13 +88,14 @@ class Runs:
         user: TaskUser | None = None,
         vmstat: Path = VMSTAT,
     ) -> None:
+        folder = folder.absolute()
         self._locks = locks
         self._say = say
         self._user = user
         self._root = folder / "runs"
         self.tasks = folder / "tasks"
         """Where the working folders are."""
-        self._contact = folder / "contact"
+        self._contact, self._contact_ms = folder / "contact", 0
         for each in (folder, self._root, self.tasks):
             each.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._root.chmod(0o700)
@@ -90,6 +105,13 @@ class Runs:
         self.volumes = Volumes(folder / "volumes", self._trash, user, say)
         self._runs: dict[RunKey, Run] = {}
         self._out_of_memory = OutOfMemory(vmstat)
+        self._boot = kernel.boot_id()
+        self._untold: dict[RunKey, Run] = {}
+        """Runs of which nobody tells all: those that have a shim, and those that are killed."""
+        self._waiting: dict[RunKey, int] = {}
+        """Runs that no keeper has been given yet, with their locked files."""
+        self.keepers = Keepers(folder, say)
+        self.keepers.connect()  # before the folders are read: what happens after that is told
         self._adopt_all()
         self._clean()
 
@@ -120,8 +142,11 @@ class Runs:
         ]
 
     def contact(self) -> None:
-        """Notes for all shims that the cell was heard just now."""
-        private_files.write(str(self._contact), str(shim.since_boot_ms()))
+        """Notes for all keepers that the cell was heard just now."""
+        now_ms = kernel.since_boot_ms()
+        if now_ms - self._contact_ms >= CONTACT_MS:
+            private_files.write(str(self._contact), str(now_ms))
+            self._contact_ms = now_ms
 
     def start(self, key: RunKey, launch: Launch) -> Run:
         """Starts a run that is not known here; what goes wrong is its outcome. Raises `OSError` on a full disk: then
@@ -135,7 +160,8 @@ class Runs:
             env = launch.env | ({"PACELINE_MEMBERS": f"{work}/{MEMBERS}"} if launch.members else {})
             volumes = self.volumes.open(key.job_id, key.instance, launch.volumes)
             env |= {volume_variable(name): str(path) for name, path in volumes.items()}
-            order: dict[str, Any] = {"command": list(launch.command), "env": env, "work": work, "user": user}
+            order: dict[str, Any] = {"v": VERSION, "boot": self._boot, "command": list(launch.command), "env": env}
+            order |= {"work": work, "user": user}
             order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
             order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
             order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
@@ -143,15 +169,17 @@ class Runs:
             if launch.health is not None:
                 run.check = Check(launch.health, launch.health_port, work, env, user)
                 order["check"] = msgspec.to_builtins(run.check)
-            private_files.write_durably(str(folder / "order.json"), json.dumps(order))
+            private_files.write(str(folder / "order.json"), json.dumps(order))  # its keeper syncs it
             self._make_work(key, launch.members)
-            run.shim = spawn(folder)
+            self._waiting[key] = take_lock(folder)
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno in FULL:
                 del self._runs[key]
                 self._discard(key)
                 raise
             self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {error}")
+        self.keepers.open(BEGIN_S)
+        self._hand_over()
         return run
 
     def refuse(self, key: RunKey, reason: str) -> None:
@@ -171,42 +199,53 @@ class Runs:
             return
         private_files.write(str(run.folder / "stop"), str(int(RunReport.STOPPED)))
         run.stopping = True
-        wake_shim(run.folder)  # where it has written no pid yet, it looks for the file after that
+        if run.has_shim:
+            wake_shim(run.folder)
+        else:
+            self.keepers.stop(run.name)
 
     def kill(self, key: RunKey) -> None:
-        """Ends by force a run that was told to stop long ago: kills its processes and, where these are over and its
-        shim doesn't say so, the shim. Raises `OSError` as `stop` does.
+        """Ends by force a run that was told to stop long ago: kills its processes. Where these are over and nobody
+        says so, its keeper may hang. Raises `OSError` as `stop` does.
         """
         self.stop(key)
         run = self._runs[key]
-        if run.alive:
-            run.killed_s = time.monotonic()
-            if not kill_processes(run.folder):
-                kill_shim(run.folder)
-
-    def forget(self, key: RunKey) -> None:
-        """The cell needs this run no more: ends it if it goes on, and keeps only its output, for a time."""
-        run = self._runs.get(key)
-        if run is None or run.forgotten:
+        if not run.alive:
             return
-        self.stop(key)
-        private_files.write(str(run.folder / "forgotten"), "")
-        run.forgotten_ns = time.time_ns()
+        run.killed_s = time.monotonic()
+        self._untold[key] = run
+        private_files.write(str(run.folder / "kill"), "")
+        over = not kill_processes(run.folder)
+        if not run.has_shim:
+            self.keepers.stop(run.name)
+        if over and run.has_shim:
+            kill_shim(run.folder)
+        elif over:
+            self.keepers.doubt()
+
+    def forget(self, *keys: RunKey) -> None:
+        """The cell needs these runs no more: ends those that go on, and keeps only their output, for a time."""
+        for key in keys:
+            run = self._runs.get(key)
+            if run is not None and not run.forgotten:
+                self.stop(key)
+                private_files.write(str(run.folder / "forgotten"), "")
+                run.forgotten_ns = time.time_ns()
         self._clean()
 
     def keep_only(self, wanted_keys: set[RunKey]) -> None:
         """Forgets all runs but these."""
-        for key in [key for key in self._runs if key not in wanted_keys]:
-            self.forget(key)
+        self.forget(*(key for key in self._runs if key not in wanted_keys))
 
     def acknowledged(self, states: Iterable[RunState]) -> None:
-        """The cell has these states durably."""
+        """The cell has these states durably. Of live runs that isn't noted: what is reported twice harms nothing."""
         for state in states:
             run = self._runs.get(RunKey(state.job_id, state.instance, state.run))
             if run is not None and run.reported != state.state:
                 run.reported = state.state
-                with suppress(OSError):  # what is not noted is reported again, which harms nothing
-                    private_files.write(str(run.folder / "reported"), str(state.state))
+                with suppress(OSError):
+                    if not run.alive:
+                        private_files.write(str(run.folder / "reported"), str(state.state))
 
     def note_health(self, run: Run, state: RunReport, reason: str) -> None:
         """Notes the result of the health check of a run that goes on."""
@@ -215,13 +254,30 @@ class Runs:
             private_files.write(str(run.folder / "health"), json.dumps({"state": run.state, "reason": reason}))
 
     def poll(self) -> bool:
-        """Learns what the shims have written; True where a run changed."""
-        changed = False
-        if alive := self.alive():
-            self._out_of_memory.look()
+        """Learns what keepers have said, and looks itself where they may have said nothing; True: a run changed."""
+        changed, looks = False, self.keepers.look()
+        news = self.keepers.news()
+        for name in news.started:
+            changed |= self._started(self._named(name))
+        for name in news.ended:
+            if (run := self._named(name)) is not None and run.alive:
+                changed |= self._look(run, certain=True)
+        alive = self.alive() if news.more or looks else [run for run in self._untold.values() if run.alive]
+        self._out_of_memory.look()
         for run in alive:
             changed |= self._look(run)
+        self._hand_over()
         return changed
+
+    def restless(self) -> bool:
+        """Whether something has to be looked at soon, though no keeper says anything."""
+        if self._waiting or self.keepers.restless():
+            return True
+        return any(run.alive for run in self._untold.values())
+
+    def close(self) -> None:
+        """Lets go of the keepers; runs go on."""
+        self.keepers.close()
 
     def read(self, key: RunKey, stream: str, offset: int, limit: int) -> LogPage | None:
         """A piece of a run's output; a negative offset counts from the end. None: nothing is known of such a run."""
@@ -287,43 +343,88 @@ class Runs:
             run.forgotten_ns = (folder / "forgotten").lstat().st_mtime_ns
         names = {entry.name for entry in entries(folder)}
         run.stopping = "stop" in names
-        if not names & {"process.json", "exit.json"} and not has_shim(folder):
+        order = read_json(folder / "order.json", Order)
+        void = order is None or not order.v or order.boot == self._boot
+        if void and not names & {"process.json", "exit.json"} and not is_held(folder):
             self._discard(key)  # ordered, never begun: as if it had not been ordered
             return
         self._runs[key] = run
-        if (order := read_json(folder / "order.json", Order)) is not None:
+        if order is not None:
             run.ports, run.check = tuple(order.ports), order.check
+        run.has_shim = "shim.pid" in names
+        if run.has_shim:
+            self._untold[key] = run
         self._look(run)
 
-    def _look(self, run: Run) -> bool:
-        """Brings a run to what its folder says; True where it changed."""
-        if run.shim is not None:
-            run.shim.poll()
+    def _named(self, name: str) -> Run | None:
+        """The run of a name that a keeper says."""
+        job_id, *numbers = name.rsplit("/", 2)
+        if len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
+            return None
+        return self._runs.get(RunKey(job_id, *map(int, numbers)))
+
+    def _hand_over(self) -> None:
+        """Gives keepers the runs that wait for one."""
+        while self._waiting:
+            key, lock = next(iter(self._waiting.items()))
+            if not self.keepers.start("/".join(map(str, key)), lock):
+                return
+            os.close(self._waiting.pop(key))
+
+    def _started(self, run: Run | None) -> bool:
+        """Its process runs."""
+        if run is None or run.state:
+            return False
+        run.state = int(RunReport.STARTED)
+        if run.check is not None and (health := read_json(run.folder / "health", FoundHealth)) is not None:
+            run.state, run.reason = health.state, health.reason
+        return True
+
+    def _look(self, run: Run, certain: bool = False) -> bool:
+        """Brings a run to what its folder says; True where it changed. `certain`: its keeper has said that it ended."""
         before = run.state
-        shim_ended = not has_shim(run.folder)
-        ending = read_json(run.folder / "exit.json", Ending)
-        if ending is not None:
-            run.learn_end(ending, self._out_of_memory)
-        elif shim_ended:
-            self._vanished(run)
-        elif not run.state and (run.folder / "started").exists():
-            run.state = int(RunReport.STARTED)
-            if run.check is not None and (health := read_json(run.folder / "health", FoundHealth)) is not None:
-                run.state, run.reason = health.state, health.reason
+        if certain or not is_held(run.folder):
+            self._learn_end(run, certain)
+        elif (run.folder / "started").exists():
+            self._started(run)
         survived = run.alive and run.killed_s is not None and time.monotonic() - run.killed_s >= SURVIVES_S
         if survived:
             run.state, run.reported, run.killed_s = int(RunReport.SURVIVED), 0, None
         return survived or run.state != before
 
+    def _learn_end(self, run: Run, certain: bool) -> None:
+        """Nobody keeps the run any more."""
+        path = run.folder / "exit.json"
+        if (ending := read_json(path, Ending)) is not None:
+            if not certain:  # its keeper may have died before all of it was on disk
+                private_files.sync(str(path))
+                private_files.sync(str(run.folder))
+            run.learn_end(ending, self._out_of_memory)
+        elif os.path.lexists(path) or os.path.lexists(run.folder / "process.json") or not run.folder.is_dir():
+            self._vanished(run)
+        elif run.key not in self._waiting:
+            self._start_again(run)
+
+    def _start_again(self, run: Run) -> None:
+        """Its keeper was lost before the run began."""
+        order = read_json(run.folder / "order.json", Order)
+        if order is None or order.boot != self._boot:
+            self._vanished(run)
+            return
+        with suppress(OSError):  # somebody has it after all, or the next look tries again
+            self._waiting[run.key] = take_lock(run.folder)
+
     def _vanished(self, run: Run) -> None:
-        """The shim is gone without a word: whatever is left of the run ends, how it ended is not known."""
+        """Its keeper is gone without a word: whatever is left of the run ends, how it ended is not known."""
         process = read_json(run.folder / "process.json", Process)
-        reason = "shim vanished"
+        order = read_json(run.folder / "order.json", Order)
+        reason = "its keeper was lost"
         if os.path.lexists(run.folder / "exit.json"):
             reason = "how it ended can't be read: exit.json is damaged"
-        if process is not None and process.boot_id != shim.boot_id():
-            reason = "shim vanished: the host was restarted"
-        elif process is not None and shim.start_time(process.pid) in (None, process.start_time):
+        boot = process.boot_id if process is not None else order.boot if order is not None and order.v else self._boot
+        if boot != self._boot:
+            reason = "its keeper was lost: the host was restarted"
+        elif process is not None and process.pid and kernel.start_time(process.pid) in (None, process.start_time):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
         self._ended(run, RunReport.VANISHED, LOST_CODE, reason)
@@ -354,6 +455,7 @@ class Runs:
             record, work = run.sizes = run.sizes or (_weight(run.folder), _weight(self._work(run.key)))
             if kept_runs == KEPT_RUNS or record > bytes_left:
                 del self._runs[run.key]
+                self._untold.pop(run.key, None)
                 self._discard(run.key)
             else:
                 kept_runs += 1
@@ -384,4 +486,5 @@ def stop_all(folder: Path, patience_s: float = 60.0) -> tuple[int, int]:
         runs.poll()
         time.sleep(0.05)
     remaining = len(runs.alive())
+    runs.close()
     return len(live) - remaining, remaining

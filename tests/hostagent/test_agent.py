@@ -15,9 +15,11 @@ import pytest
 from events.records.jobs import JobSubmitted
 from hostagent.agent import Agent, AgentSettings
 from hostagent.capacity import detect
+from hostagent.kernel import status_of
 from hostagent.messages import JobOrder, OrderKind, OrdersLine, RunOrder
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs, stop_all
+from tests.helpers.waiting import until
 from tests.hostagent.cell import TOKEN, Cell, Server, ended, ordered, stopping
 
 HOST = "h1"
@@ -91,6 +93,14 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def keeper_of(process: Path) -> int:
+    """The pid of the keeper of a run, by its `process.json`."""
+    until(lambda: json.loads(said(process) or '{"pid": 0}')["pid"], "the process")
+    fields = status_of(json.loads(process.read_text())["pid"])
+    assert fields
+    return int(fields[1])
 
 
 def dead(pid: int) -> Callable[[], bool]:
@@ -218,14 +228,14 @@ def test_a_clean_stop_says_how_many_runs_go_on(site: Site) -> None:
     site.says("j", 1, 1, "STOPPED", 143)
 
 
-def test_a_run_whose_shim_vanished_ends_with_what_is_left_of_it(site: Site) -> None:
+def test_a_run_whose_keeper_was_lost_ends_with_what_is_left_of_it(site: Site) -> None:
     site.start_agent()
     site.run(shell("j", "echo $$; exec sleep 600"))
     site.says("j", 0, 1, "STARTED", 0)
     site.cell.until(site.file("j", "stdout.0").exists)
-    os.kill(int(site.file("j", "shim.pid").read_text()), signal.SIGKILL)
+    os.kill(keeper_of(site.file("j", "process.json")), signal.SIGKILL)
     site.says("j", 0, 1, "VANISHED", 255)
-    assert "shim vanished" in site.cell.why()
+    assert "its keeper was lost" in site.cell.why()
     site.cell.until(dead(int(site.file("j", "stdout.0").read_text())))
 
 
@@ -269,6 +279,7 @@ def test_a_run_ends_when_the_cell_was_silent_for_too_long_even_without_an_agent(
 
 def test_an_old_order_is_ignored(site: Site) -> None:
     agent = Agent(site.settings())
+    agent._next_session()
 
     def obey(position: int, job_id: str, whole: bool = False) -> None:
         jobs = [JobOrder(job_id, command=("true",))]
@@ -283,13 +294,13 @@ def test_an_old_order_is_ignored(site: Site) -> None:
     assert Agent(site.settings()).state.position == 8
 
 
-def test_a_run_is_out_of_reach_of_the_terminal_and_of_its_shim(site: Site) -> None:
+def test_a_run_is_out_of_reach_of_the_terminal_and_of_its_keeper(site: Site) -> None:
     site.start_agent()
     site.run(shell("j", "exec sleep 600"))
     site.says("j", 0, 1, "STARTED", 0)
-    shim = int(site.file("j", "shim.pid").read_text())
+    keeper = keeper_of(site.file("j", "process.json"))
     process = json.loads(site.file("j", "process.json").read_text())["pid"]
-    assert len({os.getsid(0), os.getsid(shim), os.getsid(process)}) == 3
+    assert len({os.getsid(0), os.getsid(keeper), os.getsid(process)}) == 3
 
 
 def test_sessions_grow_even_when_the_clock_goes_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

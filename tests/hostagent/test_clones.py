@@ -8,7 +8,7 @@ import pytest
 
 from events.records.hosts import HostConnected
 from events.records.jobs import JobSubmitted
-from hostagent import machine_identity, shim
+from hostagent import kernel, machine_identity
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Connect, Detach
@@ -44,7 +44,7 @@ def test_a_folder_keeps_its_identity_and_a_copy_of_it_gets_another(tmp_path: Pat
 
 def test_an_image_of_a_whole_machine_differs_by_its_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = machine_identity.identity(tmp_path)
-    monkeypatch.setattr(shim, "boot_id", lambda: "another")
+    monkeypatch.setattr(kernel, "boot_id", lambda: "another")
     second = machine_identity.identity(tmp_path)
     assert first.id == second.id
     assert first.boot != second.boot

@@ -17,7 +17,7 @@ from hostagent import oom
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs, stop_all
 from tests.hostagent.cell import stopping
-from tests.hostagent.test_agent import HOST, Site, said, shell
+from tests.hostagent.test_agent import HOST, Site, keeper_of, said, shell
 from tests.hostagent.test_runs import until
 
 READY = "touch ready; while :; do sleep 0.05; done"
@@ -80,21 +80,27 @@ def test_a_run_that_is_to_be_killed_and_was_never_heard_of_does_not_start(tmp_pa
     ]
 
 
-def test_a_shim_that_hangs_keeps_no_run_that_is_to_be_killed(tmp_path: Path) -> None:
+def test_a_keeper_that_hangs_keeps_no_run_that_is_to_be_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Runs(tmp_path)
-    key = RunKey("j", 0, 1)
-    run = runs.start(key, Launch(("sleep", "600"), dict(os.environ), 1000))
-    until(lambda: runs.poll() and run.state)
-    shim, process = (json.loads((run.folder / name).read_text()) for name in ("shim.pid", "process.json"))
-    os.kill(shim, signal.SIGSTOP)
+    runs.keepers.open(10)
+    until(lambda: runs.poll() or len(runs.keepers._turn) > 1)
+    key, other = RunKey("j", 0, 1), RunKey("j", 1, 1)
+    run, lives = (runs.start(each, Launch(("sleep", "600"), dict(os.environ), 1000)) for each in (key, other))
+    until(lambda: runs.poll() or (run.state and lives.state))
+    os.kill(keeper_of(run.folder / "process.json"), signal.SIGSTOP)
+    pid = json.loads((run.folder / "process.json").read_text())["pid"]
     runs.stop(key)
     runs.kill(key)
-    until(lambda: "Z" in Path(f"/proc/{process['pid']}/stat").read_text().rpartition(")")[2])
+    until(lambda: "Z" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2])
     runs.poll()
     assert run.alive
+    monkeypatch.setattr("hostagent.keepers.HANGS_S", 1.0)
     runs.kill(key)
     until(lambda: runs.poll() or not run.alive)
-    assert (run.state, run.reason) == (RunReport.VANISHED, "shim vanished")
+    assert (run.state, run.reason) == (RunReport.VANISHED, "its keeper was lost")
+    assert lives.alive, "its keeper answers"
+    runs.stop(other)
+    until(lambda: runs.poll() or not lives.alive)
 
 
 def test_a_run_that_survives_its_kill_is_reported_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

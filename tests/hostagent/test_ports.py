@@ -2,21 +2,23 @@
 
 import json
 import os
+import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from events.records.hosts import HostOffered
+from hostagent import keepers
 from hostagent.agent import Agent, AgentSettings
 from hostagent.agent_state import AgentFault
+from hostagent.keeper import kept_run
+from hostagent.keeper.loop import Keeper
+from hostagent.port_locks import take
 from hostagent.ports import PortsTaken, take_ports
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs, stop_all
-from hostagent.shim import Shim
 from tests.helpers.ports import kept_port
 from tests.helpers.waiting import until
 from tests.hostagent.cell import TOKEN, Cell, Server
@@ -37,13 +39,20 @@ def listener() -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def runs(tmp_path: Path, locks: Path) -> Iterator[Runs]:
+def runs(tmp_path: Path, locks: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
+    monkeypatch.setattr(keepers, "KEEPERS", 1)
     yield Runs(tmp_path / "a", locks)
     assert stop_all(tmp_path / "a")[1] == 0
 
 
 def start(runs: Runs, key: RunKey, *ports: int) -> None:
     runs.start(key, Launch(("sleep", "600"), dict(os.environ), 100, ports=ports))
+
+
+def until_tried(runs: Runs) -> None:
+    """The only keeper takes one start after another: when it has ended a later one, it has tried those before."""
+    run = runs.start(RunKey("later", 0, 1), Launch(("true",), dict(os.environ), 100))
+    until(lambda: runs.poll() or not run.alive)
 
 
 def test_the_second_agent_of_a_machine_moves_down_and_keeps_its_range(locks: Path) -> None:
@@ -89,7 +98,7 @@ def test_a_run_waits_for_the_one_that_has_its_port(runs: Runs) -> None:
     until(lambda: runs.poll() or runs.alive()[0].state)
     start(runs, second, port)
     waiting = runs._runs[second].folder
-    until((waiting / "shim.pid").exists)
+    until_tried(runs)
     assert not (waiting / "process.json").exists()
     runs.stop(KEY)
     until((waiting / "started").exists)
@@ -100,35 +109,38 @@ def test_a_run_waits_for_a_stranger_that_listens_and_can_be_stopped_meanwhile(
     runs: Runs, listener: socket.socket
 ) -> None:
     start(runs, KEY, listener.getsockname()[1])
-    until((runs._runs[KEY].folder / "shim.pid").exists)
+    until_tried(runs)
     runs.stop(KEY)
     until(lambda: runs.poll() or not runs.alive())
-    assert runs.inventory()[0].reason == "stopped before it started"
+    assert "stopped before it started" in [run.reason for run in runs.inventory()]
 
 
 def test_a_run_that_does_not_get_its_port_is_refused_with_the_reason(
-    tmp_path: Path, locks: Path, listener: socket.socket
+    tmp_path: Path, locks: Path, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = listener.getsockname()[1]
-    order = {"command": ["true"], "env": {}, "contact": "", "ports": [port], "port_locks": str(locks), "alone": False}
-    (tmp_path / "order.json").write_text(json.dumps(order | {"stop_grace_ms": 0, "stop_after_ms": 0}))
-    code = "import sys; from hostagent import shim; shim.TURN_S = 0.0; shim.Shim(sys.argv[1]).run()"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=20)
-    said = json.loads((tmp_path / "exit.json").read_text())
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(kept_run, "TURN_S", 0.0)
+    order = {"v": 1, "command": ["true"], "ports": [port], "port_locks": str(locks), "alone": False}
+    folder = tmp_path / "runs/j/0/1"
+    folder.mkdir(parents=True)
+    (folder / "order.json").write_text(json.dumps(order | {"stop_grace_ms": 0, "stop_after_ms": 0}))
+    keeper = Keeper(str(tmp_path), 0, "", 100)
+    try:
+        keeper.obey({"start": ["j/0/1"]}, [os.open(folder, os.O_RDONLY)])
+    finally:
+        signal.set_wakeup_fd(-1)
+    said = json.loads((folder / "exit.json").read_text())
     assert said == {"state": 4, "exit_code": 127, "reason": f"a stranger listens on port {port}"}
 
 
-def test_ports_are_taken_all_or_none(tmp_path: Path, locks: Path, listener: socket.socket) -> None:
+def test_ports_are_taken_all_or_none(locks: Path, listener: socket.socket) -> None:
     free, port = kept_port(), listener.getsockname()[1]
-    for name, ports in (("one", [free, port]), ("two", [free])):
-        order: dict[str, object] = {"command": ["true"], "env": {}, "ports": ports, "port_locks": str(locks)}
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "order.json").write_text(json.dumps(order))
-    one, two = Shim(str(tmp_path / "one")), Shim(str(tmp_path / "two"))
-    assert one._take_ports() == f"a stranger listens on port {port}"
-    assert two._take_ports() == ""
-    assert one._take_ports() == f"another run of this machine has port {free}"
-    os.close(two.ports)
+    assert take(str(locks), [free, port]) == (-1, f"a stranger listens on port {port}")
+    held, fault = take(str(locks), [free])
+    assert fault == ""
+    assert take(str(locks), [free, port]) == (-1, f"another run of this machine has port {free}")
+    os.close(held)
 
 
 def test_agents_of_two_cells_offer_different_ports(tmp_path: Path, locks: Path) -> None:

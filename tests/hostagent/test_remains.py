@@ -1,14 +1,12 @@
 """Whatever tasks leave behind, their agent starts, cleans up, and says what it could not read or remove."""
 
 import os
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hostagent import folders, shim
+from hostagent import folders
 from hostagent.folders import remove
 from hostagent.machine_identity import identity
 from hostagent.run_record import Launch, RunKey
@@ -126,7 +124,7 @@ def test_a_damaged_file_of_a_record_is_passed_over(tmp_path: Path, name: str, pu
     put(path)
     again = Runs(tmp_path)
     assert KEY in again
-    until(lambda: again.poll() or not again.alive())  # its shim may be about to end
+    until(lambda: again.poll() or not again.alive())  # its keeper may be about to let it go
     expected = {"exit.json": [(8, 255)], "forgotten": []}.get(name, [(2, 0)])
     assert [(run.state, run.exit_code) for run in again.unreported()] == expected
     assert name != "exit.json" or "can't be read" in again.unreported()[0].reason
@@ -154,49 +152,9 @@ def test_a_stop_that_is_not_readable_is_a_stop(tmp_path: Path) -> None:
     start(runs, KEY, "sleep", "600")
     until((tmp_path / "runs/j/0/1/process.json").exists)
     (tmp_path / "runs/j/0/1/stop").write_text("garbage")
-    os.kill(int((tmp_path / "runs/j/0/1/shim.pid").read_text()), signal.SIGTERM)
+    runs.keepers.stop("j/0/1")
     finish(runs)
     assert [(run.state, run.exit_code) for run in runs.unreported()] == [(3, 143)]
-
-
-def _no_number(path: Path) -> None:
-    path.write_text("9" * 30)
-
-
-@pytest.mark.parametrize("put", [_pipe, _loop, _folder, _garbage, _no_number])
-def test_a_run_whose_pid_can_not_be_read_is_stopped(tmp_path: Path, put: Callable[[Path], None]) -> None:
-    runs = Runs(tmp_path)
-    start(runs, KEY, "sleep", "600")
-    until((tmp_path / "runs/j/0/1/started").exists)
-    path = tmp_path / "runs/j/0/1/shim.pid"
-    path.unlink()
-    put(path)
-    runs.stop(KEY)
-    finish(runs)
-    assert [(run.state, run.exit_code) for run in runs.unreported()] == [(3, 143)]
-
-
-def test_only_the_shim_of_a_run_is_woken_to_stop_it(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
-    start(runs, KEY, "sleep", "600")
-    until((tmp_path / "runs/j/0/1/started").exists)
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as stranger:
-        (tmp_path / "runs/j/0/1/shim.pid").write_text(str(stranger.pid))
-        runs.stop(KEY)
-        finish(runs)
-    assert stranger.returncode == 0
-    assert [(run.state, run.exit_code) for run in runs.unreported()] == [(3, 143)]
-
-
-def test_the_shim_of_a_run_is_woken_to_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    woken: list[int] = []
-    monkeypatch.setattr(signal, "pidfd_send_signal", lambda _, number: woken.append(number))
-    runs = Runs(tmp_path)
-    start(runs, KEY, "sleep", "600")
-    until((tmp_path / "runs/j/0/1/started").exists)
-    runs.stop(KEY)
-    assert woken == [signal.SIGTERM]
-    finish(runs)
 
 
 @pytest.mark.parametrize("put", [_pipe, _loop, _folder, _garbage])
@@ -208,12 +166,14 @@ def test_a_note_of_contact_that_can_not_be_read_is_none(tmp_path: Path, put: Cal
     assert [(run.state, run.exit_code) for run in runs.unreported()] == [(5, 143)]
 
 
-def test_a_pipe_where_a_stop_or_output_belongs_keeps_no_shim_waiting(tmp_path: Path) -> None:
-    (tmp_path / "order.json").write_text('{"stop_after_ms": 0}')
+def test_a_pipe_where_a_stop_or_output_belongs_keeps_no_run_waiting(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    (tmp_path / "runs/j/0/1").mkdir(parents=True)
     for name in ("stop", "stdout.0"):
-        _pipe(tmp_path / name)
-    assert not shim.Shim(str(tmp_path))._asked_to_stop()
-    shim.Output(str(tmp_path), "stdout", -1).write(b"lost")
+        _pipe(tmp_path / "runs/j/0/1" / name)
+    start(runs, KEY, "sh", "-c", "echo lost; exit 3")
+    finish(runs)
+    assert [(run.state, run.exit_code) for run in runs.unreported()] == [(2, 3)]
 
 
 @pytest.mark.parametrize("put", [_pipe, _loop, _garbage, _deep, _wrong])

@@ -122,7 +122,7 @@ def test_tasks_are_never_below_the_token(tmp_path: Path) -> None:
         agent_folder(data, data / "agent-0")
 
 
-def test_a_shim_has_nothing_of_its_agents_environment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keeper_has_nothing_of_its_agents_environment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACELINE_TOKEN", "of-the-agent")
     site.start_agent()
     site.run(shell("j", "cat /proc/$PPID/environ; echo; env"))

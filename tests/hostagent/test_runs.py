@@ -1,4 +1,4 @@
-"""The record of runs and the shim, without an agent."""
+"""The record of runs and their keepers, without an agent."""
 
 import errno
 import json
@@ -13,11 +13,11 @@ import pytest
 
 from hostagent import folders, private_files, run_output
 from hostagent import runs as module
+from hostagent.kept_output import HEAD_BYTES, PIECE_BYTES, Output
+from hostagent.kernel import boot_id
 from hostagent.messages import RunState
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
-from hostagent.shim import boot_id
-from hostagent.shim_output import HEAD_BYTES, PIECE_BYTES, Output
 from tests.helpers.waiting import until
 
 KEY = RunKey("j", 0, 1)
@@ -124,7 +124,7 @@ def test_a_run_from_before_a_restart_of_the_host_has_ended(tmp_path: Path) -> No
     (folder / "process.json").write_text(json.dumps(process))
     (report,) = Runs(tmp_path).unreported()
     assert (report.state, report.exit_code) == (8, 255)
-    assert report.reason == "shim vanished: the host was restarted"
+    assert report.reason == "its keeper was lost: the host was restarted"
 
 
 def test_a_pid_that_now_names_another_process_is_left_alone(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_job_id_is_never_a_path(tmp_path: Path, job_id: str) -> None:
         start(Runs(tmp_path), RunKey(job_id, 0, 1))
 
 
-@pytest.mark.parametrize("name", ["shim.pid", "process.json", "started", "exit.json"])
+@pytest.mark.parametrize("name", ["process.json", "started", "exit.json"])
 def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: Path, name: str) -> None:
     runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
     (folder / f"{name}.tmp").mkdir(parents=True)
@@ -227,7 +227,7 @@ def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: P
         (tmp_path / "go").touch()
     script = f"echo once; echo x >> {tmp_path}/ran; until [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 3"
     start(runs, KEY, "sh", "-c", script)
-    until(lambda: f"can't write {name}" in (folder / "shim.log").read_text())
+    until(lambda: f"can't write {name} of j/0/1" in (tmp_path / "holder.log").read_text())
     runs.poll()
     assert len(runs.alive()) == 1
     assert runs.unreported() == [] or name == "exit.json"
@@ -246,10 +246,9 @@ def test_a_run_whose_folder_is_removed_while_it_waits_for_room_never_begins(tmp_
     runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
     (folder / "process.json.tmp").mkdir(parents=True)
     begun = runs.start(KEY, Launch(("touch", str(tmp_path / "ran")), dict(os.environ), 1000))
-    until(lambda: "can't write process.json" in (folder / "shim.log").read_text())
+    until(lambda: runs.poll() or "can't write process.json" in (tmp_path / "holder.log").read_text())
     shutil.rmtree(folder)
-    assert begun.shim is not None
-    begun.shim.wait(20)
+    until(lambda: runs.poll() or not begun.alive)
     assert not (tmp_path / "ran").exists()
 
 

@@ -1,4 +1,4 @@
-"""Keeps the output of a run for its shim. Like the shim it imports nothing but the standard library."""
+"""Keeps the output of a run for its keeper: it imports nothing but the standard library."""
 
 import os
 from contextlib import suppress
@@ -36,14 +36,18 @@ class Output:
             self._room -= len(part)
             data = data[len(part) :]
 
-    def _begin(self) -> None:
+    def close(self) -> None:
+        """Nothing more is written."""
         if self._file >= 0:
             os.close(self._file)
+            self._file = -1
+
+    def _begin(self) -> None:
+        self.close()
         self._room = PIECE_BYTES if self._pieces else HEAD_BYTES
         self._pieces.append(self._at)
         if len(self._pieces) > 3:
             with suppress(OSError):
                 os.unlink(f"{self._base}.{self._pieces.pop(1)}")
-        self._file = -1
         with suppress(OSError):  # as in `write`
             self._file = open_private(f"{self._base}.{self._at}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

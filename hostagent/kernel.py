@@ -1,0 +1,44 @@
+"""Processes and this boot, as the kernel tells of them. For agent and keepers: nothing but the standard library."""
+
+import os
+import time
+from collections.abc import Iterator
+
+
+def boot_id() -> str:
+    """Names the time since this machine was started; pids say nothing beyond it."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def status_of(pid: int) -> list[str] | None:
+    """The fields of a process from its state on (proc(5), `stat`); None: there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode("ascii").split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks since the boot; None: there is no such process."""
+    fields = status_of(pid)
+    return int(fields[19]) if fields else None
+
+
+def since_boot_ms() -> int:
+    """Time that all processes of this machine share and that no one sets; runs on while the machine sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+def children() -> Iterator[int]:
+    """The pids of the processes whose parent is this one, which has one thread; those that have ended too."""
+    own = os.getpid()
+    try:
+        with open(f"/proc/{own}/task/{own}/children", encoding="ascii") as file:
+            yield from map(int, file.read().split())
+    except FileNotFoundError:  # a kernel without this list: all processes are asked
+        for name in os.listdir("/proc"):
+            fields = status_of(int(name)) if name.isdigit() else None
+            if fields is not None and int(fields[1]) == own:
+                yield int(name)
