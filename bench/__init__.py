@@ -1,7 +1,7 @@
 """Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--quick] [--json]`.
 
-`log` runs on all three logs, `cell` on those that last, `replay` and `ui` on the embedded one, `simulate` on that in
-memory. All of it, with what it starts, has two cores.
+`log` runs on all three logs, `cell` on those that last, `agent`, `replay` and `ui` on the embedded one, `simulate` on
+that in memory. All of it, with what it starts, has two cores.
 
 A bench is a module of this folder with `run(log, options) -> Result`. It prints each figure beside a reference measured
 in the same run, because machines differ; units stand in the names. `--quick` runs all of a bench on little work, to

@@ -11,6 +11,7 @@ from tests.helpers import ROOT
 
 pytestmark = pytest.mark.outside  # cells in processes of their own
 CASES = [
+    ("agent", "embedded", {"real_runs_over_bare", "real_runs_per_s", "wave_ms", "agent_memory_mib", "storm_1000_lost"}),
     ("cell", "embedded", {"lone_cpu_ms_per_job", "idle_cpu_percent", "http_jobs_list_ratio", "submit_to_order_p99_ms"}),
     ("entitlement", "memory", {"share_10000_pools_ms", "admissions_per_s", "victims_10000_ms"}),
     ("lifecycle", "memory", {"changes_1000_per_s", "update_instances_per_s"}),
