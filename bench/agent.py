@@ -201,7 +201,7 @@ class Site:
         self.client.submit_job({**spec, **more}, wait=30)
 
     def _run_all(self, job_id: str, count: int) -> None:
-        self.submit(job_id, count, [TRUE], "1000m")
+        self.submit(job_id, count, [TRUE], "250m")
         self.client.wait(job_id, WAIT_S)
 
     def _wave(self, number: int) -> float:
