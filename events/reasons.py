@@ -78,6 +78,8 @@ class ReasonKind(NamedTuple):
     """The machine that queued tasks wait for by it, one of the three above; empty: none."""
     lasting: bool = False
     """Tasks stand aside until hosts change: nobody waits behind them."""
+    full: bool = False
+    """The pool uses all that it may: who holds most of that is told."""
     passes: bool = False
     """It passes when tasks end, too, though its actor could change it at once."""
     tier: Tier = Tier.CELL
@@ -152,11 +154,11 @@ _POOL = (
                "{tasks} wait{s}: controllers hold as much of pool {pool} as they may", passes=True, waits=POOL),
     ReasonKind(Code.ENTITLEMENT_REACHED, WAIT,
                "it goes on when others need less; a larger share or reservation helps",
-               "{tasks} wait{s}: pool {pool} uses all that it may", waits=POOL),
+               "{tasks} wait{s}: pool {pool} uses all that it may", waits=POOL, full=True),
     ReasonKind(Code.WAITING_FOR_PREEMPTION, WAIT, "it goes on when they have left",
                "{tasks} wait{s} for others to leave, pool {pool} is below its reservation", waits=POOL),
     ReasonKind(Code.SAVING_FOR_TURN, WAIT, "it has its turn when that suffices; a larger share or reservation helps",
-               "{tasks} need{s} more than the share of pool {pool}, which saves for it", waits=POOL),
+               "{tasks} need{s} more than the share of pool {pool}, which saves for it", waits=POOL, full=True),
     ReasonKind(Code.SHARE_OF_NOTHING, POOL_OWNER, "give the pool a share or a reservation, or wait",
                "{tasks} wait{s}: pool {pool} has a share of 0, so it is served after all others", waits=POOL),
     ReasonKind(Code.BEHIND_IN_QUEUE, WAIT, "its turn comes; a higher priority helps",
@@ -263,6 +265,7 @@ REASONS: Final[Mapping[str, ReasonKind]] = {row.code: row for row in _rows()}
 WAITS: Final = tuple(row.code for row in REASONS.values() if row.waits)
 """Codes of queued tasks."""
 LASTING: Final = tuple(row.code for row in REASONS.values() if row.lasting)
+FULL: Final = tuple(row.code for row in REASONS.values() if row.full)
 _AHEAD = (Code.HOSTS_RESERVED, Code.WAITING_FOR_PREEMPTION)
 """They come before what says that there are no hosts: hosts are on their way."""
 _PLACES: dict[str, float] = {code: place for place, code in enumerate(REASONS)}

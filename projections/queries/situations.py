@@ -16,7 +16,7 @@ from events.cell_settings import Settings
 from events.codec import decode
 from events.codes import ENDED_JOBS, LIVE_TASKS, Code, JobState, Outcome, TaskState, UpdateState
 from events.columns import ints
-from events.reasons import LASTING
+from events.reasons import FULL, LASTING
 from events.records.pools import PoolDefined
 from events.resources import Amounts
 from events.topics import MACHINES
@@ -248,7 +248,7 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
     settings = settings_of(connection)
     standing, since = waiting_columns(connection, job)
     holds = [wait.hold for wait in situation.waits if wait.hold is not None]
-    full = dict.fromkeys(hold.at for hold in holds if hold.code in (Code.ENTITLEMENT_REACHED, Code.SAVING_FOR_TURN))
+    full = dict.fromkeys(hold.at for hold in holds if hold.code in FULL)
     credit = connection.execute(select(tables.credits).where(tables.credits.c.pool == job.pool)).first()
     turn = connection.execute(select(tables.turns).where(tables.turns.c.pool == job.pool)).first()
     spec = connection.execute(select(tables.pools.c.spec).where(tables.pools.c.path == job.pool)).scalar()
