@@ -47,7 +47,7 @@ from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.limits import Limits, Parking
 from processors.entitlement.preemption.rights import Claims, Rights
 from processors.entitlement.queues.parts import Consumer, PartKey
-from processors.entitlement.records import Folds
+from processors.entitlement.records import TaskRecords
 from processors.entitlement.reports.pools import Reports
 from processors.entitlement.reports.waits import Explanations
 from processors.entitlement.rows import (
@@ -89,18 +89,18 @@ class Entitlement(MachineBase):
             state.holds,
             state.displacements,
         )
-        self.folds = Folds(state)
+        self.task_records = TaskRecords(state)
         self.commands = Pools(cell, state)
         self.reports = Reports(state)
         self.admissions = Admissions(state)
-        self.lending = Lending(state, self.folds)
+        self.lending = Lending(state, self.task_records)
         self.turns = Turns(state, self.admissions.heads)
         self.explanations = Explanations(state, self.admissions)
         claims = Claims(state)
         self.rights = Rights(state, claims)
         self.limits = Limits(state, claims)
         self.requests = PreemptionRequests(state, claims, self.limits.runs)
-        self.parking = Parking(state, self.limits, self.folds, self.requests)
+        self.parking = Parking(state, self.limits, self.task_records, self.requests)
         self._set_handlers(
             (PoolDefined, self._asked),
             (PoolRemoved, self._asked),
@@ -109,19 +109,19 @@ class Entitlement(MachineBase):
             (InstancesChanged, self._instances_changed),
             (JobPriorityChanged, self._priority_changed),
             (JobChanged, self._job_changed),
-            (GangsQueued, self.folds.queued),
-            (RunsEnded, self.displacements.ended, self.folds.ended),
+            (GangsQueued, self.task_records.queued),
+            (RunsEnded, self.displacements.ended, self.task_records.ended),
             (PreemptionAnswered, self._preemption_answered),
-            (GangsReturned, self.folds.returned),
+            (GangsReturned, self.task_records.returned),
             (TasksPlaced, self._placed),
-            (HostsReserved, self.folds.reserved),
+            (HostsReserved, self.task_records.reserved),
             (PreemptionAsked, self._preemption_asked),
             (CapacityChanged, self._capacity),
             (PoolAnswered, self._pool_answered),
             (EntitlementsSet, self._set),
             (GangsAdmitted, self._admitted),
-            (AdmissionsRanked, self.folds.ranked, self.requests.close),
-            (GangsParked, self.folds.parked),
+            (AdmissionsRanked, self.task_records.ranked, self.requests.close),
+            (GangsParked, self.task_records.parked),
             (GangsHeld, self._held),
             (PreemptionsOrdered, self._ordered),
             (PreemptionRefused, self.requests.close),
@@ -137,12 +137,12 @@ class Entitlement(MachineBase):
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
         """Implements `Machine.tables`."""
-        queues, folds, commands = self.queues, self.folds, self.commands
+        queues, task_records, commands = self.queues, self.task_records, self.commands
         return (
             *(self.pools, self.shared.cells, self.shared.reported),
             *(commands.foreign, commands.asks, commands.done),
             *(queues.jobs, queues.shapes.table, queues.arena.table),
-            *(folds.orders, folds.kept, folds.backoffs, self.displacements.table),
+            *(task_records.orders, task_records.kept, task_records.backoffs, self.displacements.table),
             *(*self.rights.tables, self.requests.table, self.holds.table, self.lending.steady.table),
         )
 
@@ -154,7 +154,7 @@ class Entitlement(MachineBase):
     def _restored(self) -> None:
         self.shared.restored()
         self.queues.restored(Kinds(self.cell.settings.resources))
-        self.folds.restored()
+        self.task_records.restored()
         self.displacements.restored()
         self.holds.restored()
         self.commands.restored()
@@ -175,7 +175,7 @@ class Entitlement(MachineBase):
         return (
             Deadline("ends of turns, and credits that are full", self.turns.next_ms),
             Deadline("rights", self.rights.next_ms),
-            Deadline("orders without an answer", self.folds.late_ms),
+            Deadline("orders without an answer", self.task_records.late_ms),
             Deadline("orders under limits", self.limits.next_ms),
             Deadline("claims that are parked", self.parking.next_ms),
             Deadline("loans", self.lending.next_ms),
@@ -287,7 +287,7 @@ class Entitlement(MachineBase):
         self.limits.runs.job_changed(event.job_id)
 
     def _admitted(self, event: GangsAdmitted, now: int) -> None:
-        self.limits.admit(self.folds.admitted(event, now), now)
+        self.limits.admit(self.task_records.admitted(event, now), now)
 
     def _job_changed(self, event: JobChanged, now: int) -> None:
         """A job is over."""
@@ -296,21 +296,21 @@ class Entitlement(MachineBase):
         self.limits.drop(event.job_id)
 
     def _placed(self, event: TasksPlaced, now: int) -> None:
-        self.limits.runs.placed(self.folds.placed(event, now))
+        self.limits.runs.placed(self.task_records.placed(event, now))
 
     def _preemption_asked(self, event: PreemptionAsked, now: int) -> None:
         self.requests.add(event, self._input.cause)
 
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
         self.displacements.ordered(event)
-        self.folds.ordered(event, now)
+        self.task_records.ordered(event, now)
         self.requests.close(event, now)
-        if not event.host_ids or self.folds.is_parked(event.for_job, event.for_first):
+        if not event.host_ids or self.task_records.is_parked(event.for_job, event.for_first):
             self.holds.ordered(event, now + self.cell.settings.hold_for_ms)
 
     def _preemption_answered(self, event: PreemptionAnswered, now: int) -> None:
         self.displacements.answered(event, now, self.cell.settings.defer_for_ms)
-        self.folds.answered(event, now)
+        self.task_records.answered(event, now)
         self.holds.answered(event)
 
     def _capacity(self, event: CapacityChanged, now: int) -> None:
@@ -339,7 +339,7 @@ class Entitlement(MachineBase):
         if self.cell.settings.lend_after_ms != lend_after:
             self.lending.resize(now)
         if self.queues.kinds is not kinds:
-            tables = (self.shared.reported, *self.rights.tables, self.folds.kept, self.lending.steady.table)
+            tables = (self.shared.reported, *self.rights.tables, self.task_records.kept, self.lending.steady.table)
             widen(self.queues.kinds, *tables)
             self._parts_restored()
         self.queues.recheck(path, retell=True)
@@ -365,7 +365,7 @@ class Entitlement(MachineBase):
         self.shared.change_cell().timer_ms = now
         self.displacements.expire(now)
         self.lending.pass_time(now)
-        self.folds.passed(now)
+        self.task_records.passed(now)
         self.holds.expire(now)
         self.rights.expire(now)
 

@@ -28,7 +28,7 @@ _WITH_PLACE = np.array((Rank.WAITING, Rank.ENTITLED, Rank.BORROWED, Rank.ENTITLE
 Items = RunsEnded | TasksPlaced | PreemptionsOrdered | PreemptionAnswered
 
 
-class Folds:
+class TaskRecords:
     """Follows the life of tasks. `orders`: those that aren't answered, by number; `kept`: what reserved hosts keep, by
     job and first instance of the gang; `backoffs`: by pool and `Queues.backoff_key`.
     """
@@ -60,8 +60,7 @@ class Folds:
     def late_ms(self) -> int | None:
         """The next time at which an order is overdue."""
         after = self._state.cell.timer_ms
-        hold_for_ms = self._state.cell.settings.hold_for_ms
-        return min([at for row in self.orders.values() if (at := row.since_ms + hold_for_ms) > after], default=None)
+        return min([at for row in self.orders.values() if (at := self._late_from(row)) > after], default=None)
 
     def spoken_for(self) -> Vector:
         """The amount kept on reserved hosts, and that which orders without an answer free for units without a place."""
@@ -73,7 +72,7 @@ class Folds:
             if job is not None and not order.limit and order.for_first + order.for_count <= job.instances:
                 slots = np.arange(order.for_first, order.for_first + order.for_count) + job.base
                 if not queues.arena["placed"][slots].any():
-                    total = add(total, queues.asked(job, slots))
+                    total = add(total, queues.total_need(job, slots))
         return total
 
     def is_parked(self, job_id: str, first: int) -> bool:
@@ -228,10 +227,14 @@ class Folds:
         for name in self._backoff_ends.due(latest - 1):
             self._forget_backoff(name)
 
+    def _late_from(self, order: OrderRow) -> int:
+        """When runs that haven't left by an order are late."""
+        return order.since_ms + self._state.cell.settings.hold_for_ms
+
     def _overdue(self, now: int) -> None:
-        arena, hold_for_ms = self._queues.arena, self._state.cell.settings.hold_for_ms
+        arena = self._queues.arena
         for number, row in self.orders.items():
-            for job_id in row.job_ids if row.since_ms + hold_for_ms <= now else ():
+            for job_id in row.job_ids if self._late_from(row) <= now else ():
                 base, size = self._queues.stretch(job_id)
                 late = np.flatnonzero(arena["leaving"][base : base + size] == number) + base
                 if len(late):

@@ -246,7 +246,7 @@ def need_of(queues: Queues, part: PartKey, row: JobRow) -> Vector:
     """
     key = part.key
     if key % ROLES == GANG and row.parts[key].borrowed:
-        return queues.asked(row, queues.slots(row, key, "rank", Rank.BORROWED))
+        return queues.total_need(row, queues.slots(row, key, "rank", Rank.BORROWED))
     return queues.unit_need(row, key)
 
 
@@ -261,7 +261,7 @@ def demotions(state: State, pool: str, budget: int) -> list[Admission]:
         return []
     usage, entitlement = state.usage[pool], state.shares.entitlement(pool)
     lowest = min(usage.entitled, default=0)
-    if min(subtract(entitlement, usage.level(lowest))) >= 0:
+    if min(subtract(entitlement, usage.entitled_from(lowest))) >= 0:
         return []
     out: list[Admission] = []
     priority, free = None, queues.nothing
@@ -272,7 +272,7 @@ def demotions(state: State, pool: str, budget: int) -> list[Admission]:
         if not row.preemptible:
             continue
         if row.priority != priority:
-            priority, free = row.priority, subtract(entitlement, usage.level(row.priority))
+            priority, free = row.priority, subtract(entitlement, usage.entitled_from(row.priority))
         admission, freed = _demotion(queues, job_id, row, key, free, budget)
         free = add(free, freed)
         if admission is not None:
@@ -292,7 +292,7 @@ def _demotion(
     slots = queues.claim_slots(row, key)
     is_gang = key % ROLES == GANG
     slots = slots if is_gang else slots[-short:]
-    freed = need if is_gang else queues.asked(row, slots)
+    freed = need if is_gang else queues.total_need(row, slots)
     slots = slots[queues.arena["rank"][slots] == Rank.ENTITLED]
     slots = slots if is_gang else slots[-budget:]
     return (Admission(job_id, row, slots, is_gang, Rank.BORROWED) if len(slots) else None), freed
@@ -412,7 +412,7 @@ class Admissions:
         """
         holding, entitlement = self._usage[pool], self._shares.entitlement(pool)
         needs: list[Vector] = []
-        level = holding.level(min(holding.entitled, default=0))
+        level = holding.entitled_from(min(holding.entitled, default=0))
         columns = zip(level, entitlement, holding.claims, strict=True)  # those of higher priority may be within it yet
         least = tuple([min(have, most) if claimed else 0 for have, most, claimed in columns])
         last, usage = self._kinds_served_last(pool) if heads else [], PassUsage(self._state)

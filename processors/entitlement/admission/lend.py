@@ -29,7 +29,7 @@ from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import BOUNDLESS, CONTROLLERS_SHARE, LIMITS, Ask, closed_at, room
 from processors.entitlement.queues.order import Place
 from processors.entitlement.queues.parts import CONTROLLERS, GANG, ROLES, Consumer, Form, PartKey
-from processors.entitlement.records import Folds
+from processors.entitlement.records import TaskRecords
 from processors.entitlement.rows import BackoffRow, IdleRow, SteadyRow, parent_of
 from processors.entitlement.state import State
 from processors.state.deadlines import earliest
@@ -472,13 +472,13 @@ class SteadyClaims:
 class Lending:
     """Decides loans. What it keeps only saves work, as in `Admissions`."""
 
-    def __init__(self, state: State, folds: Folds) -> None:
+    def __init__(self, state: State, task_records: TaskRecords) -> None:
         self._state = state
         self._usage = state.usage
         self._order = state.order
         self._marks = state.marks
         self._pools = state.pools
-        self._folds = folds
+        self._task_records = task_records
         self.idle = Idle(state)
         self.steady = SteadyClaims(state)
         self._to_lend = state.marks.of(Consumer.LENDING)
@@ -511,7 +511,7 @@ class Lending:
         """Return when time alone lets more be lent, as long as there is any work to lend to."""
         if not self._order.waiting:
             return None
-        return earliest(self._folds.next_ms(), self.idle.next_ms(), self.steady.next_ms())
+        return earliest(self._task_records.next_ms(), self.idle.next_ms(), self.steady.next_ms())
 
     def decide(self, this: Pass) -> list[Event]:
         """Return the loans of what stands idle."""
@@ -519,13 +519,13 @@ class Lending:
         if not self._order.waiting:
             return []
         room = self._room(now)
-        for pool in self._folds.backoffs_over(self._lent_ms, now):
+        for pool in self._task_records.backoffs_over(self._lent_ms, now):
             self._to_lend[pool] = None
         if self._to_lend:
             self._lend_order.refresh(self._marks.take(Consumer.LENDING))
         if max(room) <= 0:
             return []
-        lending = LendingPass(self._state, self._folds.backoffs, self._lend_order, room, now)
+        lending = LendingPass(self._state, self._task_records.backoffs, self._lend_order, room, now)
         lending.decide(this.budget.left)
         for pool in lending.limited:
             self._marks.watch(pool, self._usage.levels(pool))
@@ -545,8 +545,8 @@ class Lending:
         room = subtract(subtract(subtract(capacity, root.placed), root.claims), self._static("allocation"))
         least = self.idle.least(now)
         if any(idle > free for idle, free in zip(least, room, strict=True)):
-            young = self.steady.beyond(root.claims, now)
-            long_idle = subtract(subtract(subtract(least, young), self._folds.spoken_for()), self._static("placed"))
+            young, promised = self.steady.beyond(root.claims, now), self._task_records.spoken_for()
+            long_idle = subtract(subtract(subtract(least, young), promised), self._static("placed"))
             room = tuple(map(max, room, long_idle))
         return subtract(room, root.loans)
 

@@ -78,7 +78,7 @@ class PassUsage:
 
     def entitled(self, pool: str, priority: int) -> Vector:
         """The amount that is entitled at a priority and above, or not preemptible."""
-        return _sum(self._usage[pool].level(priority), self.entitled_now.get(pool))
+        return _sum(self._usage[pool].entitled_from(priority), self.entitled_now.get(pool))
 
     def beyond(self, ask: Ask) -> Refusal:
         """Why a unit waits that is beyond the entitlement of its pool."""

@@ -188,7 +188,7 @@ class Turns:
         job_id, key = min(parts, key=self._place)
         row = self._queues.jobs[job_id]
         need = self._queues.unit_need(row, key)
-        level = self._usage[pool].level(row.priority)
+        level = self._usage[pool].entitled_from(row.priority)
         if not exceeds(need, self._shares.share(pool)) or self._is_last(pool, need, level):
             return None
         return Saver(job_id, key, row, need, level)

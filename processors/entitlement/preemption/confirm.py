@@ -111,7 +111,7 @@ class Confirmation:
             return Denial(Code.VOID)
         taker, parked = self._queues.jobs[request.job_id], self._claims.is_parked(request.unit)
         slots = np.arange(request.first, request.first + request.count) + taker.base
-        need = self._queues.asked(taker, slots)
+        need = self._queues.total_need(taker, slots)
         right = self._claims.right(request.unit, self._now)
         if not len(request.job) and not parked:
             return Denial(Code.VOID)  # it has a place, and needs no victims

@@ -31,7 +31,7 @@ from processors.entitlement.preemption.rights import Claims
 from processors.entitlement.preemption.victims import LimitVictims, PlacedRuns, Taker, Victims, order_columns
 from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
 from processors.entitlement.queues.queues import Queues
-from processors.entitlement.records import Folds
+from processors.entitlement.records import TaskRecords
 from processors.entitlement.rows import JobRow, RefusalRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
@@ -288,14 +288,14 @@ def _next_search(after: int) -> int:
 class Parking:
     """Decides which claims are to be parked, and which parked units are claims again."""
 
-    def __init__(self, state: State, limits: Limits, folds: Folds, requests: PreemptionRequests) -> None:
+    def __init__(self, state: State, limits: Limits, task_records: TaskRecords, requests: PreemptionRequests) -> None:
         self._state = state
         self._queues = state.queues
         self._order = state.order
         self._usage = state.usage
         self._pools = state.pools
         self._limits = limits
-        self._folds = folds
+        self._task_records = task_records
         self._requests = requests
 
     def decide(self, this: Pass) -> list[Event]:
@@ -346,7 +346,7 @@ class Parking:
     def _of_pool(self, pool: str, now: int, budget: int) -> list[Admission]:
         """The claims of a pool that are to be parked; not those for which there is a plan."""
         queues, admissions = self._queues, list[Admission]()
-        busy = {row.for_job for row in self._folds.orders.values()}
+        busy = {row.for_job for row in self._task_records.orders.values()}
         busy |= {row.job_id for row in self._requests.table.values()}
         levels = [limited_kinds(self._pools[level]) for level in self._usage.levels(pool)]
         licences = [name in queues.kinds.licences for name in queues.kinds.names]
@@ -382,7 +382,7 @@ class Parking:
             slots = np.arange(hold.first, hold.first + hold.count) + row.base
             if not (queues.arena["rank"][slots] == Rank.PARKED).all():
                 continue
-            need = queues.asked(row, slots)
+            need = queues.total_need(row, slots)
             if fits(need, room(usage, Ask(hold.pool, 0, row.priority, need), (LIMITS,))):
                 usage.take(hold.pool, 0, need)
                 admissions.append(Admission(hold.job_id, row, slots, len(slots) > 1, Rank.ENTITLED))

@@ -194,10 +194,10 @@ class Claims:
                 continue
             slots = queues.claim_slots(other, key)
             if (name, key) == mine:
-                return (
-                    behind if key % ROLES == GANG else add(behind, queues.asked(row, slots[slots > row.base + first]))
-                )
-            behind = add(behind, queues.asked(other, slots))
+                if key % ROLES == GANG:
+                    return behind
+                return add(behind, queues.total_need(row, slots[slots > row.base + first]))
+            behind = add(behind, queues.total_need(other, slots))
         return behind
 
     def is_claim(self, unit: Unit) -> bool:
@@ -300,7 +300,7 @@ class Claims:
             row = queues.jobs[part.job_id]
             claims = row.parts[part.key].claims
             if part.key % ROLES == GANG:
-                before = add(before, queues.asked(row, queues.claim_slots(row, part.key)))
+                before = add(before, queues.total_need(row, queues.claim_slots(row, part.key)))
             else:
                 before = add(before, scale(queues.need(part.key), claims))
         self._needs_before[pool] = queues.changes, needs

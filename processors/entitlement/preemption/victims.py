@@ -411,7 +411,7 @@ def placed_unit(state: State, job_id: str, row: JobRow, slots: I64, now: int) ->
     arena, settings = state.queues.arena, state.cell.settings
     placed_s, borrowed = int(arena["placed_s"][slots].max()), bool((arena["rank"][slots] == Rank.BORROWED).any())
     past = protection(state.displacements, job_id, (slots - row.base).tolist(), placed_s, settings, now)
-    return UnitRow(row.pool, row.priority, state.queues.asked(row, slots), borrowed, row.preemptible, past)
+    return UnitRow(row.pool, row.priority, state.queues.total_need(row, slots), borrowed, row.preemptible, past)
 
 
 def needed(victims: list[Victims], surplus: Lacks, levels: dict[str, tuple[str, ...]]) -> list[Victims]:

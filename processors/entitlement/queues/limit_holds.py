@@ -125,4 +125,4 @@ class LimitHolds:
         slots = np.arange(row.first, row.first + row.count) + job.base
         arena = self._queues.arena
         parked = (arena["held"][slots] == row.run) & (arena["rank"][slots] == Rank.PARKED)
-        return self._queues.asked(job, slots[(arena["queued"][slots] == row.run) | parked])
+        return self._queues.total_need(job, slots[(arena["queued"][slots] == row.run) | parked])

@@ -205,7 +205,7 @@ class Queues:
                 self._leave(row, self._order.standing[part])
         if row.preemptible:
             entitled = are_entitled(self.arena["rank"][row.base : row.base + row.instances])
-            amount = self.asked(row, np.flatnonzero(entitled) + row.base)
+            amount = self.total_need(row, np.flatnonzero(entitled) + row.base)
             usage = self._usage.change(row.pool)
             usage.add_entitled(row.priority, scale(amount, -1))
             usage.add_entitled(priority, amount)
@@ -295,7 +295,7 @@ class Queues:
                 self._pass(PartKey(job_id, key), row, len(part), (was, is_))
                 kind = (row.pool, row.priority, row.preemptible, row.daemon, key, was, is_)
                 if key % ROLES == GANG:
-                    self._add(kind, self.asked(row, np.asarray(part)), sums)
+                    self._add(kind, self.total_need(row, np.asarray(part)), sums)
                 else:
                     alike[kind] = alike.get(kind, 0) + len(part)
                 if not row.parts[key].queued:
@@ -523,7 +523,7 @@ class Queues:
 
     def unit_need(self, row: JobRow, key: int) -> Vector:
         """The need of a unit of a part."""
-        return self.shapes[key // ROLES].need if key % ROLES != GANG else self.asked(row, self.gang(row))
+        return self.shapes[key // ROLES].need if key % ROLES != GANG else self.total_need(row, self.gang(row))
 
     def task_needs(self, row: JobRow, key: int) -> list[Vector]:
         """The needs of the tasks of a unit of a part, each need once."""
@@ -532,7 +532,7 @@ class Queues:
         shapes = distinct(self.arena["shape"][row.base : row.base + row.gang_min])
         return [self.shapes[shape].need for shape in shapes.tolist()]
 
-    def asked(self, row: JobRow, slots: I64) -> Vector:
+    def total_need(self, row: JobRow, slots: I64) -> Vector:
         """The amount that tasks of a job need together."""
         total = self.nothing
         shapes, counts = counted(self.arena["shape"][slots])
@@ -551,7 +551,7 @@ class Queues:
     def form_need(self, form: Form, row: JobRow) -> Vector:
         """The need of a unit of a form; `row`: a job with such."""
         shape, size, mixed = form
-        return self.asked(row, self.gang(row)) if mixed else scale(self.shapes[shape].need, size)
+        return self.total_need(row, self.gang(row)) if mixed else scale(self.shapes[shape].need, size)
 
     def backoff_key(self, row: JobRow, key: int) -> int:
         """The key of units of a part among those of their pool that back off: shape and size."""

@@ -176,7 +176,7 @@ class PoolUsage:
         self.claims_since: SortedDict[int, int] = SortedDict()
         """The number of tasks that are entitled without a place, by the second since when; of pools that have jobs."""
 
-    def level(self, priority: int) -> Vector:
+    def entitled_from(self, priority: int) -> Vector:
         """The amount that is entitled, placed or not, and is firm or of at least this priority."""
         level = self.firm
         for each in reversed(self.entitled):

@@ -19,7 +19,7 @@ from events.ranks import Rank
 from events.records.entitlement import EntitlementsSet, PreemptionsOrdered
 from events.records.lifecycle import JobAccepted
 from processors.entitlement.preemption.rights import Claims
-from processors.entitlement.records import Folds
+from processors.entitlement.records import TaskRecords
 from processors.entitlement.reports.pools import Reports
 from processors.entitlement.reports.waits import Explanations
 from processors.lifecycle.causes import SlaVerdict
@@ -167,7 +167,7 @@ def turn_without_end(patch: pytest.MonkeyPatch) -> None:
 
 def lost_wake_up(patch: pytest.MonkeyPatch) -> None:
     """Nobody wakes entitlement when the wait of what was given back is over."""
-    patch.setattr(Folds, "next_ms", lambda self: None)
+    patch.setattr(TaskRecords, "next_ms", lambda self: None)
 
 
 def preempts_anyone(patch: pytest.MonkeyPatch) -> None:

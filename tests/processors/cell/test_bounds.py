@@ -175,7 +175,7 @@ def test_a_cell_at_its_bounds_goes_on_and_sums_rightly(seed: int) -> None:
         open_ = [row for row in entitlement.queues.jobs.values() if row.pool == pool]
         arena = entitlement.queues.arena["held"]
         assert entitlement.usage[pool].allocation[0] == sum(
-            entitlement.queues.asked(row, np.flatnonzero(arena[row.base : row.base + row.instances]) + row.base)[0]
+            entitlement.queues.total_need(row, np.flatnonzero(arena[row.base : row.base + row.instances]) + row.base)[0]
             for row in open_
         )
     hosts: Any = cell.drivers["placement"].machine.hosts

@@ -17,7 +17,7 @@ from events.resources import STANDARD_KINDS, Vector
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.rights import Claims, GiverRow, RightRow, Rights
 from processors.entitlement.preemption.victims import PlacedRuns
-from processors.entitlement.records import Folds
+from processors.entitlement.records import TaskRecords
 from processors.entitlement.reports.pools import Reports
 from processors.entitlement.rows import ReportedRow, root_row
 from processors.entitlement.state import State
@@ -54,7 +54,7 @@ class Preempting:
         state = self.shared = Given()
         self.pools, self.cell, self.queues = state.pools, state.cells, state.queues
         self.displacements = state.displacements
-        self.folds = Folds(state)
+        self.task_records = TaskRecords(state)
         self.reports = Reports(state)
         state.shares = self  # type: ignore[assignment]
         self.claims = Claims(state)
@@ -66,7 +66,7 @@ class Preempting:
     def tables(self) -> Sequence[Table[Any, Any]]:
         queues = self.queues
         return (
-            *(self.pools, self.cell, self.shared.reported, self.folds.orders, self.displacements.table),
+            *(self.pools, self.cell, self.shared.reported, self.task_records.orders, self.displacements.table),
             *(queues.jobs, queues.shapes.table, queues.arena.table, *self.rights.tables, self.requests.table),
         )
 
@@ -98,23 +98,23 @@ class Preempting:
                 self.queues.drop(event.job_id)
                 self.displacements.dropped(event.job_id)
             case GangsQueued():
-                self.folds.queued(event, now)
+                self.task_records.queued(event, now)
             case GangsAdmitted():
-                self.folds.admitted(event, now)
+                self.task_records.admitted(event, now)
             case TasksPlaced():
-                self.folds.placed(event, now)
+                self.task_records.placed(event, now)
             case RunsEnded():
                 self.displacements.ended(event, now)
-                self.folds.ended(event, now)
+                self.task_records.ended(event, now)
             case PreemptionAnswered():
                 self.displacements.answered(event, now, self.cell["cell"].settings.defer_for_ms)
-                self.folds.answered(event, now)
+                self.task_records.answered(event, now)
             case PreemptionAsked():
                 self.requests.add(event, self._input.cause)
             case PreemptionsOrdered():
                 self.requests.close(event, now)
                 self.displacements.ordered(event)
-                self.folds.ordered(event, now)
+                self.task_records.ordered(event, now)
             case PreemptionRefused():
                 self.requests.close(event, now)
             case RightsSet():

@@ -222,7 +222,7 @@ class Watched(World):
             key = machine.queues.part_of(unit.job, unit.slots[0] - unit.job.base)
             if unit.state != "waits" or not unit.job.preemptible or not machine.order.waits((unit.job_id, key)):
                 continue
-            backs_off = machine.folds.backoffs.get((unit.job.pool, machine.queues.backoff_key(unit.job, key)))
+            backs_off = machine.task_records.backoffs.get((unit.job.pool, machine.queues.backoff_key(unit.job, key)))
             levels = machine.usage.levels(unit.job.pool)
             need = machine.queues.unit_need(unit.job, key)
             limited = any(
@@ -378,7 +378,7 @@ def order(world: Watched, unit: Unit, runs: list[Run]) -> None:
 
 def answer(world: Watched, value: int) -> None:
     """Lifecycle answers the first order: all have left, or none does."""
-    number = min(world.machine.folds.orders, default=0)
+    number = min(world.machine.task_records.orders, default=0)
     if not number:
         return
     arena = world.machine.queues.arena

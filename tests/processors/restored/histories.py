@@ -386,7 +386,7 @@ class Entitlement(History):
             self.world.peer("placement", asked)
 
     def do_answer_an_order(self) -> None:
-        for number in self.some(sorted(self.world.machine.folds.orders), 1):
+        for number in self.some(sorted(self.world.machine.task_records.orders), 1):
             code = self.draw.choice([Code.LEFT, Code.DEFERRED, Code.VOID])
             order = Cause(machine="entitlement", round=1)
             named = columns([])
