@@ -18,7 +18,7 @@ from processors.placement.rows import BOUND, GANG, CellRow, JobRow, bound_as
 from processors.placement.waits import Waits
 from processors.state.arena import Arena, locate_ranges
 from processors.state.cell_settings import CellSettings
-from processors.state.seconds import elapsed, milliseconds, second
+from processors.state.seconds import Wait, second
 from processors.state.table import Table
 
 Ranges = GangsAdmitted | AdmissionsRanked | GangsQueued | GangsReturned | GangsParked
@@ -56,12 +56,17 @@ class Admissions:
 
     def patience_over(self, now: int) -> I64:
         """The slots of borrowed work that has waited for a place as long as it may, ascending."""
-        return self._waits.calendars[Rank.BORROWED].until(elapsed(now - self._settings.now.placement_patience_ms))
+        return self._waits.calendars[Rank.BORROWED].until(self._patience.since_s(now))
 
     def next_due_ms(self) -> int | None:
         """When the next patience ends."""
         first = self._waits.calendars[Rank.BORROWED].after()
-        return None if first is None else milliseconds(first) + self._settings.now.placement_patience_ms
+        return None if first is None else self._patience.over_ms(first)
+
+    @property
+    def _patience(self) -> Wait:
+        """The time that borrowed work waits for a place."""
+        return Wait(self._settings.now.placement_patience_ms)
 
     def admitted(self, event: GangsAdmitted, now: int) -> None:
         """Gangs may be placed."""

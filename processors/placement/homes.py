@@ -18,11 +18,12 @@ from processors.placement.packing import Mask, turns
 from processors.placement.waits import Waits
 from processors.state.arena import Arena
 from processors.state.calendar import Calendar
-from processors.state.seconds import elapsed, milliseconds, second
+from processors.state.seconds import Wait, second
 from processors.state.shapes import Shapes
 
 HOME_MS = 120_000
 """Two minutes, after which others may use the room: nobody waits for longer for a run that doesn't come back."""
+_KEPT = Wait(HOME_MS)
 
 
 class Homes:
@@ -56,11 +57,11 @@ class Homes:
     def next_ms(self) -> int | None:
         """When the next of them ends."""
         first = self._calendar.after() if self.tasks else None
-        return None if first is None else milliseconds(first) + HOME_MS
+        return None if first is None else _KEPT.over_ms(first)
 
     def until_ms(self, slot: int) -> int:
         """Until when the home of a task is kept."""
-        return milliseconds(int(self._arena["home_s"][slot])) + HOME_MS
+        return _KEPT.over_ms(int(self._arena["home_s"][slot]))
 
     def keep(self, slots: I64, numbers: I64, now: int) -> None:
         """Tasks whose runs have given their places back, ascending, have their homes there: on hosts by number."""
@@ -108,7 +109,7 @@ class Homes:
     def passed(self, due_ms: int) -> None:
         """Time has passed."""
         if self.tasks:
-            self.leave(self._calendar.until(elapsed(due_ms - HOME_MS)))
+            self.leave(self._calendar.until(_KEPT.since_s(due_ms)))
 
     def given_up(self, host_id: str) -> None:
         """A host is given up, or forgotten: nothing is kept there."""

@@ -20,7 +20,7 @@ from processors.placement.reservation_rows import PauseRow, ReservationRow
 from processors.placement.runs import Runs
 from processors.state.cell_settings import CellSettings
 from processors.state.deadlines import Deadlines, earliest
-from processors.state.seconds import elapsed, milliseconds
+from processors.state.seconds import Wait
 from processors.state.table import Table, struct_table
 
 K = TypeVar("K", Task, str)
@@ -149,10 +149,15 @@ class Reservations:
         if not self._runs.waits.tasks:
             return None
         pause_end = earliest(self._unit_pause_ends.first(passed_ms), self._host_pause_ends.first(passed_ms))
-        after_ms = self._settings.now.reserve_after_ms
+        wait = self.wait
         waits = (self._runs.waits.calendars[rank] for rank in (Rank.ENTITLED, Rank.PARKED))
-        since = earliest(*(calendar.after(elapsed(passed_ms - after_ms)) for calendar in waits))
-        return earliest(pause_end, None if since is None else milliseconds(since) + after_ms)
+        since = earliest(*(calendar.after(wait.since_s(passed_ms)) for calendar in waits))
+        return earliest(pause_end, None if since is None else wait.over_ms(since))
+
+    @property
+    def wait(self) -> Wait:
+        """The time that units wait for places until hosts are reserved for them."""
+        return Wait(self._settings.now.reserve_after_ms)
 
     def blocked(self, now: int) -> Mask:
         """The hosts that can't be reserved now: they are reserved, or pause."""

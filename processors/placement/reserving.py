@@ -19,7 +19,6 @@ from processors.placement.reservation_rows import ReservationRow
 from processors.placement.reservations import Reservations
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, recorded
-from processors.state.seconds import elapsed
 
 TRIES_MAX = 8
 """For so many units hosts are looked for in one decision."""
@@ -45,14 +44,14 @@ class Reserving:
                 self._budget.spend(len(row.hosts))
                 yield said(task, row, Code.RESERVED, amounts, last_by)
 
-    def new(self, assignment: Assignment, after_ms: int, for_ms: int, last_by: CauseRow | None) -> HostsReserved | None:
+    def new(self, assignment: Assignment, for_ms: int, last_by: CauseRow | None) -> HostsReserved | None:
         """Reserves hosts for the first unit that has waited long enough and may have some."""
         most = int(self._seen.hosts.up.sum()) // 10
         have = self._reservations.hosts_reserved
         if have >= max(1, most):
             return None
         tried: set[object] = set()
-        since_s = elapsed(self._seen.now - after_ms)
+        since_s = self._reservations.wait.since_s(self._seen.now)
         for unplaced in assignment.unplaced:
             if unplaced.rank == Rank.BORROWED or unplaced.code is not None or unplaced.parts in tried:
                 continue

@@ -120,7 +120,7 @@ class Sharing:
         reserving = Reserving(seen, self.reservations, self.plans, budget)
         out += reserving.kept(last_by)
         if not out and not budget.cut:
-            new = reserving.new(assignment, settings.reserve_after_ms, settings.reserve_for_ms, last_by)
+            new = reserving.new(assignment, settings.reserve_for_ms, last_by)
             out += [new] if new else []
         return out, planner.tried_ms
 

@@ -1,6 +1,6 @@
 """Deadlines as columns: whole seconds, so that they fit an int32."""
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,3 +31,19 @@ def milliseconds(at: Seconds) -> Seconds:
 def elapsed(at_ms: Seconds) -> Seconds:
     """The last second that isn't after a time, or each of them."""
     return at_ms // 1000 - EPOCH_S
+
+
+class Wait(NamedTuple):
+    """The time that waits last which began at seconds of a column, in milliseconds. When they end is known here alone,
+    for a deadline (`over_ms`) and for whether it has come (`since_s`).
+    """
+
+    ms: int
+
+    def over_ms(self, since_s: int) -> int:
+        """When a wait is over that began at a second."""
+        return milliseconds(since_s) + self.ms
+
+    def since_s(self, now: int) -> int:
+        """The last second at which a wait began that is over by now."""
+        return elapsed(now - self.ms)

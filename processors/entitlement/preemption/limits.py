@@ -36,7 +36,7 @@ from processors.entitlement.rows import JobRow, RefusalRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
 from processors.state.deadlines import Deadlines
-from processors.state.seconds import elapsed, milliseconds
+from processors.state.seconds import Wait
 from processors.state.steps import Pass
 
 AGAIN_MS = 60_000
@@ -305,7 +305,7 @@ class Parking:
             return PassResult(unpark=unpark).records(self._state)
         park: list[Admission] = []
         for pool, since in self._overdue():
-            if since <= self._parked_until(now) and budget > 0:
+            if since <= self._wait.since_s(now) and budget > 0:
                 of_pool = self._of_pool(pool, now, budget)
                 park += of_pool
                 budget -= sum(len(each.slots) for each in of_pool)
@@ -313,18 +313,19 @@ class Parking:
 
     def next_ms(self) -> int | None:
         """Return when a claim has waited long enough next; None: there is none."""
-        after, wait = self._state.cell.timer_ms, self._state.cell.settings.lend_after_ms
+        after, wait = self._state.cell.timer_ms, self._wait
         times = [
             at
             for pool, _ in self._overdue()
             for since in self._usage[pool].claims_since
-            if (at := milliseconds(since) + wait) > after
+            if (at := wait.over_ms(since)) > after
         ]
         return min(times, default=None)
 
-    def _parked_until(self, now: int) -> int:
-        """The last second since when claims have waited long enough to be parked."""
-        return elapsed(now - self._state.cell.settings.lend_after_ms)
+    @property
+    def _wait(self) -> Wait:
+        """The time that claims wait until they are parked."""
+        return Wait(self._state.cell.settings.lend_after_ms)
 
     def _overdue(self) -> Iterator[tuple[str, int]]:
         """The pools with claims that take room under limits for which others wait, and since when they have some."""
@@ -350,7 +351,7 @@ class Parking:
         busy |= {row.job_id for row in self._requests.table.values()}
         levels = [limited_kinds(self._pools[level]) for level in self._usage.levels(pool)]
         licences = [name in queues.kinds.licences for name in queues.kinds.names]
-        until = self._parked_until(now)
+        until = self._wait.since_s(now)
         for *_, (job_id, key) in self._order[pool].claims:
             row = queues.jobs[job_id]
             need = queues.unit_need(row, key)

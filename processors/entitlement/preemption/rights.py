@@ -31,7 +31,7 @@ from processors.state.causes import recorded
 from processors.state.deadlines import Deadlines
 from processors.state.displacements import Task
 from processors.state.preemption_rules import Flag, Giver, Right
-from processors.state.seconds import elapsed, milliseconds
+from processors.state.seconds import Wait
 from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
 
@@ -226,20 +226,28 @@ class Claims:
         """Return when time alone changes the rights of a pool next, after a time; None: it doesn't. `rights`: those
         that were told.
         """
-        since, delay = self._usage[pool].claims_since, self.delay_ms(pool) if pool in self._pools else -1
-        if delay < 0 or not (since or self._order[pool].daemons):
+        since, delay = self._usage[pool].claims_since, Wait(self.delay_ms(pool) if pool in self._pools else -1)
+        if delay.ms < 0 or not (since or self._order[pool].daemons):
             return None
-        settings = self._state.cell.settings
-        times = [milliseconds(at) + delay for at in since.irange(elapsed(after - delay) + 1)][:1]
+        times = [delay.over_ms(at) for at in since.irange(delay.since_s(after) + 1)][:1]
         for *_, (job_id, key) in self._order[pool].daemons:
             slots = self._queues.claim_slots(self._queues.jobs[job_id], key)
-            times += [milliseconds(at) + delay for at in distinct(self._queues.arena["due_s"][slots]).tolist()]
+            times += [delay.over_ms(at) for at in distinct(self._queues.arena["due_s"][slots]).tolist()]
+        move, clear = self._move_and_clear()
         for right in rights:  # of a gang whose turn it is hosts are cleared as early as runs are moved for others
-            due = milliseconds(right.due_s)
-            times += [due + settings.move_after_ms, due + settings.clear_after_ms]
+            times += [move.over_ms(right.due_s), clear.over_ms(right.due_s)]
         for job_id, _ in self._claims_before(pool):
-            times += [at + settings.settle_ms for at in self._displacements.last(job_id).values()]
+            times += map(self._settled_ms, self._displacements.last(job_id).values())
         return min((at for at in times if at > after), default=None)
+
+    def _move_and_clear(self) -> tuple[Wait, Wait]:
+        """The times that claims wait until runs are moved for them, and until hosts are cleared."""
+        settings = self._state.cell.settings
+        return Wait(settings.move_after_ms), Wait(settings.clear_after_ms)
+
+    def _settled_ms(self, preempted_ms: int) -> int:
+        """When others may leave again for a unit that was preempted itself."""
+        return preempted_ms + self._state.cell.settings.settle_ms
 
     def _stays(self, pool: str) -> Vector:
         """The amount that a pool has placed and isn't leaving; runs that are late to leave count as staying."""
@@ -285,8 +293,8 @@ class Claims:
 
     def _has_due(self, pool: str, now: int) -> bool:
         """Whether any claim of a pool has waited long enough."""
-        since, delay = self._usage[pool].claims_since, self.delay_ms(pool)
-        return delay >= 0 and bool(since) and since.peekitem(0)[0] <= elapsed(now - delay)
+        since, delay = self._usage[pool].claims_since, Wait(self.delay_ms(pool))
+        return delay.ms >= 0 and bool(since) and since.peekitem(0)[0] <= delay.since_s(now)
 
     def _claims_before(self, pool: str) -> dict[PartKey, Vector]:
         """The parts of a pool with claims, in the order of its queue, and what claims before each need."""
@@ -337,16 +345,14 @@ class Claims:
 
     def _by_time(self, job_id: str, row: JobRow, slots: I64, now: int) -> tuple[Bools, I64]:
         """Whether units have waited long enough for a right, by their first tasks, and the flags of that."""
-        settings, turn = self._state.cell.settings, self._pools[row.pool].turn
-        since = self._queues.arena["due_s"][slots]
-        move = since <= elapsed(now - settings.move_after_ms)
-        clear = since <= elapsed(now - settings.clear_after_ms)
+        turn, since = self._pools[row.pool].turn, self._queues.arena["due_s"][slots]
+        move, clear = (since <= wait.since_s(now) for wait in self._move_and_clear())
         if turn is not None and turn.job_id == job_id:
             clear |= move & (slots == row.base + turn.first)
-        ready = since <= elapsed(now - self.delay_ms(row.pool))
+        ready = since <= Wait(self.delay_ms(row.pool)).since_s(now)
         # A unit that was preempted itself a short while ago waits: else two units could take turns at each other.
         for instance, at in self._displacements.last(job_id).items():
-            if at + settings.settle_ms > now:
+            if self._settled_ms(at) > now:
                 ready &= slots != row.base + (0 if instance < row.gang_min else instance)
         return ready, move * np.int64(Flag.MOVE) + clear * np.int64(Flag.CLEAR)
 
