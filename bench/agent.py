@@ -22,7 +22,7 @@ from paceline.client.client import Client
 
 SIDE_BY_SIDE = 16
 WAVE = 20
-KILLS, KILL_S = 12, 1.5
+KILL_S = 1.5
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 HERE = Path(__file__).parent
 TRUE = shutil.which("true") or "/bin/true"
@@ -167,7 +167,7 @@ class Site:
             job = self.client.job("storm")
             done = sum(job["tasks"][state] for state in ENDS)
             parts = self.pids()
-            victim = ("agent", "keepers", "holder")[kills % 3] if kills < KILLS else ""
+            victim = ("agent", "keepers", "holder")[kills % 3] if kills < sized(12, 3) else ""
             if victim == "agent":
                 self._processes.kill("agent")
                 self.start_agent()

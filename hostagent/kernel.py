@@ -31,6 +31,11 @@ def since_boot_ms() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
+def lists_children() -> bool:
+    """Whether the kernel lists the children of a process; else `children` has to ask all processes."""
+    return os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+
+
 def children() -> Iterator[int]:
     """The pids of the processes whose parent is this one, which has one thread; those that have ended too."""
     own = os.getpid()

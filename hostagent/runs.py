@@ -296,8 +296,11 @@ class Runs:
 
     def _make_work(self, key: RunKey, members: str) -> None:
         work = self._work(key)
-        self._trash.add(work)  # a task may have made it
-        work.mkdir(mode=0o700)
+        try:
+            work.mkdir(mode=0o700)
+        except FileExistsError:  # a task may have made it
+            self._trash.add(work)
+            work.mkdir(mode=0o700)
         if members:
             private_files.write(str(work / MEMBERS), members)
         for each in (work / MEMBERS, work) if members else (work,):

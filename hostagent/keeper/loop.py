@@ -34,7 +34,7 @@ VERSION = 1
 PACKET_MAX = 65_536
 FDS_MAX = 4
 IDLE_S = 10.0
-SWEEP_S = 1.0
+SWEEP_S = 1.0 if kernel.lists_children() else 5.0
 """So long after the end of a run it is looked for what hid from it, and again while there is any."""
 
 
