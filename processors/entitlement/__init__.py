@@ -41,8 +41,8 @@ refuses it (PreemptionRefused). Lifecycle stops the runs of an order, with the c
 
 * A bound: its class and place in `bounds.py`, a code in `events/codes.py` with its row in `docs/reasons.md`, the bound
   in the checker (`paceline/simulate/checker/`).
-* A rank, or a column of tasks: `events/ranks.py` and `usage.py`, the columns in `parts.py`, `state` with a
-  conversion (`conversion.py`).
+* A rank: its row in `events/ranks.py`. A column of tasks: `usage.py` and `parts.py`, `state` with a conversion
+  (`conversion.py`).
 * A rule by which runs leave: `preemption_rules.py`, used by the plans of placement and the answers here; the checker.
 * Something that changes what a pool may do: a touch of its pool, else it isn't looked at; a time that does: the
   deadlines of the machine.

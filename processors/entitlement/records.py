@@ -5,7 +5,7 @@ import numpy as np
 from events.bounds import INT_MAX
 from events.codes import Code
 from events.columns import I32, I64
-from events.ranks import Rank, are_entitled, ranks_of
+from events.ranks import Rank, are_entitled, ranks_of, with_place
 from events.reasons import LASTING
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
@@ -23,8 +23,6 @@ from processors.state.shapes import shapes_of
 from processors.state.table import Table, struct_table
 
 Ranges = GangsQueued | GangsAdmitted | AdmissionsRanked | GangsReturned | GangsParked
-_WITH_PLACE = np.array((Rank.WAITING, Rank.ENTITLED, Rank.BORROWED, Rank.ENTITLED, Rank.ENTITLED), dtype=np.int32)
-"""The rank of a task once it has a place, by the one that it had."""
 Items = RunsEnded | TasksPlaced | PreemptionsOrdered | PreemptionAnswered
 
 
@@ -137,7 +135,7 @@ class TaskRecords:
         arena = self._queues.arena
         current = arena["held"][tasks] == run
         slots: I64 = tasks[current]
-        rank = _WITH_PLACE[arena["rank"][slots]]
+        rank = with_place(arena["rank"][slots])
         self._queues.update(slots, placed=run[current], placed_s=second(now), due_s=0, rank=rank)
         if len(self.backoffs):
             self._forget_backoffs(slots)

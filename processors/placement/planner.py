@@ -14,6 +14,7 @@ import numpy as np
 
 from events.codes import Code, Way
 from events.columns import I64, Names, distinct
+from events.ranks import are_entitled
 from events.records.placement import PreemptionAsked
 from events.resources import Vector, scale
 from processors.placement.cluster_view import ClusterView, ShapeView
@@ -24,7 +25,7 @@ from processors.placement.kept import KeptRoom
 from processors.placement.packing import Mask
 from processors.placement.plan_board import Board, Draft, Taker, Unit
 from processors.placement.plan_search import WAYS, Plan, Search, Ways, find_plan
-from processors.placement.plans import RANKS, Plans, Task
+from processors.placement.plans import Plans, Task
 from processors.placement.rights import RightRow, Rights
 from processors.placement.rows import JobRow
 from processors.placement.runs import NOWHERE, Runs
@@ -133,7 +134,7 @@ class Planner:
         if job is None or first >= job.instances:
             return []
         slots = np.arange(job.base + first, job.base + min(first + count, job.instances))
-        waits = (runs.arena["waiting"][slots] == row.run) & np.isin(runs.arena["rank"][slots], RANKS)
+        waits = (runs.arena["waiting"][slots] == row.run) & are_entitled(runs.arena["rank"][slots])
         waits[[one - first for one in self._plans.within(job_id, first, len(slots))]] = False
         if job.bound and not row.gang:
             waits[waits] = self._may_have_room(slots[waits])

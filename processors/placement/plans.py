@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from events.codes import Code
-from events.ranks import Rank
+from events.ranks import RANKS
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.records.placement import PreemptionAsked
@@ -23,9 +23,6 @@ from processors.state.table import Table, struct_table
 BARRED_MS: dict[str, int] = {Code.NO_RIGHT: 5_000, Code.SLICE_NOT_OVER: 5_000}
 BARRED_LONG_MS = 60_000
 """For how long a run isn't asked again that entitlement refused, by why."""
-
-RANKS = (Rank.ENTITLED, Rank.PARKED, Rank.PARKING)
-"""At which a unit may have a plan."""
 
 Task = tuple[str, int]
 """A job, and the first instance of a unit."""
@@ -218,4 +215,4 @@ def waits(runs: Runs, task: Task, run: int) -> bool:
         return False
     slot = job.base + task[1]
     rank = int(runs.arena["rank"][slot])
-    return bool(runs.arena["waiting"][slot] == run and rank in RANKS)
+    return bool(runs.arena["waiting"][slot] == run and RANKS[rank].entitled)

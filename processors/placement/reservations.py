@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from events.codes import Code
-from events.ranks import Rank
+from events.ranks import RESERVES
 from events.records.placement import HostsReserved, TasksPlaced
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask
@@ -150,7 +150,7 @@ class Reservations:
             return None
         pause_end = earliest(self._unit_pause_ends.first(passed_ms), self._host_pause_ends.first(passed_ms))
         wait = self.wait
-        waits = (self._runs.waits.calendars[rank] for rank in (Rank.ENTITLED, Rank.PARKED))
+        waits = (self._runs.waits.calendars[rank] for rank in RESERVES)
         since = earliest(*(calendar.after(wait.since_s(passed_ms)) for calendar in waits))
         return earliest(pause_end, None if since is None else wait.over_ms(since))
 

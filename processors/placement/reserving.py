@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from events.codes import Code
-from events.ranks import Rank
+from events.ranks import RESERVES
 from events.records.placement import HostsReserved
 from events.resources import Amounts
 from processors.placement.assignment import Assignment, Unplaced
@@ -53,7 +53,7 @@ class Reserving:
         tried: set[object] = set()
         since_s = self._reservations.wait.since_s(self._seen.now)
         for unplaced in assignment.unplaced:
-            if unplaced.rank == Rank.BORROWED or unplaced.code is not None or unplaced.parts in tried:
+            if unplaced.rank not in RESERVES or unplaced.code is not None or unplaced.parts in tried:
                 continue
             task = self._first(assignment, unplaced, since_s)
             if task is None:

@@ -10,21 +10,18 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from events.columns import I64
-from events.ranks import Rank
+from events.ranks import SERVED, Rank
 from processors.placement.packing import Mask
 from processors.placement.rows import JobRow
 from processors.state.arena import Arena
 from processors.state.calendar import Calendar
 from processors.state.table import Table
 
-RANKS = (Rank.ENTITLED, Rank.PARKED, Rank.BORROWED, Rank.PARKING)
-"""The ranks at which tasks wait for a place, in the order in which they are served."""
-
 
 class Range:
     """Tasks of a job with one number, from instance `first` up to `end`; `counts`: how many wait, by rank.
 
-    Invariants: no count is below 0; only ranks in `RANKS` have one; their sum over the ranges of a job is
+    Invariants: no count is below 0; only ranks in `SERVED` have one; their sum over the ranges of a job is
     `Waits.tasks` of it, and that at PARKING over all ranges is `Waits.parking`.
     """
 
@@ -60,7 +57,7 @@ class Waits:
         self._jobs = jobs
         self._arena = arena
         self._at = at
-        self.calendars = {rank: self._calendar(rank) for rank in RANKS}
+        self.calendars = {rank: self._calendar(rank) for rank in SERVED}
 
     def _calendar(self, rank: int) -> Calendar:
         """Since when tasks wait at a rank."""
@@ -97,7 +94,7 @@ class Waits:
     def add(self, slots: I64) -> None:
         """Tasks wait from now on; their columns are set."""
         for number, rank, base, first, last, count in self._groups(slots):
-            assert rank in RANKS, f"a task waits at rank {rank}"
+            assert rank in SERVED, f"a task waits at rank {rank}"
             tasks = self.ranges.get(number)
             if tasks is None:
                 tasks = self.ranges[number] = Range(number, self._at[base], first - base, last + 1 - base)
@@ -138,7 +135,7 @@ class Waits:
         numbers = sorted(self.ranges)
         if self.bound:
             numbers.sort(key=lambda number: self.ranges[number].job_id not in self.bound)
-        for rank in RANKS:
+        for rank in SERVED:
             for number in numbers:
                 if self.ranges[number].counts[rank]:
                     yield rank, self.ranges[number]

@@ -15,6 +15,7 @@ from events.acceptance import digest
 from events.codec import CodecError, decode
 from events.codes import Code, JobState, Outcome, TaskState
 from events.columns import I32
+from events.ranks import are_entitled, ranks_of
 from events.records.admissions import GangAdmitted
 from events.records.base import Event, ItemsEvent, RangesEvent
 from events.records.entitlement import GangsAdmitted, PreemptionsOrdered
@@ -230,13 +231,13 @@ def _task_states(
 def _admitted(place: Place, event: GangsAdmitted) -> Iterator[OutputMessage]:
     item = 0
     ranges = (event.job_array, event.first_array, event.count_array, event.run_array, event.gang_array)
-    columns = (column.tolist() for column in (*ranges, event.entitled_array))
+    columns = (column.tolist() for column in (*ranges, are_entitled(ranks_of(event))))
     for job, first, count, run, gang, claim in zip(*columns, strict=True):
         size = count if gang else 1
         for start in range(first, first + count, size):
             head = place.head(item)
             job_id = event.job_ids[job]
-            admitted = GangAdmitted(**head, job_id=job_id, first=start, count=size, run=run, entitled=bool(claim))
+            admitted = GangAdmitted(**head, job_id=job_id, first=start, count=size, run=run, entitled=claim)
             yield OutputMessage(admitted.topic, f"{job_id}/{start}", head["event_id"], admitted)
             item += 1
 

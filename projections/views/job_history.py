@@ -10,6 +10,7 @@ from events.codes import Outcome, RunCause, UpdateStep, Way
 from events.columns import I32
 from events.instance_changes import instance_change
 from events.instance_ranges import write_ranges
+from events.ranks import are_entitled, ranks_of
 from events.records.base import Event, RangesEvent
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered, RightsSet
 from events.records.jobs import (
@@ -236,7 +237,7 @@ def _add_borrowed(event: Any, job: Any, count: Any, out: Details, indices: list[
     """Adds the number of tasks of each job that are beyond the entitlement of their pool."""
     if not event.entitled:
         return
-    borrowed = np.bincount(job, np.where(event.entitled_array > 0, 0, count), len(event.job_ids)).astype(np.int64)
+    borrowed = np.bincount(job, np.where(are_entitled(ranks_of(event)), 0, count), len(event.job_ids)).astype(np.int64)
     for (_, detail), index in zip(out, indices, strict=True):
         detail["borrowed"] = int(borrowed[index])
 

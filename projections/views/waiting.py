@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from events.codes import TaskState
 from events.columns import I32, I64, counted, distinct
+from events.ranks import are_entitled, ranks_of
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, GangsHeld
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
@@ -103,7 +104,7 @@ class WaitingFold:
             self._cache.holds.remove(number)
 
     def _admitted(self, moment: RecordContext, event: GangsAdmitted | AdmissionsRanked) -> None:
-        standing = np.where(event.entitled_array > 0, Standing.ENTITLED, Standing.BORROWED)
+        standing = np.where(are_entitled(ranks_of(event)), Standing.ENTITLED, Standing.BORROWED)
         self._set(moment, event, standing, isinstance(event, AdmissionsRanked))
 
     def _hold(self, moment: RecordContext, event: GangsHeld) -> int:

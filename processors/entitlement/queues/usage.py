@@ -12,6 +12,7 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from events.columns import I32, I64, distinct
+from events.ranks import RANKS, Rank
 from events.resources import Vector, add
 from processors.entitlement.queues.parts import by
 from processors.entitlement.rows import levels_of
@@ -20,8 +21,10 @@ from processors.state.arena import Arena, Slots
 WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES, IS_PARKED = (1 << bit for bit in range(6))
 """The state of a task in bits."""
 STATES = 64
-BITS_OF_RANK = (0, IS_ENTITLED, IS_BORROWED, IS_ENTITLED | IS_PARKED, IS_ENTITLED)
-"""The bits that the rank of a task has in its state, by `Rank`; a task that is to be parked holds what it held."""
+BITS_OF_RANK = tuple(
+    row.entitled * IS_ENTITLED | row.parked * IS_PARKED | (row.rank == Rank.BORROWED) * IS_BORROWED for row in RANKS
+)
+"""The bits that the rank of a task has in its state."""
 _BITS = np.array(BITS_OF_RANK, dtype=np.int64)
 
 

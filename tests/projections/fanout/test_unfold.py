@@ -12,6 +12,7 @@ from events.acceptance import NO_HASH, digest
 from events.codec import decode, encode
 from events.codes import Outcome
 from events.columns import ints, pack_ints, pack_longs
+from events.ranks import RANKS, RankRow, entitled_of
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import (
@@ -137,6 +138,13 @@ def test_a_range_of_gangs_is_unfolded_and_a_gang_stays_whole(items: list[tuple[i
     assert tasks(outs) == [(JOBS[job], first + at, run) for job, first, count, run, _ in items for at in range(count)]
     assert_ids(admitted)
     assert_ids(outs)
+
+
+@pytest.mark.parametrize("row", [row for row in RANKS if row.written is not None], ids=lambda row: row.rank.name)
+def test_an_admission_says_what_the_row_of_its_rank_does(row: RankRow) -> None:
+    ranges_ = {"job": [0], "first": [0], "count": [1], "run": [1], "gang": [0], "entitled": entitled_of([row.rank])}
+    event = GangsAdmitted.pack(job_ids=JOBS, **ranges_)
+    assert [out.event.entitled for out in unfold(round_of("entitlement", event), 0)] == [row.entitled]
 
 
 def test_an_admission_says_whether_it_is_entitled_and_a_preemption_for_whom() -> None:

@@ -15,6 +15,7 @@ from events.codes import Outcome, TaskState
 from events.columns import pack_ints, pack_longs
 from events.log.memory import MemoryReader
 from events.log.port import LogFault, LogGap, LogUnavailable
+from events.ranks import RANKS
 from events.records.entitlement import CreditsSet, EntitlementsSet, PoolAnswered, TurnSet
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobStopRequested
@@ -342,6 +343,15 @@ def test_the_reasons_of_all_jobs_that_were_placed_are_read_at_once(tmp_path):
         names |= {"host_ids": (), "host_session": b"", "host": b""}
         ReasonFold(cache).folds[TasksPlaced](RecordContext("", 1, 1, 1, 1, "placement", 1), TasksPlaced(**names))
     assert len(read) == 1
+
+
+def test_who_is_admitted_stands_as_its_rank_says(cell, tmp_path):
+    rows = [row for row in RANKS if row.written is not None]
+    cell.host()
+    cell.accept("a", instances=len(rows))
+    cell.decide("entitlement", *(admitted("a", (at,), entitled=row.written) for at, row in enumerate(rows)))
+    entitled = sum(row.entitled for row in rows)
+    assert waiting(fold(cell, tmp_path), "a") == {ENTITLED: entitled, BORROWED: len(rows) - entitled}
 
 
 def test_who_is_admitted_and_given_back_stands_where_entitlement_last_said(cell, tmp_path):
