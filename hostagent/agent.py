@@ -30,6 +30,7 @@ from hostagent.agent_state import AgentFault, load, note, save
 from hostagent.execs import Execs
 from hostagent.health import HealthChecks
 from hostagent.launch import launch
+from hostagent.levels import Levels
 from hostagent.machine_identity import identity
 from hostagent.messages import (
     HEARTBEAT_MS,
@@ -83,7 +84,8 @@ class AgentSettings:
     """The settings of an agent. `urls`: of the gateways of its cell; `resources`, `attributes`: beside what is
     detected, or instead of it; `sizes`: which resources are in MiB, beside memory and disk. `ports_moved`: where
     another agent of this machine has these ports, others of the same number are taken; `port_locks`: see
-    `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the agent's.
+    `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the agent's; `isolation`:
+    one of `hostagent.levels.CHOICES`.
     """
 
     urls: tuple[str, ...]
@@ -97,6 +99,7 @@ class AgentSettings:
     ports_moved: bool = True
     port_locks: Path = LOCKS
     run_as: str = ""
+    isolation: str = "auto"
     sizes: tuple[str, ...] = ()
 
 
@@ -124,7 +127,8 @@ class Agent:
         self._say = say
         try:
             self._user = task_user(settings.run_as) if settings.run_as else None
-            self.runs = Runs(settings.folder, settings.port_locks, say, self._user)
+            self._levels = Levels(settings.host_id, settings.isolation, self._user is not None, say)
+            self.runs = Runs(settings.folder, settings.port_locks, say, self._user, levels=self._levels)
             if self._user is not None:
                 check(self._user, self.runs.tasks)
         except NoSuchUser as error:
@@ -277,7 +281,7 @@ class Agent:
             sizes=list(settings.sizes),
             port_first=self._ports[0],
             port_last=self._ports[1],
-            attributes=capacity.attributes() | settings.attributes,
+            attributes=capacity.attributes() | self._levels.attributes() | settings.attributes,
             runs=self.runs.inventory(),
             position=self.state.position,
             cell=self.state.cell,

@@ -116,7 +116,7 @@ class Command:
             "cwd": run["work"],
             "user": run.get("user"),
             "terminal": self._ask.terminal,
-            "groups": [],
+            "groups": [f"{folder}/cgroup.procs" for folder in dict.fromkeys(run.get("groups", {}).values())],
         }
 
     async def wait(self, send: Send) -> int:

@@ -171,6 +171,10 @@ class Tree:
                 names.update(entry.name for entry in os.scandir(folder) if entry.is_dir())
         return sorted(names)
 
+    def remove(self) -> None:
+        """Removes the place where no group is in it."""
+        Group(self.folders).remove()
+
     def trial(self) -> None:
         """Makes a group with all limits, puts a process in and kills it there. Raises `GroupFault` with what the host
         doesn't do: what a kernel says of itself and what it does differ too often to go by the former.
@@ -239,6 +243,12 @@ def _delegated(own: str, name: str) -> str:
     """A group below one of v2 whose children have the controllers."""
     at_root = not os.path.exists(f"{own}/cgroup.type")
     base = os.path.dirname(own) if os.path.basename(own) == LEAF else own
+    strangers = [pid for pid in _read(f"{own}/cgroup.procs").split() if int(pid) != os.getpid()]
+    if not at_root and base == own and strangers:
+        raise GroupFault(
+            f"{own} holds other processes ({', '.join(strangers[:3])}): start the agent in a group of its own, such as "
+            "that of a systemd service with Delegate=yes"
+        )
     if not at_root and base == own:
         _write(f"{_child(own, LEAF)}/cgroup.procs", str(os.getpid()))
     offered = _read(f"{base}/cgroup.controllers").split()
@@ -246,16 +256,7 @@ def _delegated(own: str, name: str) -> str:
     if missing:
         raise GroupFault(f"{base} isn't allowed to limit {', '.join(missing)}: see its cgroup.controllers")
     enabled = " ".join(f"+{controller}" for controller in (*ENFORCING, "io") if controller in offered)
-    try:
-        _write(f"{base}/cgroup.subtree_control", enabled)
-    except OSError as error:
-        others = _read(f"{base}/cgroup.procs").split()
-        if not others:
-            raise
-        raise GroupFault(
-            f"{base} holds other processes ({', '.join(others[:3])}): start the agent in a group of its own "
-            f"({error.strerror})"
-        ) from None
+    _write(f"{base}/cgroup.subtree_control", enabled)
     child = _child(base, name)
     _write(f"{child}/cgroup.subtree_control", enabled)
     return child

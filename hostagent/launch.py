@@ -25,6 +25,9 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -
         volumes=job.volumes,
         alone=job.alone,
         health=job.health,
+        isolation=job.isolation,
+        cpu=job.cpu,
+        memory=job.memory,
         members=listing(job.job_id, gang) if gang else "",
         health_port=ports.get(job.health.port, 0) if job.health is not None else 0,
     )

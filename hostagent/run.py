@@ -43,6 +43,11 @@ class Run:
         return f"{self.key.job_id}/{self.key.instance}/{self.key.run}"
 
     @property
+    def group(self) -> str:
+        """The name of its control group."""
+        return self.name.replace("/", ".")
+
+    @property
     def forgotten(self) -> bool:
         """Whether the cell needs its record no more."""
         return self.forgotten_ns > 0
@@ -71,6 +76,13 @@ class Run:
         self.state, self.exit_code, self.reason = ending.state, ending.exit_code, ending.reason
         self.signal_number, self.cpu_ms, self.memory_kib = ending.signal, ending.cpu_ms, ending.memory_kib
         if self.signal_number == signal.SIGKILL and self.state == RunReport.EXITED:
+            if ending.oom_kills is not None:
+                self.out_of_memory = ending.oom_kills > 0
+                if self.out_of_memory:
+                    self.reason = (
+                        f"killed by the kernel: out of memory, it used all of its {self.memory_kib // 1024} MiB"
+                    )
+                return
             with suppress(OSError):
                 age_s = time.time() - (self.folder / "exit.json").stat().st_mtime
                 self.out_of_memory = out_of_memory.killed(age_s)

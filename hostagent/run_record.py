@@ -13,7 +13,7 @@ import msgspec
 
 from events.bounds import NAME
 from events.codes import RunReport
-from events.records.parts import HealthCheck
+from events.records.parts import HealthCheck, Isolation
 from events.structs import known
 from hostagent import kernel, private_files
 from hostagent.folders import entries, shown
@@ -29,7 +29,8 @@ class Launch(NamedTuple):
     """The parameters of a run's start. `open_files`: how many it may have, 0: as many as this process was given;
     `stop_after_ms`: it is stopped after so long without contact to the cell, 0: never; `health_port`: the number of the
     port that the health check asks; `members`: the file that tells where the members of its gang are, empty: none;
-    `volumes`: their names; `alone`: whether it waits until no earlier run of its task goes on.
+    `volumes`: their names; `alone`: whether it waits until no earlier run of its task goes on; `cpu`, in thousandths of
+    a core, and `memory`, in bytes: what its task asked for.
     """
 
     command: tuple[str, ...]
@@ -44,6 +45,9 @@ class Launch(NamedTuple):
     members: str = ""
     volumes: tuple[str, ...] = ()
     alone: bool = False
+    isolation: Isolation | None = None
+    cpu: int = 0
+    memory: int = 0
 
 
 class RunKey(NamedTuple):
@@ -63,6 +67,8 @@ class Ending(msgspec.Struct):
     signal: Annotated[int, msgspec.Meta(ge=0, le=127)] = 0
     cpu_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     memory_kib: Annotated[int, msgspec.Meta(ge=0)] = 0
+    oom_kills: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """Processes of it that the kernel killed for want of memory; None: nobody counted."""
 
 
 class Process(msgspec.Struct):

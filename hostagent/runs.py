@@ -34,6 +34,7 @@ from events.volume_names import volume_variable
 from hostagent import kernel, private_files
 from hostagent.folders import Trash, entries, measure, shown, summary
 from hostagent.keepers import VERSION, Keepers
+from hostagent.levels import Levels
 from hostagent.messages import LogPage, RunState
 from hostagent.oom import VMSTAT, OutOfMemory
 from hostagent.ports import LOCKS
@@ -87,7 +88,9 @@ class Runs:
         say: Callable[[str], None] = lambda _: None,
         user: TaskUser | None = None,
         vmstat: Path = VMSTAT,
+        levels: Levels | None = None,
     ) -> None:
+        self._levels = levels
         folder = folder.absolute()
         self._locks = locks
         self._say = say
@@ -113,6 +116,7 @@ class Runs:
         self.keepers = Keepers(folder, say)
         self.keepers.connect()  # before the folders are read: what happens after that is told
         self._adopt_all()
+        self._end_lost_groups()
         self._clean()
 
     def __contains__(self, key: RunKey) -> bool:
@@ -166,6 +170,8 @@ class Runs:
             order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
             order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
             order |= {"alone": launch.alone}
+            if self._levels is not None:
+                order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory)
             if launch.health is not None:
                 run.check = Check(launch.health, launch.health_port, work, env, user)
                 order["check"] = msgspec.to_builtins(run.check)
@@ -278,6 +284,8 @@ class Runs:
     def close(self) -> None:
         """Lets go of the keepers; runs go on."""
         self.keepers.close()
+        if self._levels is not None:
+            self._levels.close()
 
     def read(self, key: RunKey, stream: str, offset: int, limit: int) -> LogPage | None:
         """A piece of a run's output; a negative offset counts from the end. None: nothing is known of such a run."""
@@ -431,6 +439,12 @@ class Runs:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
         self._ended(run, RunReport.VANISHED, LOST_CODE, reason)
+        self._end_lost_groups()
+
+    def _end_lost_groups(self) -> None:
+        """Ends what is left in the control groups of runs whose keepers are gone."""
+        if self._levels is not None:
+            self._levels.remove_others({run.group for run in self.alive()})
 
     def _never(self, key: RunKey, state: RunReport, exit_code: int, reason: str) -> Run:
         """Notes a run that never begins here."""

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-BESIDE = ("kernel.py", "kept_output.py", "port_locks.py", "private_files.py")
+BESIDE = ("groups.py", "kernel.py", "kept_output.py", "port_locks.py", "private_files.py")
 
 
 def digest() -> str:

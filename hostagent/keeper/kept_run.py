@@ -27,6 +27,7 @@ from typing import Any, Protocol
 
 from hostagent import kernel, port_locks
 from hostagent.keeper import system
+from hostagent.keeper.control_group import ControlGroup
 from hostagent.keeper.process_group import CannotSpawn, ProcessGroup
 from hostagent.keeper.timers import Timer
 from hostagent.kept_output import Output
@@ -213,7 +214,8 @@ class KeptRun:
         if not (self._try("order.json", self._sync_order) and self._put("process.json", begun)):
             return self._retry(self._start)
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
-        level = ProcessGroup(self._order, self._keeper.files)
+        kind = ControlGroup if "groups" in self._order else ProcessGroup
+        level = kind(self._order, self._keeper.files)
         try:
             level.spawn(pipes[0][1], pipes[1][1])
         except CannotSpawn as fault:
@@ -271,6 +273,11 @@ class KeptRun:
             self._next = self._keeper.after(GROUP_POLL_S, self._guarded(self._linger))
             return
         self._cancel(self._kill)
+        self._kill = None
+        if not self._level.clear():
+            self._next = self._keeper.after(GROUP_POLL_S, self._guarded(self._linger))
+            return
+        self._ending |= self._level.used()
         self._draining = True
         for source in list(self._outputs):
             self._read(source)

@@ -42,7 +42,7 @@ class ProcessGroup:
         if self._order.get("user") is None:
             self._spawn_as_keeper(out, err)
         else:
-            self._spawn_as_user(out, err)
+            self._fork(out, err)
         self._order = {}
 
     def signal(self, number: int) -> None:
@@ -53,6 +53,17 @@ class ProcessGroup:
     def kill(self) -> None:
         """Ends all processes of the group at once."""
         self.signal(signal.SIGKILL)
+
+    def enter(self) -> None:
+        """In the child, before it becomes the run's user: joins what holds the run's processes. Raises `OSError`."""
+
+    def clear(self) -> bool:
+        """Removes what held the processes, now that the run is over; False: it is to be called again, soon."""
+        return True
+
+    def used(self) -> dict[str, Any]:
+        """The use of the run, where the level knows better than its first process; once it is cleared away."""
+        return {}
 
     def goes_on(self) -> bool:
         """Whether the group has any process. Its number stays its own as long as it has."""
@@ -92,7 +103,8 @@ class ProcessGroup:
             resource.setrlimit(resource.RLIMIT_NOFILE, own)
             os.chdir("/")
 
-    def _spawn_as_user(self, out: int, err: int) -> None:
+    def _fork(self, out: int, err: int) -> None:
+        """The process is made ready by a child of the keeper before it becomes it."""
         fault, fault_end = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if not pid:
@@ -121,11 +133,13 @@ class ProcessGroup:
             lasting = True
             hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
             resource.setrlimit(resource.RLIMIT_NOFILE, (self._limit(hard), hard))
-            for output in (1, 2):  # else it could not open /dev/stdout
-                os.fchown(output, user["uid"], user["gid"])
-            os.setgroups(user["groups"])
-            os.setresgid(user["gid"], user["gid"], user["gid"])
-            os.setresuid(user["uid"], user["uid"], user["uid"])
+            self.enter()
+            if user is not None:
+                for output in (1, 2):  # else it could not open /dev/stdout
+                    os.fchown(output, user["uid"], user["gid"])
+                os.setgroups(user["groups"])
+                os.setresgid(user["gid"], user["gid"], user["gid"])
+                os.setresuid(user["uid"], user["uid"], user["uid"])
             lasting = False
             os.chdir(self._order["work"])
             lasting = True

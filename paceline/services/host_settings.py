@@ -27,6 +27,7 @@ def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Pa
         port_first=part.port_first,
         port_last=part.port_last,
         run_as=part.run_as,
+        isolation=part.isolation,
         ports_moved=not part.model_fields_set & {"port_first", "port_last"},
     )
 

@@ -64,6 +64,7 @@ class UpPart(SettingsTable):
 class AgentPart(SettingsTable):
     """`[agent]`, what an agent needs to know. None: the name of this machine. `resources`: what the host offers instead
     of what is detected or beside it, written as in jobs. `run_as`: the user as whom tasks run, empty: the agent's.
+    `isolation`: the least that keeps runs apart; auto: cgroup where tasks run as another user and the host can.
     """
 
     host_id: str | None = None
@@ -71,6 +72,7 @@ class AgentPart(SettingsTable):
     attributes: dict[str, str] = {}
     resources: dict[str, float | str] = {}
     run_as: str = ""
+    isolation: Literal["auto", "none", "cgroup"] = "auto"
     port_first: int = Field(default=31000, ge=1, le=65535)
     port_last: int = Field(default=31999, ge=1, le=65535)
 

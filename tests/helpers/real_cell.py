@@ -43,8 +43,11 @@ class CellProcess:
         cell: int = 0,
         listen: str = "127.0.0.1:0",
         agent: bool = False,
+        options: tuple[str, ...] = (),
     ) -> None:
         self.agent = agent
+        self.options = options
+        """More of the command line."""
         self.data = data
         self.kafka = kafka
         self.sim_hosts = sim_hosts
@@ -64,6 +67,7 @@ class CellProcess:
         command = ["up", "--data", str(self.data), "--listen", self.listen]
         command += ["--sim-hosts", str(self.sim_hosts)] if self.sim_hosts else []
         command += ["--agent"] if self.agent else []
+        command += self.options
         command += ["--kafka", self.kafka, "--cell", str(self.cell)] if self.kafka else []
         (self.data / "cell.json").unlink(missing_ok=True)
         with self.output.open("ab") as out:

@@ -71,6 +71,12 @@ AGENT_OPTIONS: tuple[Decorator, ...] = (
         metavar="USER",
         help="User to run tasks as; needs root. [default: the user of the agent]",
     ),
+    click.option(
+        "--isolation",
+        "agent__isolation",
+        type=click.Choice(["auto", "none", "cgroup"]),
+        help="Least that keeps runs apart; cgroup limits memory, CPU and processes. [default: cgroup with --run-as]",
+    ),
     pairs("--attribute", "agent__attributes", metavar="NAME=VALUE", help="Host attribute for placement constraints."),
     pairs(
         "--resource",

@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     metavar="USER",
     help="User to run tasks as; needs root. [default: the user of this process]",
 )
+@click.option(
+    "--isolation",
+    "agent__isolation",
+    type=click.Choice(["auto", "none", "cgroup"]),
+    help="Least that keeps runs apart; cgroup limits memory, CPU and processes. [default: cgroup with --run-as]",
+)
 @click.option("--history", type=click.Path(path_type=Path), metavar="FILE", help="Serve this exported log range.")
 @click.option(
     "--read-only", is_flag=True, help="Serve an exported log range; no scheduling takes place, commands are refused."

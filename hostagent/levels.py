@@ -1,0 +1,72 @@
+"""Keeps the runs of a host apart, and within their limits, as far as a trial shows when the agent starts."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from events.abilities import CGROUP, VALUE
+from events.records.parts import Isolation
+from hostagent.groups import GroupFault, Tree
+
+PROCESSES = 4096
+"""Processes of a run whose job names no number: few enough that the host goes on beside a fork bomb."""
+CHOICES = ("auto", "none", "cgroup")
+"""Least levels that an agent may be told: auto is cgroup where the host can and tasks run as another user, else none,
+which starts a run in half the time.
+"""
+
+
+class Levels:
+    """The levels of this host. `least`: one of `CHOICES`; `other_user`: whether tasks run as another user than the
+    agent; `say`: told what isn't held.
+    """
+
+    def __init__(self, host_id: str, least: str, other_user: bool, say: Callable[[str], None]) -> None:
+        self._tree: Tree | None = None
+        self.fault = ""
+        """The reason why no limits can be held here; empty: they can."""
+        try:
+            self._tree = Tree.take(host_id)
+            self._tree.trial()
+        except GroupFault as fault:
+            self._tree, self.fault = None, str(fault)
+        self._by_default = self._tree is not None and (least == "cgroup" or (least == "auto" and other_user))
+        if self._tree is None:
+            say(f"memory, CPU and processes of tasks aren't limited here: {self.fault}")
+        elif not self._by_default:
+            say("memory, CPU and processes of tasks aren't limited, unless their job says isolation: cgroup")
+
+    def attributes(self) -> dict[str, str]:
+        """The abilities that the trial has shown."""
+        return {CGROUP: VALUE} if self._tree is not None else {}
+
+    def order(self, name: str, isolation: Isolation | None, cpu: int, memory: int) -> dict[str, Any]:
+        """The part of a run's order about its limits; empty: it has none. `name`: that of its group; `cpu` in
+        thousandths of a core, `memory` in bytes. Raises `ValueError` where the host can't do what the job needs.
+        """
+        apart = isolation or Isolation()
+        if apart.level == "container":
+            raise ValueError("this agent runs no containers")
+        if not (self._by_default or apart.level == "cgroup" or apart.cpu_limit or apart.processes):
+            return {}
+        if self._tree is None:
+            raise ValueError(f"this host can't hold the limits of the job: {self.fault}")
+        limits = {
+            "cpu_millis": cpu,
+            "cpu_limit_millis": apart.cpu_limit,
+            "memory_bytes": memory,
+            "processes": apart.processes or PROCESSES,
+        }
+        return {"groups": self._tree.group(name).folders, "limits": limits}
+
+    def remove_others(self, names: Collection[str]) -> None:
+        """Ends what is left in groups of runs that nobody keeps any more; `names`: those of the runs that go on."""
+        for name in self._tree.names() if self._tree is not None else ():
+            if name not in names and self._tree is not None:
+                group = self._tree.group(name)
+                group.kill()
+                group.remove()
+
+    def close(self) -> None:
+        """Removes the place of all groups, if no run has one."""
+        if self._tree is not None:
+            self._tree.remove()

@@ -1,0 +1,99 @@
+"""Tasks of a real host get what they asked for and no more, where its agent keeps them in control groups."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.real_cell import CellProcess
+from tests.helpers.waiting import until
+from tests.hostagent.test_groups import REFUSED
+
+pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(REFUSED), reason=REFUSED)]
+PYTHON = "/usr/bin/env python3 -c"
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellProcess]:
+    made = CellProcess(
+        tmp_path_factory.mktemp("limits") / "data", sim_hosts=0, agent=True, options=("--isolation", "cgroup")
+    )
+    made.start()
+    try:
+        made.pool("/p")
+        yield made
+    finally:
+        made.stop()
+
+
+def run(cell: CellProcess, job_id: str, command: list[str], wait: bool = True, **more: Any) -> dict[str, Any]:
+    """A task of 32 MiB at most, to its end unless it isn't waited for."""
+    spec = {"job_id": job_id, "pool": "/p", "command": command, "resources": {"cpu": 0.1, "memory": "32MiB"}}
+    answer = cell.request("POST", "/v1/jobs", {**spec, **more})
+    assert answer.status_code < 300, answer.text
+    states = ("SUCCEEDED", "FAILED", "KILLED") if wait else ("RUNNING",)
+    until(lambda: cell.state(job_id) in states, f"{job_id} to be in {states}")
+    tasks: list[dict[str, Any]] = cell.get(f"/v1/jobs/{job_id}/tasks").json()["tasks"]
+    return tasks[0]
+
+
+def groups() -> list[str]:
+    """The control groups of runs that are there."""
+    found = Path("/sys/fs/cgroup").glob("**/paceline-*/*.*.*/cgroup.procs")
+    return sorted({path.parent.name for path in found})
+
+
+def test_a_task_that_takes_more_memory_than_it_asked_for_is_killed_and_told_why(cell: CellProcess) -> None:
+    hungry = run(cell, "hungry", ["python3", "-c", "bytearray(500 << 20)"])
+    assert hungry["state"] == "FAILED"
+    failure = cell.get("/v1/jobs/hungry/explanation").json()
+    assert "out of memory, it used all of its 32 MiB" in str(failure), failure
+
+
+def test_a_child_that_takes_it_is_killed_alone_or_with_its_run_but_never_the_host(cell: CellProcess) -> None:
+    script = "python3 -c 'bytearray(500 << 20)'; exit 3"
+    assert run(cell, "parent", ["sh", "-c", script])["state"] == "FAILED"
+
+
+def test_a_fork_bomb_ends_with_its_task(cell: CellProcess) -> None:
+    bomb = (
+        "import os, time\nwhile True:\n    try:\n        if not os.fork(): time.sleep(1000)\n    except OSError: break"
+    )
+    task = run(cell, "bomb", ["python3", "-c", bomb], processes=20)
+    assert task["state"] == "SUCCEEDED"
+    until(lambda: groups() == [], "all of the bomb to end")
+
+
+def test_a_task_is_held_below_its_limit_of_cpu(cell: CellProcess) -> None:
+    used = "while time.process_time() < 0.5: pass"
+    busy = f"import time\nbegan = time.monotonic()\n{used}\nassert time.monotonic() - began > 1.5"
+    assert run(cell, "busy", ["python3", "-c", busy], cpu_limit=0.25)["state"] == "SUCCEEDED"
+
+
+def test_what_leaves_its_session_ends_with_the_run(cell: CellProcess) -> None:
+    run(cell, "daemon", ["sh", "-c", "setsid sleep 1000 & sleep 0.1"])
+    until(lambda: groups() == [], "its child to end")
+
+
+def test_runs_that_die_of_memory_again_and_again_leave_nothing_behind(cell: CellProcess) -> None:
+    task = run(cell, "again", ["python3", "-c", "bytearray(500 << 20)"], retries={"max": 10})
+    assert (task["state"], task["run"]) == ("FAILED", 11)
+    until(lambda: groups() == [])
+
+
+def test_a_run_keeps_its_limits_when_its_cell_is_killed_and_a_lost_keeper_leaves_no_group(cell: CellProcess) -> None:
+    run(cell, "kept", ["sleep", "1000"], wait=False, kind="stateless")
+    pid = int(next(iter(Path("/sys/fs/cgroup").glob("**/paceline-*/kept.0.1/cgroup.procs"))).read_text())
+    cell.kill()
+    assert groups() == ["kept.0.1"]
+    cell.start()
+    assert cell.state("kept") == "RUNNING"
+    assert groups() == ["kept.0.1"]
+    keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(keeper, signal.SIGKILL)
+    until(lambda: groups() == ["kept.0.2"], "the run to be replaced")
+    cell.request("POST", "/v1/jobs/kept/stops", {"command_id": "end", "reason": ""})
+    until(lambda: groups() == [])
