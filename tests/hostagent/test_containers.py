@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -26,22 +27,22 @@ pytestmark = pytest.mark.outside
 ROOT = os.geteuid() == 0
 
 
-def passable(folder: Path) -> None:
-    """Lets other users through to a folder, as an agent's folder does."""
-    for each in (folder, *folder.parents):
-        if not each.stat().st_mode & 0o001:
-            each.chmod(each.stat().st_mode | 0o111)
+@pytest.fixture(scope="module")
+def open_folder() -> Iterator[Path]:
+    """A folder that any user of the machine passes through, as through that of an agent; pytest's are closed."""
+    with TemporaryDirectory(prefix="paceline-test-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(open_folder: Path) -> Path:
     """The root of the image of the examples, with a program of this test's."""
-    folder = tmp_path_factory.mktemp("image")
+    folder = open_folder
     build = Path(__file__).parents[2] / "examples/image/build.sh"
     subprocess.run([build, folder / "layout"], check=True, capture_output=True)
     words = ["umoci", "raw", "unpack", "--image", f"{folder / 'layout'}:1.0", folder / "root"]
     subprocess.run(words, check=True, capture_output=True)
-    passable(folder)
     return folder / "root"
 
 
@@ -177,10 +178,12 @@ def test_what_a_writable_root_takes_is_the_runs_own(root: Path, work: Path, tmp_
 
 
 @pytest.mark.skipif(not ROOT, reason="only root maps uids that aren't its own")
-def test_root_of_a_user_namespace_is_nobody_on_the_host(root: Path, work: Path, tmp_path: Path) -> None:
-    passable(tmp_path)
+def test_root_of_a_user_namespace_is_nobody_on_the_host(root: Path, open_folder: Path) -> None:
+    work = open_folder / "work"
+    work.mkdir()
+    work.chmod(0o777)
     script = "id -u; echo > $HOME/f"
-    assert sh(root, work, tmp_path, script, user="0", uid_map=(100_000, 65_536)) == (0, "0\n")
+    assert sh(root, work, open_folder, script, user="0", uid_map=(100_000, 65_536)) == (0, "0\n")
     assert (work / "f").stat().st_uid == 100_000
 
 
