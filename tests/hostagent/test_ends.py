@@ -83,10 +83,10 @@ def test_a_run_that_is_to_be_killed_and_was_never_heard_of_does_not_start(tmp_pa
 def test_a_keeper_that_hangs_keeps_no_run_that_is_to_be_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Runs(tmp_path)
     runs.keepers.open(10)
-    until(lambda: runs.poll() or len(runs.keepers._turn) > 1)
+    until(lambda: (runs.poll(), len(runs.keepers._turn) > 1)[1])
     key, other = RunKey("j", 0, 1), RunKey("j", 1, 1)
     run, lives = (runs.start(each, Launch(("sleep", "600"), dict(os.environ), 1000)) for each in (key, other))
-    until(lambda: runs.poll() or (run.state and lives.state))
+    until(lambda: (runs.poll(), run.state and lives.state)[1])
     os.kill(keeper_of(run.folder / "process.json"), signal.SIGSTOP)
     pid = json.loads((run.folder / "process.json").read_text())["pid"]
     runs.stop(key)
@@ -96,11 +96,11 @@ def test_a_keeper_that_hangs_keeps_no_run_that_is_to_be_killed(tmp_path: Path, m
     assert run.alive
     monkeypatch.setattr("hostagent.keepers.HANGS_S", 1.0)
     runs.kill(key)
-    until(lambda: runs.poll() or not run.alive)
+    until(lambda: (runs.poll(), not run.alive)[1])
     assert (run.state, run.reason) == (RunReport.VANISHED, "its keeper was lost")
     assert lives.alive, "its keeper answers"
     runs.stop(other)
-    until(lambda: runs.poll() or not lives.alive)
+    until(lambda: (runs.poll(), not lives.alive)[1])
 
 
 def test_a_run_that_survives_its_kill_is_reported_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
