@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import inspect
 
-from events.bounds import INT_MAX, MS_MAX
+from events.bounds import INT_MAX, MS_MAX, PREEMPTION_DELAY_LEAST_MS
 from events.records.pools import CellConfigured
 from events.resources import kinds_fault, with_added
 
@@ -78,6 +78,14 @@ def bounds(name: str) -> tuple[int, int] | None:
     """Least and most of a setting; None: it isn't a number."""
     kind = TYPES[name]
     return (LEAST.get(name, kind.ge or 0), kind.le or INT_MAX) if isinstance(kind, inspect.IntType) else None
+
+
+def preemption_delay_ms(settings: Settings, own: int | None) -> int:
+    """The time for which claims of a pool wait until others leave for them; -1: others never do. `own`: what the pool
+    asks for; None: nothing.
+    """
+    delay = settings.preemption_delay_ms if own is None else own
+    return delay if delay < 0 else max(PREEMPTION_DELAY_LEAST_MS, delay)
 
 
 class SettingsChange(msgspec.Struct, frozen=True, array_like=True):

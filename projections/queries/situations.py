@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection, func, select, tuple_
 
-from events.bounds import PREEMPTION_DELAY_LEAST_MS
-from events.cell_settings import Settings
+from events.cell_settings import Settings, preemption_delay_ms
 from events.codec import decode
 from events.codes import ENDED_JOBS, LIVE_TASKS, Code, JobState, Outcome, TaskState, UpdateState
 from events.columns import ints
@@ -125,9 +124,7 @@ class Detail(NamedTuple):
     @property
     def delay_ms(self) -> int:
         """The time for which it is entitled without a place before others leave for it; -1: they don't."""
-        own = self.spec.preemption_delay_ms if self.spec else None
-        delay = self.settings.preemption_delay_ms if own is None else own
-        return delay if delay < 0 else max(PREEMPTION_DELAY_LEAST_MS, delay)
+        return preemption_delay_ms(self.settings, self.spec.preemption_delay_ms if self.spec else None)
 
 
 def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situation]:

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from events.bounds import PREEMPTION_DELAY_LEAST_MS
+from events.cell_settings import preemption_delay_ms
 from events.columns import I32, I64, Names, distinct
 from events.ranks import Rank, are_entitled
 from events.records.base import Event
@@ -97,9 +97,7 @@ class Claims:
 
     def delay_ms(self, pool: str) -> int:
         """Return how long claims of a pool wait until others leave for them; -1: these never do."""
-        delay = self._pools[pool].preemption_delay_ms
-        delay = self._state.cell.settings.preemption_delay_ms if delay is None else delay
-        return delay if delay < 0 else max(PREEMPTION_DELAY_LEAST_MS, delay)
+        return preemption_delay_ms(self._state.cell.settings, self._pools[pool].preemption_delay_ms)
 
     def giver(self, pool: str) -> Giver:
         """Return what a pool may be asked to give."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from events.cell_settings import preemption_delay_ms
 from events.records.pools import PoolDefined
 from events.resources import Kinds
 from events.spec.pool import from_event
@@ -110,8 +111,7 @@ def _named_in(row: PoolRow, name: str) -> bool:
 
 def _delay_ms(connection: Connection, spec: PoolDefined) -> int:
     """Milliseconds that its admitted tasks wait for hosts before others leave for them; -1: for ever."""
-    own = spec.preemption_delay_ms
-    return settings_of(connection).preemption_delay_ms if own is None else own
+    return preemption_delay_ms(settings_of(connection), spec.preemption_delay_ms)
 
 
 def _size(scene: Scene) -> int:

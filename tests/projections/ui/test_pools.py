@@ -129,6 +129,15 @@ def test_what_owners_write_is_text_and_stays_inside_its_command(tmp_path: Path) 
     api.close()
 
 
+def test_the_page_of_a_pool_tells_the_delay_that_the_cell_keeps_to(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    api.pool("/p", preemption_delay_ms=0)
+    with site(api.cell.log, tmp_path / "again") as shown:
+        delay = re.search(r"Preemption delay</dt><dd>(.*?)</dd>", shown.page("/pools/p"), re.S)[1]
+        assert re.sub(r"<.*?>", "", delay).strip() == "1 s"
+    api.close()
+
+
 def test_the_command_that_is_shown_makes_the_pool_as_it_is(tmp_path: Path) -> None:
     pool = PoolDefined(
         path="/p", command_id="c", reservation={"cpu": 1500, "memory": 2048}, limit={"cpu": 20_000}, share={"cpu": 3},
