@@ -55,7 +55,7 @@ def of_winner(order: OrderRow, detail: Detail | None) -> Reason | None:
     victims = victims_of(order)
     named = ", ".join(f"{tasks} of job {job_id}" for job_id, tasks in list(victims.items())[:NAMED])
     named += f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
-    until_ms = order.at_ms + detail.settings.hold_for_ms if detail else 0
+    until_ms = order.kept_until_ms
     kept = f"; what they free is kept for it until {at(until_ms)}" if detail else ""
     code, remedy = Code.WAITING_FOR_PREEMPTION, None
     match order.answer:
@@ -66,8 +66,8 @@ def of_winner(order: OrderRow, detail: Detail | None) -> Reason | None:
             runs = "1 run has left" if order.victims == 1 else f"{order.victims} runs have left"
             text, remedy = f"{runs} for it ({named}){kept}", Remedy(WAIT, "it is placed next")
         case Code.DEFERRED:
-            code, text = Code.DEFERRED, f"the SLA of a job allows no preemption now ({named})"
-            until_ms = order.answered_ms + detail.settings.defer_for_ms if detail else 0
+            code, until_ms = Code.DEFERRED, order.spared_until_ms
+            text = f"the SLA of a job allows no preemption now ({named})"
             text += f"; they aren't asked again before {at(until_ms)}" if detail else ""
         case _:
             return None

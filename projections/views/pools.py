@@ -80,9 +80,8 @@ class PoolFold:
             row = self._cache.pools.change(fact.path) or self._cache.pools.put(PoolRow(fact.path, 0, b""))
             row.offset, row.spec, row.at_ms = event.pools_offset, pending.value, moment.now
         elif isinstance(fact, CellConfigured):
-            stored = self._cache.meta.get(SETTINGS_META)
-            settings = msgspec.json.decode(stored.value, type=Settings) if stored else DEFAULTS
-            self._cache.meta.put(MetaRow(SETTINGS_META, to_json(changed(settings, change_of(fact)))))
+            settings = changed(settings_in(self._cache), change_of(fact))
+            self._cache.meta.put(MetaRow(SETTINGS_META, to_json(settings)))
 
     def _set(self, moment: RecordContext, event: EntitlementsSet) -> None:
         kinds = {
@@ -103,6 +102,12 @@ class PoolFold:
             columns = [kinds[kind][at] for kind in ("entitlement", "allocation", "placed")]
             columns.append(daemons[at] if daemons else [0] * len(event.resources))
             _note_times(row, moment.now, list(zip(*columns, strict=True)))
+
+
+def settings_in(cache: Cache) -> Settings:
+    """The settings of the cell as entitlement's topic has them so far."""
+    stored = cache.meta.get(SETTINGS_META)
+    return msgspec.json.decode(stored.value, type=Settings) if stored else DEFAULTS
 
 
 def _note_times(row: PoolRow, now: int, columns: list[tuple[int, ...]]) -> None:

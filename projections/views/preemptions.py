@@ -6,6 +6,7 @@ from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
+from projections.views.pools import settings_in
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import to_json
 from projections.views.sharing_rows import OrderRow
@@ -31,12 +32,15 @@ class PreemptionFold:
         columns = np.stack([event.instance_array, event.run_array, event.way_array, event.slice_array])
         by_job = np.bincount(job, minlength=len(event.job_ids)).tolist()
         by_pool = np.bincount(pool, minlength=len(event.from_pools)).tolist()
+        settings = settings_in(self._cache)
         tasks_by_job = dict(zip(event.job_ids, by_job, strict=True))
         self._cache.orders.put(
             OrderRow(
                 number=event.order,
                 round=moment.round,
                 at_ms=moment.now,
+                hold_for_ms=settings.hold_for_ms,
+                defer_for_ms=settings.defer_for_ms,
                 code=event.code,
                 for_pool=event.for_pool,
                 for_job=event.for_job,

@@ -30,11 +30,15 @@ class HoldRow(msgspec.Struct):
 
 
 class OrderRow(msgspec.Struct):
-    """An order to preempt; `answer` is empty until lifecycle has answered it. Lists and maps are JSON."""
+    """An order to preempt; `answer` is empty until lifecycle has answered it. Lists and maps are JSON. The settings are
+    those that held when it was decided.
+    """
 
     number: int
     round: int
     at_ms: int
+    hold_for_ms: int
+    defer_for_ms: int
     code: str
     for_pool: str
     for_job: str
@@ -50,6 +54,16 @@ class OrderRow(msgspec.Struct):
     """Runs by job, of the first jobs that it names."""
     answer: str = ""
     answered_ms: int = 0
+
+    @property
+    def kept_until_ms(self) -> int:
+        """The time until which what it frees is kept for its unit."""
+        return self.at_ms + self.hold_for_ms
+
+    @property
+    def spared_until_ms(self) -> int:
+        """The time before which its victims aren't asked again, where its answer is DEFERRED."""
+        return self.answered_ms + self.defer_for_ms
 
 
 class VictimsRow(msgspec.Struct):

@@ -21,7 +21,7 @@ from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobHeld, PreemptionAnswered, RunsAvailable, RunsStopping
 from events.records.parts import Cause, NearMiss
 from events.records.placement import GangsReturned, HostsReserved
-from events.records.pools import PoolDefined
+from events.records.pools import CellConfigured, PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.resources import STANDARD_KINDS
 from projections.queries.sentences import bound_host_text, funnel
@@ -393,6 +393,22 @@ def contest(api):
     api.cell.decide("entitlement", admitted("w", (0,)))
     api.cell.decide("placement", unplaced("w"))
     return api
+
+
+def test_an_order_keeps_the_times_of_the_settings_by_which_it_was_given(contest):
+    cell = contest.cell
+
+    def configure(**settings: int) -> None:
+        at = cell.fact(CellConfigured(command_id="c", **settings))
+        cell.decide("entitlement", PoolAnswered(path="/", pools_offset=at, command_id="c", code="DONE"))
+
+    cell.decide("entitlement", preempted(7, {"v": (0,)}, "w"))
+    configure(hold_for_ms=60_000, defer_for_ms=60_000)
+    assert "kept for it until 2023-11-14T22:23:20.000Z" in told(contest, "w")[2]
+    cell.decide("lifecycle", answer(cell, 7, "DEFERRED", **runs("v", (0,))))
+    assert "aren't asked again before 2023-11-14T22:23:20.000Z" in str(why(contest, "w")["reasons"])
+    cell.decide("entitlement", preempted(8, {"v": (1,)}, "w"))
+    assert "kept for it until 2023-11-14T22:14:20.000Z" in told(contest, "w")[2]
 
 
 def test_winner_and_victim_name_each_other_and_who_has_left_is_not_leaving(contest):
