@@ -10,6 +10,7 @@ from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple
 
 from events.codes import Code
+from events.resources import Amounts
 
 YOU: Final = "you"
 POOL_OWNER: Final = "pool owner"
@@ -275,6 +276,19 @@ _PLACE_OF: Mapping[str, float] = _PLACES | dict.fromkeys(_AHEAD, _PLACES[Code.NE
 def kind_of(code: str) -> ReasonKind:
     """The row of a code; of a code of a later release, one that names the operator."""
     return REASONS.get(code) or ReasonKind(Code.NOT_YET_EVALUATED, OPERATOR)
+
+
+def stands_aside(code: str, at: str, need: Amounts, limit: Amounts) -> bool:
+    """Whether nobody waits behind gangs of a GangsHeld, since they can't be admitted before hosts or pools change,
+    whoever leaves: no host takes them, or they ask for more than all that is allowed `at` a pool. That is what
+    entitlement found (`bounds.refused_for_good`), read off what it told. Licences, the limits of the root, are part of
+    the capacity there.
+    """
+    if code == Code.LIMIT_REACHED:
+        return at != "/" and any(need.get(name, 0) > most for name, most in limit.items())
+    if code == Code.RESERVATION_REACHED:
+        return any(amount > limit.get(name, 0) for name, amount in need.items())
+    return code == Code.NO_SUCH_POOL or code in LASTING
 
 
 def order_of(code: str) -> tuple[Precedence, float]:

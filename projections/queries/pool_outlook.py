@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from events.resources import Kinds, Vector, add, fits, positive, scale, subtract
-from processors.entitlement.bounds import BOUNDS, Ask, NoUsage, closed_at, limit_of, room
+from processors.entitlement.bounds import BOUNDS, FIXED, Ask, NoUsage, check, closed_at, limit_of, room
 from processors.entitlement.pools import Tree
 from processors.entitlement.queues.parts import DAEMONS, FIRM
 from processors.entitlement.rows import levels_of
@@ -96,7 +96,7 @@ class Outlook:
     def __init__(self, tree: Tree, known: Known) -> None:
         self._tree, self._known = tree, known
         self._nothing: Vector = (0,) * len(known.kinds)
-        self._in_pools = [each for each in known.work if each.row.pool in tree.pools]
+        self._in_pools = [self._without_aside(each) for each in known.work if each.row.pool in tree.pools]
         self._levels = {each.row.pool: levels_of(each.row.pool) for each in self._in_pools}
         self.held = self._sums(lambda each: each.holding)
         self.in_shares = self._sums(lambda each: 0 if each.is_daemon else each.holding)
@@ -110,6 +110,21 @@ class Outlook:
         self.may = self._entitlements()
         self.lets_in = self._lets_in()
         self.preempts = self._preempts()
+
+    def _without_aside(self, each: Work) -> Work:
+        """A job without tasks that wait and ask for more than all that these pools allow: nobody waits behind them."""
+        usage = NoUsage(self._tree.pools, len(self._known.kinds))
+        aside = each.waiting and check(usage, self._ask(each), FIXED) is not None
+        return each._replace(waiting=0) if aside else each
+
+    def _ask(self, each: Work) -> Ask:
+        """The next unit of a job that waits."""
+        return Ask(each.row.pool, self._class(each), each.row.priority, scale(each.need, self._size(each)))
+
+    def _size(self, each: Work) -> int:
+        """The number of tasks of a job that are admitted together."""
+        gang = each.row.gang_min
+        return gang if 1 < gang <= each.waiting else 1
 
     def _sums(self, tasks: Callable[[Work], int]) -> dict[str, Vector]:
         sums: dict[str, Vector] = {}
@@ -158,11 +173,10 @@ class Outlook:
         """Work that waits and that its pool can let in."""
         usage, found = PlannedUsage(self, self._tree, self._known), dict[str, int]()
         for each in self._in_pools:
-            pool, gang = each.row.pool, each.row.gang_min
+            pool = each.row.pool
             if not each.waiting or self._is_closed(pool):
                 continue
-            size = gang if 1 < gang <= each.waiting else 1
-            ask = Ask(pool, self._class(each), each.row.priority, scale(each.need, size))
+            ask, size = self._ask(each), self._size(each)
             tasks = min(each.waiting, fits(ask.need, room(usage, ask, BOUNDS)) * size)
             if tasks > 0:
                 found[each.row.job_id] = tasks

@@ -8,7 +8,6 @@ from sqlalchemy import Connection, func, or_, select
 
 from events.codec import decode
 from events.quantities import write_amounts
-from events.reasons import LASTING
 from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, in_order
 from events.spec.pool import from_event
@@ -251,11 +250,10 @@ _ORDER = (_jobs.priority.desc(), _jobs.accepted, _jobs.offset)
 
 def _queues(connection: Connection, path: str) -> dict[str, dict[str, QueueLine]]:
     """By pool and class what waits for admission: jobs, tasks, and the head that isn't let in, with its code. What
-    stands aside until hosts change is no head as long as others wait.
+    stands aside until hosts or pools change is no head as long as others wait.
     """
     classes = (_holds.pool, _holds.firm, _holds.controllers)
-    aside = _holds.code.in_(LASTING)
-    first = func.row_number().over(partition_by=classes, order_by=(aside, *_ORDER)).label("first")
+    first = func.row_number().over(partition_by=classes, order_by=(_holds.aside, *_ORDER)).label("first")
     tasks = func.sum(_waiting.tasks).over(partition_by=classes)
     query = select(*classes, first, _waiting.job_id, _holds.code, _holds.at, tasks.label("tasks")).select_from(_IN_LINE)
     if path:

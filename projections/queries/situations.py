@@ -15,7 +15,7 @@ from events.cell_settings import Settings, preemption_delay_ms
 from events.codec import decode
 from events.codes import ENDED_JOBS, LIVE_TASKS, Code, JobState, Outcome, TaskState, UpdateState
 from events.columns import ints
-from events.reasons import FULL, LASTING
+from events.reasons import FULL
 from events.records.pools import PoolDefined
 from events.resources import Amounts
 from events.topics import MACHINES
@@ -286,14 +286,14 @@ def _shares(connection: Connection, names: Collection[str]) -> dict[str, dict[st
 
 
 def ahead(connection: Connection, job: JobRow, hold: HoldRow) -> Ahead:
-    """The work before a job in the queue of its pool and class."""
+    """The work before a job in the queue of its pool and class, without what stands aside."""
     jobs, waiting, holds = tables.jobs.c, tables.waiting.c, tables.holds.c
     joined = tables.waiting.join(tables.holds, waiting.standing == holds.number)
     before = (
         select(waiting.job_id, waiting.tasks, holds.code, jobs.priority, jobs.accepted, jobs.offset)
         .select_from(joined.join(tables.jobs, waiting.job_id == jobs.job_id))
         .where(holds.pool == hold.pool, holds.firm == hold.firm, holds.controllers == hold.controllers)
-        .where(holds.code.not_in(LASTING))
+        .where(holds.aside == 0)
         .where(tuple_(-jobs.priority, jobs.accepted, jobs.offset) < tuple_(-job.priority, job.accepted, job.offset))
         .subquery()
         .c

@@ -16,7 +16,9 @@ class WaitingRow(msgspec.Struct):
 
 
 class HoldRow(msgspec.Struct):
-    """A GangsHeld that tasks still wait for; `tasks`: how many. `numbers` is JSON of its amounts."""
+    """A GangsHeld that tasks still wait for; `tasks`: how many, `aside`: whether nobody waits behind them. `numbers` is
+    JSON of its amounts.
+    """
 
     number: int
     round: int
@@ -25,6 +27,7 @@ class HoldRow(msgspec.Struct):
     code: str
     firm: int
     controllers: int
+    aside: int
     numbers: str
     tasks: int = 0
 

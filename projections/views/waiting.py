@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from events.codes import TaskState
 from events.columns import I32, I64, counted, distinct
 from events.ranks import are_entitled, ranks_of
+from events.reasons import stands_aside
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, GangsHeld
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
@@ -114,9 +115,9 @@ class WaitingFold:
         number = int(row.value) if row else 1
         meta.put(MetaRow(NEXT_HOLD, str(number % HOLDS_MAX + 1)))
         numbers = to_json({name: getattr(event, name) for name in NUMBERS})
-        self._cache.holds.put(
-            HoldRow(number, moment.round, event.pool, event.at, event.code, event.firm, event.controllers, numbers)
-        )
+        aside = stands_aside(event.code, event.at, event.asked, event.limit)
+        of = (event.pool, event.at, event.code, event.firm, event.controllers)
+        self._cache.holds.put(HoldRow(number, moment.round, *of, aside, numbers))
         return number
 
     def _set(

@@ -1,9 +1,11 @@
 """Why work waits, told again whenever the reason is another one, whoever decides: one that has just taken over too."""
 
 from events.codes import Code
+from events.reasons import stands_aside
 from events.records.entitlement import GangsHeld
+from processors.entitlement.queues.parts import PartKey
 from tests.helpers.machines import of
-from tests.processors.entitlement.harness import World, cpu
+from tests.processors.entitlement.harness import World, cpu, told
 
 
 def codes(world: World, job_id: str) -> list[Code]:
@@ -44,3 +46,29 @@ def test_a_gang_saves_for_its_turn_only_while_it_needs_more_than_the_share() -> 
     assert codes(world, "gang") == [Code.ENTITLEMENT_REACHED, Code.SAVING_FOR_TURN]
     world.end(*runs[:7])
     assert codes(world, "gang")[2:] == [Code.ENTITLEMENT_REACHED]
+
+
+def test_what_was_told_says_whether_others_wait_behind_it() -> None:
+    """The views read it off the record; entitlement knows its line."""
+    world = World(cpu(100))
+
+    def are_aside() -> dict[str, bool]:
+        machine, aside = world.machine, dict[str, bool]()
+        for job_id in ("large", "firm"):
+            [key] = machine.queues.jobs[job_id].parts
+            event = told(world.said, job_id)
+            aside[job_id] = machine.order.is_refused(PartKey(job_id, key))
+            assert stands_aside(event.code, event.at, event.asked, event.limit) == aside[job_id], event
+        return aside
+
+    world.define("/p", limit=cpu(4), reservation=cpu(2))
+    world.place(*world.submit("holds", "/p", 2, preemptible=False))
+    world.submit("large", "/p", 1, need=cpu(8))
+    world.submit("firm", "/p", 1, need=cpu(3), preemptible=False)
+    assert are_aside() == {"large": True, "firm": True}
+    world.define("/p", limit=cpu(9), reservation=cpu(2))
+    assert are_aside() == {"large": False, "firm": True}
+    world.define("/p", limit=cpu(9), reservation=cpu(3))
+    assert are_aside() == {"large": False, "firm": False}
+    world.define("/p", limit=cpu(7), reservation=cpu(3))
+    assert are_aside() == {"large": True, "firm": False}

@@ -315,6 +315,18 @@ def test_a_dry_run_lets_in_what_its_class_a_limit_and_a_closed_pool_allow(shared
     assert [(each["job_id"], each["tasks"]) for each in plan["lets_in"]] == [("fixed", 1)]
 
 
+def test_a_dry_run_gives_a_pool_nothing_for_a_job_that_its_limit_can_never_let_in(shared_cell):
+    cell = shared_cell.cell
+    shared_cell.pool("/c", limit={"cpu": 4000})
+    large = {"cpu": 5000, "memory": 0}
+    cell.accept("large", pool="/c", priority=9, resources={"cpu": 5, "memory": "0MiB"})
+    cell.decide("entitlement", held("large", (0,), pool="/c", at="/c", asked=large, limit={"cpu": 4000}))
+    assert planned(shared_cell, {"path": "/c", "limit": {"cpu": 4}, "reservation": {"cpu": 4}})["pools"] == []
+    plan = planned(shared_cell, {"path": "/c", "limit": {"cpu": 5}, "reservation": {"cpu": 5}})
+    assert {"path": "/c", "entitlement": {"before": {}, "after": {"cpu": 5}}, "allocation": {}} in plan["pools"]
+    assert plan["lets_in"] == [{"job_id": "large", "pool": "/c", "priority": 9, "tasks": 1}]
+
+
 def test_a_dry_run_keeps_the_turn_that_a_pool_has(shared_cell):
     turn = TurnSet(pool="/b", job_id="w", first=0, count=5, run=1, floor={"cpu": 5000}, state="STARTED")
     shared_cell.cell.decide("entitlement", turn)

@@ -91,6 +91,38 @@ def test_all_jobs_of_a_queue_have_their_true_reason_and_their_place(api):
     assert {job["reason"]["code"] for job in api.get("/v1/jobs")["jobs"]} == {"LIMIT_REACHED", "BEHIND_IN_QUEUE"}
 
 
+LARGE = {"cpu": 8000, "memory": 512 << 20}
+
+
+@pytest.mark.parametrize(
+    ("code", "numbers", "aside"),
+    [
+        ("LIMIT_REACHED", {"asked": LARGE, "limit": {"cpu": 4000}}, True),
+        ("LIMIT_REACHED", {"asked": LARGE, "limit": {"cpu": 9000}}, False),
+        ("LIMIT_REACHED", {"asked": LARGE, "limit": {"cpu": 4000}, "at": "/"}, False),
+        ("RESERVATION_REACHED", {"asked": LARGE, "limit": {"cpu": 8000}}, True),
+        ("NO_SUCH_POOL", {}, True),
+        ("NEVER_FITS", {}, True),
+    ],
+)
+def test_nobody_waits_behind_a_job_that_its_pool_can_never_let_in(api, code, numbers, aside):
+    for job_id in ("aaa-too-large", "next", "last"):
+        api.cell.accept(job_id)
+    api.cell.decide(
+        "entitlement",
+        held("aaa-too-large", (0,), code, **numbers),
+        held("next", (0,), "ENTITLEMENT_REACHED"),
+        held("last", (0,), "BEHIND_IN_QUEUE"),
+    )
+    first, ahead = ("next", "1 other of 1 job") if aside else ("aaa-too-large", "2 others of 2 jobs")
+    assert told(api, "last")[2].startswith(
+        f"1 task waits behind {ahead} in the queue of pool /p; first is job {first} ("
+    )
+    api.pool("/p")
+    api.fold()
+    assert api.get("/v1/pools/p")["queue"]["preemptible"]["head"]["job_id"] == first
+
+
 def test_who_asks_for_more_than_the_limit_is_told_that_it_is_for_ever_and_that_no_host_is_as_large(api):
     api.cell.host(cpu=8000)
     api.cell.accept("a", resources={"cpu": 20})
