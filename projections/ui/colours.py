@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from events.codes import Code, Outcome, TaskState
+from projections.host_states import HostState
 
 REASONS: dict[str, str] = {
     Code.ENTITLEMENT_REACHED: "s1",
@@ -34,8 +35,15 @@ OUTCOMES: dict[str, str] = {
     Outcome.REPLACED.name: "killed",
 }
 """Outcomes of runs, by colour and shape."""
-HOSTS = {"up": "running", "suspected": "backoff", "silent": "waiting", "returning": "ordered", "lost": "lost"}
-"""States of hosts."""
+HOSTS = {
+    HostState.UP.lower(): "running",
+    HostState.SUSPECTED.lower(): "backoff",
+    HostState.SILENT.lower(): "waiting",
+    HostState.RETURNING.lower(): "ordered",
+    HostState.CONNECTING.lower(): "ordered",
+    HostState.LOST.lower(): "lost",
+}
+"""States of hosts, as the series of a cell name them."""
 TASK_COLOURS = {
     "succeeded": "succeeded",
     "running": "running",

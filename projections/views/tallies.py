@@ -25,6 +25,7 @@ from events.records.placement import (
     HostTrusted,
     TasksPlaced,
 )
+from projections.host_states import conditions, host_state_of
 from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.reasons import per_job
@@ -168,7 +169,7 @@ class UnplacedTasks:
         self._tally.put(job_id, {gang: state[gang] for gang in sorted(state) if state[gang][1] > 0})
 
 
-class HostState(msgspec.Struct, array_like=True):
+class KnownHost(msgspec.Struct, array_like=True):
     """A host as placement knows it."""
 
     session: int = 0
@@ -178,15 +179,19 @@ class HostState(msgspec.Struct, array_like=True):
     lost_session: int = -1
     avoided: bool = False
 
-    def name(self) -> str:
-        """The state in a word, as `entities.host_state` has it."""
-        if self.lost_session >= self.session:
-            return "lost"
-        if self.silent:
-            return "silent"
-        if self.offered and self.reconciled >= self.session:
-            return "suspected" if self.avoided else "up"
-        return "returning"
+    def count(self) -> Mapping[str, int]:
+        """What it counts for: one in its state."""
+        state = host_state_of(
+            conditions(
+                lost=self.lost_session >= self.session,
+                silent=self.silent,
+                offered=self.offered,
+                avoided=self.avoided,
+                session=self.session,
+                reconciled=self.reconciled,
+            )
+        )
+        return {state.lower(): 1}
 
 
 def session_event(event: Event) -> dict[str, Any]:
@@ -207,7 +212,7 @@ class HostStates:
     """Hosts by state."""
 
     def __init__(self, cache: Cache, steps: TopicSteps) -> None:
-        self._tally = Tally[HostState](cache, steps, "hosts", HostState, lambda state: {state.name(): 1})
+        self._tally = Tally[KnownHost](cache, steps, "hosts", KnownHost, KnownHost.count)
         self.restore = self._tally.restore
         self.folds: Folds = {
             HostRemoved: lambda moment, event: self._tally.put(event.host_id, None),
@@ -218,12 +223,12 @@ class HostStates:
 
     def read(self, host_id: str, session: int, fields: Mapping[str, Any]) -> None:
         """Placement has read an event of a session of a host; of an earlier one it is void."""
-        state = self._tally.states.get(host_id, HostState())
+        state = self._tally.states.get(host_id, KnownHost())
         if "reconciled" in fields:
             self._tally.put(host_id, msgspec.structs.replace(state, reconciled=max(state.reconciled, session)))
         elif session > state.session if "session" in fields else session == state.session:
             self._tally.put(host_id, msgspec.structs.replace(state, **fields))
 
     def _set(self, host_id: str, **fields: Any) -> None:
-        state = self._tally.states.get(host_id, HostState())
+        state = self._tally.states.get(host_id, KnownHost())
         self._tally.put(host_id, msgspec.structs.replace(state, **fields))

@@ -8,14 +8,17 @@ from sqlalchemy import Connection
 from events.codes import Outcome, TaskState
 from events.columns import pack_longs
 from events.records.entitlement import EntitlementsSet, PoolAnswered
-from events.records.hosts import HostSilent
+from events.records.hosts import HostConnected, HostSilent
 from events.records.lifecycle import JobHeld, RunsAvailable
 from events.records.placement import HostAvoided, HostLost, HostRemoved
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from projections.host_states import HostState
+from projections.queries.entities import host_rows, host_state
 from projections.queries.marks import marks
 from projections.queries.series import cell_series, pool_series
 from projections.queries.series_points import Points, Times, times_of
 from projections.record_json import at as time_of
+from projections.ui.colours import HOSTS
 from projections.views.projector import Projector, rebuild
 from projections.views.series_steps import FINEST
 from projections.views.series_table import DAY, HOUR, MINUTE
@@ -190,6 +193,19 @@ def test_hosts_are_shown_by_state(cell, tmp_path):
         "silent": [0, 1, 0, 0],
         "lost": [0, 0, 1, 0],
     }
+
+
+def test_a_host_is_connecting_in_plots_as_in_lists_until_it_has_offered(cell, tmp_path):
+    cell.fact(HostConnected(host_id="new", session=1, gateway="g"))
+    cell.host("old")
+    cell.fact(HostConnected(host_id="old", session=2, gateway="g"))
+    cell.decide("placement")
+    with Folded(cell, tmp_path) as views:
+        found = cell_series(views, times_of(views, START, START + 10_000))["hosts"]
+        listed = [host_state(row) for row in host_rows(views, 10, "").rows]
+    assert {state: values for state, values in found.items() if any(values)} == {"connecting": [1], "returning": [1]}
+    assert sorted(listed) == [HostState.CONNECTING, HostState.RETURNING]
+    assert HOSTS.keys() == {state.lower() for state in HostState}
 
 
 def share(cell, paths, cpu):
