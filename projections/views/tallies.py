@@ -180,7 +180,7 @@ class KnownHost(msgspec.Struct, array_like=True):
     avoided: bool = False
 
     def count(self) -> Mapping[str, int]:
-        """What it counts for: one in its state."""
+        """Counts it as one host in its state."""
         state = host_state_of(
             conditions(
                 lost=self.lost_session >= self.session,
