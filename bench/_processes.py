@@ -40,12 +40,12 @@ from events.records.lifecycle import HostReconciled, RunsOrdered
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
-from events.topics import JOBS, MACHINES, SETTINGS, TASKS, rounds_of
+from events.topics import JOBS, SETTINGS, TASKS, rounds_of
+from paceline.services.processes import IN_KAFKA, PROCESSES
 from projections.views.tables import attach
 from tests.helpers.broker import Broker
 
 LIFECYCLE = rounds_of("lifecycle")
-KINDS = (*MACHINES, "projector", "fanout", "gateway", "api")
 IDLE_S = 30
 LOOK_S = 0.1
 
@@ -94,9 +94,9 @@ def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker, str]]:
         processes = Processes(
             folder / "logs", {"PACELINE_KAFKA": broker.address, "PACELINE_DATA": str(folder / "data")}
         )
-        address_files = {kind: folder / f"{kind}.address" for kind in KINDS}
+        address_files = {kind: folder / f"{kind}.address" for kind in IN_KAFKA}
         for kind, file in address_files.items():
-            command = ["paceline", *(("processor",) if kind in MACHINES else ()), kind]
+            command = ["paceline", *PROCESSES[kind].command.split()]
             command += ["--sim-hosts", str(HOSTS)] if kind == "gateway" else []
             processes.start(kind, [*command, "--listen", "127.0.0.1:0", "--address-file", str(file)])
         try:

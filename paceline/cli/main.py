@@ -68,7 +68,7 @@ class LazyGroup(click.Group):
         name = cmd_name if cmd_name in self.lines else cmd_name.removesuffix("s")
         if name not in self.lines:
             return None
-        from paceline.services.processes import COMMANDS as PROCESS_COMMANDS
+        from paceline.services.processes import PROCESS_COMMANDS
 
         if name in PROCESS_COMMANDS:
             from paceline.cli.commands.processes import process_command

@@ -10,7 +10,7 @@ from events.topics import rounds_of
 from paceline.cli.commands.common import data_option, examples, log_options, report_option
 from paceline.client.json_type import Json
 from paceline.output import Column, show, table
-from paceline.services.processes import group_of
+from paceline.services.processes import PUBLISHERS, group_of
 
 if TYPE_CHECKING:
     from events.log.archive import NeededFrom, TruncatableLog
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from paceline.services.settings import Settings
 
 
-READERS = (group_of("projector"), group_of("fanout"))
-"""Prefixes of the groups that publish the position of each of their cells; processors have snapshots."""
+READERS = tuple(map(group_of, PUBLISHERS))
+"""Prefixes of the groups whose positions are needed."""
 
 
 class ArchivedTopic(NamedTuple):

@@ -19,6 +19,7 @@ from paceline.cli.commands.process_options import (
     show,
     with_options,
 )
+from paceline.services.processes import PROCESSES
 
 COUNT = click.IntRange(0)
 repeated = partial(click.option, multiple=True, callback=several)
@@ -96,7 +97,7 @@ class ProcessCommand(NamedTuple):
     options: tuple[Decorator, ...] = SERVICE_OPTIONS
 
 
-COMMANDS = {
+COMMAND_PAGES = {
     "processor": ProcessCommand(
         """Run one state machine (processor): lifecycle, entitlement, placement or sla.
 
@@ -164,7 +165,7 @@ COMMANDS = {
 
 def process_command(name: str) -> click.Command:
     """The command of a name in the table."""
-    row = COMMANDS[name]
+    row = COMMAND_PAGES[name]
 
     def command(
         config: Path | None,
@@ -178,13 +179,14 @@ def process_command(name: str) -> click.Command:
             return show(config, flags)
         from paceline.services.settings import load
 
-        if name == "agent":  # it knows no log, and begins in a way of its own
+        kind = machine or name
+        if not PROCESSES[kind].module:
             from paceline.services.agent import run
 
             return run(load(config, **flags))
         from paceline.services.startup import run_process
 
-        return run_process(machine or name, load(config, **flags))
+        return run_process(kind, load(config, **flags))
 
     make = click.command(name, help=row.about, epilog=examples(*row.examples))
     return make(with_options(command, row.options))

@@ -1,10 +1,12 @@
 """The table of the kinds of processes: whoever names one of them elsewhere means the same."""
 
 import re
+from importlib import import_module
 
 import pytest
 
 from events.topics import MACHINES
+from paceline.cli.commands import log_archive
 from paceline.cli.commands import processes as commands
 from paceline.services import processes
 from paceline.services.processes import PROCESSES, default_listen, group_of, kind_of
@@ -13,7 +15,14 @@ from tests.helpers import ROOT
 
 def test_each_machine_is_a_process_and_each_command_has_a_page() -> None:
     assert set(MACHINES) < PROCESSES.keys()
-    assert commands.COMMANDS.keys() == processes.COMMANDS
+    assert commands.COMMAND_PAGES.keys() == processes.PROCESS_COMMANDS
+
+
+def test_each_kind_that_meets_in_kafka_has_its_serve_and_those_with_positions_their_group() -> None:
+    for kind, process in PROCESSES.items():
+        assert not process.module or callable(import_module(f"paceline.services.{process.module}").serve), kind
+    assert PROCESSES.keys() - processes.IN_KAFKA == {"agent"}
+    assert log_archive.READERS == ("paceline.projector.", "paceline.fanout")
 
 
 def test_no_two_kinds_share_a_port_or_a_group() -> None:
