@@ -111,11 +111,6 @@ class Causes:
             self._gangs[job_id] = next((event.gang_min for event in accepted if isinstance(event, JobAccepted)), 0)
         return self._gangs[job_id]
 
-    def had_read(self, place: Cause, cause: Cause) -> bool:
-        """Whether the machine had taken in a record, or decided it, when it decided what stands at a position."""
-        location = self.location(cause)
-        return location is not None and self._is_before(location, place)
-
     def back(self, place: Cause, run: Run | None = None) -> Iterator[Link]:
         """All that led to the decision at a position, the nearest first, each link once."""
         waiting, reached = [place], {place}

@@ -59,6 +59,15 @@ class WholeLog:
         found = [each for each in self._by_job.get(job_id, ()) if isinstance(self._events[each], tuple(kinds))]
         yield from sorted(found, key=lambda each: (RANK[each[0]], *each[1:]), reverse=True)
 
+    def had_read(self, place: Cause, cause: Cause) -> bool:
+        """Whether a machine had read a record, or decided it, when it decided what stands at a position."""
+        location, round_ = Causes(self).location(cause), self.round(place.machine, place.round)
+        if location is None or round_ is None:
+            return False
+        if location[0] == rounds_of(place.machine):
+            return location[1:] < (round_.offset, place.index)
+        return location[1] < round_.ends.get(location[0], 0)
+
     def _note(self, location: Location, place: Cause, event: Event) -> None:
         self._events[location], self._causes[location] = event, place
         for job_id in {*getattr(event, "job_ids", ()), getattr(event, "job_id", "")}:

@@ -182,11 +182,6 @@ def ticks(top: float, least: float = 0.0) -> list[float]:
     return [step * at for at in range(math.ceil(top / step - 1e-9) + 1)] if top > 0 else [0.0, 1.0]
 
 
-def ceiling(top: float) -> float:
-    """The last of the ticks."""
-    return ticks(top)[-1]
-
-
 def time_ticks(end_s: float) -> list[float]:
     """At most ten round times from 0 to an end."""
     step = next((step for step in STEPS_S if end_s / step <= 10), None)

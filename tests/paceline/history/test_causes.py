@@ -168,7 +168,7 @@ def test_each_decision_of_a_history_has_a_cause_that_its_machine_knew() -> None:
             if not found:
                 without.add(type(event).__name__)
             for cause in found:
-                assert cause.due_ms or log.had_read(place, cause), (event, cause)
+                assert cause.due_ms or index.had_read(place, cause), (event, cause)
     assert without <= {"TimerPassed"}, "a deadline, which it names"
 
 

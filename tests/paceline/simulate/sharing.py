@@ -2,13 +2,13 @@
 
 from events.log.memory import MemoryLog
 from paceline.simulate.checker import Checker
-from paceline.simulate.scenario.random_sharing import draw_delays, draw_sharing
 from paceline.simulate.scenario.scenario import Scenario
 from paceline.simulate.world.cell import Cell, SimLog, VirtualClock
 from paceline.simulate.world.expectation_watch import Watch
 from paceline.simulate.world.log_summary import LogSummaryComponent
 from paceline.simulate.world.run import Run
 from paceline.simulate.world.scripted_actions import actions
+from tests.helpers.random_sharing import draw_delays, draw_sharing
 
 
 def play_drawn(seed: int) -> Cell:

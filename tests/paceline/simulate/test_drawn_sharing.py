@@ -1,7 +1,7 @@
 """Cells over hours, drawn by seed: with delays, lost hosts, firm work, objectives, limits and turns the bounds hold."""
 
-from paceline.simulate.scenario.random_sharing import draw_streams
 from tests.helpers.drawn import seeds
+from tests.helpers.random_sharing import draw_streams
 from tests.paceline.simulate.sharing import play, play_drawn
 
 
