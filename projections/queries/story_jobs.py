@@ -1,5 +1,6 @@
 """The events of one job, in sentences: of each kind of record from what `views.job_history` tells that job of it."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from projections.queries.story_parts import Line, Part, host, job, named, pool
 
 Detail = Mapping[str, Any]
 _Say = Callable[[Detail], list[Part]]
+COMMAND_CHARACTERS = 100
+"""So much of the command of a session stands in its sentence."""
 
 
 def line_of(event: str, detail: Detail) -> Line:
@@ -209,6 +212,12 @@ def _volume(text: str) -> _Say:
     ]
 
 
+def _entered(detail: Detail) -> list[Part]:
+    who, command = detail.get("actor") or "a user", shlex.join(detail["command"])[:COMMAND_CHARACTERS]
+    run = f"run {detail['run']} of instance {detail['instance']}"
+    return [f"{who} entered {run} on ", host(detail["host_id"]), f" with {command}"]
+
+
 SENTENCES: dict[str, _Say] = {
     "JobSubmitted": _submitted,
     "JobStopRequested": lambda detail: [f"stop requested{_of_instances(detail)}{_because(detail)}"],
@@ -219,6 +228,8 @@ SENTENCES: dict[str, _Say] = {
     "JobPriorityRequested": lambda detail: [f"priority {detail.get('priority', 0)} requested{_because(detail)}"],
     "VolumeRemovalRequested": _volume(": removal requested"),
     "RunsReported": _on_hosts("run", "reported"),
+    "ExecOpened": _entered,
+    "ExecClosed": lambda detail: [f"session in a run ended with exit code {detail['exit_code']}{_because(detail)}"],
     "HostInventory": _runs("found on a host that connected"),
     "JobAccepted": _accepted,
     "JobRejected": lambda detail: [f"rejected{_coded(detail)}{_because(detail, 'message')}"],
