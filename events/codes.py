@@ -56,7 +56,7 @@ class Outcome(Number):
 
 
 class RunCause(Number):
-    """Why a run was to end (the column `why` of RunsStopping and RunsEnded), strongest first."""
+    """Why a run was to end (the column `why` of RunsStopping and RunsEnded)."""
 
     NONE = 0
     REMOVE = 1

@@ -21,7 +21,7 @@ class Goal(Number):
 
 
 class EndCause(IntFlag):
-    """Why a run shall end. Several can hold at once; they end with the run. Strongest first."""
+    """Why a run shall end. Several can hold at once; they end with the run. `CAUSE_RULES` is their order."""
 
     REMOVE = 1 << 0
     STOP = 1 << 1
@@ -65,6 +65,8 @@ class CauseRule(NamedTuple):
     """
 
     cause: EndCause
+    code: RunCause
+    """Its name in records."""
     kind: CauseKind
     outcome: Outcome | None = None
     keeps: bool = False
@@ -72,18 +74,18 @@ class CauseRule(NamedTuple):
 
 
 CAUSE_RULES = (
-    CauseRule(EndCause.REMOVE, CauseKind.UNPLANNED, Outcome.STOPPED),
-    CauseRule(EndCause.STOP, CauseKind.UNPLANNED, Outcome.STOPPED),
-    CauseRule(EndCause.JOB_END, CauseKind.UNPLANNED, Outcome.STOPPED),
-    CauseRule(EndCause.RUN_LIMIT, CauseKind.UNPLANNED, Outcome.STOPPED),
-    CauseRule(EndCause.HEALTH, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
-    CauseRule(EndCause.START_LATE, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
-    CauseRule(EndCause.PREEMPT, CauseKind.PLANNED, Outcome.PREEMPTED),
-    CauseRule(EndCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
-    CauseRule(EndCause.DRAIN, CauseKind.PLANNED),
-    CauseRule(EndCause.UPDATE, CauseKind.PLANNED, Outcome.REPLACED, keeps=True),
-    CauseRule(EndCause.HOLD, CauseKind.UNPLANNED, Outcome.STOPPED),
-    CauseRule(EndCause.IN_ORDER, CauseKind.HEARD),
+    CauseRule(EndCause.REMOVE, RunCause.REMOVE, CauseKind.UNPLANNED, Outcome.STOPPED),
+    CauseRule(EndCause.STOP, RunCause.STOP, CauseKind.UNPLANNED, Outcome.STOPPED),
+    CauseRule(EndCause.JOB_END, RunCause.JOB_END, CauseKind.UNPLANNED, Outcome.STOPPED),
+    CauseRule(EndCause.RUN_LIMIT, RunCause.RUN_LIMIT, CauseKind.UNPLANNED, Outcome.STOPPED),
+    CauseRule(EndCause.HEALTH, RunCause.HEALTH, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
+    CauseRule(EndCause.START_LATE, RunCause.START_LATE, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
+    CauseRule(EndCause.PREEMPT, RunCause.PREEMPT, CauseKind.PLANNED, Outcome.PREEMPTED),
+    CauseRule(EndCause.GANG, RunCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
+    CauseRule(EndCause.DRAIN, RunCause.DRAIN, CauseKind.PLANNED),
+    CauseRule(EndCause.UPDATE, RunCause.UPDATE, CauseKind.PLANNED, Outcome.REPLACED, keeps=True),
+    CauseRule(EndCause.HOLD, RunCause.HOLD, CauseKind.UNPLANNED, Outcome.STOPPED),
+    CauseRule(EndCause.IN_ORDER, RunCause.NONE, CauseKind.HEARD),
 )
 """Strongest first: what ends the instance, what counts against it, what moves it. A gang that must leave is preempted,
 each member for itself: that the first of them is over comes after that.
@@ -109,9 +111,8 @@ def _outcome(causes: int) -> int:
 
 
 def _code(causes: int) -> RunCause:
-    """The code of the strongest cause. Those that are seen by others are numbered as they stand in `EndCause`."""
-    ending = causes & ~EndCause.IN_ORDER
-    return RunCause((ending & -ending).bit_length())
+    cause = strongest(causes)
+    return cause.code if cause else RunCause.NONE
 
 
 def _keeps(causes: int) -> bool:

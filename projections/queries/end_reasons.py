@@ -18,11 +18,15 @@ from projections.views.rows import JobRow
 from projections.views.run_rows import StopRow
 from projections.views.updates import STOPS_KEPT
 
-_ENDED_BY = {
-    RunCause.REMOVE: "the instance was removed",
-    RunCause.JOB_END: "the controller of the job was over",
+FAILED_BY = {
     RunCause.HEALTH: "failed its health check",
     RunCause.START_LATE: "wasn't ready in time",
+}
+"""The words for runs that the cell ends as failed."""
+_ENDED_BY = {
+    **FAILED_BY,
+    RunCause.REMOVE: "the instance was removed",
+    RunCause.JOB_END: "the controller of the job was over",
     RunCause.GANG: "a member of its gang ended before its time",
     RunCause.HOLD: "the job was held",
 }

@@ -8,15 +8,11 @@ import numpy as np
 from sqlalchemy import Connection, select, tuple_
 
 from events.codes import JobState, RunCause, TaskState
+from projections.queries.end_reasons import FAILED_BY
 from projections.queries.tasks import TASK_PLACES, columns_of
 from projections.views import tables
 from projections.views.rows import JobRow
 
-_FAILED_BY = {
-    RunCause.HEALTH: "failed its health check",
-    RunCause.START_LATE: "wasn't ready in time",
-}
-"""The words for runs that the cell ends."""
 LOOP_ATTEMPTS = 3
 """A service whose task has failed so often in a row is stuck."""
 
@@ -69,7 +65,7 @@ def _failure(connection: Connection, job: JobRow, reason: str, signal: int) -> F
     elif job.failed_exit_code >= 0:
         text = f"exited with {job.failed_exit_code}"
     else:
-        text = _FAILED_BY.get(RunCause(job.failed_why), "was ended")
+        text = FAILED_BY.get(RunCause(job.failed_why), "was ended")
     lasting = job.failed_why == RunCause.CANNOT_START
     waits = state == TaskState.BACKOFF
     return Failure(job.failed_instance, text, reason, waits, due_s * 1000, attempts, lasting)

@@ -1,13 +1,14 @@
 """The table of a task's life, cell by cell: each is reached by driving the machine, or said to be impossible."""
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
 from events.bounds import RUN_MAX
-from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunCause, RunReport, TaskState
 from events.columns import I64, ints, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import (
@@ -21,7 +22,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import HealthCheck
 from events.records.placement import HostLost
-from processors.lifecycle.causes import KIND_OF, CauseKind, EndCause, Goal, SlaVerdict
+from processors.lifecycle.causes import CAUSE_RULES, CODE_OF, KIND_OF, OUTCOME_OF, CauseKind, EndCause, Goal, SlaVerdict
 from processors.lifecycle.lookups import Mask
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of, run_ends
 from processors.lifecycle.task_table import (
@@ -378,6 +379,15 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
     }  # fmt: skip
     assert len(REACHED) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
     assert {happening for happening, _, letter in CELLS if not letter.isupper()} == HAPPEN.keys()
+
+
+def test_the_strongest_of_some_causes_gives_both_the_outcome_and_the_code() -> None:
+    assert sorted(rule.cause for rule in CAUSE_RULES) == sorted(EndCause)
+    for rule, weaker in combinations(CAUSE_RULES, 2):
+        assert CODE_OF[rule.cause | weaker.cause] == CODE_OF[rule.cause] == rule.code
+        assert OUTCOME_OF[rule.cause | weaker.cause] == OUTCOME_OF[rule.cause]
+    codes = [rule.code for rule in CAUSE_RULES if rule.kind != CauseKind.HEARD]
+    assert sorted(codes) == sorted({*RunCause} - {RunCause.NONE, RunCause.CANNOT_START}), "one cause has each"
 
 
 @pytest.mark.parametrize("cause", EndCause)

@@ -1,5 +1,6 @@
 """Every decision leads back to what led to it: by a position that it carries, or by the runs that both name."""
 
+from events.codes import RunCause
 from events.records import BY_NAME
 from events.records.entitlement import CreditsSet
 from events.records.lifecycle import RunsStopping
@@ -15,6 +16,10 @@ def test_every_decision_carries_its_cause_or_is_tied_to_it() -> None:
     assert STOPPED_BY
     assert tied <= DECISIONS
     assert DECISIONS - carrying - tied == {CreditsSet}, "it follows from an entitlement and from time"
+
+
+def test_every_cause_of_a_stop_is_tied_to_what_led_to_it() -> None:
+    assert {*RunCause} - {*STOPPED_BY} == {RunCause.DRAIN, RunCause.CANNOT_START}, "nothing stops a run by these"
 
 
 def test_only_carried_causes_may_be_the_newest_change() -> None:
