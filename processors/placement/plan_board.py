@@ -13,12 +13,11 @@ from events.codes import Way
 from events.columns import I64
 from events.resources import Vector
 from processors.placement.packing import Mask, scores
-from processors.state.preemption_rules import UNPROTECTED, Giver, Right, Verdict, may_go, victim_of
+from processors.state.preemption_rules import BATCH, UNPROTECTED, Giver, Right, Verdict, may_go, victim_of
 
-BATCH, SERVICE, CONTROLLER = range(3)
 Class = tuple[bool, int, int]
-"""The class of a victim, lower ones leave first: by OWN or GIVE before MOVE and CLEAR, lower priority, batch before
-services before controllers.
+"""The class of a victim, lower ones leave first: by OWN or GIVE before MOVE and CLEAR, lower priority, lower kind
+(`preemption_rules.victim_kind`).
 """
 Cost = tuple[tuple[Class, int, int], ...]
 """The cost of some victims: classes, the one that leaves last first, with the seconds of work lost and the tasks of

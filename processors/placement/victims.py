@@ -19,12 +19,12 @@ from events.resources import Vector, add
 from processors.placement.gang_search import Part
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask, scores
-from processors.placement.plan_board import BATCH, CONTROLLER, SERVICE, Board, Taker, Unit
+from processors.placement.plan_board import Board, Taker, Unit
 from processors.placement.plans import Plans
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Flag, has_to_give, protection, yields
+from processors.state.preemption_rules import Flag, has_to_give, protection, victim_kind, yields
 from processors.state.seconds import elapsed
 
 CLASSES_MAX = 8
@@ -320,7 +320,7 @@ class Victims:
     def _unit(self, slots: list[int], row: JobRow, rank: int, placed_s: int) -> Unit:
         """The common part of all units, and the memory of this one: slices, caps, refusals."""
         controls = row.controller and slots == [row.base]
-        unit = Unit(slots[0], row.pool, row.priority, CONTROLLER if controls else SERVICE if row.service else BATCH)
+        unit = Unit(slots[0], row.pool, row.priority, victim_kind(row.service, controls))
         unit.preemptible, unit.borrowed, unit.slots = row.preemptible, rank == Rank.BORROWED, slots
         now, job_id = self._now, self._runs.waits.job_of(row.base)
         instances = (slot - row.base for slot in slots)

@@ -126,6 +126,15 @@ def yields(priority: Any, borrowed: Any, taker_priority: int) -> Any:
     return borrowed | (priority < taker_priority)
 
 
+BATCH, SERVICE, CONTROLLER = range(3)
+"""The kinds of victims: of equal priority, those of a lower kind leave first."""
+
+
+def victim_kind(service: bool, controller: bool) -> int:
+    """The kind of a unit: the controller of a job leaves last, whatever its job is."""
+    return CONTROLLER if controller else SERVICE if service else BATCH
+
+
 def victim_of(unit: PlacedUnit, pool: str, priority: int) -> Victim:
     """A unit as the rules judge it for a gang of a pool with a priority."""
     gives_way = yields(unit.priority, unit.borrowed, priority)

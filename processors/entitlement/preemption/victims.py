@@ -29,7 +29,17 @@ from processors.entitlement.queues.queues import Queues
 from processors.entitlement.queues.usage import Usages
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
-from processors.state.preemption_rules import Protection, Right, may_go, protection, staying, times, victim_of, yields
+from processors.state.preemption_rules import (
+    Protection,
+    Right,
+    may_go,
+    protection,
+    staying,
+    times,
+    victim_kind,
+    victim_of,
+    yields,
+)
 
 SLACK = 1024
 """So many slots of a lane may be out of date before it is cleared up, beside as many as it had the last time."""
@@ -39,8 +49,8 @@ class LaneKey(NamedTuple):
     """Runs with an equal one are alike in whether they go first."""
 
     priority: int
-    service: bool
-    controller: bool
+    kind: int
+    """The `victim_kind` of their units."""
 
 
 class Lane:
@@ -142,7 +152,7 @@ class PlacedRuns:
 
 
 def _lane(row: JobRow, key: int) -> LaneKey:
-    return LaneKey(row.priority, row.service, key % ROLES == CONTROLLER)
+    return LaneKey(row.priority, victim_kind(row.service, key % ROLES == CONTROLLER))
 
 
 Level = tuple[str, int]

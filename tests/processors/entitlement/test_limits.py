@@ -159,6 +159,17 @@ def test_who_leaves_is_chosen_by_priority_class_and_lost_work_and_no_more_than_n
     assert preempted([order]) == [("last", 0, 1), ("new", 0, 1), ("gang", 0, 1), ("gang", 1, 1)]
 
 
+def test_of_one_priority_a_controller_leaves_after_services_and_both_after_batch() -> None:
+    world = two(limit=3)
+    run(world, "batch", "/p/a", 1)
+    run(world, "service", "/p/a", 1, kind="stateless")
+    world.later(5000, 1000)
+    run(world, "controller", "/p/a", 1, controller=True)
+    run(world, "b", "/p/b", 2, gang_min=2)
+    order = ordered(world, 20 * MINUTE)
+    assert preempted([order]) == [("batch", 0, 1), ("service", 0, 1)], "though the controller has run least"
+
+
 def test_what_is_larger_than_the_excess_of_its_pool_waits_for_its_slice() -> None:
     world = two()
     run(world, "gang", "/p/a", 4, gang_min=4)

@@ -12,9 +12,6 @@ from events.codes import Way
 from processors.placement.gang_search import Part
 from processors.placement.packing import fits
 from processors.placement.plan_board import (
-    BATCH,
-    CONTROLLER,
-    SERVICE,
     Board,
     Draft,
     Pick,
@@ -24,7 +21,7 @@ from processors.placement.plan_board import (
     order_of,
 )
 from processors.placement.plan_search import WAYS, Plan, Search, find_plan
-from processors.state.preemption_rules import Giver, Protection, Right
+from processors.state.preemption_rules import BATCH, CONTROLLER, SERVICE, Giver, Protection, Right
 
 
 class World(NamedTuple):
