@@ -2,16 +2,18 @@
 
 A bound allows a pool, or one above it, so much of something, and the pool holds so much of that: the difference is its
 room, and a unit that needs more is refused. Whoever admits, lends, preempts, waits for a change, explains or plans asks
-the bounds over a `Usage`, so a new bound is a class more and its place in `BOUNDS`.
+the lists of `BOUNDS` over a `Usage`, so a new bound is a class more and its place there: these lists follow from what
+each bound says of itself.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from events.codes import Code
 from events.resources import Amounts, Kinds, Vector, add, subtract
-from processors.entitlement.queues.parts import CONTROLLERS, DAEMONS, FIRM
+from processors.entitlement.queues.parts import CLASSES, CONTROLLERS, DAEMONS, FIRM, LENT_TO
 from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow, levels_of
 
 BOUNDLESS = 1 << 62
@@ -137,11 +139,36 @@ class NoUsage:
         return Refusal(Code.ENTITLEMENT_REACHED, ask.pool)
 
 
+class Role(Enum):
+    """The part of admission in which a bound is asked."""
+
+    RIGHT = auto()
+    """For what a unit may be entitled to, whether it waits or is borrowed."""
+    LIMIT = auto()
+    """For units that wait, once they have a right."""
+    GATE = auto()
+    """For whole pools, before any unit of these is looked at (`closed_at`)."""
+
+
 class Bound(ABC):
     """One bound of admission."""
 
     code: Code
     levels: slice = ALL
+    role = Role.LIMIT
+    of_entitled = False
+    """Whether it holds for what is entitled at a priority and above, and not for all that is admitted: then loans are
+    beside it, and borrowed units are entitled only within it.
+    """
+    is_fixed = False
+    """Whether it may refuse a unit even if nothing else is admitted: it allows what operators say, not what is left."""
+    is_kept_up = False
+    """Whether its room falls by just what units get that it binds, so that a pass finds it once for a pool."""
+
+    @property
+    def whole(self) -> "Bound":
+        """The bound that leaves the room: another one where this is told for some of the levels of that."""
+        return self
 
     def binds(self, kind: int) -> bool:
         """Whether it holds for a class of work."""
@@ -189,6 +216,8 @@ class Bound(ABC):
 class Gate(Bound):
     """A bound that is no amount: it refuses all units, or none."""
 
+    role = Role.GATE
+
     def room(self, usage: Usage, level: str, ask: Ask) -> Vector | None:
         """Return nothing where it refuses; see `Bound.room`."""
         return (0,) * len(ask.need) if self.refuses(usage, level, ask) else None
@@ -232,6 +261,8 @@ class Reservation(Bound):
 
     code = Code.RESERVATION_REACHED
     levels = BELOW_ROOT
+    role = Role.RIGHT
+    is_fixed = is_kept_up = True
 
     def binds(self, kind: int) -> bool:
         """Return whether it holds for a class of work."""
@@ -254,9 +285,15 @@ class Limit(Bound):
     """Admitted work stays within limits and licences, without what is kept there for others."""
 
     code = Code.LIMIT_REACHED
+    is_fixed = is_kept_up = True
 
     def __init__(self, levels: slice) -> None:
         self.levels = levels
+
+    @property
+    def whole(self) -> Bound:
+        """Return the bound at all levels."""
+        return LIMITS
 
     def is_lifted(self, usage: Usage, level: str) -> bool:
         """Return whether a pool may hold any amount for now."""
@@ -287,6 +324,7 @@ class Controllers(Bound):
 
     code = Code.CONTROLLER_LIMIT_REACHED
     levels = OWN
+    role = Role.RIGHT
 
     def binds(self, kind: int) -> bool:
         """Return whether it holds for a class of work."""
@@ -328,6 +366,8 @@ class Entitlement(Bound):
     codes = (Code.ENTITLEMENT_REACHED, Code.SAVING_FOR_TURN, Code.SHARE_OF_NOTHING)
     """All codes with which it refuses (`Usage.beyond`)."""
     levels = OWN
+    role = Role.RIGHT
+    of_entitled = is_kept_up = True
 
     def binds(self, kind: int) -> bool:
         """Return whether it holds for a class of work."""
@@ -354,47 +394,76 @@ class Entitlement(Bound):
         return usage.entitlement(level), _admitted(usage, level)
 
 
+Lists = tuple[tuple[Bound, ...], ...]
+"""Bounds by class of work: those that bind it."""
+
+
+class Bounds:
+    """All bounds, and which of them hold for whom."""
+
+    def __init__(self, bounds: Sequence[Bound]) -> None:
+        self.told = _by_class(bounds)
+        """The first that refuses a unit is the reason that is told."""
+        amounts = tuple(dict.fromkeys([bound.whole for bound in bounds if bound.role is not Role.GATE]))
+        limits = [bound for bound in amounts if bound.role is Role.LIMIT]
+        rights = [bound for bound in amounts if bound.role is Role.RIGHT]
+        self.rights = _by_class(rights)
+        """Those by which a unit is entitled, before limits are looked at."""
+        self.limits = _by_class(limits)
+        """Those within which units that wait are admitted."""
+        self.loans = _by_class(amounts, lambda bound, kind: kind in LENT_TO and not bound.of_entitled)
+        """Those within which is lent."""
+        self.beside_limits = _by_class(amounts, lambda bound, kind: bound is not LIMITS)
+        """Those for which nobody leaves: room is made under limits alone."""
+        self.fixed = _by_class([bound for bound in (*limits, *rights) if bound.is_fixed])
+        """Those that may refuse a unit even if nothing else is admitted."""
+        self.kept_up = _by_class([bound for bound in amounts if bound.is_kept_up])
+        self.of_entitled = tuple([bound for bound in amounts if bound.of_entitled])
+        self.by_code: Mapping[str, Bound] = {each.code: each for bound in bounds for each in (bound, bound.whole)}
+
+
+def _by_class(bounds: Iterable[Bound], holds: Callable[[Bound, int], bool] = lambda bound, kind: True) -> Lists:
+    every = tuple(bounds)
+    return tuple([tuple([one for one in every if one.binds(kind) and holds(one, kind)]) for kind in range(CLASSES)])
+
+
 CLOSED, HOSTS, RESERVATION, CONTROLLERS_SHARE = Closed(), Hosts(), Reservation(), Controllers()
 LIMIT, LIMIT_ABOVE, LIMITS = Limit(OWN), Limit(ABOVE), Limit(ALL)
 ENTITLEMENT = Entitlement()
-BOUNDS: tuple[Bound, ...] = (CLOSED, HOSTS, RESERVATION, LIMIT, CONTROLLERS_SHARE, ENTITLEMENT, LIMIT_ABOVE)
-"""All of them; the first that refuses a unit is the reason that is told. An own bound comes before those of others, and
-what a user or an owner can change before what changes by itself.
+BOUNDS = Bounds((CLOSED, HOSTS, RESERVATION, LIMIT, CONTROLLERS_SHARE, ENTITLEMENT, LIMIT_ABOVE))
+"""In the order in which they are told: an own bound comes before those of others, and what a user or an owner can
+change before what changes by itself.
 """
-RIGHTS: tuple[Bound, ...] = (RESERVATION, CONTROLLERS_SHARE, ENTITLEMENT)
-"""Those by which a unit is entitled, before limits are looked at."""
-FIXED: tuple[Bound, ...] = (LIMITS, RESERVATION)
-"""Those that may refuse a unit even if nothing else is admitted: they allow what operators say, not what is there."""
-_TOLD: Mapping[str, Bound] = {bound.code: bound for bound in (*BOUNDS, LIMITS)}
 
 
-def check(usage: Usage, ask: Ask, bounds: Iterable[Bound] = BOUNDS) -> Refusal | None:
-    """Why a unit isn't admitted; None: no bound refuses it."""
+def check(usage: Usage, ask: Ask, bounds: Iterable[Bound]) -> Refusal | None:
+    """Why a unit isn't admitted by bounds that bind it; None: none of them refuses it."""
     for bound in bounds:
-        if bound.binds(ask.kind) and (refusal := bound.refusal(usage, ask)) is not None:
+        if (refusal := bound.refusal(usage, ask)) is not None:
             return refusal
     return None
 
 
 def room(usage: Usage, ask: Ask, bounds: Iterable[Bound]) -> Vector:
-    """The amount that bounds leave for a unit and those like it; what it needs itself isn't looked at."""
+    """The amount that bounds leave for a unit that they bind, and for those like it; what it needs itself isn't looked
+    at, nor, but for what is entitled, its priority.
+    """
     amount: Vector = (BOUNDLESS,) * len(ask.need)
     for bound in bounds:
-        if bound.binds(ask.kind):
-            for level in usage.levels(ask.pool)[bound.levels]:
-                free = bound.room(usage, level, ask)
-                amount = amount if free is None else tuple(map(min, amount, free))
+        for level in usage.levels(ask.pool)[bound.levels]:
+            free = bound.room(usage, level, ask)
+            amount = amount if free is None else tuple(map(min, amount, free))
     return amount
 
 
 def bound_of(code: str) -> Bound:
     """The bound that refuses with a code; of codes for which there is none one that has no amount."""
-    return _TOLD.get(code, CLOSED)
+    return BOUNDS.by_code.get(code, CLOSED)
 
 
 def refuses_all(code: str) -> bool:
     """Whether the bound with a code refuses all units of a pool, however little they need."""
-    return isinstance(_TOLD.get(code), Gate)
+    return isinstance(BOUNDS.by_code.get(code), Gate)
 
 
 def is_served_last(row: PoolRow, kind: int) -> bool:
@@ -417,7 +486,7 @@ def refused_for_good(
     if pool not in pools:
         return Refusal(Code.NO_SUCH_POOL, pool)
     usage = NoUsage(pools, len(need))
-    if refusal := check(usage, Ask(pool, kind, 0, need), FIXED):
+    if refusal := check(usage, Ask(pool, kind, 0, need), BOUNDS.fixed[kind]):
         return refusal
     if cell.hosts and (exceeds(need, cell.capacity) or any(map(cell.lacks, tasks))):
         return Refusal(Code.NEVER_FITS, "/")

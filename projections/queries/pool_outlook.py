@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from events.resources import Kinds, Vector, add, fits, positive, scale, subtract
-from processors.entitlement.bounds import BOUNDS, FIXED, Ask, NoUsage, check, closed_at, limit_of, room
+from processors.entitlement.bounds import BOUNDS, Ask, NoUsage, check, closed_at, limit_of, room
 from processors.entitlement.pools import Tree
 from processors.entitlement.queues.parts import DAEMONS, FIRM
 from processors.entitlement.rows import levels_of
@@ -114,7 +114,8 @@ class Outlook:
     def _without_aside(self, each: Work) -> Work:
         """A job without tasks that wait and ask for more than all that these pools allow: nobody waits behind them."""
         usage = NoUsage(self._tree.pools, len(self._known.kinds))
-        aside = each.waiting and check(usage, self._ask(each), FIXED) is not None
+        ask = self._ask(each)
+        aside = each.waiting and check(usage, ask, BOUNDS.fixed[ask.kind]) is not None
         return each._replace(waiting=0) if aside else each
 
     def _ask(self, each: Work) -> Ask:
@@ -177,7 +178,7 @@ class Outlook:
             if not each.waiting or self._is_closed(pool):
                 continue
             ask, size = self._ask(each), self._size(each)
-            tasks = min(each.waiting, fits(ask.need, room(usage, ask, BOUNDS)) * size)
+            tasks = min(each.waiting, fits(ask.need, room(usage, ask, BOUNDS.told[ask.kind])) * size)
             if tasks > 0:
                 found[each.row.job_id] = tasks
                 usage.take(pool, ask.kind, scale(each.need, tasks))

@@ -22,6 +22,7 @@ from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission.pass_usage import PassUsage, PoolRoom
 from processors.entitlement.bounds import (
+    BOUNDS,
     CONTROLLERS_SHARE,
     ENTITLEMENT,
     LIMITS,
@@ -202,7 +203,7 @@ class Walk:
 
     def _refusal(self, ask: Ask) -> Refusal:
         """Why no further unit is taken."""
-        refusal = check(self._pass.usage, ask)
+        refusal = check(self._pass.usage, ask, BOUNDS.told[ask.kind])
         if refusal is not None:
             return refusal
         return Refusal(Code.BEHIND_IN_QUEUE, self._pool) if ask.kind in self._aside else Refusal(LIMITS.code, "/")

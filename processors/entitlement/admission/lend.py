@@ -26,18 +26,15 @@ from events.records.base import Event
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission.admit import Admission, PassResult
 from processors.entitlement.admission.pass_usage import PassUsage
-from processors.entitlement.bounds import BOUNDLESS, CONTROLLERS_SHARE, LIMITS, Ask, closed_at, room
+from processors.entitlement.bounds import BOUNDLESS, BOUNDS, Ask, closed_at, room
 from processors.entitlement.queues.order import Place
-from processors.entitlement.queues.parts import CONTROLLERS, GANG, ROLES, Consumer, Form, PartKey
+from processors.entitlement.queues.parts import GANG, LENT_TO, ROLES, Consumer, Form, PartKey
 from processors.entitlement.records import TaskRecords
 from processors.entitlement.rows import BackoffRow, IdleRow, SteadyRow, parent_of
 from processors.entitlement.state import State
 from processors.state.deadlines import earliest
 from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
-
-LENT_TO = (0, CONTROLLERS)
-"""The classes that may be lent to: all that are preemptible and within the shares."""
 
 
 class Key(NamedTuple):
@@ -176,11 +173,11 @@ class LendingPass:
         """The number of places of a queue that have nothing more to lend to."""
         self._firsts: dict[str, list[tuple[Place, int, Form]]] = {}
         """By pool a heap of where shapes come first that may fit; what fits no more in this pass has left it."""
-        self._limits: dict[str, Vector] = {}
-        """The amount that limits leave, since something was lent last."""
+        self._bounded: dict[tuple[str, int], Vector] = {}
+        """By pool and class the amount that bounds leave, since something was lent last."""
         self.result = PassResult()
-        self.limited: dict[str, None] = {}
-        """Pools that get nothing because of limits."""
+        self.bounded: dict[str, None] = {}
+        """Pools that get nothing because of bounds."""
         self.refused: list[tuple[Group, str]] = []
         """Pools that got nothing though there was room; if nothing is lent, they get nothing before something changes
         for them.
@@ -295,16 +292,17 @@ class LendingPass:
         if backoff is not None and self._now < backoff.until_ms:
             return 0
         ask = Ask(pool, candidate.kind, row.priority, candidate.need, lent=True)
-        limited = min(fits(ask.need, self._limit(ask)), fits(ask.need, room(self._usage, ask, (CONTROLLERS_SHARE,))))
-        if not limited:
-            self.limited[pool] = None
-        return min(units, limited)
+        bounded = fits(ask.need, self._bounded_room(ask))
+        if not bounded:
+            self.bounded[pool] = None
+        return min(units, bounded)
 
-    def _limit(self, ask: Ask) -> Vector:
-        limit = self._limits.get(ask.pool)
-        if limit is None:
-            limit = self._limits[ask.pool] = room(self._usage, ask, (LIMITS,))
-        return limit
+    def _bounded_room(self, ask: Ask) -> Vector:
+        group = ask.pool, ask.kind
+        free = self._bounded.get(group)
+        if free is None:
+            free = self._bounded[group] = room(self._usage, ask, BOUNDS.loans[ask.kind])
+        return free
 
     def _take(self, key: Key, candidate: Candidate, rival: Key | None, budget: int) -> int:
         """Lends to a pool until another comes first; returns how many tasks got something."""
@@ -320,7 +318,7 @@ class LendingPass:
         self._units_lent[part] = self._units_lent.get(part, 0) + units
         self._room = subtract(self._room, amount)
         self._usage.take(pool, candidate.kind, amount)
-        self._limits.clear()
+        self._bounded.clear()
         self.result.lend.append(Admission(part.job_id, row, slots, is_gang, Rank.BORROWED))
         return len(slots)
 
@@ -527,7 +525,7 @@ class Lending:
             return []
         lending = LendingPass(self._state, self._task_records.backoffs, self._lend_order, room, now)
         lending.decide(this.budget.left)
-        for pool in lending.limited:
+        for pool in lending.bounded:
             self._marks.watch(pool, self._usage.levels(pool))
         if lending.result.lend:
             return lending.result.records(self._state)

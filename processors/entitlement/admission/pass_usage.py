@@ -4,10 +4,8 @@ from events.codes import Code
 from events.resources import Vector, add, subtract
 from processors.entitlement.bounds import (
     BOUNDLESS,
-    CONTROLLERS_SHARE,
+    BOUNDS,
     ENTITLEMENT,
-    LIMITS,
-    RESERVATION,
     Ask,
     Bound,
     Refusal,
@@ -16,7 +14,7 @@ from processors.entitlement.bounds import (
     limit_of,
     room,
 )
-from processors.entitlement.queues.parts import CONTROLLERS, DAEMONS, FIRM
+from processors.entitlement.queues.parts import CONTROLLERS, FIRM
 from processors.entitlement.rows import PoolRow
 from processors.entitlement.state import State
 
@@ -125,36 +123,45 @@ class PoolRoom:
         self._priority: int | None = None
 
     def entitled(self, ask: Ask, borrowed: bool) -> Vector:
-        """The amount that may be entitled of units; controllers that are admitted already are in their share."""
+        """The amount that may be entitled of units; those that are borrowed are in what bounds of all that is admitted
+        count already.
+        """
         if ask.priority != self._priority:
             self._priority = ask.priority
-            self._room.pop(ENTITLEMENT, None)
-        free = (self._room.get(ENTITLEMENT) or self._find(ENTITLEMENT, ask)) if ask.kind != DAEMONS else self._boundless
-        if ask.kind & FIRM:
-            free = tuple(map(min, free, self._room.get(RESERVATION) or self._find(RESERVATION, ask)))
-        if ask.kind & CONTROLLERS and not borrowed:
-            free = tuple(map(min, free, room(self._usage, ask, (CONTROLLERS_SHARE,))))
-        return free
+            for bound in BOUNDS.of_entitled:
+                self._room.pop(bound, None)
+        free = None
+        for bound in BOUNDS.rights[ask.kind]:
+            if bound.of_entitled or not borrowed:
+                leaves = self._room.get(bound) or self._find(bound, ask)
+                free = leaves if free is None else tuple(map(min, free, leaves))
+        return free or self._boundless
 
     def limited(self, ask: Ask) -> Vector:
         """The amount that limits leave for units."""
-        return self._room.get(LIMITS) or self._find(LIMITS, ask)
+        free = None
+        for bound in BOUNDS.limits[ask.kind]:
+            leaves = self._room.get(bound) or self._find(bound, ask)
+            free = leaves if free is None else tuple(map(min, free, leaves))
+        return free or self._boundless
 
     def take(self, kind: int, amount: Vector, fresh: Vector | None) -> None:
         """Units hold so much that are entitled now; `fresh`: those of them that weren't admitted before; None: none."""
-        free, entitled = self._room, self._usage.entitled_now
-        if kind != DAEMONS:
+        if ENTITLEMENT in BOUNDS.rights[kind]:
+            entitled = self._usage.entitled_now
             have = entitled.get(self._pool)
             entitled[self._pool] = amount if have is None else add(have, amount)
-            free[ENTITLEMENT] = subtract(free[ENTITLEMENT], amount)
         if fresh is not None:
             self._usage.take(self._pool, kind, fresh)
-            free[LIMITS] = subtract(free[LIMITS], fresh)
-            if kind & FIRM:
-                free[RESERVATION] = subtract(free[RESERVATION], fresh)
+        for bound in BOUNDS.kept_up[kind]:
+            less = amount if bound.of_entitled else fresh
+            if less is not None and bound in self._room:
+                self._room[bound] = subtract(self._room[bound], less)
 
     def _find(self, bound: Bound, ask: Ask) -> Vector:
-        free = self._room[bound] = room(self._usage, ask, (bound,))
+        free = room(self._usage, ask, (bound,))
+        if bound.is_kept_up:
+            self._room[bound] = free
         return free
 
 

@@ -25,7 +25,7 @@ from events.records.entitlement import PreemptionsOrdered
 from events.resources import Vector, fits, scale
 from processors.entitlement.admission.admit import Admission, PassResult
 from processors.entitlement.admission.pass_usage import PassUsage
-from processors.entitlement.bounds import LIMITS, RIGHTS, Ask, closed_at, limited_kinds, room
+from processors.entitlement.bounds import BOUNDS, LIMITS, Ask, closed_at, limited_kinds, room
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.rights import Claims
 from processors.entitlement.preemption.victims import LimitVictims, PlacedRuns, Taker, Victims, order_columns
@@ -234,7 +234,7 @@ class Limits:
         if row.daemon:
             return None
         ask = Ask(pool, queues.kind(row, key), row.priority, queues.unit_need(row, key))
-        units = min(fits(ask.need, room(usage, ask, RIGHTS)), queues.waiting_units(row, key))
+        units = min(fits(ask.need, room(usage, ask, BOUNDS.beside_limits[ask.kind])), queues.waiting_units(row, key))
         if units <= 0 or fits(ask.need, room(usage, ask, (LIMITS,))) or self._holds.has(part.job_id):
             return None
         return Waiter(pool, part, row, units, ask.need)
@@ -384,7 +384,7 @@ class Parking:
             if not (queues.arena["rank"][slots] == Rank.PARKED).all():
                 continue
             need = queues.total_need(row, slots)
-            if fits(need, room(usage, Ask(hold.pool, 0, row.priority, need), (LIMITS,))):
+            if fits(need, room(usage, Ask(hold.pool, 0, row.priority, need), BOUNDS.limits[0])):
                 usage.take(hold.pool, 0, need)
                 admissions.append(Admission(hold.job_id, row, slots, len(slots) > 1, Rank.ENTITLED))
                 budget -= len(slots)
