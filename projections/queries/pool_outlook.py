@@ -12,6 +12,7 @@ from processors.entitlement.bounds import BOUNDS, Ask, NoUsage, check, closed_at
 from processors.entitlement.pools import Tree
 from processors.entitlement.queues.parts import DAEMONS, FIRM
 from processors.entitlement.rows import levels_of
+from processors.entitlement.shares.entitlements import wanted
 from processors.entitlement.shares.tree import ShareTree
 from projections.queries.pool_tree import ROOT
 from projections.views.rows import JobRow
@@ -154,7 +155,7 @@ class Outlook:
         return shares.all()
 
     def _wants(self) -> dict[str, Vector]:
-        """The demand of pools with jobs: of work that isn't preemptible so much as their reservation can take."""
+        """The demand of pools with jobs."""
         waits: dict[str, list[Vector]] = {}
         for each in self._in_pools:
             if each.is_daemon:
@@ -165,9 +166,8 @@ class Outlook:
                 mine[kind] = add(mine[kind], each.need, each.waiting)
         wants = {}
         for pool, (preemptible, firm) in waits.items():
-            rest = subtract(self._tree.pools[pool].reservation, self.firm.get(pool, self._nothing))
-            firm = positive(tuple(map(min, firm, rest)))
-            wants[pool] = add(add(self.in_shares.get(pool, self._nothing), preemptible), firm)
+            holding, stays = self.in_shares.get(pool, self._nothing), self.firm.get(pool, self._nothing)
+            wants[pool] = wanted(holding, preemptible, firm, self._tree.pools[pool].reservation, stays)
         return wants
 
     def _lets_in(self) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from events.resources import Vector, add, subtract
-from processors.entitlement.bounds import exceeds
+from processors.entitlement.bounds import closed_at, exceeds
 from processors.entitlement.queues.parts import Consumer
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.queues.usage import Usages
@@ -14,6 +14,17 @@ from processors.state.table import Table
 
 FEW_POOLS = 16
 """The entitlements of so many pools are read one by one; those of more are computed by columns."""
+
+
+def wanted(holding: Vector, waiting: Vector, firm_waiting: Vector, reservation: Vector, firm: Vector) -> Vector:
+    """The amount that a pool wants: what it holds, and what waits and may be admitted; of work that isn't preemptible
+    so much as its reservation can take, since no entitlement would let the rest in. `firm`: what it holds of that.
+    """
+    want = add(holding, waiting)
+    if not any(firm_waiting):
+        return want
+    free = subtract(reservation, firm)
+    return add(want, tuple([max(0, min(waits, have)) for waits, have in zip(firm_waiting, free, strict=True)]))
 
 
 class Shares:
@@ -115,20 +126,12 @@ class Shares:
         return holds
 
     def wanted(self, path: str) -> Vector:
-        """The amount that a pool itself wants: what it holds, and what waits and may be admitted; of work that isn't
-        preemptible so much as its reservation can take, since no entitlement would let the rest in.
-        """
+        """The amount that a pool itself wants."""
         usage = self._usage[path]
-        row = self._pools[path]
-        want = subtract(add(usage.allocation, usage.parked), usage.daemons)
-        if any(self._pools[level].closed for level in self._usage.levels(path)):
-            return want
-        want = add(want, usage.waiting)
-        if not any(usage.firm_waiting):
-            return want
-        free = subtract(row.reservation, usage.firm)
-        firm = [max(0, min(waits, have)) for waits, have in zip(usage.firm_waiting, free, strict=True)]
-        return add(want, tuple(firm))
+        holding = subtract(add(usage.allocation, usage.parked), usage.daemons)
+        if closed_at(self._pools, self._usage.levels(path)):
+            return holding
+        return wanted(holding, usage.waiting, usage.firm_waiting, self._pools[path].reservation, usage.firm)
 
     def _set_floor(self, path: str) -> None:
         turn = self._pools[path].turn
