@@ -84,6 +84,8 @@ def test_whoever_is_killed_the_one_who_entered_hears_of_it_and_the_run_goes_on(b
             assert site.running("web") == 1
         assert len(closed(log)) == 4
         assert {end.exit_code for ends in closed(log).values() for end in ends} == {255}
+        site.request("POST", "/v1/jobs/web/stops", {"command_id": "end", "reason": ""})
+        site.until(lambda: site.state("web") == "KILLED")
         site.end()
     finally:
         site.processes.stop_all()
