@@ -200,6 +200,7 @@ class Sla(MachineBase):
             self.arena.fill("ended", base, event.instances, REMOVED)
             available, unwanted = np.repeat(event.run_array, count), 1 - np.repeat(event.wanted_array, count)
             self.arena.put(base + event.named_instances(), ended=0, available=available, unwanted=unwanted)
+            self._guard(event.job_id, base)
         elif row is not None and most is None:
             asked_runs = self._stretch_of(row, "asked")
             for instance in np.flatnonzero(asked_runs).tolist():
@@ -209,6 +210,15 @@ class Sla(MachineBase):
             self.jobs.change(event.job_id).max_unavailable = most
             if event.job_id in self._waiting:
                 self._mark_changed(event.job_id)
+
+    def _guard(self, job_id: str, base: int) -> None:
+        """Disruptions of a job that no SLA protected, and that have no verdict yet, wait for one by its new SLA."""
+        for key, run in [(key, run) for key, run in self.unguarded.items() if key[0] == job_id]:
+            self.unguarded.remove(key)
+            slots = np.array([base + key[1]]) if 0 <= key[1] < self.jobs[job_id].instances else NO_SLOTS
+            slots = slots[(self.arena["ended"][slots] < run) & (self.arena["available"][slots] <= run)]
+            self.arena.set("asked", slots, run)
+            self._update_waiting(slots)
 
     def _add(self, job_id: str, instances: int, max_unavailable: int) -> int:
         base = self.arena.take(max(1, instances))  # all of them may have been removed

@@ -6,7 +6,7 @@ import pytest
 
 from events.codes import Code
 from events.columns import ints
-from events.records.lifecycle import DisruptionAsked
+from events.records.lifecycle import DisruptionAsked, JobSlaChanged
 from events.records.parts import Cause
 from events.records.sla import DisruptionAllowed
 from tests.helpers import WORKED
@@ -100,6 +100,22 @@ def test_who_has_no_sla_any_more_waits_for_nobody() -> None:
     assert world.sla("web", None) == [("web", 0, 1), ("web", 1, 1)]
     assert world.ask(("web", 2, 1)) == [("web", 2, 1)]
     assert not len(world.machine.jobs)
+
+
+def test_what_has_no_verdict_yet_waits_for_the_new_sla_of_a_job_that_had_none_for_a_moment() -> None:
+    world = World()
+    world.service("web", 5, max_unavailable=0)
+    assert world.ask(*(("web", instance, 1) for instance in range(5))) == []
+    off = JobSlaChanged(job_id="web", max_unavailable=None)
+    left = {"first": [0, 1, 3], "count": [1, 2, 1], "run": [1, 1, 2], "wanted": [1, 1, 1]}
+    on = JobSlaChanged.pack(job_id="web", max_unavailable=1, instances=4, **left)
+    assert world.hear(off, on) == [("web", 0, 1)], "instance 3 has another run, and 4 was removed"
+    assert world.machine.unavailable("web") == 1
+    assert not len(world.machine.unguarded)
+    assert runs_of(world.deferred[-1]) == [("web", 1, 1), ("web", 2, 1)]
+    assert world.up(("web", 0, 2)) == [("web", 1, 1)]
+    assert world.up(("web", 1, 2)) == [("web", 2, 1)]
+    assert world.up(("web", 2, 2)) == []
 
 
 def test_a_verdict_names_the_change_that_led_to_it() -> None:
