@@ -9,30 +9,31 @@ from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.explain import hosts_reasons, nearest, unplaced
 from processors.placement.hosts import Phase
-from processors.placement.packing import Mask, fits
+from processors.placement.packing import Mask, fits, turns
 
 
 def placed(view: ClusterView, shape: ShapeView, hosts: I64) -> Mask:
     """True for tasks that find room on their hosts (one for each, -1: removed), those before others first; nothing is
     put there.
     """
-    numbers = np.where(hosts >= 0, hosts, 0)
-    order = np.argsort(hosts, kind="stable")
-    starts = np.flatnonzero(np.diff(hosts[order], prepend=-2))
-    turn = np.empty(len(hosts), dtype=np.int64)
-    turn[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
-    fit: Mask = (hosts >= 0) & shape.takes_bound(view.hosts)[numbers]
-    fit &= fits(view.free, shape.need, numbers, shape.most) > turn
+    there = np.flatnonzero(hosts >= 0)
+    numbers = hosts[there]
+    fit: Mask = np.zeros(len(hosts), dtype=np.bool_)
+    fit[there] = shape.takes_bound(view.hosts)[numbers]
+    fit[there] &= fits(view.free, shape.need, numbers, shape.most) > turns(numbers)
     return fit
 
 
 def codes(view: ClusterView, shape: ShapeView, hosts: I64) -> I64:
     """Why tasks of a shape find no room on their hosts: indexes of `BOUND_CODES`."""
-    numbers = np.where(hosts >= 0, hosts, 0)
-    lost = (hosts < 0) | (view.hosts.phase[numbers] == Phase.LOST)
+    there = np.flatnonzero(hosts >= 0)
+    numbers = hosts[there]
+    lost = view.hosts.phase[numbers] == Phase.LOST
     never = fits(view.hosts.capacity, shape.need, numbers, 1) == 0
     reasons = [lost, (shape.unmet[numbers] >= 0) & view.hosts.counts[numbers], never & view.hosts.counts[numbers]]
-    return np.select(reasons, range(len(reasons)), len(reasons)).astype(np.int64)
+    why = np.zeros(len(hosts), dtype=np.int64)  # a host that was removed is lost
+    why[there] = np.select(reasons, range(len(reasons)), len(reasons))
+    return why
 
 
 def explanation(view: ClusterView, shape: ShapeView, hosts: I64, code: Code) -> GangsUnplaced:
