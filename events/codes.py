@@ -402,3 +402,17 @@ def other_specification(job_id: str, over: bool) -> str:
 def not_a_leaf(path: str) -> str:
     """What a job for a pool with pools below it is answered with, wherever that is found."""
     return f"pool {path} has pools below it; jobs go to one of those"
+
+
+def too_many_jobs(path: str, have: int, most: int) -> str:
+    """The answer, wherever it is found, to a job for a pool that is full; empty: it isn't."""
+    return f"pool {path} has its {most} open jobs; wait for one to end" if have >= most else ""
+
+
+def too_many_tasks(whose: str, have: int, more: int, most: int) -> str:
+    """The answer, wherever it is found, to a request for more tasks than may be open; empty: they may be, and none
+    always may. `whose`: the pool or the cell that has the others.
+    """
+    if more <= 0 or have + more <= most:
+        return ""
+    return f"{whose} has {have} open tasks, {more} more would exceed its {most}"

@@ -9,7 +9,7 @@ from events.acceptance import digest
 from events.bounds import RUN_MAX, TASKS_MAX
 from events.cell_settings import Settings
 from events.codec import body
-from events.codes import Code, no_job, no_pool, not_a_leaf, other_specification
+from events.codes import Code, no_job, no_pool, not_a_leaf, other_specification, too_many_jobs, too_many_tasks
 from events.columns import I64
 from events.job_versions import wanted_content, wanted_spec
 from events.records.base import Event
@@ -358,23 +358,17 @@ class CommandAnswers:
         if pool.children:
             return Code.POOL_NOT_A_LEAF, not_a_leaf(job.pool)
         jobs, _ = self._open.get(job.pool, (0, 0))
-        if pool.open_jobs + jobs >= pool.open_jobs_max:
-            return Code.OPEN_JOBS_MAX, f"pool {job.pool} has its {pool.open_jobs_max} open jobs; wait for one to end"
+        if why := too_many_jobs(job.pool, pool.open_jobs + jobs, pool.open_jobs_max):
+            return Code.OPEN_JOBS_MAX, why
         return self._tasks_refusal(job.pool, pool, job.instances)
 
     def _tasks_refusal(self, path: str, pool: PoolRow | None, more: int) -> tuple[Code, str] | None:
         """Why a pool, or the cell, can't take so many tasks more."""
         _, tasks = self._open.get(path, (0, 0))
-        if pool is not None and more > 0 and pool.open_tasks + tasks + more > pool.open_tasks_max:
-            have = pool.open_tasks + tasks
-            return Code.OPEN_TASKS_MAX, (
-                f"pool {path} has {have} open tasks, {more} more would exceed its {pool.open_tasks_max}"
-            )
-        if more > 0 and self._tasks + more > TASKS_MAX:
-            return Code.OPEN_TASKS_MAX, (
-                f"the cell has {self._tasks} open tasks, {more} more would exceed its {TASKS_MAX}"
-            )
-        return None
+        why = too_many_tasks("the cell", self._tasks, more, TASKS_MAX)
+        if pool is not None:
+            why = too_many_tasks(f"pool {path}", pool.open_tasks + tasks, more, pool.open_tasks_max) or why
+        return (Code.OPEN_TASKS_MAX, why) if why else None
 
     def _no_job(self, job_id: str) -> tuple[Code, str] | None:
         """Why there is nothing to command."""

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.abilities import NEEDED, needed
-from events.codes import IN_EFFECT, Code, no_pool, not_a_leaf, other_specification
+from events.codes import IN_EFFECT, Code, no_pool, not_a_leaf, other_specification, too_many_jobs, too_many_tasks
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.topics import JOBS
 from paceline.client.models import Job
@@ -114,14 +114,9 @@ def _must_have_room(event: JobSubmitted, room: PoolRoom | None, cell: int) -> No
     if room.has_pools_below:
         message = not_a_leaf(event.pool)
         raise Problem(422, Code.POOL_NOT_A_LEAF, message, [("/pool", message)])
-    if room.open_jobs >= pool.open_jobs_max:
-        detail = f"pool {event.pool} has its {pool.open_jobs_max} open jobs; wait for one to end"
+    if detail := too_many_jobs(event.pool, room.open_jobs, pool.open_jobs_max):
         raise Problem(429, Code.OPEN_JOBS_MAX, detail, headers={"Retry-After": RETRY_S})
-    if room.open_tasks + event.instances > pool.open_tasks_max:
-        detail = (
-            f"pool {event.pool} has {room.open_tasks} open tasks, {event.instances} more would exceed its "
-            f"{pool.open_tasks_max}"
-        )
+    if detail := too_many_tasks(f"pool {event.pool}", room.open_tasks, event.instances, pool.open_tasks_max):
         raise Problem(429, Code.OPEN_TASKS_MAX, detail, headers={"Retry-After": RETRY_S})
 
 

@@ -130,6 +130,16 @@ def test_a_full_pool_asks_for_patience(api, limits, code):
     assert answer.headers["retry-after"]
 
 
+def test_a_daemon_is_taken_in_a_pool_that_has_more_open_tasks_than_it_may(api):
+    api.pool(open_tasks_max=1)
+    api.cell.accept("other", instances=3)
+    api.fold()
+    api.problem(api.client.post("/v1/jobs", json=SPEC), 429, "OPEN_TASKS_MAX")
+    daemon = {"job_id": "d", "kind": "daemon", "pool": "/p", "command": ["x"]}
+    answer = api.client.post("/v1/jobs", json=daemon)
+    assert answer.status_code == 202, answer.text
+
+
 def test_everything_wrong_with_a_spec_comes_at_once(api):
     spec = {"pool": "p", "comand": ["x"], "resources": {"memroy": "1GiB"}}
     body = api.problem(api.client.post("/v1/jobs", json=spec), 422, "INVALID_SPEC")
