@@ -176,7 +176,7 @@ class JobRow(msgspec.Struct, array_like=True):
     """Its tasks are outside of the shares: bounded by limits alone, ahead of other work, and never preempted."""
 
     @property
-    def rank(self) -> int:
+    def precedence(self) -> int:
         """Its priority; that of daemons is above all others."""
         return INT_MAX if self.daemon else self.priority
 

@@ -166,13 +166,19 @@ class Planner:
         job, slot = runs.jobs[unit[0]], runs.jobs[unit[0]].base + unit[1]
         parts = self._parts(slot, size)
         spread = unit[0] if any(shape.spread for shape, _ in parts) else ""
-        alike = (row.pool, job.rank, row.flags, spread, *((shape.number, shape.host, tasks) for shape, tasks in parts))
+        alike = (
+            row.pool,
+            job.precedence,
+            row.flags,
+            spread,
+            *((shape.number, shape.host, tasks) for shape, tasks in parts),
+        )
         own = self._seen.holds.holds.get(slot)
         if alike in self._failed and own is None:
             return None
         needs = [scale(shape.need[:-1], tasks) for shape, tasks in parts]
         need: Vector = tuple(map(sum, zip(*needs, strict=True)))
-        taker = Taker(row.pool, job.rank, need, self._rights.right(row, ahead, need))
+        taker = Taker(row.pool, job.precedence, need, self._rights.right(row, ahead, need))
         board = self._on_board()
         if own is not None:
             board.free[:, own.hosts] += own.needs

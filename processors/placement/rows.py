@@ -98,7 +98,7 @@ class JobRow(msgspec.Struct, array_like=True):
     """Whether tasks of it are bound to hosts."""
 
     @property
-    def rank(self) -> int:
+    def precedence(self) -> int:
         """Its priority; that of daemons is above all others."""
         return INT_MAX if self.daemon else self.priority
 

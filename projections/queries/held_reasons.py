@@ -18,7 +18,7 @@ from projections.queries.sentences import amount, amounts, beyond, bound_text, s
 from projections.queries.situations import Detail, Situation, Wait
 from projections.record_json import at
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
-from projections.views.sharing_rows import HoldRow
+from projections.views.sharing_rows import WaitReasonRow
 
 RESERVED_SHOWN = 3
 RESERVED = Remedy(POOL_OWNER, "ask for less, or have reservations changed; it goes on when these pools want less")
@@ -31,7 +31,7 @@ class Denial(NamedTuple):
 
     job: JobRow
     wait: Wait
-    hold: HoldRow
+    hold: WaitReasonRow
     numbers: Mapping[str, Any]
     kinds: Kinds
     detail: Detail | None
@@ -88,7 +88,7 @@ class Denial(NamedTuple):
 def of_wait(
     job: JobRow,
     wait: Wait,
-    hold: HoldRow,
+    hold: WaitReasonRow,
     situation: Situation,
     unplaced: Sequence[ExplanationRow],
     kinds: Kinds,

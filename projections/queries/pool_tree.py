@@ -33,7 +33,7 @@ from projections.queries.tasks import waiting_ranges
 from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import CAPACITY_META, JobRow, PoolRow, amounts_in
-from projections.views.sharing_rows import CreditRow, HoldRow, TurnRow
+from projections.views.sharing_rows import CreditRow, TurnRow, WaitReasonRow
 from projections.views.waiting import Standing
 
 CLASSES = ("preemptible", "controllers", "non_preemptible", "non_preemptible_controllers")
@@ -69,22 +69,17 @@ def _root(connection: Connection) -> PoolRow:
 
 def beside(connection: Connection, path: str) -> dict[str, Amounts]:
     """The demand within their reservations of the pools beside one, and beside each above it."""
-    parts, pools = path.split("/"), tables.pools
-    own = ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
-    parents = [_above(each) for each in own]
+    own, pools = levels(path), tables.pools
+    parents = [above(each) for each in own]
     near = [pools.c.path.like(f"{'' if each == ROOT else each}/%") for each in parents]
     rows = rows_of(connection, PoolRow, select(pools).where(or_(*near), pools.c.path.not_in(own))) if near else []
     demand = {}
     for row in rows:
-        if _above(row.path) in parents and row.spec:
+        if above(row.path) in parents and row.spec:
             wants = amounts_in(row.demand)
             wants_here = {name: min(most, wants.get(name, 0)) for name, most in spec_of(row).reservation.items()}
             demand[row.path] = {name: most for name, most in wants_here.items() if most}
     return {name: each for name, each in demand.items() if each}
-
-
-def _above(path: str) -> str:
-    return path.rpartition("/")[0] or ROOT
 
 
 def class_of(firm: int, controllers: int) -> str:
@@ -191,7 +186,7 @@ def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int, host
     return {
         "path": row.path,
         "cell": spec.cell,
-        "parent": _above(row.path),
+        "parent": above(row.path),
         **cast(PoolSpecification, from_event(spec, kinds.units)),
         "share": shares_json(spec.share, spec.share_default, kinds),
         "open_jobs": open_jobs,
@@ -309,7 +304,7 @@ def _gangs(connection: Connection, kinds: Kinds, path: str, of: tuple[int, int],
     out: list[QueuedGang] = []
     width = len(tables.jobs.c)
     for values in connection.execute(query.limit(size)):
-        job, hold = JobRow(*values[:width]), HoldRow(*values[width:])
+        job, hold = JobRow(*values[:width]), WaitReasonRow(*values[width:])
         for first, count, since_s in waiting_ranges(connection, job, hold.number, size - len(out)):
             out.append(_gang_json(job, hold, kinds, first, count, since_s))
         if len(out) >= size:
@@ -317,7 +312,7 @@ def _gangs(connection: Connection, kinds: Kinds, path: str, of: tuple[int, int],
     return out
 
 
-def _gang_json(job: JobRow, hold: HoldRow, kinds: Kinds, first: int, count: int, since_s: int) -> QueuedGang:
+def _gang_json(job: JobRow, hold: WaitReasonRow, kinds: Kinds, first: int, count: int, since_s: int) -> QueuedGang:
     numbers: Mapping[str, Any] = msgspec.json.decode(hold.numbers)
     return {
         "job_id": job.job_id,

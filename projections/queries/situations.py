@@ -30,7 +30,7 @@ from projections.queries.unmet import unmet
 from projections.queries.versions import has_way_back, newest_updates
 from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
-from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
+from projections.views.sharing_rows import CreditRow, OrderRow, ReservationRow, TurnRow, WaitingRow, WaitReasonRow
 from projections.views.update_rows import UpdateRow
 
 HOLDERS_SHOWN = 3
@@ -41,7 +41,7 @@ class Wait(NamedTuple):
 
     tasks: int
     standing: int
-    hold: HoldRow | None
+    hold: WaitReasonRow | None
 
 
 class Leaving(NamedTuple):
@@ -143,7 +143,7 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     query = select(waiting, holds).select_from(joined).where(waiting.c.job_id.in_(ids))
     width = len(waiting.c)
     for values in connection.execute(query.order_by(waiting.c.job_id, waiting.c.standing)):
-        row, hold = WaitingRow(*values[:width]), HoldRow(*values[width:]) if values[width] is not None else None
+        row, hold = WaitingRow(*values[:width]), WaitReasonRow(*values[width:]) if values[width] is not None else None
         by_job[row.job_id].waits.append(Wait(row.tasks, row.standing, hold))
     for values in connection.execute(select(explanations).where(explanations.c.job_id.in_(ids))):
         reason = ExplanationRow(*values)
@@ -285,7 +285,7 @@ def _shares(connection: Connection, names: Collection[str]) -> dict[str, dict[st
     return {path: {"entitlement": amounts_in(may), "allocated": amounts_in(has)} for path, may, has in rows}
 
 
-def ahead(connection: Connection, job: JobRow, hold: HoldRow) -> Ahead:
+def ahead(connection: Connection, job: JobRow, hold: WaitReasonRow) -> Ahead:
     """The work before a job in the queue of its pool and class, without what stands aside."""
     jobs, waiting, holds = tables.jobs.c, tables.waiting.c, tables.holds.c
     joined = tables.waiting.join(tables.holds, waiting.standing == holds.number)

@@ -13,10 +13,12 @@ from processors.placement.constraints import MEETS, first_unmet
 from processors.state.record_rows import ConstraintRow
 from projections.views import tables
 from projections.views.rows import JobRow
-from projections.views.sharing_rows import HoldRow
+from projections.views.sharing_rows import WaitReasonRow
 
 
-def unmet(connection: Connection, rows: Sequence[JobRow], holds: Mapping[str, Sequence[HoldRow]]) -> dict[str, str]:
+def unmet(
+    connection: Connection, rows: Sequence[JobRow], holds: Mapping[str, Sequence[WaitReasonRow]]
+) -> dict[str, str]:
     """By job that waits behind others, the conditions of its tasks that no host of the cell meets together, in words.
     `holds`: what jobs are held for.
     """

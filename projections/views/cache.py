@@ -215,7 +215,7 @@ class Cache:
         self.owners = Rows(tables.owners, rows.OwnerRow)
         self.meta = Rows(tables.meta, rows.MetaRow)
         self.waiting = Rows(tables.waiting, sharing_rows.WaitingRow)
-        self.holds = Rows(tables.holds, sharing_rows.HoldRow)
+        self.holds = Rows(tables.holds, sharing_rows.WaitReasonRow)
         self.orders = Rows(tables.orders, sharing_rows.OrderRow)
         self.victims = Lines(tables.victims, sharing_rows.VictimsRow)
         self.reservations = Rows(tables.reservations, sharing_rows.ReservationRow)

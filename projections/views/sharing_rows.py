@@ -8,14 +8,14 @@ import msgspec
 
 
 class WaitingRow(msgspec.Struct):
-    """The number of tasks of a job that wait with one standing: the number of a `HoldRow`, or one of `Standing`."""
+    """The number of tasks of a job that wait with one standing: that of a `WaitReasonRow`, or one of `Standing`."""
 
     job_id: str
     standing: int
     tasks: int = 0
 
 
-class HoldRow(msgspec.Struct):
+class WaitReasonRow(msgspec.Struct):
     """A GangsHeld that tasks still wait for; `tasks`: how many, `aside`: whether nobody waits behind them. `numbers` is
     JSON of its amounts.
     """

@@ -20,7 +20,7 @@ from projections.views.cache import Cache
 from projections.views.job_history import concerns
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import JobRow, MetaRow, to_json
-from projections.views.sharing_rows import HoldRow, WaitingRow
+from projections.views.sharing_rows import WaitingRow, WaitReasonRow
 
 HOLDS_MAX = (1 << 31) - 2
 """Numbers of holds begin at 1 again after so many."""
@@ -117,7 +117,7 @@ class WaitingFold:
         numbers = to_json({name: getattr(event, name) for name in NUMBERS})
         aside = stands_aside(event.code, event.at, event.asked, event.limit)
         of = (event.pool, event.at, event.code, event.firm, event.controllers)
-        self._cache.holds.put(HoldRow(number, moment.round, *of, aside, numbers))
+        self._cache.holds.put(WaitReasonRow(number, moment.round, *of, aside, numbers))
         return number
 
     def _set(

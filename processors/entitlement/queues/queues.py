@@ -433,7 +433,7 @@ class Queues:
 
     def _enter(self, part: PartKey, row: JobRow) -> Standing:
         line = self.kind(row, part.key), bits(self.unit_need(row, part.key))
-        place = (-row.rank, row.number, row.parts[part.key].first, part)
+        place = (-row.precedence, row.number, row.parts[part.key].first, part)
         return self._order.enter(row.pool, place, line, self.form(row, part.key), self.nothing)
 
     def _leave(self, row: JobRow, standing: Standing) -> None:
