@@ -177,7 +177,7 @@ _NOW = (
     ReasonKind(Code.GANG_INCOMPLETE, WAIT, "it goes on when there is room for the whole gang; a smaller gang helps",
                "there is room for {fit} of the {size} tasks of the gang now, not for the whole", waits=HOST),
     ReasonKind(Code.NO_HOSTS, OPERATOR, "connect hosts",
-               "{tasks} wait{s} because the cell has no host that takes tasks", waits=HOST, lasting=True),
+               "{tasks} wait{s} because the cell has no host that takes tasks", waits=EITHER, lasting=True),
     ReasonKind(Code.BOUND_HOST_BUSY, WAIT, "it goes on when there is room on that host, and it is heard",
                "{tasks} may run {where} ({hosts}){short_of}", waits=HOST),
     ReasonKind(Code.BOUND_HOST_LOST, OPERATOR,

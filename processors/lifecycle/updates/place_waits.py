@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from events.codes import Code, TaskState
+from events.codes import TaskState
 from events.columns import I64
-from events.reasons import LASTING
+from events.reasons import EITHER, HOST, REASONS
 from events.records.entitlement import GangsAdmitted, GangsHeld
 from events.records.lifecycle import GangsQueued
 from events.records.placement import GangsReturned
@@ -22,7 +22,7 @@ from processors.state.arena import locate_ranges
 from processors.state.handlers import Row
 from processors.state.seconds import second
 
-NOT_BY_POLICY = (*LASTING, Code.BACKOFF)
+NOT_BY_POLICY = tuple(row.code for row in REASONS.values() if row.waits in (HOST, EITHER))
 """Reasons of entitlement that a pool could do nothing about."""
 
 NONE: I64 = np.zeros(0, dtype=np.int64)

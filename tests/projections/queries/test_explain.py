@@ -286,6 +286,16 @@ def test_what_placement_says_of_what_stands_aside_until_hosts_change(waiting, sa
     assert [each["machine"] for each in why(waiting)["reasons"]] == ["placement"], "the numbers of who decided"
 
 
+def test_without_hosts_nobody_is_told_of_hosts_that_were_full_before(waiting):
+    waiting.cell.decide("placement", unplaced("a", tasks=2, hosts_considered=1, hosts_by_reason={"cpu": 1}))
+    waiting.cell.decide("entitlement", held("a", (0, 1), "NO_HOSTS", at="/"))
+    assert told(waiting) == (
+        "NO_HOSTS",
+        "operator",
+        "2 tasks wait because the cell has no host that takes tasks; connect hosts",
+    )
+
+
 def test_a_task_between_two_runs_and_one_that_failed_for_good(api):
     api.cell.host()
     api.cell.accept("a", instances=2, retries={"max": 1})
