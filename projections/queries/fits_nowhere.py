@@ -19,15 +19,14 @@ from events.words import plural
 from paceline.client.models import FitWarning
 from processors.placement.constraints import MEETS, first_unmet
 from processors.state.record_rows import ConstraintRow
+from projections.queries.hosts_there import OFFERS
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amounts
 from projections.views.reader import rows_as_text
 
 LOOKED_MAX = 100
 """So many different contents of a job are looked at."""
-_OFFERED = """SELECT attributes, capacity, sizes, port_first, port_last FROM hosts
-WHERE offered > 0 AND lost_session < session
-"""
+_OFFERED = f"SELECT attributes, capacity, sizes, port_first, port_last FROM hosts WHERE {OFFERS} "
 
 
 class _Offer(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 
 from events.codec import decode
 from events.codes import Code
@@ -11,6 +11,7 @@ from events.records.jobs import JobSubmitted
 from events.records.parts import Constraint
 from processors.placement.constraints import MEETS, first_unmet
 from processors.state.record_rows import ConstraintRow
+from projections.queries.hosts_there import OFFERS
 from projections.views import tables
 from projections.views.rows import JobRow
 from projections.views.sharing_rows import WaitReasonRow
@@ -26,8 +27,7 @@ def unmet(
     asked = _asked(connection, behind) if behind else {}
     if not asked:
         return {}
-    hosts = tables.hosts.c
-    seen = connection.scalars(select(hosts.attributes).where(hosts.offered > 0).distinct())
+    seen = connection.scalars(select(tables.hosts.c.attributes).where(text(OFFERS)).distinct())
     attributes = [msgspec.json.decode(each, type=dict[str, str]) for each in seen]
     return {
         job_id: ", ".join(map(_text, conditions))

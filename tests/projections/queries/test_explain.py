@@ -17,10 +17,11 @@ from events.records.entitlement import (
     RightsSet,
     TurnSet,
 )
+from events.records.hosts import HostOffered
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobHeld, PreemptionAnswered, RunsAvailable, RunsStopping
 from events.records.parts import Cause, NearMiss
-from events.records.placement import GangsReturned, HostsReserved
+from events.records.placement import GangsReturned, HostLost, HostsReserved
 from events.records.pools import CellConfigured, PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.resources import STANDARD_KINDS
@@ -691,6 +692,17 @@ def test_who_is_behind_others_hears_that_no_host_meets_its_constraints(api):
         "change the constraints, or add hosts with these attributes",
     )
     assert told(api, "b")[0] == "BEHIND_IN_QUEUE"
+
+
+def test_a_host_that_is_given_up_meets_no_constraints(api):
+    api.cell.host("gone")
+    api.cell.fact(HostOffered(host_id="gone", session=1, capacity=CPU, attributes={"gpu_model": "h100"}))
+    api.cell.host("h2")
+    api.cell.accept("a", constraints=[{"attribute": "gpu_model", "values": ["h100"]}])
+    api.cell.decide("entitlement", held("a", (0,), "BEHIND_IN_QUEUE"))
+    assert told(api)[0] == "BEHIND_IN_QUEUE"
+    api.cell.decide("placement", HostLost(host_id="gone", session=1, code="SILENT", silent_ms=60_000))
+    assert told(api)[0] == "CONSTRAINT_MISMATCH"
 
 
 def test_what_fits_no_host_is_told_how_large_the_largest_is_and_nothing_that_would_have_to_become_free(waiting):
