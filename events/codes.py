@@ -268,8 +268,6 @@ class Code(StrEnum):
     """Controllers hold as much of the pool's entitlement as they may."""
     ENTITLEMENT_REACHED = "ENTITLEMENT_REACHED"
     """The pool holds all it may use now; others use the rest."""
-    WAITING_FOR_PREEMPTION = "WAITING_FOR_PREEMPTION"
-    """The pool is below its reservation; others hold what it may use, and will be asked to leave."""
     SAVING_FOR_TURN = "SAVING_FOR_TURN"
     """It needs more than the share of its pool, which saves for it."""
     SHARE_OF_NOTHING = "SHARE_OF_NOTHING"
@@ -292,6 +290,8 @@ class Code(StrEnum):
     """The only host that it may run on is lost."""
     BACKOFF = "BACKOFF"
     """Returned for want of a place; tried again later."""
+    WAITING_FOR_PREEMPTION = "WAITING_FOR_PREEMPTION"
+    """Others are asked to leave for it."""
     # why others had to leave
     BELOW_RESERVATION = "BELOW_RESERVATION"
     """Preempted: the other pool is below its reservation."""

@@ -81,6 +81,8 @@ class ReasonKind(NamedTuple):
     """Tasks stand aside until hosts change: nobody waits behind them."""
     full: bool = False
     """The pool uses all that it may: who holds most of that is told."""
+    bound: bool = False
+    """It is about the only host that tasks may have: other hosts don't help."""
     passes: bool = False
     """It passes when tasks end, too, though its actor could change it at once."""
     tier: Tier = Tier.CELL
@@ -156,8 +158,6 @@ _POOL = (
     ReasonKind(Code.ENTITLEMENT_REACHED, WAIT,
                "it goes on when others need less; a larger share or reservation helps",
                "{tasks} wait{s}: pool {pool} uses all that it may", waits=POOL, full=True),
-    ReasonKind(Code.WAITING_FOR_PREEMPTION, WAIT, "it goes on when they have left",
-               "{tasks} wait{s} for others to leave, pool {pool} is below its reservation", waits=POOL),
     ReasonKind(Code.SAVING_FOR_TURN, WAIT, "it has its turn when that suffices; a larger share or reservation helps",
                "{tasks} need{s} more than the share of pool {pool}, which saves for it", waits=POOL, full=True),
     ReasonKind(Code.SHARE_OF_NOTHING, POOL_OWNER, "give the pool a share or a reservation, or wait",
@@ -179,11 +179,13 @@ _NOW = (
     ReasonKind(Code.NO_HOSTS, OPERATOR, "connect hosts",
                "{tasks} wait{s} because the cell has no host that takes tasks", waits=EITHER, lasting=True),
     ReasonKind(Code.BOUND_HOST_BUSY, WAIT, "it goes on when there is room on that host, and it is heard",
-               "{tasks} may run {where} ({hosts}){short_of}", waits=HOST),
+               "{tasks} may run {where} ({hosts}){short_of}", waits=HOST, bound=True),
     ReasonKind(Code.BOUND_HOST_LOST, OPERATOR,
                "it goes on when the host is back; `paceline host remove HOST` says that it never comes back",
-               "{tasks} may run {where} ({hosts}){short_of}", waits=HOST, lasting=True),
+               "{tasks} may run {where} ({hosts}){short_of}", waits=HOST, lasting=True, bound=True),
     ReasonKind(Code.BACKOFF, WAIT, sentence="{tasks} wait{s} before {it} {is} tried again", waits=HOST),
+    ReasonKind(Code.WAITING_FOR_PREEMPTION, WAIT, "it goes on when they have left",
+               "{tasks} wait{s} for others that are asked to leave", waits=HOST),
     ReasonKind(Code.BELOW_RESERVATION, WAIT, "it runs again when its pool is entitled to more",
                winner="job {for_job} of pool {for_pool}, which is below its reservation"),
     ReasonKind(Code.BELOW_ENTITLEMENT, WAIT, "it runs again when its pool is entitled to more",

@@ -12,8 +12,6 @@ from projections.queries.sentences import bound_host_text, funnel
 from projections.record_json import at
 from projections.views.rows import ExplanationRow
 
-_OF_BOUND_HOST = (Code.BOUND_HOST_BUSY, Code.BOUND_HOST_LOST)
-"""Codes that are about one host, the only one that a task may have: other hosts don't help."""
 MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
 
 
@@ -25,7 +23,7 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -
     some = size > 1 and fit
     text, remedy = _text(row.code, tasks, numbers, kinds), remedy_of(row.code, becomes)
     fields = {"fit": fit if size > 1 else None, "missing": missing or None}
-    if row.code in _OF_BOUND_HOST:
+    if kind_of(row.code).bound:
         remedy, fields = None, {}
     else:
         if row.code == Code.NEVER_FITS and some:
@@ -42,11 +40,9 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -
 
 
 def _text(code: str, tasks: int, numbers: Json, kinds: Kinds) -> str:
-    if code in _OF_BOUND_HOST:
+    if kind_of(code).bound:
         return bound_host_text(tasks, numbers, kinds)
     words = counted(tasks)
-    if code == Code.WAITING_FOR_PREEMPTION:
-        return "{tasks} wait{s} for others that are asked to leave".format(**words)
     return text_of(code, {"fit": 0, "size": 1, **numbers, **words, "until": at(numbers.get("until_ms", 0))})
 
 
