@@ -467,8 +467,24 @@ def refuses_all(code: str) -> bool:
 
 
 def is_served_last(row: PoolRow, kind: int) -> bool:
-    """Whether a pool gets of a kind only what no other pool wants: it has neither share nor reservation."""
+    """Whether a pool gets of a kind only what no other pool wants: it has neither share nor reservation. Its units are
+    told so (SHARE_OF_NOTHING).
+    """
     return not row.share[kind] and not row.reservation[kind]
+
+
+def has_no_share(row: PoolRow, kind: int) -> bool:
+    """Whether a pool gets of a kind beyond its reservation only what no other pool wants: it is lent to last, since
+    loans are beyond that.
+    """
+    return not row.share[kind]
+
+
+def lacks_behind_all(row: PoolRow, kind: int, floor: int, share: int) -> bool:
+    """Whether a pool gets the rest of a floor only from what no other pool wants: it saves for no turn then. `share`:
+    the amount that it gets already.
+    """
+    return has_no_share(row, kind) and floor > share
 
 
 def with_numbers(usage: Usage, refusal: Refusal, ask: Ask) -> Refusal:

@@ -26,7 +26,7 @@ from events.records.base import Event
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission.admit import Admission, PassResult
 from processors.entitlement.admission.pass_usage import PassUsage
-from processors.entitlement.bounds import BOUNDLESS, BOUNDS, Ask, closed_at, room
+from processors.entitlement.bounds import BOUNDLESS, BOUNDS, Ask, closed_at, has_no_share, room
 from processors.entitlement.queues.order import Place
 from processors.entitlement.queues.parts import GANG, LENT_TO, ROLES, Consumer, Form, PartKey
 from processors.entitlement.records import TaskRecords
@@ -105,7 +105,7 @@ class LendOrder:
         behind, need = group
         row, kinds = self._pools[pool], [kind for kind, want in enumerate(need) if want > 0]
         levels = self._usage.levels(pool)[:-1]
-        without = any(not self._pools[level].share[kind] for level in levels for kind in kinds)
+        without = any(has_no_share(self._pools[level], kind) for level in levels for kind in kinds)
         entitlement = self.entitlement(pool)
         beyond = [Fraction(allocation[kind] - entitlement[kind], row.share[kind] or 1) for kind in kinds]
         return Key(behind, behind and row.is_saving, without, max(beyond, default=Fraction(0)), row.served, pool)

@@ -15,7 +15,7 @@ from events.records.base import Event
 from events.records.entitlement import CreditsSet, TurnSet
 from events.resources import Vector, add, positive, subtract
 from processors.entitlement.admission.admit import Head
-from processors.entitlement.bounds import ENTITLEMENT, LIMITS, closed_at, exceeds
+from processors.entitlement.bounds import ENTITLEMENT, LIMITS, closed_at, exceeds, lacks_behind_all
 from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
 from processors.entitlement.rows import CellRow, CreditRow, JobRow, PoolRow, TurnRow
 from processors.entitlement.state import State
@@ -204,7 +204,7 @@ class Turns:
         share, floor = self._shares.share(pool), add(level, need)
         short = [kind for kind, (want, have) in enumerate(zip(need, share, strict=True)) if want > have]
         return any(
-            not self._pools[path].share[kind] and floor[kind] > self._shares.share(path)[kind]
+            lacks_behind_all(self._pools[path], kind, floor[kind], self._shares.share(path)[kind])
             for path in self._usage.levels(pool)[:-1]
             for kind in short
         )

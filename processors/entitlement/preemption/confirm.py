@@ -35,7 +35,7 @@ from processors.entitlement.queues.parts import Unit
 from processors.entitlement.rows import JobRow
 from processors.entitlement.state import State
 from processors.state.causes import CauseRow
-from processors.state.preemption_rules import Flag, Right, may_go, takeable, times, victim_of
+from processors.state.preemption_rules import Flag, Right, may_go, slice_ms, takeable, times, victim_of
 from processors.state.seconds import elapsed
 from processors.state.steps import Pass
 from processors.state.table import Table, struct_table
@@ -220,7 +220,8 @@ class Confirmation:
         starts = np.ones(len(slots), dtype=np.bool_)
         # Tasks that were never displaced have the same past once their first slice is over, or none yet.
         if group.job_id not in self._state.displacements:
-            first_slice_over = elapsed(self._now - self._state.cell.settings.turn_for_ms)
+            settings = self._state.cell.settings
+            first_slice_over = elapsed(self._now - slice_ms(settings.turn_for_ms, 0, settings.turn_doublings))
             borrowed, over = arena["rank"][slots] == Rank.BORROWED, arena["placed_s"][slots] <= first_slice_over
             for column in (good, arena["shape"][slots], borrowed, over):
                 starts[1:] &= column[1:] == column[:-1]

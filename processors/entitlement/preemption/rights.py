@@ -167,8 +167,8 @@ class Claims:
         entitlement = self._state.shares.entitlement(pool)
         used = add(self._stays(pool), self._usage[pool].claims if ahead is None else ahead)
         promised = subtract(self._reserved(pool, entitlement), used)
-        below = any(want > 0 and more > 0 for want, more in zip(need, promised, strict=True))
-        return Right(subtract(entitlement, used), entitlement, Flag.BELOW_RESERVATION if below else 0)
+        flag = Flag.BELOW_RESERVATION if _units_below(need, promised) else 0
+        return Right(subtract(entitlement, used), entitlement, flag)
 
     def ahead(self, unit: Unit) -> Vector:
         """Return what the claims before a claim need."""

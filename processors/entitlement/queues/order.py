@@ -11,7 +11,7 @@ from typing import TypeVar
 from sortedcontainers import SortedDict, SortedList, SortedSet
 
 from events.resources import Vector
-from processors.entitlement.queues.parts import DAEMONS, FIRM, Form, PartKey
+from processors.entitlement.queues.parts import DAEMONS, LENT_TO, Form, PartKey
 
 Place = tuple[int, int, int, PartKey]
 """The place of a part in its pool: priority descending, then order of acceptance, then its first instance."""
@@ -145,7 +145,7 @@ class QueueOrder:
         queue, group, place = standing.queue, (standing.kind, standing.form), standing.place
         if changed & IN_WAITING:
             waits = states & IN_WAITING > 0
-            self.waiting += (1 if waits else -1) * (not standing.kind & (FIRM | DAEMONS))
+            self.waiting += (1 if waits else -1) * (standing.kind in LENT_TO)
             _set_in(queue.waiting, standing.line, place, waits)
             _set_in(queue.forms, group, place, waits)
         if changed & IN_REFUSED:
