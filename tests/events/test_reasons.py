@@ -5,7 +5,7 @@ from string import Formatter
 import pytest
 
 from events.codes import Code
-from events.reasons import EITHER, HOST, LASTING, REASONS, ReasonKind, kind_of, order_of
+from events.reasons import EITHER, HOST, LASTING, POOL_OWNER, REASONS, ReasonKind, kind_of, order_of
 from projections.queries.reason import counted, of_code, text_of
 
 OF_TASKS = {*counted(1), "pool"}
@@ -47,6 +47,12 @@ def test_work_that_stands_aside_waits_for_hosts_and_somebody_can_act():
     for code in LASTING:
         assert REASONS[code].waits in (HOST, EITHER)
         assert REASONS[code].actor not in ("", "nobody, wait")
+
+
+def test_a_lost_host_lasts_and_who_can_act_on_a_pool_is_told_though_some_of_it_passes() -> None:
+    assert Code.BOUND_HOST_LOST in LASTING, "nobody waits behind what no other host may have"
+    assert REASONS[Code.SHARE_OF_NOTHING].actor == POOL_OWNER
+    assert REASONS[Code.CONTROLLER_LIMIT_REACHED].passes, "controllers end by themselves"
 
 
 def test_hosts_that_are_on_their_way_come_before_hosts_that_are_not_there():
