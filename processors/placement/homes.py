@@ -50,8 +50,8 @@ class Homes:
         self._hold(slots, 1)
         self._calendar.note(slots[self._has(slots)])
 
-    def moved(self, slots: I64) -> None:
-        """Tasks have these slots now."""
+    def note(self, slots: I64) -> None:
+        """Tasks have these slots now, or aren't bound to a host any more."""
         self._calendar.note(slots[self._has(slots)])
 
     def next_ms(self) -> int | None:

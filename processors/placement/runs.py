@@ -148,7 +148,7 @@ class Runs:
         if event.pin:
             self._bind(event, slots, event.pin_array[index])
         else:
-            self.arena.set("pin", slots[self.arena["pin"][slots] != 0], 0)
+            self._pin(slots[self.arena["pin"][slots] != 0], 0)
         if event.avoid:
             self._keep_from(event, slots, event.avoid_array[index])
         self.admissions.queued(event, now)
@@ -161,7 +161,7 @@ class Runs:
         self.arena.set("pin", np.flatnonzero(pin == -number), 0)
         slots = np.flatnonzero(pin == number)
         for job_id, part in self.waits.by_job(slots):
-            self.arena.set("pin", part, NOWHERE if self.jobs[job_id].daemon else 0)
+            self._pin(part, NOWHERE if self.jobs[job_id].daemon else 0)
             self._hosts.changed()
 
     def placed(self, event: TasksPlaced, now: int) -> None:
@@ -241,7 +241,7 @@ class Runs:
         if start != row.base:
             slots = np.arange(start, start + event.instances)
             self.waits.moved(slots[self.arena["waiting"][slots] > 0])
-            self.homes.moved(slots)
+            self.homes.note(slots)
         row.base, row.instances = start, event.instances
 
     # How.
@@ -278,7 +278,14 @@ class Runs:
             if pins.any():
                 row.bound = True
                 self.waits.bound[job_id] = None
-            self.arena.set("pin", slots[at], pins if row.daemon else np.where(pins == NOWHERE, 0, pins))
+            self._pin(slots[at], pins if row.daemon else np.where(pins == NOWHERE, 0, pins))
+
+    def _pin(self, slots: I64, pins: I64 | int) -> None:
+        """Tasks are bound to hosts by `pins`, or to none any more."""
+        bound = slots[self.arena["pin"][slots] > 0] if self.homes.tasks else slots[:0]
+        self.arena.set("pin", slots, pins)
+        if len(bound):
+            self.homes.note(bound)
 
     def _keep_from(self, event: GangsQueued, slots: I64, avoid: I32) -> None:
         """Tasks couldn't be started on a host, -1: on none; another one goes first, if it has room."""

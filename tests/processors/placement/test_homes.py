@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from events.codes import Code
+from events.columns import pack_ints
 from events.records.base import Event
 from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint, TaskShape
 from events.records.placement import GangsUnplaced
 from processors.placement.homes import HOME_MS
-from tests.helpers.machines import instances_changed, of, one
+from tests.helpers.machines import instances_changed, of, one, queued
 from tests.processors.placement.harness import World, places
 
 BIG, SMALL, HALF = (TaskShape({"cpu": cpu}) for cpu in (4000, 1000, 2000))
@@ -149,3 +151,18 @@ def test_a_batch_of_many_goes_home_as_one_round() -> None:
     world.budget = 7
     world.end(*(("j", at, 2) for at in range(100)), kept=1, hold=1)
     assert hosts(world.requeue(("j", 0, 100, 3, 0))) == before
+
+
+def test_a_task_that_is_bound_to_its_host_no_longer_keeps_it_for_two_minutes_at_most() -> None:
+    world = cell()
+    bound = replace(queued([("j", 1, 1, 2, 0)], 1), host_ids=("h1",), pin=pack_ints([0]))
+    world.end(("j", 1, 1), kept=1, hold=1)
+    assert hosts(world.peer("lifecycle", bound)) == {("j", 1): "h1"}
+    world.run("other", 1, shapes=(SMALL,))
+    world.end(("j", 1, 2), kept=1, hold=1)
+    assert world.machine.runs.homes.next_ms() is None, "bound tasks keep their hosts"
+    world.silence("h1")
+    world.requeue(("j", 1, 1, 3, 0))
+    assert world.machine.runs.homes.next_ms() is not None
+    world.later(HOME_MS + 2000)
+    assert not world.machine.runs.homes.tasks
