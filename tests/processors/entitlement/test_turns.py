@@ -4,6 +4,8 @@ from events.codes import Code
 from events.records.entitlement import TurnSet
 from events.records.lifecycle import JobChanged
 from events.records.pools import PoolDefined, PoolRemoved
+from processors.entitlement.admission.turns import value
+from processors.entitlement.rows import CellRow, CreditRow
 from tests.helpers.machines import of
 from tests.processors.entitlement.harness import World, admitted, cpu, preempted
 
@@ -87,3 +89,11 @@ def test_a_pool_that_is_served_last_takes_no_turn_from_others() -> None:
     world.submit("gang", "/last/a", instances=8, gang_min=8)
     world.later(4000, 1000)
     assert turns(world) == []
+
+
+def test_a_pool_owes_for_a_whole_slice_at_most() -> None:
+    cell = CellRow()
+    slice_ = 1000 * cell.settings.turn_for_ms // cell.settings.credit_time_ms
+    spends = CreditRow((500, 0), (-1, 0), (1000, 0), 0)
+    assert value(spends, 100, cell) == (400, 0)
+    assert value(spends, 500 + slice_, cell) == value(spends, 1 << 50, cell) == (-slice_, 0)
