@@ -21,7 +21,7 @@ TESTS := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests
 fast: .venv/ready ## lint, types, unit and property tests: without a broker, a browser, other Pythons
 	$(TESTS) fast
 
-test: .venv/ready .kafka/ready .pythons/ready .npm/ready ## everything, as .ci/run
+test: .venv/ready .kafka/ready .pythons/ready .npm/ready .containers/ready ## everything, as .ci/run
 	$(TESTS) all
 
 SECONDS ?= 60
@@ -61,9 +61,16 @@ storm: .venv/ready .kafka/ready ## N=100 kills, LIVE=100000 tasks meanwhile; see
 	npm ci --prefix .npm --silent --no-audit --no-fund --ignore-scripts
 	touch $@
 
+# What runs, fetches, unpacks and serves containers in the tests of the agent, all from the system. The registry that is
+# installed starts nothing by itself: a test starts its own.
+.containers/ready:
+	(command -v crun && command -v skopeo && command -v umoci && command -v tini-static && command -v docker-registry && command -v busybox) > /dev/null || \
+		($(ROOT) apt-get update -q && $(ROOT) apt-get install -qy --no-install-recommends crun skopeo umoci tini docker-registry busybox-static golang-github-containers-common)
+	mkdir -p .containers && touch $@
+
 lock: .venv/ready ## the versions of all packages anew
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --group dev -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --extra s3 -o requirements/run.txt
 
 clean: ## removes what make has made
-	rm -rf .venv .kafka .npm .pythons dist build
+	rm -rf .venv .kafka .npm .pythons .containers dist build
