@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from events.codec import encode
-from events.codes import Outcome
+from events.codes import Outcome, TaskState
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, PoolAnswered
 from events.records.jobs import JobSubmitted
@@ -75,8 +75,10 @@ class Cell:
         queued = next(each for each in lifecycle if isinstance(each, GangsQueued))
         ranges = {name: getattr(queued, name) for name in ("job_ids", "job", "first", "count", "run", "gang")}
         self.round("entitlement", now, [GangsAdmitted(**ranges)])
-        ended = RunsEnded.pack(**runs, outcome=[Outcome.STOPPED] * count, exit_code=zeros, kept=zeros)
-        changed = [JobChanged(job_id=job_id, state="KILLED", killed=1) for job_id in runs["job_ids"]]
+        ended = RunsEnded.pack(
+            **runs, outcome=[Outcome.SUCCEEDED] * count, next=[TaskState.SUCCEEDED] * count, exit_code=zeros, kept=zeros
+        )
+        changed = [JobChanged(job_id=job_id, state="SUCCEEDED", succeeded=1) for job_id in runs["job_ids"]]
         self.round("lifecycle", now, [ended, *changed])
 
 

@@ -127,7 +127,7 @@ class Agent:
         self._say = say
         try:
             self._user = task_user(settings.run_as) if settings.run_as else None
-            self._levels = Levels(settings.host_id, settings.isolation, self._user is not None, say)
+            self._levels = Levels(settings.folder, settings.isolation, self._user is not None, say)
             self.runs = Runs(settings.folder, settings.port_locks, say, self._user, levels=self._levels)
             if self._user is not None:
                 check(self._user, self.runs.tasks)

@@ -143,17 +143,17 @@ class Tree:
         self.folders = folders
 
     @classmethod
-    def take(cls, host_id: str, proc: str = "/proc/self") -> "Tree":
-        """Makes the place below the group of the calling process, which on v2 moves into a leaf of its own. Raises
-        `GroupFault`.
+    def take(cls, name: str, proc: str = "/proc/self") -> "Tree":
+        """Makes the place below the group of the calling process, which on v2 moves into a leaf of its own. `name`:
+        that of no other agent of the machine. Raises `GroupFault`.
         """
         own = dict(_own_groups(proc))
         try:
             if all(controller in own for controller in ENFORCING):
-                return cls({each: _child(folder, f"paceline-{host_id}") for each, folder in own.items()})
+                return cls({each: _child(folder, f"paceline-{name}") for each, folder in own.items()})
             if UNIFIED not in own:
                 raise GroupFault("no cgroup file system is mounted that limits cpu, memory and pids")
-            return cls({UNIFIED: _delegated(own[UNIFIED], f"paceline-{host_id}")})
+            return cls({UNIFIED: _delegated(own[UNIFIED], f"paceline-{name}")})
         except OSError as error:
             raise GroupFault(
                 f"{error.filename}: {error.strerror}; run the agent as root, or as a systemd service with Delegate=yes"

@@ -1,6 +1,8 @@
 """Keeps the runs of a host apart, and within their limits, as far as a trial shows when the agent starts."""
 
 from collections.abc import Callable, Collection
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from events.abilities import CGROUP, VALUE
@@ -16,16 +18,17 @@ which starts a run in half the time.
 
 
 class Levels:
-    """The levels of this host. `least`: one of `CHOICES`; `other_user`: whether tasks run as another user than the
-    agent; `say`: told what isn't held.
+    """The levels of this host, for the agent on a folder. `least`: one of `CHOICES`; `other_user`: whether tasks run as
+    another user than the agent; `say`: told what isn't held.
     """
 
-    def __init__(self, host_id: str, least: str, other_user: bool, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, least: str, other_user: bool, say: Callable[[str], None]) -> None:
         self._tree: Tree | None = None
         self.fault = ""
         """The reason why no limits can be held here; empty: they can."""
         try:
-            self._tree = Tree.take(host_id)
+            # not by the name of its host, which several may have: each ends what no run of its own has
+            self._tree = Tree.take(blake2b(bytes(folder.resolve()), digest_size=8).hexdigest())
             self._tree.trial()
         except GroupFault as fault:
             self._tree, self.fault = None, str(fault)

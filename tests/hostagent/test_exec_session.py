@@ -104,10 +104,9 @@ def test_a_terminal_is_the_commands_own() -> None:
 
 
 def test_ctrl_c_reaches_what_runs_in_the_foreground() -> None:
-    session = Session("sh", "-c", "echo ready; sleep 1000", terminal=True)
-    text = b""
-    while b"ready" not in text:
-        text += os.read(session.terminal, 4096)
+    mark = f"{30_000 + os.getpid()}.{time.monotonic_ns() % 10**9}"
+    session = Session("sleep", mark, terminal=True)
+    until(lambda: alive(f"sleep\0{mark}"))
     os.write(session.terminal, b"\x03")
     assert session.said()[-1] == {"code": 130}
     session.close()
