@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.helpers.real_cell import CellProcess
 from tests.helpers.waiting import until
 from tests.hostagent.test_groups import REFUSED
 
-pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(REFUSED), reason=REFUSED)]
+pytestmark = [pytest.mark.outside, pytest.mark.xdist_group("limits"), pytest.mark.skipif(bool(REFUSED), reason=REFUSED)]
 PYTHON = "/usr/bin/env python3 -c"
 
 
@@ -40,10 +41,11 @@ def run(cell: CellProcess, job_id: str, command: list[str], wait: bool = True, *
     return tasks[0]
 
 
-def groups() -> list[str]:
-    """The control groups of runs that are there."""
-    found = Path("/sys/fs/cgroup").glob("**/paceline-*/*.*.*/cgroup.procs")
-    return sorted({path.parent.name for path in found})
+def groups(cell: CellProcess) -> list[Path]:
+    """The memory groups of its runs that are there."""
+    folder = cell.data.with_name("data-agent").resolve()
+    place = f"paceline-{blake2b(bytes(folder), digest_size=8).hexdigest()}"
+    return sorted(path.parent for path in Path("/sys/fs/cgroup").glob(f"**/{place}/*.*.*/memory.stat"))
 
 
 def test_a_task_that_takes_more_memory_than_it_asked_for_is_killed_and_told_why(cell: CellProcess) -> None:
@@ -64,7 +66,7 @@ def test_a_fork_bomb_ends_with_its_task(cell: CellProcess) -> None:
     )
     task = run(cell, "bomb", ["python3", "-c", bomb], processes=20)
     assert task["state"] == "SUCCEEDED"
-    until(lambda: groups() == [], "all of the bomb to end")
+    until(lambda: not groups(cell), "all of the bomb to end")
 
 
 def test_a_task_is_held_below_its_limit_of_cpu(cell: CellProcess) -> None:
@@ -75,25 +77,26 @@ def test_a_task_is_held_below_its_limit_of_cpu(cell: CellProcess) -> None:
 
 def test_what_leaves_its_session_ends_with_the_run(cell: CellProcess) -> None:
     run(cell, "daemon", ["sh", "-c", "setsid sleep 1000 & sleep 0.1"])
-    until(lambda: groups() == [], "its child to end")
+    until(lambda: not groups(cell), "its child to end")
 
 
 def test_runs_that_die_of_memory_again_and_again_leave_nothing_behind(cell: CellProcess) -> None:
     task = run(cell, "again", ["python3", "-c", "bytearray(500 << 20)"], retries={"max": 10})
     assert (task["state"], task["run"]) == ("FAILED", 11)
-    until(lambda: groups() == [])
+    until(lambda: not groups(cell))
 
 
 def test_a_run_keeps_its_limits_when_its_cell_is_killed_and_a_lost_keeper_leaves_no_group(cell: CellProcess) -> None:
     run(cell, "kept", ["sleep", "1000"], wait=False, kind="stateless")
-    pid = int(next(iter(Path("/sys/fs/cgroup").glob("**/paceline-*/kept.0.1/cgroup.procs"))).read_text())
+    (group,) = groups(cell)
+    pid = int((group / "cgroup.procs").read_text())
     cell.kill()
-    assert groups() == ["kept.0.1"]
+    assert groups(cell) == [group]
     cell.start()
     assert cell.state("kept") == "RUNNING"
-    assert groups() == ["kept.0.1"]
+    assert groups(cell) == [group]
     keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(keeper, signal.SIGKILL)
-    until(lambda: groups() == ["kept.0.2"], "the run to be replaced")
+    until(lambda: [path.name for path in groups(cell)] == ["kept.0.2"], "the run to be replaced")
     cell.request("POST", "/v1/jobs/kept/stops", {"command_id": "end", "reason": ""})
-    until(lambda: groups() == [])
+    until(lambda: not groups(cell))
