@@ -7,7 +7,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from tests.helpers.ports import kept_port
 from tests.helpers.real_cell import CellProcess
 from tests.helpers.waiting import until
+from tests.hostagent.test_exec_session import alive
 
 pytestmark = pytest.mark.outside
 LOOP = "echo hello > f; while :; do sleep 0.1; done"
@@ -121,8 +121,9 @@ def test_a_terminal_behaves_as_one(cell: CellProcess) -> None:
 
     os.write(terminal, b"stty rows 40; test -t 1 && echo a-$((1+1))-terminal\n")
     until(lambda: shown(b"a-2-terminal"))
-    os.write(terminal, b"sleep 1000\n")
-    time.sleep(0.3)
+    mark = f"{40_000 + os.getpid()}.5"
+    os.write(terminal, f"sleep {mark}\n".encode())
+    until(lambda: alive(f"sleep\0{mark}"))
     os.write(terminal, b"\x03echo inter$((1))rupted\n")
     until(lambda: shown(b"inter1rupted"))
     os.write(terminal, b"exit 5\n")
