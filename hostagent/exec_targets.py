@@ -16,14 +16,12 @@ import msgspec
 
 from hostagent import private_files
 from hostagent.messages import ExecLine
-from paceline.client.exec_frames import Kind
+from paceline.client.exec_frames import UNKNOWN_CODE, Kind
 
 PROGRAM = Path(__file__).with_name("exec_session.py")
 READ_BYTES = 16_384
 """More at once would keep Ctrl-C waiting behind what a command has written."""
 CONNECT_S = 5.0
-UNKNOWN_CODE = 255
-"""Exit code where nobody knows how a command ended."""
 NO_SUCH_PROGRAM, NOT_STARTED = 127, 126
 """Exit codes of shells for a command that isn't there, and for one that can't be run."""
 

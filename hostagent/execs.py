@@ -11,15 +11,13 @@ from contextlib import suppress
 
 import httpx2
 
-from hostagent.exec_targets import READ_BYTES, UNKNOWN_CODE, Command, Connection, ExecFault, Target
+from hostagent.exec_targets import READ_BYTES, Command, Connection, ExecFault, Target
 from hostagent.messages import ExecEnd, ExecLine
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs
-from paceline.client.exec_frames import SIZE, FrameFault, FrameReader, Kind, pack
+from paceline.client.exec_frames import PING_S, SIZE, UNKNOWN_CODE, FrameFault, FrameReader, Kind, pack
 
 CHUNKS_MAX = 16
-PING_S = 5.0
-"""So often each side is heard, whatever happens inside."""
 LOST_S = 20.0
 """After so long without a word of its user a session ends: the connection is gone, and nobody said so."""
 IDLE_S = 900.0

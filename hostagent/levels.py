@@ -63,11 +63,12 @@ class Levels:
 
     def remove_others(self, names: Collection[str]) -> None:
         """Ends what is left in groups of runs that nobody keeps any more; `names`: those of the runs that go on."""
-        for name in self._tree.names() if self._tree is not None else ():
-            if name not in names and self._tree is not None:
-                group = self._tree.group(name)
-                group.kill()
-                group.remove()
+        if self._tree is None:
+            return
+        for name in set(self._tree.names()).difference(names):
+            group = self._tree.group(name)
+            group.kill()
+            group.remove()
 
     def close(self) -> None:
         """Removes the place of all groups, if no run has one."""

@@ -17,7 +17,7 @@ from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import AskExec, CloseExec, LogMissing, NotHere
 from hostagent.messages import ExecLine
 from hostagent.run_record import RunKey
-from paceline.client.exec_frames import FrameFault, FrameReader, Kind, pack
+from paceline.client.exec_frames import UNKNOWN_CODE, FrameFault, FrameReader, Kind, pack
 
 CHUNKS_MAX = 16
 """Pieces in flight each way: enough to keep a fast link busy, few enough that a terminal obeys Ctrl-C at once."""
@@ -25,8 +25,6 @@ JOIN_S = 10.0
 """So long after it was asked for both sides may take to come."""
 RUN_MAX, GATEWAY_MAX = 64, 1000
 """Sessions at once, of one run and of all: a browser opens several connections through a forwarded port."""
-UNKNOWN_CODE = 255
-"""Exit code where nobody knows how the command ended."""
 
 
 class ExecRefused(Exception):

@@ -15,16 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.client.errors import PacelineError
-from paceline.client.exec_frames import SIZE, Frame, Kind, pack
+from paceline.client.exec_frames import PING_S, SIZE, UNKNOWN_CODE, Frame, Kind, pack
 from paceline.output import note
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
 
-PING_S = 5.0
 READ_BYTES = 16_384
-LOST_CODE = 255
-"""Exit code where it isn't known how the command ended, as of ssh."""
 
 
 def enter(client: "Client", job_id: str, instance: int, command: Sequence[str], terminal: bool, typing: bool) -> int:
@@ -133,7 +130,7 @@ def _show(frames: Iterator[Frame], out: int = 1) -> int:
     except PacelineError as error:
         why = f"connection lost: {error}"
     note(f"paceline: {why}")
-    return LOST_CODE
+    return UNKNOWN_CODE
 
 
 def _write(file: int, data: bytes) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from paceline.client.errors import PacelineError
-from paceline.client.exec_frames import Kind, pack
+from paceline.client.exec_frames import PING_S, Kind, pack
 from paceline.client.models import ENDED
 from paceline.output import note, say
 
@@ -19,7 +19,6 @@ ADDRESS = "127.0.0.1"
 ACCEPT_S = 0.5
 LOOK_S = 2.0
 """So often it is looked whether the job goes on."""
-PING_S = 5.0
 READ_BYTES = 16_384
 
 

@@ -12,6 +12,10 @@ HEAD = struct.Struct(">BI")
 DATA_BYTES_MAX = 64 << 10
 """More is sent as several frames: nobody holds much of one before it is passed on."""
 SIZE = struct.Struct(">HH")
+PING_S = 5.0
+"""So often each side is heard, whatever happens inside."""
+UNKNOWN_CODE = 255
+"""Exit code where nobody knows how a command ended, as of ssh."""
 
 
 class Kind(IntEnum):
