@@ -113,10 +113,12 @@ def tracked() -> list[Path]:
 def test_no_unfinished_work_and_no_trace_of_a_machine() -> None:
     todo = re.compile("TO" + "DO|FIX" + "ME|XX" + "X")
     host = re.compile("index" + "-url|/wo" + "rk/")
+    conflict = re.compile("^(<{7}|>{7}) ", re.MULTILINE)
     for path in tracked():
         if path.suffix in {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".avsc"} and path.exists():
             text = path.read_text()
             assert not host.search(text), path
+            assert not conflict.search(text), path
             assert path.suffix != ".py" or not todo.search(text), path
 
 

@@ -7,12 +7,14 @@ time on simulated hosts of the first cell; each machine is taken over once befor
 them from the log ("cold").
 """
 
+import os
 import random
 import shutil
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import product
 from pathlib import Path
 
@@ -42,9 +44,17 @@ DISK_MIB = 256
 FREEZE_S = 1.5
 """So much longer than the session of the group: where there is a standby, it takes over."""
 AWAY_S = 30.0 if ALL else 5.0
+AGENT = "agent.0"
+"""The one real host; all jobs of the first cell run there."""
 PER_HOST = 100
 """Live tasks on a simulated host."""
 DAY_MS = 86_400_000
+
+
+def end(pid: int) -> None:
+    """Kills a part of a host that may have ended since its pid was read."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 class Storm:
@@ -63,6 +73,8 @@ class Storm:
         self._stands_in: list[str] = []
         self._ways: dict[str, Callable[[str], float]] = {
             "kill -9": self._killed,
+            "kill -9 holder of": self._holder_killed,
+            "kill -9 keepers of": self._keepers_killed,
             "SIGTERM": self._ended,
             "gone": self._gone,
             "cold": self._gone,
@@ -150,6 +162,19 @@ class Storm:
         else:
             self.site.kill(name)
             self.site.start(name)
+        return begin
+
+    def _holder_killed(self, name: str) -> float:
+        """Who forks the keepers of a host is killed: its runs go on, and another one comes."""
+        begin = time.monotonic()
+        end(int((self.site.folder / name / "holder.lock").read_text().split()[0]))
+        return begin
+
+    def _keepers_killed(self, name: str) -> float:
+        """Half of a host's keepers are killed, and their runs with them: each has vanished, and is run again."""
+        begin = time.monotonic()
+        for socket in sorted((self.site.folder / name / "keepers").glob("*.sock"))[::2]:
+            end(int(socket.name.split(".")[1]))
         return begin
 
     def _gone(self, name: str) -> float:
@@ -246,7 +271,7 @@ def storm(folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed:
     with ExitStack() as ends:
         disk = ends.enter_context(small_disk(folder / DISK, DISK_MIB)) if can_mount() else None
         ends.callback(site.processes.stop_all)
-        site.begin(*STANDBYS, *([HOSTS] if live else []), "agent.0")
+        site.begin(*STANDBYS, *([HOSTS] if live else []), AGENT)
         found = Storm(site, broker, seed, live, disk)
         found.begin()
         for way, name in faults:
@@ -259,6 +284,7 @@ def all_faults(seed: int) -> Iterator[tuple[str, str]]:
     once = [
         *product(("kill -9", "SIGTERM", "kill -9", "SIGSTOP"), KINDS),
         *product(("gone",), ("placement", "lifecycle", *MACHINES, "fanout", "gateway.0")),
+        *product(("kill -9 holder of", "kill -9 keepers of"), (AGENT, AGENT)),
         *product(("rebalance",), ("placement", "lifecycle", "entitlement", "sla")),
         ("kill -9", "broker"),
         ("away", "broker"),

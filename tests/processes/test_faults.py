@@ -8,11 +8,13 @@ import pytest
 from events.topics import MACHINES
 from tests.helpers.broker import Broker
 from tests.helpers.site import Site, empty
-from tests.processes.storm import KINDS, POOLS, storm
+from tests.processes.storm import AGENT, KINDS, POOLS, storm
 
 FAULTS = [
     *(("kill -9", kind) for kind in KINDS),
     ("kill -9", "broker"),
+    ("kill -9 holder of", AGENT),
+    ("kill -9 keepers of", AGENT),
     ("SIGSTOP", "placement"),
     ("SIGSTOP", "gateway.0"),
     ("SIGTERM", "projector"),
