@@ -1,10 +1,9 @@
 """The gateway's face to agents and API servers: routes that hand what they get to its thread and wait for answers."""
 
 import asyncio
-import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
@@ -13,12 +12,12 @@ from fastapi.responses import StreamingResponse
 from events.bounds import NAME
 from events.host_offers import offer_fault
 from events.log.port import LogUnavailable
-from events.structs import known
 from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import Attach, Connect, Detach, LogMissing, NotHere, Report
 from hostagent.gateway.exec_relay import ExecAsk, ExecRefused, ExecRelay, ExecSession
 from hostagent.gateway.facts import columns_of, offered
+from hostagent.gateway.http_answers import Denied, answered, call, check_serving, check_token, decoded, guarded
 from hostagent.messages import (
     LOG_BYTES_MAX,
     PING_S,
@@ -40,8 +39,6 @@ from hostagent.messages import (
 )
 from paceline.client.lines import ascii_json
 
-ANSWER_S = 10.0
-"""Seconds for which a request waits for the gateway, that is for the log; then the agent tries again."""
 LOG_S = 10.0
 """Seconds for which a reader of output waits for the host."""
 BODY_BYTES_MAX = ROUND_BYTES_MAX
@@ -52,16 +49,6 @@ LINES_MAX = 1000
 ANEW = (
     "To begin anew, end its tasks: `paceline down --stop-runs --agent-folder DIR`, then remove the folder of its agent."
 )
-
-T = TypeVar("T")
-
-
-class Denied(Exception):
-    """A request that is not taken."""
-
-    def __init__(self, status: int, title: str) -> None:
-        super().__init__(title)
-        self.status = status
 
 
 class LogLate(LogMissing):
@@ -102,7 +89,7 @@ class StreamLink:
             yield ascii_json(line(item) if isinstance(item, Orders) else item) + b"\n"
 
     def _enqueue(self, item: Orders | Line | None) -> None:
-        _call(self._loop, self._offer, item)
+        call(self._loop, self._offer, item)
 
     def _offer(self, item: Orders | Line | None) -> None:
         self._cut |= self._queue.qsize() >= LINES_MAX
@@ -118,10 +105,10 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
     gateway.polled = True
 
     async def taken(request: Request, host_id: str) -> bytes:
-        _check_token(request, token)
+        check_token(request, token)
         if not NAME.fullmatch(host_id):
             raise Denied(422, "no id of a host")
-        _check_serving(gateway)
+        check_serving(gateway)
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
@@ -132,16 +119,16 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
     @router.post("/{host_id}/sessions")
     async def connect(host_id: str, request: Request) -> Response:
         async def answer() -> Response:
-            hello = _decoded(await taken(request, host_id), Hello)
+            hello = decoded(await taken(request, host_id), Hello)
             if hello.cell not in (None, gateway.cell):
                 raise Denied(421, f"this gateway serves cell {gateway.cell}, the host is of cell {hello.cell}")
             await _check_log(gateway, hello)
             if fault := offer_fault(offered(host_id, hello)):
                 raise Denied(422, f"what the host offers is refused: {fault}")
-            got: Welcome | SessionRefused = await _answered(lambda done: gateway.post(Connect(host_id, hello, done)))
+            got: Welcome | SessionRefused = await answered(lambda done: gateway.post(Connect(host_id, hello, done)))
             return _json(got, 200 if isinstance(got, Welcome) else 409)
 
-        return await _guarded(answer())
+        return await guarded(answer())
 
     @router.get("/{host_id}/orders")
     async def orders(host_id: str, session: int, request: Request) -> Response:
@@ -151,20 +138,20 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
             gateway.post(Attach({host_id: session}, link))
             return StreamingResponse(_following(gateway, link), media_type="application/x-ndjson")
 
-        return await _guarded(answer())
+        return await guarded(answer())
 
     @router.post("/{host_id}/reports")
     async def report(host_id: str, request: Request) -> Response:
         async def answer() -> Response:
-            batch = _decoded(await taken(request, host_id), ReportBatch)
+            batch = decoded(await taken(request, host_id), ReportBatch)
             reports = columns_of(host_id, batch.runs)
             sessions, volumes, execs = (batch.session,), batch.volumes, batch.execs
-            current: bool = await _answered(lambda done: gateway.post(Report(sessions, reports, done, volumes, execs)))
+            current: bool = await answered(lambda done: gateway.post(Report(sessions, reports, done, volumes, execs)))
             if not current:
                 raise Denied(409, "not the current session of this host")
             return _json(Acknowledged(batch.number))
 
-        return await _guarded(answer())
+        return await guarded(answer())
 
     @router.post("/{host_id}/logs/{ask}")
     async def output(host_id: str, ask: str, request: Request) -> Response:
@@ -173,7 +160,7 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
             gateway.answer(ask, _page(request, body[:LOG_BYTES_MAX]))
             return Response(status_code=204)
 
-        return await _guarded(answer())
+        return await guarded(answer())
 
     return router
 
@@ -188,22 +175,22 @@ def exec_routes(relay: ExecRelay, token: str) -> APIRouter:
     @router.post("/v1/execs", status_code=201)
     async def begin(request: Request) -> Response:
         async def answer() -> Response:
-            _check_token(request, token)
-            _check_serving(relay.gateway)
-            ask = _decoded(await request.body(), ExecAsk)
+            check_token(request, token)
+            check_serving(relay.gateway)
+            ask = decoded(await request.body(), ExecAsk)
             try:
                 exec_id = await relay.open(ask)
             except ExecRefused as refused:
                 raise Denied(429 if refused.here else 503, str(refused)) from refused
             return Response(msgspec.json.encode({"exec": exec_id}), 201, media_type="application/json")
 
-        return await _guarded(answer())
+        return await guarded(answer())
 
     def sent(path: str, side: str) -> None:
         @router.post(path, name=side)
         async def send(exec_id: str, request: Request) -> Response:
             async def answer() -> Response:
-                _check_token(request, token)
+                check_token(request, token)
                 session = _joined(relay, exec_id, side)
                 if side == "up":
                     await relay.written(session, request.stream())
@@ -211,17 +198,17 @@ def exec_routes(relay: ExecRelay, token: str) -> APIRouter:
                     await relay.typed(session, request.stream())
                 return Response(status_code=204)
 
-            return await _guarded(answer())
+            return await guarded(answer())
 
     def read(path: str, side: str) -> None:
         @router.get(path, name=side)
         async def receive(exec_id: str, request: Request) -> Response:
             async def answer() -> Response:
-                _check_token(request, token)
+                check_token(request, token)
                 chunks = relay.read(_joined(relay, exec_id, side), side)
                 return StreamingResponse(chunks, media_type="application/octet-stream")
 
-            return await _guarded(answer())
+            return await guarded(answer())
 
     sent("/v1/execs/{exec_id}/in", "in")
     read("/v1/execs/{exec_id}/out", "out")
@@ -250,10 +237,10 @@ def output_routes(gateway: Gateway, token: str) -> APIRouter:
         cell: int | None = None,
     ) -> Response:
         async def answer() -> Response:
-            _check_token(request, token)
+            check_token(request, token)
             if cell not in (None, gateway.cell):
                 raise Denied(421, f"this gateway serves cell {gateway.cell}")
-            _check_serving(gateway)
+            check_serving(gateway)
             try:
                 page = await read_output(gateway, job_id, instance, run, stream, offset, limit, host)
             except LogMissing as missing:
@@ -261,7 +248,7 @@ def output_routes(gateway: Gateway, token: str) -> APIRouter:
                 raise Denied(status, str(missing)) from missing
             return Response(page.data, headers=page_headers(page), media_type="application/octet-stream")
 
-        return await _guarded(answer())
+        return await guarded(answer())
 
     return router
 
@@ -292,16 +279,6 @@ def _joined(relay: ExecRelay, exec_id: str, side: str) -> ExecSession:
     return session
 
 
-def _check_token(request: Request, token: str) -> None:
-    if not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
-        raise Denied(401, "the bearer token is missing or wrong")
-
-
-def _check_serving(gateway: Gateway) -> None:
-    if not gateway.serving:
-        raise Denied(503, f"this gateway has not caught up with the log: {gateway.lag()} records to go")
-
-
 async def _check_log(gateway: Gateway, hello: Hello) -> None:
     """Whether the agent's position is one of this log."""
     if not gateway.log_id:
@@ -323,45 +300,6 @@ async def _following(gateway: Gateway, link: StreamLink) -> AsyncIterator[bytes]
             yield text
     finally:
         gateway.post(Detach(link))
-
-
-async def _answered(post: Callable[[Callable[[T], None]], None]) -> T:
-    """Posts something with a callback and waits until the gateway's thread has called it."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def settle(value: T) -> None:
-        if not future.done():
-            future.set_result(value)
-
-    post(lambda value: _call(loop, settle, value))
-    try:
-        async with asyncio.timeout(ANSWER_S):
-            return await future
-    except TimeoutError as error:
-        raise Denied(503, "the log can't be written now") from error
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: Callable[[T], None], value: T) -> None:
-    """Calls a function on an event loop from another thread; nothing happens where the loop is closed."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(function, value)
-
-
-async def _guarded(answer: Awaitable[Response]) -> Response:
-    try:
-        return await answer
-    except Denied as denied:
-        body = {"type": "about:blank", "title": str(denied), "status": denied.status}
-        headers = {"Retry-After": "1"} if denied.status == 503 else None
-        return Response(msgspec.json.encode(body), denied.status, headers, "application/problem+json")
-
-
-def _decoded(body: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=known(kind))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Denied(422, str(error)) from error
 
 
 def _json(value: Welcome | SessionRefused | Acknowledged, status: int = 200) -> Response:

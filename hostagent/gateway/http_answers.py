@@ -1,0 +1,79 @@
+"""The parts that all routes of the gateway share: who may ask, how requests are read, and how they are answered."""
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+from fastapi import Request, Response
+
+from events.structs import known
+from hostagent.gateway.component import Gateway
+
+ANSWER_S = 10.0
+"""Seconds for which a request waits for the gateway, that is for the log; then the agent tries again."""
+
+T = TypeVar("T")
+
+
+class Denied(Exception):
+    """A request that is not taken."""
+
+    def __init__(self, status: int, title: str) -> None:
+        super().__init__(title)
+        self.status = status
+
+
+def check_token(request: Request, token: str) -> None:
+    """Raises `Denied` unless a request carries the token as bearer."""
+    if not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
+        raise Denied(401, "the bearer token is missing or wrong")
+
+
+def check_serving(gateway: Gateway) -> None:
+    """Raises `Denied` until the gateway has caught up with the log."""
+    if not gateway.serving:
+        raise Denied(503, f"this gateway has not caught up with the log: {gateway.lag()} records to go")
+
+
+async def answered(post: Callable[[Callable[[T], None]], None]) -> T:
+    """Posts something with a callback and waits until the gateway's thread has called it."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T) -> None:
+        if not future.done():
+            future.set_result(value)
+
+    post(lambda value: call(loop, settle, value))
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return await future
+    except TimeoutError as error:
+        raise Denied(503, "the log can't be written now") from error
+
+
+def call(loop: asyncio.AbstractEventLoop, function: Callable[[T], None], value: T) -> None:
+    """Calls a function on an event loop from another thread; nothing happens where the loop is closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, value)
+
+
+async def guarded(answer: Awaitable[Response]) -> Response:
+    """The answer, or a problem document where it is denied."""
+    try:
+        return await answer
+    except Denied as denied:
+        body = {"type": "about:blank", "title": str(denied), "status": denied.status}
+        headers = {"Retry-After": "1"} if denied.status == 503 else None
+        return Response(msgspec.json.encode(body), denied.status, headers, "application/problem+json")
+
+
+def decoded(body: bytes, kind: type[T]) -> T:
+    """The JSON of a request. Raises `Denied`."""
+    try:
+        return msgspec.json.decode(body, type=known(kind))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Denied(422, str(error)) from error
