@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from events.codes import Code
 from events.resources import Amounts, Kinds, Vector, add, subtract
 from processors.entitlement.queues.parts import CLASSES, CONTROLLERS, DAEMONS, FIRM, LENT_TO
@@ -34,7 +36,7 @@ class Refusal(NamedTuple):
     usage: Vector = ()
 
 
-class Ask(NamedTuple):
+class Ask(msgspec.Struct, frozen=True):
     """The next unit of a part; `kind` is its class. `lent`: it is admitted beyond the entitlement of its pool."""
 
     pool: str

@@ -11,6 +11,7 @@ Deciding changes nothing, so what is admitted in one pass is counted beside the 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from events.codes import Code
@@ -46,7 +47,7 @@ from processors.state.steps import Pass
 ONE = np.ones(1, dtype=np.bool_)
 
 
-class Admission(NamedTuple):
+class Admission(msgspec.Struct, frozen=True):
     """Units of a job that get a rank; `is_gang`: they are one unit."""
 
     job_id: str
@@ -160,6 +161,7 @@ class Walk:
                 blocked[kind] = blocked.get(kind, 0) | self._block(part, row, ask, why, aside)
             if self._pass.budget <= 0:
                 break
+        self._room.counted()
         return heads
 
     def _block(self, part: PartKey, row: JobRow, ask: Ask, why: Refusal, aside: Vector) -> int:
@@ -203,7 +205,7 @@ class Walk:
 
     def _refusal(self, ask: Ask) -> Refusal:
         """Why no further unit is taken."""
-        refusal = check(self._pass.usage, ask, BOUNDS.told[ask.kind])
+        refusal = check(self._room.counted(), ask, BOUNDS.told[ask.kind])
         if refusal is not None:
             return refusal
         return Refusal(Code.BEHIND_IN_QUEUE, self._pool) if ask.kind in self._aside else Refusal(LIMITS.code, "/")

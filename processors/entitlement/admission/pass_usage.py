@@ -120,6 +120,8 @@ class PoolRoom:
         self._pool = pool
         self._boundless: Vector = (BOUNDLESS,) * len(nothing)
         self._room: dict[Bound, Vector] = {}
+        self._fresh: dict[int, Vector] = {}
+        """By class the amount that was admitted and isn't counted yet: it is, at all levels, before a bound asks."""
         self._priority: int | None = None
 
     def entitled(self, ask: Ask, borrowed: bool) -> Vector:
@@ -152,14 +154,22 @@ class PoolRoom:
             have = entitled.get(self._pool)
             entitled[self._pool] = amount if have is None else add(have, amount)
         if fresh is not None:
-            self._usage.take(self._pool, kind, fresh)
+            have = self._fresh.get(kind)
+            self._fresh[kind] = fresh if have is None else add(have, fresh)
         for bound in BOUNDS.kept_up[kind]:
             less = amount if bound.of_entitled else fresh
             if less is not None and bound in self._room:
                 self._room[bound] = subtract(self._room[bound], less)
 
+    def counted(self) -> PassUsage:
+        """The usage of pools with all that units of this pool got."""
+        for kind, amount in self._fresh.items():
+            self._usage.take(self._pool, kind, amount)
+        self._fresh.clear()
+        return self._usage
+
     def _find(self, bound: Bound, ask: Ask) -> Vector:
-        free = room(self._usage, ask, (bound,))
+        free = room(self.counted(), ask, (bound,))
         if bound.is_kept_up:
             self._room[bound] = free
         return free
