@@ -228,24 +228,12 @@ def _saving(denial: Denial, text: str) -> Reason:
     text += _against(denial, large)
     if detail is None or detail.credit is None:
         return denial.reason(text)
-    full_ms = full_at(*(amounts_in(each) for each in (detail.credit.credit, detail.credit.rate, detail.credit.full)))
-    if full_ms is None:
+    suffices_ms = detail.credit.suffices_ms()
+    if suffices_ms is None:
         why = "its own work uses its share" if any(bound.values()) else "others are entitled to all there is"
         return denial.reason(f"{text}; it saves nothing now, since {why}")
-    until = at(detail.credit.at_ms + full_ms)
+    until = at(suffices_ms)
     return denial.reason(f"{text}; that suffices at {until}", until=until)
-
-
-def full_at(credit: Amounts, rate: Amounts, full: Amounts) -> int | None:
-    """After how many milliseconds credit suffices; None: not as it is now."""
-    longest = 0
-    for name, most in full.items():
-        lacks = most - credit.get(name, 0)
-        if lacks > 0:
-            if rate.get(name, 0) <= 0:
-                return None
-            longest = max(longest, -(-lacks // rate[name]))
-    return longest
 
 
 def _behind(denial: Denial, text: str) -> Reason:

@@ -145,7 +145,7 @@ def pools_in_full(connection: Connection, path: str = "") -> list[Pool]:
             "queue": queues.get(pool["path"], {}),
             "waiting_for_place": placing.get(pool["path"], NOBODY),
             "turn": _turn_json(turns.get(pool["path"]), kinds),
-            "credit": _credit_json(credits.get(pool["path"]), kinds),
+            "credit": _credit_json(credits.get(pool["path"])),
         }
         for pool in pools_json(connection, path)
     ]
@@ -225,16 +225,15 @@ def _turn_json(row: TurnRow | None, kinds: Kinds) -> Turn | None:
     }
 
 
-def _credit_json(row: CreditRow | None, kinds: Kinds) -> Credit | None:
+def _credit_json(row: CreditRow | None) -> Credit | None:
     """The part of a turn's cost that a pool has saved, in percent of the resource of which it has least, and since
     when.
     """
-    if row is None:
+    credit, _, full = row.amounts() if row is not None else ([], [], [])
+    if row is None or not full:
         return None
-    credit, rate, full = (amounts_in(each) for each in (row.credit, row.rate, row.full))
-    least = min((100 * credit.get(name, 0) // most for name, most in full.items() if most), default=100)
-    saves = all(rate.get(name, 0) > 0 for name, most in full.items() if credit.get(name, 0) < most)
-    return {"percent": max(0, min(100, least)), "saves": saves, "at": at(row.at_ms)}
+    least = 100 if row.goes_on else min(100 * have // most for have, most in zip(credit, full, strict=True))
+    return {"percent": max(0, min(100, least)), "saves": row.suffices_ms() is not None, "at": at(row.at_ms)}
 
 
 _waiting, _holds, _jobs = tables.waiting.c, tables.holds.c, tables.jobs.c

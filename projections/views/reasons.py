@@ -19,6 +19,7 @@ from events.records.base import Event
 from events.records.entitlement import CreditsSet, PreemptionRefused, PreemptionsOrdered, RightsSet, TurnSet
 from events.records.placement import GangsReturned, GangsUnplaced, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from events.turn_credit import is_left
 from paceline.client.json_type import Json
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
@@ -149,6 +150,10 @@ class ReasonFold:
             )
 
     def _turn(self, moment: RecordContext, event: TurnSet) -> None:
+        saved = self._cache.credits.change(event.pool)
+        if saved is not None:
+            passed = max(0, moment.now - saved.at_ms)
+            saved.goes_on = int(event.state == Code.ENDED and is_left(*saved.amounts(), passed))
         if event.state != Code.STARTED:
             self._cache.turns.remove(event.pool)
             return
@@ -159,8 +164,11 @@ class ReasonFold:
         columns = [column.tolist() for column in (event.credit_array, event.rate_array, event.full_array)]
         for at, pool in enumerate(event.pools):
             credit, rate, full = (_some(event.resources, column[at]) for column in columns)
-            if full:
-                self._cache.credits.put(CreditRow(pool, to_json(credit), to_json(rate), to_json(full), moment.now))
+            old = self._cache.credits.get(pool)
+            goes_on = old.goes_on if old is not None and (full or credit) else 0
+            if full or goes_on:
+                maps = (to_json(credit), to_json(rate), to_json(full))
+                self._cache.credits.put(CreditRow(pool, *maps, moment.now, goes_on))
             else:
                 self._cache.credits.remove(pool)
 

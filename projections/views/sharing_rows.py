@@ -6,6 +6,9 @@ lifecycle's, and reservations of hosts, which are placement's.
 
 import msgspec
 
+from events.turn_credit import suffices_after
+from projections.views.rows import amounts_in
+
 
 class WaitingRow(msgspec.Struct):
     """The number of tasks of a job that wait with one standing: that of a `WaitReasonRow`, or one of `Standing`."""
@@ -106,10 +109,23 @@ class TurnRow(msgspec.Struct):
 
 
 class CreditRow(msgspec.Struct):
-    """The credit of a pool at `at_ms`, and what is added each millisecond. Maps are JSON."""
+    """The credit of a pool at `at_ms`, and what is added each millisecond. Maps are JSON. `goes_on` is 1
+    where its last turn has left some.
+    """
 
     pool: str
     credit: str
     rate: str
     full: str
     at_ms: int
+    goes_on: int = 0
+
+    def amounts(self) -> tuple[list[int], list[int], list[int]]:
+        """The credit, what is added, and what suffices, of each kind of which the pool is short."""
+        credit, rate, full = (amounts_in(each) for each in (self.credit, self.rate, self.full))
+        return [credit.get(name, 0) for name in full], [rate.get(name, 0) for name in full], list(full.values())
+
+    def suffices_ms(self) -> int | None:
+        """When it suffices for a turn; None: it doesn't as it is now."""
+        after = suffices_after(*self.amounts(), self.goes_on > 0)
+        return None if after is None else self.at_ms + after

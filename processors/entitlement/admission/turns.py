@@ -14,6 +14,7 @@ from events.columns import I64
 from events.records.base import Event
 from events.records.entitlement import CreditsSet, TurnSet
 from events.resources import Vector, add, positive, subtract
+from events.turn_credit import is_left, suffices_after
 from processors.entitlement.admission.admit import Head
 from processors.entitlement.bounds import ENTITLEMENT, LIMITS, closed_at, exceeds, lacks_behind_all
 from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
@@ -221,24 +222,12 @@ class Turns:
     def _time(self, pool: str) -> None:
         """Notes when the credit of a pool is full."""
         row = self._pools.get(pool)
-        at = 0 if row is None or row.turn is not None or row.credit is None else self._filled_ms(row, row.credit)
-        self._fills.set(pool, at or None)
-
-    def _filled_ms(self, row: PoolRow, credit: CreditRow) -> int:
-        """When a credit is full; 0: never, or it isn't saved for anybody."""
-        if not any(credit.full):
-            return 0
-        if row.goes_on:
-            return credit.since_ms
-        latest = credit.since_ms
-        for have, rate, full in zip(credit.credit, credit.rate, credit.full, strict=True):
-            if full and rate < 0:
-                return 0  # it was used since
-            if full and have < full:
-                if not rate:
-                    return 0
-                latest = max(latest, credit.since_ms - (-(full - have) // rate))
-        return latest
+        credit = None if row is None or row.turn is not None else row.credit
+        if row is None or credit is None:
+            self._fills.clear(pool)
+            return
+        after = suffices_after(credit.credit, credit.rate, credit.full, row.goes_on)
+        self._fills.set(pool, None if after is None else credit.since_ms + after)
 
     def _begin(self, now: int) -> list[Event]:
         """The first turn that can begin."""
@@ -288,8 +277,8 @@ class Turns:
             if event.state == Code.GIVEN_UP:
                 row.credit = None
             elif event.state == Code.ENDED and row.credit is not None:
-                have = value(row.credit, now, self._state.cell)
-                row.goes_on = all(rest > 0 for rest, full in zip(have, row.credit.full, strict=True) if full)
+                credit = row.credit
+                row.goes_on = is_left(credit.credit, credit.rate, credit.full, max(0, now - credit.since_ms))
         self._time(event.pool)
         self._shares.turned(event.pool)
         self._marks.touch(event.pool)

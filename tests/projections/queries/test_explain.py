@@ -228,11 +228,38 @@ def test_a_pool_that_saves_says_when_its_credit_suffices(waiting):
     cell.decide("entitlement", CreditsSet(pools=("/p",), resources=("cpu",), credit=pack_longs([4]),
                                           rate=pack_longs([-1]), full=pack_longs([9])))  # fmt: skip
     assert "it saves nothing now, since its own work uses its share" in told(waiting)[2]
+    cell.decide("entitlement", CreditsSet(pools=("/p",), resources=("cpu",), credit=pack_longs([9]),
+                                          rate=pack_longs([-1]), full=pack_longs([9])))  # fmt: skip
+    assert "it saves nothing now" in told(waiting)[2], "what it has saved is being used"
     turn = TurnSet(pool="/p", job_id="big", first=0, count=2, run=1, floor=CPU, state="STARTED")
     cell.decide("entitlement", turn)
     assert told(waiting)[2] == (
         "1 task needs more than the share of pool /p; job big has its turn now; it saves for the next turn"
     )
+
+
+def test_a_turn_that_ended_with_credit_left_is_followed_by_the_next_one_at_once(waiting):
+    cell = waiting.cell
+    waiting.pool("/p")
+    unit = {"pool": "/p", "job_id": "big", "first": 0, "count": 2, "run": 1}
+    used, saves = (
+        CreditsSet(pools=("/p",), resources=("cpu",), credit=pack_longs([credit]), rate=pack_longs([rate]),
+                   full=pack_longs([1_000_000]))
+        for credit, rate in ((1_000_000, -1), (400_000, 0))
+    )  # fmt: skip
+    cell.decide(
+        "entitlement", held("a", (0,), "SAVING_FOR_TURN", asked=CPU), TurnSet(**unit, floor=CPU, state="STARTED")
+    )
+    cell.decide("entitlement", used)
+    cell.ms += 600_000
+    cell.decide("entitlement", TurnSet(**unit, floor={}, state="ENDED"), saves)
+    assert "that suffices at 2023-11-14T22:23:20.000Z" in told(waiting)[2]
+    assert waiting.get("/v1/pools/p")["credit"] == {"percent": 100, "saves": True, "at": "2023-11-14T22:23:20.000Z"}
+    cell.decide("entitlement", TurnSet(**unit, floor=CPU, state="STARTED"), used)
+    cell.ms += 1_000_000
+    cell.decide("entitlement", TurnSet(**unit, floor={}, state="ENDED"), saves)
+    assert "it saves nothing now" in told(waiting)[2], "nothing of it was left"
+    assert waiting.get("/v1/pools/p")["credit"] == {"percent": 40, "saves": False, "at": "2023-11-14T22:40:00.000Z"}
 
 
 @pytest.mark.parametrize(
