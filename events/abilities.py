@@ -9,6 +9,8 @@ OPEN_FILES = "paceline/open-files"
 VOLUMES = "paceline/volumes"
 OUT_OF_MEMORY = "paceline/out-of-memory"
 """The host tells processes that were killed for want of memory from others; no job needs it."""
+USAGE = "paceline/usage"
+"""The host measures what its runs use, and tells who asks; no job needs it."""
 CGROUP = "paceline/cgroup"
 CONTAINER = "paceline/container"
 NEEDED = {

@@ -25,12 +25,13 @@ from events.bounds import NAME, SESSION_MAX
 from events.process.file_locks import hold
 from events.resources import Amounts
 from events.structs import known
-from hostagent import capacity
+from hostagent import capacity, kernel
 from hostagent.agent_state import AgentFault, load, note, save
 from hostagent.execs import Execs
 from hostagent.health import HealthChecks
 from hostagent.launch import launch
 from hostagent.levels import Levels
+from hostagent.load import LoadNews, steps
 from hostagent.machine_identity import identity
 from hostagent.messages import (
     HEARTBEAT_MS,
@@ -38,6 +39,7 @@ from hostagent.messages import (
     Acknowledged,
     ExecLine,
     Hello,
+    HostLoad,
     JobOrder,
     LogLine,
     OrderKind,
@@ -54,6 +56,7 @@ from hostagent.ports import LOCKS, PortsTaken, take_ports
 from hostagent.run_as import NoSuchUser, check, described, task_user
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs
+from hostagent.usage import SAMPLE_S, UsageMeter
 from paceline.client.lines import Lines
 from paceline.client.proven_transport import AsyncProvenTransport
 
@@ -133,6 +136,11 @@ class Agent:
                 check(self._user, self.runs.tasks)
         except NoSuchUser as error:
             raise AgentFault(str(error)) from error
+        self._meter = UsageMeter(self.runs, self._levels)
+        self._capacity: Amounts = {}
+        self._load: HostLoad | None = None
+        """The use of its runs, once that was measured."""
+        self._load_news = LoadNews(0)
         self.connected = False
         """Whether it has a session."""
         self._troubles: set[str] = set()
@@ -176,6 +184,7 @@ class Agent:
             self._execs = Execs(self.runs, client, self._at, self._changed.set)
             async with client as self._client, self._execs, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
+                tasks.create_task(self._measure())
                 tasks.create_task(self._keep_connected())
 
     def start(self) -> None:
@@ -206,6 +215,18 @@ class Agent:
                 with suppress(TimeoutError):  # not wait_for: before Python 3.12 that may swallow a cancellation
                     async with asyncio.timeout(pause_s):
                         await self._news.wait()
+
+    async def _measure(self) -> None:
+        """Measures what its runs use, and has the cell told of it."""
+        meter = self._meter
+        while True:
+            await meter.sample()
+            cpu = steps(meter.cpu_milli(), self._capacity.get("cpu", 0))
+            memory = steps(meter.memory_kib(), self._capacity.get("memory", 0) * 1024)
+            self._load = HostLoad(cpu, memory)
+            if self._load_news.due(self._load, kernel.since_boot_ms()):
+                self._changed.set()
+            await asyncio.sleep(SAMPLE_S)
 
     async def _keep_connected(self) -> None:
         wait = BACKOFF_S[0]
@@ -275,9 +296,11 @@ class Agent:
 
     async def _connect(self, session: int) -> None:
         settings = self.settings
+        self._capacity = capacity.detect(settings.folder) | settings.resources
+        self._load_news = LoadNews(kernel.since_boot_ms())
         hello = Hello(
             session=session,
-            capacity=capacity.detect(settings.folder) | settings.resources,
+            capacity=self._capacity,
             sizes=list(settings.sizes),
             port_first=self._ports[0],
             port_last=self._ports[1],
@@ -321,11 +344,15 @@ class Agent:
             batch = ReportBatch(session, number, self.runs.unreported()[:REPORTS_MAX])
             batch.volumes = volumes.all() if changes != reported_changes else None
             batch.execs = list(self._execs.untold)
+            now_ms, load = kernel.since_boot_ms(), self._load
+            batch.load = load if load is not None and self._load_news.due(load, now_ms) else None
             response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
             self._check(response)
             if msgspec.json.decode(response.content, type=known(Acknowledged)).acknowledged >= number:
                 self.runs.acknowledged(batch.runs)
                 self._execs.told(batch.execs)
+                if batch.load is not None:
+                    self._load_news.told(batch.load, now_ms)
                 reported_changes = changes
             if len(batch.runs) < REPORTS_MAX:
                 # not wait_for: before Python 3.12 that may swallow a cancellation

@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from events.abilities import OUT_OF_MEMORY, VALUE, abilities
+from events.abilities import OUT_OF_MEMORY, USAGE, VALUE, abilities
 from events.resources import Amounts, name_fault
 from hostagent import oom
 
@@ -45,4 +45,4 @@ def _models(gpus: Path) -> Amounts:
 def attributes() -> dict[str, str]:
     """The attributes of this host for constraints; they include the abilities of its agent."""
     own = {"hostname": platform.node(), "os": platform.system().lower(), "arch": platform.machine()}
-    return own | abilities() | ({OUT_OF_MEMORY: VALUE} if oom.counted() else {})
+    return own | abilities() | {USAGE: VALUE} | ({OUT_OF_MEMORY: VALUE} if oom.counted() else {})

@@ -106,6 +106,15 @@ class Group:
         """Its use so far; zeros for what the host doesn't count."""
         return _usage_v2(self.folders[UNIFIED]) if self._v2() else _usage_v1(self.folders)
 
+    def load(self) -> tuple[int, int]:
+        """CPU time in ms since it was made, and the memory of now in KiB as in `Usage`: what is cheap to ask often."""
+        if self._v2():
+            folder = self.folders[UNIFIED]
+            return _fields(f"{folder}/cpu.stat").get("usage_usec", 0) // 1000, _working_set_v2(folder)
+        accounts = self.folders.get("cpuacct")
+        cpu_ms = _number(f"{accounts}/cpuacct.usage") // 1_000_000 if accounts is not None else 0
+        return cpu_ms, _working_set_v1(self.folders["memory"])
+
     def oom_kills(self) -> int:
         """The number of its processes that the kernel has killed for want of memory."""
         if self._v2():
@@ -293,12 +302,11 @@ def _settings(limits: Limits, v2: bool) -> Iterator[tuple[str, str, str]]:
 
 def _usage_v2(folder: str) -> Usage:
     cpu, events = _fields(f"{folder}/cpu.stat"), _fields(f"{folder}/memory.events")
-    cache = _fields(f"{folder}/memory.stat").get("inactive_file", 0)
     io = [dict(_pairs(line.split()[1:])) for line in _read(f"{folder}/io.stat").splitlines()]
     return Usage(
         cpu_ms=cpu.get("usage_usec", 0) // 1000,
         throttled_ms=cpu.get("throttled_usec", 0) // 1000,
-        memory_kib=max(0, _number(f"{folder}/memory.current") - cache) // 1024,
+        memory_kib=_working_set_v2(folder),
         peak_memory_kib=_number(f"{folder}/memory.peak") // 1024,
         read_kib=sum(each.get("rbytes", 0) for each in io) // 1024,
         written_kib=sum(each.get("wbytes", 0) for each in io) // 1024,
@@ -308,7 +316,6 @@ def _usage_v2(folder: str) -> Usage:
 
 def _usage_v1(folders: dict[str, str]) -> Usage:
     cpu, memory = folders["cpu"], folders["memory"]
-    cache = _fields(f"{memory}/memory.stat").get("total_inactive_file", 0)
     read = written = 0
     if "blkio" in folders:
         for line in _read(f"{folders['blkio']}/blkio.throttle.io_service_bytes").splitlines():
@@ -319,12 +326,22 @@ def _usage_v1(folders: dict[str, str]) -> Usage:
     return Usage(
         cpu_ms=_number(f"{folders['cpuacct']}/cpuacct.usage") // 1_000_000 if "cpuacct" in folders else 0,
         throttled_ms=_fields(f"{cpu}/cpu.stat").get("throttled_time", 0) // 1_000_000,
-        memory_kib=max(0, _number(f"{memory}/memory.usage_in_bytes") - cache) // 1024,
+        memory_kib=_working_set_v1(memory),
         peak_memory_kib=_number(f"{memory}/memory.max_usage_in_bytes") // 1024,
         read_kib=read // 1024,
         written_kib=written // 1024,
         oom_kills=_fields(f"{memory}/memory.oom_control").get("oom_kill", 0),
     )
+
+
+def _working_set_v2(folder: str) -> int:
+    cache = _fields(f"{folder}/memory.stat").get("inactive_file", 0)
+    return max(0, _number(f"{folder}/memory.current") - cache) // 1024
+
+
+def _working_set_v1(folder: str) -> int:
+    cache = _fields(f"{folder}/memory.stat").get("total_inactive_file", 0)
+    return max(0, _number(f"{folder}/memory.usage_in_bytes") - cache) // 1024
 
 
 def _pairs(words: list[str]) -> Iterator[tuple[str, int]]:

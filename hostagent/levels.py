@@ -7,7 +7,8 @@ from typing import Any
 
 from events.abilities import CGROUP, VALUE
 from events.records.parts import Isolation
-from hostagent.groups import GroupFault, Tree
+from hostagent.groups import Group, GroupFault, Tree
+from hostagent.run import Run
 
 PROCESSES = 4096
 """Processes of a run whose job names no number: few enough that the host goes on beside a fork bomb."""
@@ -60,6 +61,10 @@ class Levels:
             "processes": apart.processes or PROCESSES,
         }
         return {"groups": self._tree.group(name).folders, "limits": limits}
+
+    def group_of(self, run: Run) -> Group | None:
+        """The control group of a run; None: it has none."""
+        return self._tree.group(run.group) if run.grouped and self._tree is not None else None
 
     def remove_others(self, names: Collection[str]) -> None:
         """Ends what is left in groups of runs that nobody keeps any more; `names`: those of the runs that go on."""

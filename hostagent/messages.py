@@ -129,6 +129,21 @@ class MachineIdentity(msgspec.Struct, frozen=True):
         return f"{self.name or 'a machine'} ({self.id or 'of unknown identity'}, boot {self.boot or 'unknown'})"
 
 
+LOAD_STEPS = 16
+"""The use of a host is told in such parts of what it offers."""
+Steps = Annotated[int, msgspec.Meta(ge=0, le=LOAD_STEPS)]
+
+
+class HostLoad(msgspec.Struct, frozen=True):
+    """The use of a host by its runs, in `LOAD_STEPS` parts of what it offers. `slack`: CPU that they have asked for and
+    won't need soon.
+    """
+
+    cpu: Steps
+    memory: Steps
+    slack: Steps = 0
+
+
 class Hello(msgspec.Struct):
     """An agent connects: what its host has, which runs it knows, and up to which position it has followed orders of
     which cell and of which log, None and empty: of none yet.
@@ -183,6 +198,8 @@ class ReportBatch(msgspec.Struct):
     volumes: list[VolumeState] | None = None
     """All that the host has; None: they are as was reported in this session, or there never were any."""
     execs: list[ExecEnd] = []
+    load: HostLoad | None = None
+    """Where it has changed so much that the cell is to be told."""
 
 
 class Acknowledged(msgspec.Struct):

@@ -29,6 +29,10 @@ class Run:
     out_of_memory: bool = False
     cpu_ms: int = 0
     memory_kib: int = 0
+    session: int = 0
+    """The session of its processes, once that was asked for."""
+    grouped: bool = False
+    """It has a control group."""
     has_shim: bool = False
     """An agent of 0.3 has started it: nobody says what becomes of it, so its folder is looked at."""
     forgotten_ns: int = 0

@@ -110,6 +110,8 @@ class Order(msgspec.Struct):
     """The boot in which it was written."""
     ports: list[Port] = []
     check: Check | None = None
+    groups: dict[str, str] = {}
+    """The folders of its control group."""
 
 
 class FoundHealth(msgspec.Struct):

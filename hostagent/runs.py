@@ -108,6 +108,8 @@ class Runs:
         self.volumes = Volumes(folder / "volumes", self._trash, user, say)
         self._runs: dict[RunKey, Run] = {}
         self._out_of_memory = OutOfMemory(vmstat)
+        self.ended_cpu_ms = 0
+        """CPU time of all runs whose end was learned."""
         self._boot = kernel.boot_id()
         self._untold: dict[RunKey, Run] = {}
         """Runs of which nobody tells all: those that have a shim, and those that are killed."""
@@ -172,6 +174,7 @@ class Runs:
             order |= {"alone": launch.alone}
             if self._levels is not None:
                 order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory)
+                run.grouped = "groups" in order
             if launch.health is not None:
                 run.check = Check(launch.health, launch.health_port, work, env, user)
                 order["check"] = msgspec.to_builtins(run.check)
@@ -361,7 +364,7 @@ class Runs:
             return
         self._runs[key] = run
         if order is not None:
-            run.ports, run.check = tuple(order.ports), order.check
+            run.ports, run.check, run.grouped = tuple(order.ports), order.check, bool(order.groups)
         run.has_shim = "shim.pid" in names
         if run.has_shim:
             self._untold[key] = run
@@ -411,6 +414,7 @@ class Runs:
                 private_files.sync(str(path))
                 private_files.sync(str(run.folder))
             run.learn_end(ending, self._out_of_memory)
+            self.ended_cpu_ms += run.cpu_ms
         elif os.path.lexists(path) or os.path.lexists(run.folder / "process.json") or not run.folder.is_dir():
             self._vanished(run)
         elif run.key not in self._waiting:

@@ -30,7 +30,7 @@ INFO = {
 KEYS = {
     "paceline.jobs": "Id of the job.",
     "paceline.pools": "Path of the pool; any key for CellConfigured.",
-    "paceline.hosts": "Id of the host; name of the gateway for GatewayBeat.",
+    "paceline.hosts": "Id of the host; name of the gateway for GatewayBeat and HostsLoaded.",
     "paceline.tasks": "Id of the host; name of the gateway for RunsReported.",
 }
 """Keys of facts; those of the fan-out stand with their schemas."""

@@ -1,7 +1,11 @@
 """The records of `schemas/hosts`. Written by `python -m tools.records`; do not edit."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
+import numpy as np
+
+from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.parts import Volume
 
@@ -154,6 +158,79 @@ class HostVolumes(Event, frozen=True, kw_only=True):
     """The volumes."""
 
 
+class HostsLoaded(Event, frozen=True, kw_only=True):
+    """What the runs of some hosts use, in sixteenths of what each host offers: said when it has changed by two steps,
+    a host at most once a minute and every ten minutes at least, except that less slack is said at once.
+    """
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "host_session": INT64,
+        "cpu_used": INT32,
+        "memory_used": INT32,
+        "slack": INT32,
+    }
+
+    gateway: str
+    """The gateway."""
+
+    host_ids: tuple[str, ...]
+    """The hosts, in the order of the columns."""
+
+    host_session: bytes
+    """Session of each host in which this was said. Column of int64."""
+
+    cpu_used: bytes
+    """Sixteenths of the CPU of each host that its runs use, rounded. Column of int32."""
+
+    memory_used: bytes
+    """Sixteenths of the memory of each host that its runs use, without what the kernel would drop first, rounded.
+    Column of int32.
+    """
+
+    slack: bytes
+    """Sixteenths of the CPU of each host that its runs have asked for and won't need soon, rounded down; 0 where the
+    agent measures none. Column of int32.
+    """
+
+    @property
+    def host_session_array(self) -> I64:
+        return np.frombuffer(self.host_session, INT64, len(self.host_session) // 8)
+
+    @property
+    def cpu_used_array(self) -> I32:
+        return np.frombuffer(self.cpu_used, INT32, len(self.cpu_used) // 4)
+
+    @property
+    def memory_used_array(self) -> I32:
+        return np.frombuffer(self.memory_used, INT32, len(self.memory_used) // 4)
+
+    @property
+    def slack_array(self) -> I32:
+        return np.frombuffer(self.slack, INT32, len(self.slack) // 4)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        gateway: str,
+        host_ids: tuple[str, ...],
+        host_session: Values,
+        cpu_used: Values,
+        memory_used: Values,
+        slack: Values,
+    ) -> Self:
+        return cls(
+            gateway=gateway,
+            host_ids=host_ids,
+            host_session=pack_longs(host_session),
+            cpu_used=pack_ints(cpu_used),
+            memory_used=pack_ints(memory_used),
+            slack=pack_ints(slack),
+        )
+
+
 ALL: tuple[type[Event], ...] = (
     GatewayBeat,
     HostBack,
@@ -164,4 +241,5 @@ ALL: tuple[type[Event], ...] = (
     HostRemovalRequested,
     HostSilent,
     HostVolumes,
+    HostsLoaded,
 )

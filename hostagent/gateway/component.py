@@ -48,6 +48,7 @@ from hostagent.gateway.connections import (
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders, only
 from hostagent.gateway.hosts import Hosts
 from hostagent.gateway.liveness import NEVER_MS, LivenessWatch
+from hostagent.gateway.loads import Loads
 from hostagent.gateway.metrics import Metrics
 from hostagent.gateway.output_requests import OutputRequests
 from hostagent.gateway.volume_removals import VolumeRemovals
@@ -110,6 +111,7 @@ class Gateway:
         """Hosts whose link has not got the whole wanted set yet."""
         self._output_requests = OutputRequests()
         self._closed_execs: deque[str] = deque(maxlen=CLOSED_EXECS)
+        self._loads = Loads(name)
         self._metrics = Metrics(log.cell, name)
         self._checkpoint_at = clock.monotonic_ms() + CHECKPOINT_MS if path else NEVER_MS
         self._ends: dict[str, int] | None = None
@@ -152,6 +154,8 @@ class Gateway:
         if self.serving and not self._records and now >= self._watch.due_at():
             self._records += self._watch.look(now, self._hosts)
             self._metrics.set_hosts(self._hosts.values())
+        if self.serving and not self._records and now >= self._loads.due_at():
+            self._records += self._loads.take(now)
         busy |= self._write(now)
         if now >= self._checkpoint_at:
             self.checkpoint()
@@ -166,7 +170,7 @@ class Gateway:
             return POLL_MS
         if self._held is not None or not self._posts.empty():
             return 0
-        rest_ms = max(0, min(self._watch.due_at(), self._checkpoint_at) - now)
+        rest_ms = max(0, min(self._watch.due_at(), self._loads.due_at(), self._checkpoint_at) - now)
         return min(rest_ms, POLL_MS) if self.polled and self.on_post is None else rest_ms
 
     def lag(self, now: bool = False) -> int:
@@ -259,6 +263,8 @@ class Gateway:
             self._records.append(facts.volumes_of(report.reports.host_ids[0], report.sessions[0], report.volumes))
         for end in report.execs if current else ():
             self._close_exec(ExecClosed(**msgspec.structs.asdict(end)))
+        for at, load in report.loads if current else ():
+            self._loads.say(report.reports.host_ids[at], report.sessions[at], load)
         self._after.append(lambda: report.done(current))
         return current
 

@@ -12,6 +12,7 @@ from hostagent.messages import (
     ExecEnd,
     ExecLine,
     Hello,
+    HostLoad,
     LogLine,
     LogPage,
     Orders,
@@ -76,7 +77,8 @@ class Detach(NamedTuple):
 class Report(NamedTuple):
     """Reports of runs, with the session of each of `reports.host_ids`. `done(True)` is called when they are durable,
     `done(False)` where a session is not the current one. `volumes`: all of the only host, None: as they were; `execs`:
-    commands that ended there while it had no gateway.
+    commands that ended there while it had no gateway; `loads`: of some of the hosts, by their place in
+    `reports.host_ids`.
     """
 
     sessions: tuple[int, ...]
@@ -84,6 +86,7 @@ class Report(NamedTuple):
     done: Callable[[bool], None]
     volumes: Sequence[VolumeState] | None = None
     execs: Sequence[ExecEnd] = ()
+    loads: Sequence[tuple[int, HostLoad]] = ()
 
 
 class AskLog(NamedTuple):

@@ -1,6 +1,6 @@
 """The facts that the gateway writes, made of what agents say."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from events.codec import encode
 from events.columns import Names
 from events.log.port import NewRecord
 from events.records.base import Event
-from events.records.hosts import HostConnected, HostOffered, HostVolumes
+from events.records.hosts import HostConnected, HostOffered, HostsLoaded, HostVolumes
 from events.records.parts import Volume
 from events.records.tasks import ExecOpened, HostInventory, RunsReported
-from hostagent.messages import NO_DETAILS, ExecLine, Hello, Reports, RunState, VolumeState
+from hostagent.messages import NO_DETAILS, ExecLine, Hello, HostLoad, Reports, RunState, VolumeState
 from hostagent.task_columns import Column
 
 RUN_BYTES = 52
@@ -80,6 +80,20 @@ def volumes_of(host_id: str, session: int, volumes: Sequence[VolumeState]) -> Ne
     """The fact of all volumes of a host."""
     parts = tuple(Volume(each.job_id, each.instance, each.name, each.created_ms) for each in volumes)
     return fact(HostVolumes(host_id=host_id, session=session, volumes=parts), host_id)
+
+
+def loaded(gateway: str, loads: Mapping[str, tuple[int, HostLoad]]) -> NewRecord:
+    """The fact of what hosts use; `loads`: the session of each, and what it said in it."""
+    parts = [load for _, load in loads.values()]
+    event = HostsLoaded.pack(
+        gateway=gateway,
+        host_ids=tuple(loads),
+        host_session=(session for session, _ in loads.values()),
+        cpu_used=(load.cpu for load in parts),
+        memory_used=(load.memory for load in parts),
+        slack=(load.slack for load in parts),
+    )
+    return fact(event, gateway)
 
 
 def columns_of(host_id: str, runs: Sequence[RunState]) -> Reports:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -145,8 +146,9 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
         async def answer() -> Response:
             batch = decoded(await taken(request, host_id), ReportBatch)
             reports = columns_of(host_id, batch.runs)
-            sessions, volumes, execs = (batch.session,), batch.volumes, batch.execs
-            current: bool = await answered(lambda done: gateway.post(Report(sessions, reports, done, volumes, execs)))
+            loads = [(0, batch.load)] if batch.load is not None else []
+            post = partial(Report, (batch.session,), reports, volumes=batch.volumes, execs=batch.execs, loads=loads)
+            current: bool = await answered(lambda done: gateway.post(post(done=done)))
             if not current:
                 raise Denied(409, "not the current session of this host")
             return _json(Acknowledged(batch.number))

@@ -86,6 +86,21 @@ def _inventory(event: Any, _: Kinds) -> list[Part]:
     return [host(event.host_id), f" has {runs}", *named("job", event.job_ids, " of ")]
 
 
+def _loaded(event: Any, _: Kinds) -> list[Part]:
+    columns = (event.cpu_used_array, event.memory_used_array, event.slack_array)
+    rows = zip(event.host_ids, *(column.tolist() for column in columns), strict=False)
+    return joined(
+        (
+            [
+                host(host_id),
+                f" uses {cpu}/16 of its CPU, {memory}/16 of its memory" + (f", slack {slack}/16" * (slack > 0)),
+            ]
+            for host_id, cpu, memory, slack in rows
+        ),
+        "; ",
+    )
+
+
 def _reconciled(event: Any) -> str:
     return f"reconciled: {plural(event.kept, 'run')} kept, {event.ended} ended, {event.stopped} to be stopped"
 
@@ -111,6 +126,7 @@ SENTENCES: dict[str, _Say] = {
     "HostConnected": _host(lambda event: f"connected to gateway {event.gateway}, session {event.session}"),
     "HostOffered": _offered,
     "HostVolumes": _host(lambda event: f"keeps {plural(len(event.volumes), 'volume')}"),
+    "HostsLoaded": _loaded,
     "HostInventory": _inventory,
     "HostSilent": _host(lambda event: "silent"),
     "HostBack": _host(lambda event: "heard again"),
