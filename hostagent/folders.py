@@ -140,7 +140,8 @@ def _open_up(name: str, where: int | None = None) -> None:
     with suppress(OSError):
         file = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=where)
         try:
-            os.chmod(f"/proc/self/fd/{file}", 0o700)
+            if stat.S_IMODE(os.fstat(file).st_mode) & 0o700 != 0o700:  # a change waits for the disk
+                os.chmod(f"/proc/self/fd/{file}", 0o700)
         finally:
             os.close(file)
 

@@ -31,7 +31,7 @@ from hostagent.keeper.control_group import ControlGroup
 from hostagent.keeper.process_group import CannotSpawn, ProcessGroup
 from hostagent.keeper.timers import Timer
 from hostagent.kept_output import Output
-from hostagent.private_files import read_file, sync, write, write_durably
+from hostagent.private_files import create, read_file, sync
 
 VERSION = 1
 """Orders up to this one are read."""
@@ -50,6 +50,9 @@ READS_MAX = 16
 """So many reads of one stream in a turn: others have theirs."""
 EXITED, STOPPED, NOT_STARTED, SILENCED, VANISHED, CANNOT_START = 2, 3, 4, 5, 8, 10
 """`RunReport`, which can't be imported here."""
+PROCESS_CHARS = 128
+"""The length of `process.json`: a later one takes the place of an earlier one in a single write.
+"""
 LOST_CODE = 255
 """Exit code of a run of which nobody knows how it ended."""
 STOPPED_EARLY = 143
@@ -170,7 +173,7 @@ class KeptRun:
             self._level.kill()
             self._keeper.by_pid.pop(self._level.pid, None)
         self._ending = {"state": VANISHED, "exit_code": LOST_CODE, "reason": "its keeper failed, see holder.log"}
-        self._try("exit.json", partial(write_durably, text=json.dumps(self._ending)))
+        self._try("exit.json", partial(create, text=json.dumps(self._ending), durably=True))
         self._finish()
         self._keeper.tell("E", self.name)
 
@@ -210,8 +213,7 @@ class KeptRun:
         """Starts the process once it is on disk that the run has begun."""
         if self._asked_to_stop():
             return self._stop()
-        begun = json.dumps({"pid": 0, "start_time": None, "boot_id": self._keeper.boot})
-        if not (self._try("order.json", self._sync_order) and self._put("process.json", begun)):
+        if not (self._try("order.json", self._sync_order) and self._put("process.json", self._process(0))):
             return self._retry(self._start)
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
         kind = ControlGroup if "groups" in self._order else ProcessGroup
@@ -237,9 +239,7 @@ class KeptRun:
         """Notes which process it is and that it runs, and tells."""
         if not self._running or self._level is None:
             return None
-        pid = self._level.pid
-        process = {"pid": pid, "start_time": kernel.start_time(pid), "boot_id": self._keeper.boot}
-        if not (self._put("process.json", json.dumps(process)) and self._put("started", "")):
+        if not (self._put("process.json", self._process(self._level.pid)) and self._put("started", "")):
             return self._retry(self._note)
         self._keeper.tell("S", self.name)
         self._order = {name: self._order[name] for name in KEPT}
@@ -344,7 +344,7 @@ class KeptRun:
             if file >= 0:  # before anybody hears of the end: the next run may have them
                 os.close(file)
         self._ports = self._task = -1
-        if not self._try("exit.json", partial(write_durably, text=json.dumps(self._ending))):
+        if not self._try("exit.json", partial(create, text=json.dumps(self._ending), durably=True)):
             return self._retry(self._close)
         self._finish()
         self._keeper.tell("E", self.name)
@@ -373,7 +373,13 @@ class KeptRun:
             self.give_up()
 
     def _put(self, name: str, text: str) -> bool:
-        return self._try(name, partial(write, text=text))
+        return self._try(name, partial(create, text=text))
+
+    def _process(self, pid: int) -> str:
+        """What `process.json` says; `pid` 0: the process is about to run."""
+        start_time = kernel.start_time(pid) if pid else None
+        process = {"pid": pid, "start_time": start_time, "boot_id": self._keeper.boot}
+        return json.dumps(process).ljust(PROCESS_CHARS)
 
     def _try(self, name: str, how: Callable[[str], object]) -> bool:
         """Does something with a file, or says once that the disk doesn't take it."""

@@ -232,7 +232,7 @@ def test_a_run_whose_keeper_was_lost_ends_with_what_is_left_of_it(site: Site) ->
     site.start_agent()
     site.run(shell("j", "echo $$; exec sleep 600"))
     site.says("j", 0, 1, "STARTED", 0)
-    site.cell.until(site.file("j", "stdout.0").exists)
+    site.cell.until(lambda: said(site.file("j", "stdout.0")))
     os.kill(keeper_of(site.file("j", "process.json")), signal.SIGKILL)
     site.says("j", 0, 1, "VANISHED", 255)
     assert "its keeper was lost" in site.cell.why()

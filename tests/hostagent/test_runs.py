@@ -219,10 +219,16 @@ def test_a_job_id_is_never_a_path(tmp_path: Path, job_id: str) -> None:
         start(Runs(tmp_path), RunKey(job_id, 0, 1))
 
 
+def bar(path: Path) -> None:
+    """Keeps a file from being made there, as a full disk does, without being one."""
+    path.parent.mkdir(parents=True)
+    path.symlink_to("nowhere")
+
+
 @pytest.mark.parametrize("name", ["process.json", "started", "exit.json"])
 def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: Path, name: str) -> None:
     runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
-    (folder / f"{name}.tmp").mkdir(parents=True)
+    bar(folder / name)
     if name == "exit.json":
         (tmp_path / "go").touch()
     script = f"echo once; echo x >> {tmp_path}/ran; until [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 3"
@@ -231,7 +237,7 @@ def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: P
     runs.poll()
     assert len(runs.alive()) == 1
     assert runs.unreported() == [] or name == "exit.json"
-    (folder / f"{name}.tmp").rmdir()
+    (folder / name).unlink()
     until(lambda: runs.poll() or runs.unreported())
     (tmp_path / "go").touch()
     finish(runs)
@@ -244,7 +250,7 @@ def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: P
 
 def test_a_run_whose_folder_is_removed_while_it_waits_for_room_never_begins(tmp_path: Path) -> None:
     runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
-    (folder / "process.json.tmp").mkdir(parents=True)
+    bar(folder / "process.json")
     begun = runs.start(KEY, Launch(("touch", str(tmp_path / "ran")), dict(os.environ), 1000))
     until(lambda: runs.poll() or "can't write process.json" in (tmp_path / "holder.log").read_text())
     shutil.rmtree(folder)
@@ -272,8 +278,8 @@ def test_what_finds_no_room_is_not_begun_and_may_be_asked_again(
     runs, other = Runs(tmp_path), RunKey("j", 1, 1)
     start(runs, other, "sleep", "600")
     with monkeypatch.context() as patch:
-        patch.setattr(private_files, "write_durably", full)
-        patch.setattr(private_files, "write", full)
+        for how in ("write_durably", "write", "create"):
+            patch.setattr(private_files, how, full)
         with pytest.raises(OSError, match="No space left"):
             start(runs)
         with pytest.raises(OSError, match="No space left"):
