@@ -54,7 +54,7 @@ from hostagent.messages import (
 from hostagent.order_stream import ParsedOrders, read
 from hostagent.ports import LOCKS, PortsTaken, take_ports
 from hostagent.run_as import NoSuchUser, check, described, task_user
-from hostagent.run_record import RunKey
+from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from hostagent.usage import SAMPLE_S, UsageMeter
 from paceline.client.lines import Lines
@@ -72,7 +72,7 @@ from its upper half.
 """
 CONNECT_S = 2.0
 """So long a gateway may take to accept a connection."""
-TURN_ITEMS = 10
+TURN_ITEMS = 16
 """So many orders are carried out before others have their turn."""
 REPORTS_MAX = 10_000
 """Most runs in one report."""
@@ -336,28 +336,30 @@ class Agent:
 
     async def _report(self, session: int) -> None:
         """Tells what is not acknowledged, at once when something changes, and that this agent lives."""
-        number, reported_changes = 0, 0
+        number, reported_changes, due_s = 0, 0, 0.0
         while True:
-            number += 1
             self._changed.clear()
             volumes, changes = self.runs.volumes, self.runs.volumes.changes
-            batch = ReportBatch(session, number, self.runs.unreported()[:REPORTS_MAX])
+            batch = ReportBatch(session, number + 1, self.runs.unreported()[:REPORTS_MAX])
             batch.volumes = volumes.all() if changes != reported_changes else None
             batch.execs = list(self._execs.untold)
             now_ms, load = kernel.since_boot_ms(), self._load
             batch.load = load if load is not None and self._load_news.due(load, now_ms) else None
-            response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
-            self._check(response)
-            if msgspec.json.decode(response.content, type=known(Acknowledged)).acknowledged >= number:
-                self.runs.acknowledged(batch.runs)
-                self._execs.told(batch.execs)
-                if batch.load is not None:
-                    self._load_news.told(batch.load, now_ms)
-                reported_changes = changes
+            news = batch.runs or batch.execs or batch.load is not None or changes != reported_changes
+            if news or time.monotonic() >= due_s:
+                number, due_s = batch.number, time.monotonic() + HEARTBEAT_MS / 1000
+                response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
+                self._check(response)
+                if msgspec.json.decode(response.content, type=known(Acknowledged)).acknowledged >= number:
+                    self.runs.acknowledged(batch.runs)
+                    self._execs.told(batch.execs)
+                    if batch.load is not None:
+                        self._load_news.told(batch.load, now_ms)
+                    reported_changes = changes
             if len(batch.runs) < REPORTS_MAX:
                 # not wait_for: before Python 3.12 that may swallow a cancellation
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(HEARTBEAT_MS / 1000):
+                    async with asyncio.timeout(due_s - time.monotonic()):
                         await self._changed.wait()
 
     async def _follow(self, session: int) -> None:
@@ -399,31 +401,29 @@ class Agent:
         for refusal in reading.refused:
             self._note(f"run {refusal.key.run} of {refusal.key.job_id}/{refusal.key.instance}: {refusal.reason}")
             self.runs.refuse(*refusal)
-        over: list[RunKey] = []
-        for number, item in enumerate(orders.items):
-            if item.kind == OrderKind.FORGET:
-                over.append(RunKey(orders.jobs[item.job].job_id, item.instance, item.run))
-                continue
-            self._do(orders.jobs[item.job], item)
-            if number % TURN_ITEMS == TURN_ITEMS - 1:
-                await asyncio.sleep(0)  # starting a thousand runs must not keep reports waiting
-        self.runs.forget(*over)
+        for first in range(0, len(orders.items), TURN_ITEMS):
+            self._do(orders.jobs, orders.items[first : first + TURN_ITEMS])
+            self._news.set()  # not all may be in the hands of keepers yet
+            await asyncio.sleep(0)  # starting a thousand runs must not keep reports waiting
+        over = [item for item in orders.items if item.kind == OrderKind.FORGET]
+        self.runs.forget(*(RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in over))
         self._changed.set()
-        self._news.set()  # not all may be in the hands of keepers yet
 
-    def _do(self, job: JobOrder, item: RunOrder) -> None:
-        key = RunKey(job.job_id, item.instance, item.run)
-        if item.kind == OrderKind.STOP:
-            self.runs.stop(key)
-        elif item.kind == OrderKind.KILL:
-            self.runs.kill(key)
-        elif key not in self.runs:
-            try:
-                how = launch(job, item, self.settings.host_id, self._user)
-            except ValueError as error:
-                self.runs.refuse(key, str(error))
-            else:
-                self.runs.start(key, how)
+    def _do(self, jobs: list[JobOrder], items: list[RunOrder]) -> None:
+        """Starts, stops and kills, in the order in which that is asked."""
+        launches: dict[RunKey, Launch] = {}
+        for item in items:
+            key = RunKey(jobs[item.job].job_id, item.instance, item.run)
+            if item.kind == OrderKind.START and key not in self.runs:
+                try:
+                    launches[key] = launch(jobs[item.job], item, self.settings.host_id, self._user)
+                except ValueError as error:
+                    self.runs.refuse(key, str(error))
+            elif item.kind in (OrderKind.STOP, OrderKind.KILL):
+                self.runs.start_all(launches)
+                launches = {}
+                (self.runs.stop if item.kind == OrderKind.STOP else self.runs.kill)(key)
+        self.runs.start_all(launches)
 
     async def _answer(self, ask: LogLine) -> None:
         page = self.runs.read(RunKey(ask.job_id, ask.instance, ask.run), ask.stream, ask.offset, ask.limit)

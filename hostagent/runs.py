@@ -21,7 +21,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ from hostagent.run_record import (
     take_lock,
 )
 from hostagent.shims import kill_shim, wake_shim
+from hostagent.side_by_side import side_by_side
 from hostagent.volumes import Volumes
 
 CONTACT_MS = 50
@@ -158,38 +159,29 @@ class Runs:
         """Starts a run that is not known here; what goes wrong is its outcome. Raises `OSError` on a full disk: then
         nothing was begun, and it may be started again.
         """
-        folder = self._folder(key)
-        run = self._runs[key] = Run(key, folder, ports=launch.ports)
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            work, user = str(self._work(key)), self._user and self._user._asdict()
-            env = launch.env | ({"PACELINE_MEMBERS": f"{work}/{MEMBERS}"} if launch.members else {})
-            volumes = self.volumes.open(key.job_id, key.instance, launch.volumes)
-            env |= {volume_variable(name): str(path) for name, path in volumes.items()}
-            order: dict[str, Any] = {"v": VERSION, "boot": self._boot, "command": list(launch.command), "env": env}
-            order |= {"work": work, "user": user}
-            order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
-            order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
-            order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
-            order |= {"alone": launch.alone}
-            if self._levels is not None:
-                order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory)
-                run.grouped = "groups" in order
-            if launch.health is not None:
-                run.check = Check(launch.health, launch.health_port, work, env, user)
-                order["check"] = msgspec.to_builtins(run.check)
-            private_files.write(str(folder / "order.json"), json.dumps(order))  # its keeper syncs it
-            self._make_work(key, launch.members)
-            self._waiting[key] = take_lock(folder)
-        except (OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno in FULL:
-                del self._runs[key]
-                self._discard(key)
-                raise
-            self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {error}")
+        self.start_all({key: launch})
+        return self._runs[key]
+
+    def start_all(self, launches: Mapping[RunKey, Launch]) -> None:
+        """Starts several as `start` does, with their files made side by side: each waits for the disk. Where that is
+        full, those that it took are begun before the error is raised.
+        """
+        if not launches:
+            return
+        full: OSError | None = None
+        for run, lock in self._laid_out(launches):
+            if isinstance(lock, int):
+                self._waiting[run.key] = lock
+            elif isinstance(lock, OSError) and lock.errno in FULL:
+                full = lock
+                del self._runs[run.key]
+                self._discard(run.key)
+            else:
+                self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {lock}")
         self.keepers.open(BEGIN_S)
         self._hand_over()
-        return run
+        if full is not None:
+            raise full
 
     def refuse(self, key: RunKey, reason: str) -> None:
         """Reports a run that is not known here as not started. Raises `OSError` where that can't be written."""
@@ -238,7 +230,7 @@ class Runs:
             run = self._runs.get(key)
             if run is not None and not run.forgotten:
                 self.stop(key)
-                private_files.write(str(run.folder / "forgotten"), "")
+                private_files.create(str(run.folder / "forgotten"), "")
                 run.forgotten_ns = time.time_ns()
         self._clean()
 
@@ -254,7 +246,7 @@ class Runs:
                 run.reported = state.state
                 with suppress(OSError):
                     if not run.alive:
-                        private_files.write(str(run.folder / "reported"), str(state.state))
+                        private_files.create(str(run.folder / "reported"), str(state.state))
 
     def note_health(self, run: Run, state: RunReport, reason: str) -> None:
         """Notes the result of the health check of a run that goes on."""
@@ -304,6 +296,48 @@ class Runs:
 
     def _work(self, key: RunKey) -> Path:
         return self.tasks / f"{key.job_id}.{key.instance}.{key.run}"
+
+    def _laid_out(self, launches: Mapping[RunKey, Launch]) -> list[tuple[Run, int | Exception]]:
+        """The new runs with their locked files, or why they have none."""
+        outcomes: list[tuple[Run, int | Exception]] = []
+        ordered: list[tuple[Run, dict[str, Any], str]] = []
+        for key, launch in launches.items():
+            run = self._runs[key] = Run(key, self._folder(key), ports=launch.ports)
+            try:
+                ordered.append((run, self._order(run, launch), launch.members))
+            except (OSError, ValueError) as error:
+                outcomes.append((run, error))
+        return outcomes + side_by_side(lambda each: (each[0], self._lay_out(*each)), ordered)
+
+    def _order(self, run: Run, launch: Launch) -> dict[str, Any]:
+        """The order of a run for its keeper; its volumes are made. Raises `OSError`, `ValueError`."""
+        work, user = str(self._work(run.key)), self._user and self._user._asdict()
+        env = launch.env | ({"PACELINE_MEMBERS": f"{work}/{MEMBERS}"} if launch.members else {})
+        volumes = self.volumes.open(run.key.job_id, run.key.instance, launch.volumes)
+        env |= {volume_variable(name): str(path) for name, path in volumes.items()}
+        order: dict[str, Any] = {"v": VERSION, "boot": self._boot, "command": list(launch.command), "env": env}
+        order |= {"work": work, "user": user}
+        order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
+        order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
+        order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
+        order |= {"alone": launch.alone}
+        if self._levels is not None:
+            order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory)
+            run.grouped = "groups" in order
+        if launch.health is not None:
+            run.check = Check(launch.health, launch.health_port, work, env, user)
+            order["check"] = msgspec.to_builtins(run.check)
+        return order
+
+    def _lay_out(self, run: Run, order: dict[str, Any], members: str) -> int | Exception:
+        """Makes the files of a run, from any thread. Returns its locked file, or why there is none."""
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_files.create(str(run.folder / "order.json"), json.dumps(order))  # its keeper syncs it
+            self._make_work(run.key, members)
+            return take_lock(run.folder)
+        except (OSError, ValueError) as error:
+            return error
 
     def _make_work(self, key: RunKey, members: str) -> None:
         work = self._work(key)

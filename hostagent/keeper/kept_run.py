@@ -376,7 +376,7 @@ class KeptRun:
         return self._try(name, partial(create, text=text))
 
     def _process(self, pid: int) -> str:
-        """What `process.json` says; `pid` 0: the process is about to run."""
+        """The content of `process.json`; `pid` 0: the process is about to run."""
         start_time = kernel.start_time(pid) if pid else None
         process = {"pid": pid, "start_time": start_time, "boot_id": self._keeper.boot}
         return json.dumps(process).ljust(PROCESS_CHARS)
