@@ -88,7 +88,7 @@ class AgentSettings:
     detected, or instead of it; `sizes`: which resources are in MiB, beside memory and disk. `ports_moved`: where
     another agent of this machine has these ports, others of the same number are taken; `port_locks`: see
     `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the agent's; `isolation`:
-    one of `hostagent.levels.CHOICES`.
+    one of `hostagent.levels.CHOICES`; `umask`: that of tasks.
     """
 
     urls: tuple[str, ...]
@@ -103,6 +103,7 @@ class AgentSettings:
     port_locks: Path = LOCKS
     run_as: str = ""
     isolation: str = "auto"
+    umask: int = 0o022
     sizes: tuple[str, ...] = ()
 
 
@@ -131,7 +132,9 @@ class Agent:
         try:
             self._user = task_user(settings.run_as) if settings.run_as else None
             self._levels = Levels(settings.folder, settings.isolation, self._user is not None, say)
-            self.runs = Runs(settings.folder, settings.port_locks, say, self._user, levels=self._levels)
+            self.runs = Runs(
+                settings.folder, settings.port_locks, say, self._user, levels=self._levels, umask=settings.umask
+            )
             if self._user is not None:
                 check(self._user, self.runs.tasks)
         except NoSuchUser as error:

@@ -104,6 +104,7 @@ def _become(order: dict[str, Any]) -> None:
         os.setgroups(user["groups"])
         os.setresgid(user["gid"], user["gid"], user["gid"])
         os.setresuid(user["uid"], user["uid"], user["uid"])
+    os.umask(order.get("umask", 0o022))
     os.chdir(order["cwd"])
     os.execvpe(order["argv"][0], order["argv"], order["env"])
 

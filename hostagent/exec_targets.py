@@ -113,6 +113,7 @@ class Command:
             "env": {"PATH": os.defpath, **terminal, **run["env"]},
             "cwd": run["work"],
             "user": run.get("user"),
+            "umask": run.get("umask", 0o022),
             "terminal": self._ask.terminal,
             "groups": [f"{folder}/cgroup.procs" for folder in dict.fromkeys(run.get("groups", {}).values())],
         }

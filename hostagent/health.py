@@ -24,6 +24,8 @@ from hostagent.runs import Runs
 
 OUTPUT_CHARS = 300
 """So much of the output of a command that failed is reported: its end."""
+REST_S = 0.2
+"""So long after the end of a program its last output is waited for."""
 COMMANDS_MAX = 16
 """Programs of checks that run at the same time; others wait, and their time-out begins when they start."""
 
@@ -121,33 +123,56 @@ def _reason(failed: int, fault: str) -> str:
 
 
 async def _command_fault(check: Check, timeout_s: float) -> str:
-    """Runs the program of a check as its task runs. What it leaves in its process group is killed."""
-    process = await asyncio.create_subprocess_exec(
-        *check.health.command,
-        cwd=check.work,
-        env=check.env,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-        **check.identity(),
-    )
-    with suppress(OSError, ValueError):  # the agent's own limit is higher
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (open_files.given(),) * 2)
-    try:
-        async with asyncio.timeout(timeout_s):
-            output = await _tail(process.stdout)
-            code = await process.wait()
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    return f"{check.health.command[0]} exited with {code}: {output}" if code else ""
+    """Runs the program of a check as its task runs. It is over when the program is: what it leaves in its process group
+    is killed, and what has left that is not waited for.
+    """
+    out, out_end = os.pipe()
+    with open(out, "rb", buffering=0) as pipe:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *check.health.command,
+                cwd=check.work,
+                env=check.env,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out_end,
+                stderr=out_end,
+                start_new_session=True,
+                **check.identity(),
+            )
+        finally:
+            os.close(out_end)
+        with suppress(OSError, ValueError):  # the agent's own limit is higher
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (open_files.given(),) * 2)
+        tail = _Tail()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: tail, pipe)
+        try:
+            async with asyncio.timeout(timeout_s):
+                code = await process.wait()
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REST_S):
+                    await tail.over.wait()
+            transport.close()
+    return f"{check.health.command[0]} exited with {code}: {tail.text()}" if code else ""
 
 
-async def _tail(stream: asyncio.StreamReader | None) -> str:
+class _Tail(asyncio.Protocol):
     """The end of what a program writes."""
-    tail = b""
-    while stream is not None and (data := await stream.read(65536)):
-        tail = (tail + data)[-4 * OUTPUT_CHARS :]
-    return tail.decode(errors="replace").strip()[-OUTPUT_CHARS:]
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        """Nobody writes any more."""
+        self._data = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._data = (self._data + data)[-4 * OUTPUT_CHARS :]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.over.set()
+
+    def text(self) -> str:
+        """It, for a report."""
+        return self._data.decode(errors="replace").strip()[-OUTPUT_CHARS:]

@@ -36,14 +36,27 @@ def lists_children() -> bool:
     return os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
 
 
-def children() -> Iterator[int]:
-    """The pids of the processes whose parent is this one, which has one thread; those that have ended too."""
-    own = os.getpid()
+def children(pid: int = 0) -> Iterator[int]:
+    """The pids of the processes whose parent is the first thread of a process, 0: of this one; those that have ended
+    too.
+    """
+    own = pid or os.getpid()
     try:
         with open(f"/proc/{own}/task/{own}/children", encoding="ascii") as file:
             yield from map(int, file.read().split())
-    except FileNotFoundError:  # a kernel without this list: all processes are asked
-        for name in os.listdir("/proc"):
-            fields = status_of(int(name)) if name.isdigit() else None
-            if fields is not None and int(fields[1]) == own:
-                yield int(name)
+    except (FileNotFoundError, ProcessLookupError):
+        if not lists_children():  # all processes are asked
+            yield from _with(1, own)
+
+
+def group_of(number: int) -> Iterator[int]:
+    """The pids of the processes of a process group."""
+    return _with(2, number)
+
+
+def _with(field: int, value: int) -> Iterator[int]:
+    """The pids of the processes whose status says this."""
+    for name in os.listdir("/proc"):
+        fields = status_of(int(name)) if name.isdigit() else None
+        if fields is not None and int(fields[field]) == value:
+            yield int(name)

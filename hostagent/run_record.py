@@ -93,12 +93,13 @@ class Check(msgspec.Struct):
     work: str
     env: dict[str, str]
     user: dict[str, Any] | None = None
+    umask: int = 0o022
 
     def identity(self) -> dict[str, Any]:
-        """The arguments of `Popen` that start a process as the user of the run."""
-        if self.user is None:
-            return {}
-        return {"user": self.user["uid"], "group": self.user["gid"], "extra_groups": self.user["groups"]}
+        """The arguments of `Popen` that start a process as the run was."""
+        user = self.user
+        own = {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]} if user is not None else {}
+        return {"umask": self.umask, **own}
 
 
 class Order(msgspec.Struct):

@@ -79,7 +79,7 @@ LOST_CODE = 255
 
 class Runs:
     """All runs of one host, by key. Not thread-safe. `locks`: see `hostagent.ports`; `say`: told of what can't be read
-    or removed, from any thread; `user`: as whom tasks run, None: as the user of this process.
+    or removed, from any thread; `user`: as whom tasks run, None: as the user of this process; `umask`: that of tasks.
     """
 
     def __init__(
@@ -90,8 +90,10 @@ class Runs:
         user: TaskUser | None = None,
         vmstat: Path = VMSTAT,
         levels: Levels | None = None,
+        umask: int = 0o022,
     ) -> None:
         self._levels = levels
+        self._umask = umask
         folder = folder.absolute()
         self._locks = locks
         self._say = say
@@ -316,7 +318,7 @@ class Runs:
         volumes = self.volumes.open(run.key.job_id, run.key.instance, launch.volumes)
         env |= {volume_variable(name): str(path) for name, path in volumes.items()}
         order: dict[str, Any] = {"v": VERSION, "boot": self._boot, "command": list(launch.command), "env": env}
-        order |= {"work": work, "user": user}
+        order |= {"work": work, "user": user, "umask": self._umask}
         order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
         order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
         order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
@@ -325,7 +327,7 @@ class Runs:
             order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory)
             run.grouped = "groups" in order
         if launch.health is not None:
-            run.check = Check(launch.health, launch.health_port, work, env, user)
+            run.check = Check(launch.health, launch.health_port, work, env, user, self._umask)
             order["check"] = msgspec.to_builtins(run.check)
         return order
 

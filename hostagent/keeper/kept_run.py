@@ -28,6 +28,7 @@ from typing import Any, Protocol
 from hostagent import kernel, port_locks
 from hostagent.keeper import system
 from hostagent.keeper.control_group import ControlGroup
+from hostagent.keeper.pipelines import Ending
 from hostagent.keeper.process_group import CannotSpawn, ProcessGroup
 from hostagent.keeper.timers import Timer
 from hostagent.kept_output import Output
@@ -119,6 +120,7 @@ class KeptRun:
         """Its next step, where that is a matter of time."""
         self._kill: Timer | None = None
         self._silence: Timer | None = None
+        self._rest: Timer | None = None
         self._refused: set[str] = set()
         """Files that the disk didn't take at first."""
 
@@ -252,9 +254,15 @@ class KeptRun:
         if self._level is None:
             self._cancel(self._next)
             return self._end(self._stop_state, STOPPED_EARLY, "stopped before it started")
-        self._level.signal(self._order["stop_signal"])
-        self._kill = self._keeper.after(self._order["stop_grace_ms"] / 1000, self._guarded(self._kill_now))
+        grace_s = self._order["stop_grace_ms"] / 1000
+        self._kill = self._keeper.after(grace_s, self._guarded(self._kill_now))
+        self._ask(Ending(self._level.pid, self._order["stop_signal"], grace_s / 2))
         return None
+
+    def _ask(self, ending: Ending) -> None:
+        """Asks its processes to end: some later than others."""
+        if wait_s := ending.ask():
+            self._rest = self._keeper.after(wait_s, self._guarded(partial(self._ask, ending)))
 
     def _kill_now(self) -> None:
         """Its grace is over."""
@@ -352,7 +360,7 @@ class KeptRun:
 
     def _finish(self) -> None:
         """Gives back all that it has."""
-        for timer in (self._next, self._kill, self._silence):
+        for timer in (self._next, self._kill, self._silence, self._rest):
             self._cancel(timer)
         for source in list(self._outputs):
             self._outputs.pop(source).close()

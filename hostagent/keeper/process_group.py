@@ -83,7 +83,7 @@ class ProcessGroup:
             (os.POSIX_SPAWN_DUP2, out, 1),
             (os.POSIX_SPAWN_DUP2, err, 2),
         ]
-        own = resource.getrlimit(resource.RLIMIT_NOFILE)
+        own, own_umask = resource.getrlimit(resource.RLIMIT_NOFILE), os.umask(self._order["umask"])
         try:
             lasting = True
             limit = self._limit(own[1])
@@ -101,6 +101,7 @@ class ProcessGroup:
             raise CannotSpawn(command, error, lasting) from error
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, own)
+            os.umask(own_umask)
             os.chdir("/")
 
     def _fork(self, out: int, err: int) -> None:
@@ -140,6 +141,7 @@ class ProcessGroup:
                 os.setgroups(user["groups"])
                 os.setresgid(user["gid"], user["gid"], user["gid"])
                 os.setresuid(user["uid"], user["uid"], user["uid"])
+            os.umask(self._order["umask"])
             lasting = False
             os.chdir(self._order["work"])
             lasting = True

@@ -14,8 +14,20 @@ TOKEN = "token"
 CELL = "cell"
 
 
+_given = -1
+"""The umask that this process was started with; -1: it still has it."""
+
+
 class CannotStart(PacelineError):
     """A process can't start, or can't go on; the message says why and what to do."""
+
+
+def given_umask() -> int:
+    """The umask that this process was started with: that of tasks, whose files are for whom their user wants."""
+    if _given >= 0:
+        return _given
+    os.umask(umask := os.umask(0o077))
+    return umask
 
 
 def prepare(data: Path) -> str:
@@ -23,7 +35,9 @@ def prepare(data: Path) -> str:
 
     Nobody else may read what stands there: what this process makes from now on is for its user alone, wherever it is.
     """
-    os.umask(0o077)
+    global _given
+    before = os.umask(0o077)
+    _given = before if _given < 0 else _given
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     format_file = data / "format"
     if format_file.exists() or not any(data.iterdir()):

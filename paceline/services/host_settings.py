@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from events.spec.parts import HostResources
 from events.spec.problems import problems
 from hostagent.agent import AgentSettings
-from paceline.services.data_folder import CannotStart
+from paceline.services.data_folder import CannotStart, given_umask
 from paceline.services.settings import AgentPart
 
 
@@ -28,6 +28,7 @@ def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Pa
         port_last=part.port_last,
         run_as=part.run_as,
         isolation=part.isolation,
+        umask=given_umask(),
         ports_moved=not part.model_fields_set & {"port_first", "port_last"},
     )
 

@@ -6,13 +6,14 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from events.codes import RunReport, TaskState
+from events.codes import Outcome, RunReport, TaskState
 from paceline.client.json_type import Json
 from paceline.client.models import ProcessDetails
 from projections.views import tables
 from projections.views.rows import JobRow
 
 _REPORTED = ("reason", "signal", "out_of_memory", "cpu_ms", "memory_kib")
+EXITED = (Outcome.SUCCEEDED, Outcome.FAILED)
 _SIGNALS = frozenset(map(int, Signals))
 
 
@@ -21,17 +22,25 @@ def run_details(connection: Connection, job: JobRow, runs: Sequence[tuple[int, i
     rows, by_run = tables.run_reports.c, dict[tuple[int, int], Json]()
     if not runs:
         return by_run
-    query = select(rows.instance, rows.run, rows.state, *(rows[name] for name in _REPORTED)).where(
+    query = select(rows.instance, rows.run, rows.state, rows.exit_code, *(rows[name] for name in _REPORTED)).where(
         rows.job_id == job.job_id,
         rows.instance.between(runs[0][0], runs[-1][0]),
         rows.run >= min(run for _, run in runs),
     )
-    for instance, run, state, *values in connection.execute(query.order_by(rows.offset)):
+    for instance, run, state, exit_code, *values in connection.execute(query.order_by(rows.offset)):
         details = by_run.setdefault((instance, run), {})
         details.update((name, value) for name, value in zip(_REPORTED, values, strict=True) if value)
+        if exit_code >= 0:
+            details["exit_code"] = exit_code
         if state == RunReport.UNHEALTHY:
             details["health"] = RunReport.UNHEALTHY.name
     return by_run
+
+
+def exit_code_of(outcome: int, decided: int, reported: Mapping[str, Any]) -> int | None:
+    """The exit code of a run: decided where it ended by itself, else as its host has reported it."""
+    code: int | None = decided if outcome in EXITED and decided >= 0 else reported.get("exit_code")
+    return code
 
 
 def task_details(job: JobRow, state: int, reported: Mapping[str, Any]) -> ProcessDetails:

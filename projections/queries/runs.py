@@ -8,8 +8,8 @@ from events.codes import LIVE_TASKS, Outcome, RunCause, TaskState
 from paceline.client.models import Run
 from projections.queries.end_reasons import ended_by, stops_of
 from projections.queries.pages import rows_of
-from projections.queries.run_details import run_details, task_details
-from projections.queries.tasks import EXITED, TASK_PLACES, columns_of, host_names, winners
+from projections.queries.run_details import exit_code_of, run_details, task_details
+from projections.queries.tasks import TASK_PLACES, columns_of, host_names, winners
 from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import JobRow
@@ -50,7 +50,7 @@ def task_runs(connection: Connection, job: JobRow, instance: int) -> list[Run]:
                 "version": row.version,
                 "host_id": names.get(row.host),
                 "outcome": Outcome(row.outcome).name if row.outcome else None,
-                "exit_code": row.exit_code if row.outcome in EXITED and row.exit_code >= 0 else None,
+                "exit_code": exit_code_of(row.outcome, row.exit_code, reported),
                 "cause": RunCause(row.why).name if row.why else None,
                 "reason": reported.get("reason") or winner or ended_by(job, stops, instance, row.why, row.ended_s),
                 **task_details(job, task_state, reported),

@@ -13,7 +13,7 @@ from paceline.client.models import Task
 from projections.queries.end_reasons import ended_by, stops_of
 from projections.queries.host_slots import blocks_of_host
 from projections.queries.pages import Page, rows_of
-from projections.queries.run_details import run_details, task_details
+from projections.queries.run_details import exit_code_of, run_details, task_details
 from projections.queries.task_specs import own_specs
 from projections.record_json import at
 from projections.views import tables
@@ -26,7 +26,6 @@ from projections.views.waiting import Standing
 TASK_PLACES = {name: place for place, name in enumerate(TASK_COLUMNS)}
 """Where each column of tasks stands."""
 _SHOWN = ("state", "run", "host", "outcome", "step", "why")
-EXITED = (Outcome.SUCCEEDED, Outcome.FAILED)
 """Outcomes of runs whose processes ended by themselves."""
 
 
@@ -177,7 +176,7 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[TaskValues]
                 "out_of_memory": process["out_of_memory"],
                 "cpu_ms": process["cpu_ms"],
                 "memory_kib": process["memory_kib"],
-                "exit_code": values["exit_code"] if outcome in EXITED and values["exit_code"] >= 0 else None,
+                "exit_code": exit_code_of(outcome, values["exit_code"], reported),
                 "outcome": Outcome(outcome).name if outcome else None,
                 "cause": RunCause(why).name if why else None,
                 "reason": reported.get("reason")

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from events.codes import RunReport
 from events.columns import I32, I64, same_length
 from events.records.tasks import RunsReported
 
-Row = tuple[str, int, int, int, int, str, int, int, int, int]
+Row = tuple[str, int, int, int, int, str, int, int, int, int, int]
 """A `RunReportRow`."""
+TOLD_TO_END = (RunReport.STOPPED, RunReport.SILENCED)
+"""Reports of which no decision says the exit code: it tells how a run obeyed, not how it fared."""
 
 
 def rows_of(event: RunsReported, offset: int) -> Iterator[Row]:
@@ -22,13 +25,16 @@ def rows_of(event: RunsReported, offset: int) -> Iterator[Row]:
     reason, job, instance = event.reason_array, event.job_array, event.instance_array
     columns: list[I32 | I64] = [event.signal_array, event.out_of_memory_array]
     columns += [event.cpu_ms_array, event.memory_kib_array]
-    if any(len(column) != items for column in (reason, *columns)):
+    if any(len(column) != items for column in (reason, event.exit_code_array, *columns)):
         return
     reason = np.where((reason > 0) & (reason <= len(event.reasons)), reason, 0)
-    some = np.flatnonzero(np.any([reason, *columns], axis=0))
     run, state = event.run_array, event.state_array
+    obeyed = np.isin(state, TOLD_TO_END)
+    exit_code = np.where(obeyed, event.exit_code_array, -1)
+    some = np.flatnonzero(np.any([obeyed, reason, *columns], axis=0))
     texts = ("", *event.reasons)
     for at in some.tolist():
         key = event.job_ids[job[at]], int(instance[at]), int(run[at])
         signal, out_of_memory, cpu_ms, memory_kib = (int(column[at]) for column in columns)
-        yield *key, offset, int(state[at]), texts[reason[at]], signal, out_of_memory, cpu_ms, memory_kib
+        process = signal, out_of_memory, cpu_ms, memory_kib, int(exit_code[at])
+        yield *key, offset, int(state[at]), texts[reason[at]], *process

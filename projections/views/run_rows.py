@@ -18,6 +18,8 @@ class RunReportRow(msgspec.Struct):
     out_of_memory: int
     cpu_ms: int
     memory_kib: int
+    exit_code: int = -1
+    """That of a run that was told to end; -1: decisions say it."""
 
 
 class PastRunRow(msgspec.Struct):

@@ -133,6 +133,16 @@ def test_a_run_that_is_to_be_killed_has_no_grace(site: Site) -> None:
     assert [each.signal for each in details(site)] == [signal.SIGKILL]
 
 
+def test_what_a_run_makes_is_for_whom_the_umask_of_its_agent_lets(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, umask=0o027)
+    run = runs.start(RunKey("j", 0, 1), Launch(("sh", "-c", "umask; touch made"), dict(os.environ), 1000))
+    until(lambda: (runs.poll(), not run.alive)[1])
+    assert (run.folder / "stdout.0").read_text() == "0027\n"
+    assert (tmp_path / "tasks/j.0.1/made").stat().st_mode & 0o777 == 0o640
+    assert (run.folder / "exit.json").stat().st_mode & 0o077 == 0
+    assert stop_all(tmp_path) == (0, 0)
+
+
 def test_a_run_has_as_many_open_files_as_its_job_says(site: Site) -> None:
     site.run(shell("j", "ulimit -n", open_files=123))
     site.says("j", 0, 1, "EXITED", 0)

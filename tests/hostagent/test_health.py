@@ -101,6 +101,14 @@ def test_a_check_that_takes_too_long_fails_and_is_killed(site: Site) -> None:
     site.cell.until(lambda: not Path(f"/proc/{pid}").exists())
 
 
+def test_a_check_is_over_with_its_program_whatever_that_leaves(site: Site) -> None:
+    script = "sleep 600 & echo $! > child; setsid sleep 30 & echo $! > escaped; exit 0"
+    site.run(shell("j", "sleep 600", health=check("command", command=("sh", "-c", script), timeout_ms=2000)))
+    site.says("j", 0, 1, "HEALTHY", 0)
+    child = int((work(site, "j") / "child").read_text())
+    site.cell.until(lambda: not Path(f"/proc/{child}").exists())
+
+
 def test_a_program_that_does_not_exist_fails_its_check(site: Site) -> None:
     site.run(shell("j", "sleep 600", health=check("command", command=("no-such-program",), failures=1)))
     site.says("j", 0, 1, "UNHEALTHY", 0)

@@ -59,6 +59,12 @@ def begin(runs: Runs, *command: str, key: RunKey = KEY, grace_ms: int = 1000) ->
     return run.folder
 
 
+def text(folder: Path) -> str:
+    """What a run has written so far."""
+    file = folder / "stdout.0"
+    return file.read_text() if file.exists() else ""
+
+
 def when(runs: Runs, holds: Callable[[], object]) -> None:
     """Waits until it holds, while it looks what becomes of runs."""
     until(lambda: (runs.poll(), holds())[1])
@@ -200,7 +206,7 @@ def test_the_program_behind_a_shell_has_its_grace(tmp_path: Path) -> None:
     program += "print('ready', flush=True); time.sleep(600)"
     runs = Runs(tmp_path)
     folder = begin(runs, "sh", "-c", f'{sys.executable} -u -c "{program}"; true', grace_ms=60_000)
-    until((folder / "stdout.0").exists)
+    until(lambda: "\n" in text(folder))
     runs.stop(KEY)
     assert ends(runs) == [(0, 3, 143)]
     page = runs.read(KEY, "stdout", 0, 100)
@@ -208,10 +214,31 @@ def test_the_program_behind_a_shell_has_its_grace(tmp_path: Path) -> None:
     assert page.data == b"ready\nbye\n"
 
 
+def test_the_program_before_a_pipe_has_its_grace_and_its_last_words_are_kept(tmp_path: Path) -> None:
+    program = "import signal, sys, time; signal.signal(15, lambda *_: (print('bye'), time.sleep(1), sys.exit()));"
+    program += "print('ready', flush=True); time.sleep(600); print('never')"
+    runs = Runs(tmp_path)
+    folder = begin(runs, "sh", "-c", f'{sys.executable} -u -c "{program}" | cat | cat', grace_ms=60_000)
+    until(lambda: "\n" in text(folder))
+    runs.stop(KEY)
+    assert ends(runs) == [(0, 3, 143)]
+    assert text(folder) == "ready\nbye\n"
+
+
+def test_who_reads_from_a_pipe_that_nobody_closes_is_asked_to_end_too(tmp_path: Path) -> None:
+    reader = "trap 'echo asked; exit' TERM; echo ready; while :; do sleep 0.05; done"
+    runs = Runs(tmp_path)
+    folder = begin(runs, "sh", "-c", f'sleep 600 | sh -c "{reader}"; true', grace_ms=60_000)
+    until(lambda: "\n" in text(folder))
+    runs.stop(KEY)
+    assert ends(runs) == [(0, 3, 143)]
+    assert text(folder) == "ready\nasked\n"
+
+
 def test_the_rest_of_a_group_has_no_more_than_its_grace(tmp_path: Path) -> None:
     runs = Runs(tmp_path)
     folder = begin(runs, "sh", "-c", "(trap '' TERM; echo ready; sleep 600) & wait", grace_ms=300)
-    until((folder / "stdout.0").exists)
+    until(lambda: "\n" in text(folder))
     runs.stop(KEY)
     assert ends(runs) == [(0, 3, 143)]
 

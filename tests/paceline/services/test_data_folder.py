@@ -70,3 +70,11 @@ def test_an_empty_folder_is_closed(tmp_path: Path):
 
 def settings(data: Path) -> UpSettings:
     return UpSettings(data=data, listen="127.0.0.1:0", sim_hosts=0, agent=False, kafka="", cell=0)
+
+
+def test_tasks_have_the_umask_that_was_given_and_what_the_cell_writes_is_its_own(tmp_path: Path) -> None:
+    code = "import os, sys, pathlib; from paceline.services.data_folder import *; os.umask(0o027); "
+    code += "prepare(pathlib.Path(sys.argv[1])); prepare(pathlib.Path(sys.argv[1])); print(oct(given_umask()))"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "data")], capture_output=True, check=True)
+    assert done.stdout == b"0o27\n"
+    assert (tmp_path / "data/token").stat().st_mode & 0o077 == 0

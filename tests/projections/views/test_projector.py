@@ -466,6 +466,13 @@ def test_reasons_of_hosts_are_kept_and_torn_columns_are_not(cell, tmp_path):
     assert [(row["instance"], row["reason"]) for row in rows] == [(1, "no such program")]
 
 
+def test_a_run_that_was_told_to_end_keeps_the_code_with_which_it_did(cell, tmp_path):
+    cell.fact(RunsReported(gateway="g", host_ids=("h",), **runs("a", (0, 1, 2)), host=pack_ints([0] * 3),
+                           state=pack_ints([3, 2, 1]), exit_code=pack_ints([0, 7, 0])))  # fmt: skip
+    rows = fold(cell, tmp_path)["run_reports"]
+    assert [(row["instance"], row["exit_code"]) for row in rows] == [(0, 0)]
+
+
 def test_the_projector_goes_on_where_its_rows_stand(cell, tmp_path):
     cell.host()
     cell.accept("a", instances=2)
