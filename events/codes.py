@@ -167,6 +167,8 @@ class UpdateState(StrEnum):
 
 LIVE_TASKS = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
 """Those of which a host has a run, or is to have one."""
+IN_USE_TASKS = (TaskState.QUEUED, *LIVE_TASKS)
+"""Those that count against `max_running` of their job."""
 ENDED_TASKS = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.bounds import RUN_MAX
-from events.codes import Counts, Outcome, TaskState
+from events.codes import IN_USE_TASKS, Counts, Outcome, TaskState
 from events.columns import I32, I64, distinct
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued
@@ -19,8 +19,8 @@ from processors.lifecycle.tasks import Tasks
 from processors.state.steps import Pass
 from processors.state.table import Table
 
-IN_USE = (GANG_WAIT, TaskState.QUEUED, PLACED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
-"""The states of tasks that count against `max_running`."""
+IN_USE = (*IN_USE_TASKS, PLACED, GANG_WAIT)
+"""The states of tasks that count against `max_running`, with those that only lifecycle knows."""
 
 
 class GangEnd(NamedTuple):

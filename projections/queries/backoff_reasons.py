@@ -1,42 +1,68 @@
 """Why tasks of a job wait before they are queued, and why it has failed, in words."""
 
-from events.codes import Code
+from events.codes import IN_USE_TASKS, Code
 from events.reasons import WAIT, YOU, kind_of
 from projections.queries.end_reasons import resubmit
 from projections.queries.last_failure import Failure, words_of
 from projections.queries.reason import Reason, Remedy, count_tasks, counted, of_code
 from projections.record_json import at
+from projections.views.named_tasks import COUNTS
 from projections.views.rows import JobRow
 
 CANNOT_START = Remedy(YOU, "correct the command, or install the program on the hosts")
 
 
+def code_of(job: JobRow, failure: Failure | None) -> Code:
+    """Why tasks of a job wait in lifecycle, of which some do. `failure`: how the task that failed last did."""
+    if job.held_ms:
+        return Code.HELD
+    if 0 < job.max_running <= in_use(job):
+        return Code.MAX_RUNNING
+    lasts = failure is not None and failure.waits and failure.lasts
+    return Code.CRASH_LOOP if lasts and job.kind != "batch" else Code.BACKOFF
+
+
+def in_use(job: JobRow) -> int:
+    """Counts the tasks that count against `max_running`, without a gang that waits: lifecycle alone knows of that."""
+    return sum(getattr(job, COUNTS[state]) for state in IN_USE_TASKS)
+
+
 def of_backoff(job: JobRow, failure: Failure | None) -> Reason | None:
     """Why tasks wait in lifecycle; None: none does. `failure`: how the task that failed last did."""
-    reason = _of_held(job) if job.held_ms else _of_backoff(job, failure) if job.backoff else None
-    return reason and reason._replace(tasks=job.backoff, numbers={"tasks": job.backoff})
+    if not job.backoff and not job.held_ms:
+        return None
+    code = code_of(job, failure)
+    if code == Code.HELD:
+        reason = _of_held(job)
+    elif code == Code.MAX_RUNNING:
+        reason = _of_room(job)
+    else:
+        reason = _of_failure(job, failure, code)
+    return reason._replace(tasks=job.backoff, numbers={"tasks": job.backoff})
 
 
-def _of_backoff(job: JobRow, failure: Failure | None) -> Reason:
-    words = counted(job.backoff)
-    others = job.queued + job.ordered + job.running + job.stopping_tasks
-    if 0 < job.max_running <= others:
-        in_use = f"{others} run{'s' * (others == 1)}"
-        if job.queued:
-            in_use += f" or {counted(others)['is']} queued"
-        return of_code(Code.MAX_RUNNING, "lifecycle", {**words, "max_running": job.max_running, "in_use": in_use})
-    reason = of_code(Code.BACKOFF, "lifecycle", words)
+def _of_room(job: JobRow) -> Reason:
+    others = in_use(job)
+    says = f"{others} run{'s' * (others == 1)}"
+    if job.queued:
+        says += f" or {counted(others)['is']} queued"
+    words = {**counted(job.backoff), "max_running": job.max_running, "in_use": says}
+    return of_code(Code.MAX_RUNNING, "lifecycle", words)
+
+
+def _of_failure(job: JobRow, failure: Failure | None, code: Code) -> Reason:
+    reason = of_code(Code.BACKOFF, "lifecycle", counted(job.backoff))
     text = f"{reason.text}, or for the one before to be available" if job.kind == "stateful" else reason.text
     if failure is None or not failure.waits:
         return reason._replace(text=text, remedy=again(job.backoff))
     how = words_of(failure)
     how += f", its failure {failure.attempts} in a row" * (failure.attempts > 1)
     then = f"it is tried again at {at(failure.due_ms)}" if failure.due_ms else again(1).change
-    if job.kind == "batch" or not failure.lasts:
+    if code != Code.CRASH_LOOP:
         change = then if job.backoff == 1 else again(2).change
         return reason._replace(text=f"{text}; {how}", remedy=Remedy(WAIT, change))
     remedy = CANNOT_START if failure.cannot_start else Remedy(YOU, kind_of(Code.CRASH_LOOP).remedy)
-    return Reason(Code.CRASH_LOOP, f"{how}; {then}", "lifecycle", remedy=remedy)
+    return Reason(code, f"{how}; {then}", "lifecycle", remedy=remedy)
 
 
 def _of_held(job: JobRow) -> Reason:

@@ -1,13 +1,17 @@
 """The number of jobs that a filter lets through, by state and by group: the head of the list of jobs."""
 
+from collections import Counter
 from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
 
 from events.codes import Code
+from projections.queries.backoff_reasons import code_of
 from projections.queries.job_filter import INDEX, JobFilter
+from projections.queries.last_failure import failures_of
 from projections.views.reader import folded, rows_as_text
 from projections.views.reasons import WAITS
+from projections.views.rows import JobRow
 
 KEPT_MAX = 16
 """Counts that are kept: pages that are looked at again while nothing has happened."""
@@ -72,12 +76,14 @@ def wait_reasons(connection: Connection, wanted: JobFilter) -> list[WaitReason]:
 
 
 def _not_queued(connection: Connection, wanted: JobFilter) -> list[WaitReason]:
-    """The reasons of tasks that aren't queued yet, as `backoff_reasons.of_backoff` has them."""
+    """The reasons of tasks that aren't queued yet."""
     conditions, values = wanted.conditions()
-    query = (
-        f"SELECT CASE WHEN held_ms > 0 THEN '{Code.HELD}' WHEN max_running > 0 AND "
-        f"max_running <= queued + ordered + running + stopping_tasks THEN '{Code.MAX_RUNNING}' ELSE '{Code.BACKOFF}' "
-        "END, count(*), sum(backoff) FROM jobs "
-        f"WHERE {' AND '.join(['backoff > 0', 'ended_ms = 0', *conditions])} GROUP BY 1"
-    )
-    return [WaitReason(*row) for row in rows_as_text(connection, query, values)]
+    query = f"SELECT * FROM jobs WHERE {' AND '.join(['backoff > 0', 'ended_ms = 0', *conditions])}"
+    waiting = [JobRow(*row) for row in rows_as_text(connection, query, values)]
+    failures = failures_of(connection, [job for job in waiting if job.kind != "batch"], with_words=False)
+    jobs, tasks = Counter[str](), Counter[str]()
+    for job in waiting:
+        code = code_of(job, failures.get(job.job_id))
+        jobs[code] += 1
+        tasks[code] += job.backoff
+    return [WaitReason(code, count, tasks[code]) for code, count in jobs.items()]

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select, tuple_
 
 from events.codes import JobState, RunCause, TaskState
 from projections.queries.end_reasons import FAILED_BY
-from projections.queries.tasks import TASK_PLACES, columns_of
+from projections.queries.tasks import TASK_PLACES, columns_at
 from projections.views import tables
 from projections.views.rows import JobRow
 
@@ -36,28 +36,34 @@ class Failure(NamedTuple):
         return self.attempts >= LOOP_ATTEMPTS or self.cannot_start
 
 
-def failures_of(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Failure]:
-    """The last failures of jobs, where the jobs have failed or such tasks wait."""
-    wanted = {row.job_id: row for row in rows if _tells(row)}
+def failures_of(connection: Connection, rows: Sequence[JobRow], with_words: bool = True) -> dict[str, Failure]:
+    """The last failures of jobs, where the jobs have failed or such tasks wait; `with_words`: as their hosts told."""
+    wanted = [row for row in rows if 0 <= row.failed_instance < row.instances]
+    wanted = [row for row in wanted if row.state == JobState.FAILED or row.backoff > 0]
     if not wanted:
         return {}
+    reported = _reported(connection, wanted) if with_words else {}
+    columns = columns_at(connection, np.array([row.base + row.failed_instance for row in wanted]))
+    state, due_s, attempts = (columns[TASK_PLACES[name]].tolist() for name in ("state", "due_s", "failures"))
+    return {
+        row.job_id: _failure(row, state[at], due_s[at], attempts[at], *reported.get(row.job_id, ("", 0)))
+        for at, row in enumerate(wanted)
+    }
+
+
+def _reported(connection: Connection, jobs: Sequence[JobRow]) -> dict[str, tuple[str, int]]:
+    """The words and the signals with which hosts reported the last failures of jobs."""
     reported, reports = dict[str, tuple[str, int]](), tables.run_reports.c
-    runs = [(row.job_id, row.failed_instance, row.failed_run) for row in wanted.values()]
+    runs = [(row.job_id, row.failed_instance, row.failed_run) for row in jobs]
     key = tuple_(reports.job_id, reports.instance, reports.run)
     query = select(reports.job_id, reports.reason, reports.signal).where(key.in_(runs)).order_by(reports.offset)
     for job_id, reason, signal in connection.execute(query):
         before = reported.get(job_id, ("", 0))
         reported[job_id] = reason or before[0], signal or before[1]
-    return {job_id: _failure(connection, row, *reported.get(job_id, ("", 0))) for job_id, row in wanted.items()}
+    return reported
 
 
-def _tells(row: JobRow) -> bool:
-    return 0 <= row.failed_instance < row.instances and (row.state == JobState.FAILED or row.backoff > 0)
-
-
-def _failure(connection: Connection, job: JobRow, reason: str, signal: int) -> Failure:
-    columns = columns_of(connection, job, np.array([job.failed_instance]))[:, 0].tolist()
-    state, due_s, attempts = (columns[TASK_PLACES[name]] for name in ("state", "due_s", "failures"))
+def _failure(job: JobRow, state: int, due_s: int, attempts: int, reason: str, signal: int) -> Failure:
     if job.failed_why == RunCause.CANNOT_START:
         text = "can't be started"
     elif signal:

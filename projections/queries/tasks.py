@@ -91,7 +91,11 @@ def task(connection: Connection, job: JobRow, instance: int) -> Task | None:
 
 def columns_of(connection: Connection, job: JobRow, instances: I32 | I64) -> I32:
     """The columns of some tasks of a job, a row for each of `TASK_COLUMNS`."""
-    slots = job.base + instances.astype(np.int64)
+    return columns_at(connection, job.base + instances.astype(np.int64))
+
+
+def columns_at(connection: Connection, slots: I64) -> I32:
+    """The same of tasks of any jobs, by their slots."""
     out = np.zeros((len(TASK_COLUMNS), len(slots)), dtype=np.int32)
     order = np.argsort(slots, kind="stable")
     blocks, starts = np.unique(slots[order] // BLOCK, return_index=True)

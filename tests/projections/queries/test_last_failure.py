@@ -9,6 +9,8 @@ from events.codes import Counts, JobState, Outcome, RunCause, RunReport, TaskSta
 from events.columns import pack_ints
 from events.records.lifecycle import JobChanged
 from events.records.tasks import RunsReported
+from projections.queries.job_counts import WaitReason, wait_reasons
+from projections.queries.job_filter import JobFilter
 from tests.helpers.written_cell import ended, ordered, runs
 
 WHY = "no-such-program: No such file or directory"
@@ -54,6 +56,8 @@ def test_a_service_that_fails_for_the_third_time_in_a_row_is_stuck_and_before_it
     loops = f"task 0 exited with 127, its failure 3 in a row; {AGAIN}; {help_}"
     assert told(service) == ("CRASH_LOOP", "you", loops)
     assert service.get("/v1/jobs")["jobs"][0]["reason"]["code"] == "CRASH_LOOP"
+    with service.projector.views.read() as connection:
+        assert wait_reasons(connection, JobFilter()) == [WaitReason("CRASH_LOOP", 1, 1)], "counted as it is explained"
 
 
 def test_a_service_whose_program_is_not_there_is_stuck_at_once_and_says_so_in_the_agents_words(service):
