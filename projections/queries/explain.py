@@ -131,7 +131,7 @@ def _of_update(job: JobRow, update: UpdateRow, disruption: ExplanationRow | None
         failed = way_back and kind_of(reason.code).precedence == Precedence.ACT
         yield reason._replace(
             since_ms=update.ended_ms or update.paused_ms or update.moved_ms,
-            remedy=MORE_ROOM if update_reasons.lacked_places(update) else None,
+            remedy=MORE_ROOM if update.lacks_places else None,
             also=f", or `paceline job rollback {update.job_id}`" if failed else "",
         )
 

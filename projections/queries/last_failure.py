@@ -38,16 +38,16 @@ class Failure(NamedTuple):
 
 def failures_of(connection: Connection, rows: Sequence[JobRow], with_words: bool = True) -> dict[str, Failure]:
     """The last failures of jobs, where the jobs have failed or such tasks wait; `with_words`: as their hosts told."""
-    wanted = [row for row in rows if 0 <= row.failed_instance < row.instances]
-    wanted = [row for row in wanted if row.state == JobState.FAILED or row.backoff > 0]
-    if not wanted:
+    jobs = [row for row in rows if 0 <= row.failed_instance < row.instances]
+    jobs = [row for row in jobs if row.state == JobState.FAILED or row.backoff > 0]
+    if not jobs:
         return {}
-    reported = _reported(connection, wanted) if with_words else {}
-    columns = columns_at(connection, np.array([row.base + row.failed_instance for row in wanted]))
+    reported = _reported(connection, jobs) if with_words else {}
+    columns = columns_at(connection, np.array([row.base + row.failed_instance for row in jobs]))
     state, due_s, attempts = (columns[TASK_PLACES[name]].tolist() for name in ("state", "due_s", "failures"))
     return {
         row.job_id: _failure(row, state[at], due_s[at], attempts[at], *reported.get(row.job_id, ("", 0)))
-        for at, row in enumerate(wanted)
+        for at, row in enumerate(jobs)
     }
 
 

@@ -41,23 +41,18 @@ def _told(code: Code, text: str, tasks: int, **more: Any) -> Reason:
     return Reason(code, text, "lifecycle", tasks=tasks, numbers={"tasks": tasks, **more})
 
 
-def lacked_places(update: UpdateRow) -> bool:
-    """Whether an update failed only since instances found no place in time."""
-    return Code.NO_PROGRESS in update.message and " failed after " not in update.message
-
-
 def is_settled(update: UpdateRow, job: JobRow) -> bool:
     """Whether the instances for which an update failed have found their places since, and no other waits for it."""
-    return lacked_places(update) and not update.pending and job.running == job.tasks
+    return update.lacks_places > 0 and not update.pending and job.running == job.tasks
 
 
 def _of_canary(update: UpdateRow) -> Reason:
     text = f"update {update.number} waits with its canary: {_so_far(update)}"
-    after: int = msgspec.json.decode(update.policy)["promote_after_ms"]
-    if not after:
+    promoted_ms = update.promoted_ms()
+    if not promoted_ms:
         return _told(Code.UPDATE_AWAITS_PROMOTION, text, update.pending)
-    text += f"; it goes on by itself {write_ms(after)} after the canary was done"
-    return _told(Code.UPDATE_AWAITS_PROMOTION, text, update.pending, until=at(update.moved_ms + after))
+    text += f"; it goes on by itself {write_ms(promoted_ms - update.waits_ms)} after the canary was done"
+    return _told(Code.UPDATE_AWAITS_PROMOTION, text, update.pending, until=at(promoted_ms))
 
 
 def _so_far(update: UpdateRow) -> str:

@@ -1,6 +1,5 @@
 """When something happens to a job by itself next, and what."""
 
-import msgspec
 from sqlalchemy import Connection
 
 from events.codes import UpdateState
@@ -18,10 +17,8 @@ def next_wake_up(connection: Connection, job: JobRow, update: UpdateRow | None) 
         at_ms, instance, tasks = due
         others = f", {tasks - 1} more wait for their time" if tasks > 1 else ""
         times.append((at_ms, f"task {instance} is run again{others}"))
-    if update is not None and update.state == UpdateState.CANARY and not update.paused_ms:
-        promote_after: int = msgspec.json.decode(update.policy)["promote_after_ms"]
-        if promote_after:
-            times.append((update.moved_ms + promote_after, f"update {update.number} goes on from its canary"))
+    if update is not None and update.state == UpdateState.CANARY and not update.paused_ms and update.promoted_ms():
+        times.append((update.promoted_ms(), f"update {update.number} goes on from its canary"))
     if not times:
         return None
     at_ms, why = min(times)

@@ -202,6 +202,11 @@ class TaskFold:
         self._cache.tasks["step"][places] = steps[there]
         self._cache.tasks.touch(places)
 
+    def count_steps(self, row: JobRow, update: int, step: int) -> int:
+        """The number of instances of a job at a step (`UpdateStep`) of an update."""
+        tasks, places = self._cache.tasks, self._cache.tasks.place(row.base + np.arange(row.instances))
+        return int(np.count_nonzero((tasks["update"][places] == update) & (tasks["step"][places] == step)))
+
     def change_need(self, row: JobRow, version: int, need: Amounts, ports: int, forgotten: Sequence[int]) -> None:
         """From now on the newest version of a job is another one, which needs this; of others no task is any more."""
         older = msgspec.json.decode(row.needs, type=dict[str, Amounts])

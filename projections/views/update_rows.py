@@ -62,6 +62,15 @@ class UpdateRow(msgspec.Struct):
     message: str = ""
     reason: str = ""
     data: str = ""
+    waits_ms: int = 0
+    """Since when its canary is done and it waits to be promoted; 0: it doesn't."""
+    lacks_places: int = 0
+    """1: it failed since instances found no place in time, and for nothing else."""
+
+    def promoted_ms(self) -> int:
+        """When it is promoted by itself; 0: it isn't."""
+        after: int = msgspec.json.decode(self.policy)["promote_after_ms"]
+        return self.waits_ms + after if self.waits_ms and after else 0
 
 
 class UpdateStepRow(msgspec.Struct):

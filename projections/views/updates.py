@@ -8,7 +8,7 @@ versions lifecycle says which are.
 import numpy as np
 
 from events.codec import decode
-from events.codes import UpdateState, UpdateStep
+from events.codes import Code, UpdateState, UpdateStep
 from events.columns import I64, pack_ints, spread
 from events.job_versions import wanted_spec
 from events.records.jobs import (
@@ -40,6 +40,8 @@ from projections.views.tasks import TaskFold
 from projections.views.update_rows import CommandRow, UpdateRow, VersionRow
 
 UPDATES_KEPT = STOPS_KEPT = 10
+FAILED_INSTANCES = (Code.MAX_FAILURES, Code.STALLED)
+"""The codes of updates that fail since instances do."""
 Command = JobUpdateRequested | JobActionRequested | JobStopRequested | JobReopenRequested
 Instances = InstancesTaken | InstancesReturned | UpdateProgressed
 
@@ -211,6 +213,7 @@ class UpdateFold:
         row = self._cache.updates.change((event.job_id, event.number))
         if row is not None:
             row.pending, row.flight, row.done, row.bad = event.pending, event.flight, event.done, event.bad
+            row.waits_ms = (row.waits_ms or moment.now) if event.waits else 0
             if not row.ended_ms:
                 row.state = UpdateState.CANARY if event.waits else UpdateState.ROLLING
 
@@ -226,10 +229,16 @@ class UpdateFold:
             case UpdatePaused():
                 row.paused_ms = moment.now if event.paused else 0
             case UpdatePromoted():
-                row.state = UpdateState.ROLLING
+                row.state, row.waits_ms = UpdateState.ROLLING, 0
             case UpdateEnded():
                 row.state, row.code, row.message, row.ended_ms = event.state, event.code, event.message, moment.now
-                row.paused_ms = 0
+                row.paused_ms = row.waits_ms = 0
+                if event.state == UpdateState.FAILED and event.code in FAILED_INSTANCES:
+                    failed, stuck = (
+                        self._tasks.count_steps(job, event.number, step)
+                        for step in (UpdateStep.FAILED, UpdateStep.NO_PROGRESS)
+                    )
+                    row.lacks_places = int(stuck > 0 and not failed)
 
 
 def first_version(job: JobRow) -> VersionRow:

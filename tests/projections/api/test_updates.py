@@ -56,9 +56,9 @@ def taken(number: int, instance: int) -> InstancesTaken:
     return InstancesTaken(job_id="a", number=number, first=pack_ints([instance]), count=pack_ints([1]))
 
 
-def progressed(number: int, instance: int, step: int, **counts: Any) -> UpdateProgressed:
+def progressed(number: int, instance: int, step: int, instances: int = 1, **counts: Any) -> UpdateProgressed:
     fields = {"pending": 0, "flight": 0, "done": 0, "bad": 0, **counts}
-    columns = {"first": pack_ints([instance]), "count": pack_ints([1]), "step": pack_ints([step])}
+    columns = {"first": pack_ints([instance]), "count": pack_ints([instances]), "step": pack_ints([step])}
     return UpdateProgressed(job_id="a", number=number, **columns, **fields)
 
 
@@ -341,6 +341,12 @@ def test_a_canary_that_goes_on_by_itself_says_when(service):
     service.fold()
     wake = service.get("/v1/jobs/a")["next_wake_up"]
     assert wake == {"at": "2023-11-14T22:14:20.000Z", "why": "update 1 goes on from its canary"}
+    service.cell.ms += 30_000
+    up = progressed(1, 2, 0, pending=2, done=1, waits=True)  # one that an earlier update brought down
+    service.cell.decide("lifecycle", up)
+    service.fold()
+    assert service.get("/v1/jobs/a")["next_wake_up"] == wake, "the canary waits since it was done"
+    assert explained(service)[0][0] == "UPDATE_AWAITS_PROMOTION"
 
 
 def explained(api: Api) -> list[tuple[str, str]]:
@@ -428,7 +434,7 @@ def test_a_roll_back_that_found_no_places_sends_nobody_to_outputs_and_names_no_r
     at = asked(service)
     back = started(2, at, kind="rollback", like=1)
     end = UpdateEnded(job_id="a", number=2, state="FAILED", code="STALLED", message=why)
-    service.cell.decide("lifecycle", back, progressed(2, 0, UpdateStep.FAILED, bad=2, pending=1), end)
+    service.cell.decide("lifecycle", back, progressed(2, 0, UpdateStep.NO_PROGRESS, 2, bad=2, pending=1), end)
     help_ = "ask for less, or add hosts, and update it again"
     assert explained(service) == [("STALLED", f"update 2 to version 3 has failed: {why}; {help_}")]
 
@@ -437,8 +443,20 @@ def test_an_update_whose_instances_found_their_places_late_leaves_nothing_to_say
     update_of(service)
     why = "3 instances found no place within 15s (NO_PROGRESS)"
     end = UpdateEnded(job_id="a", number=1, state="FAILED", code="STALLED", message=why)
-    service.cell.decide("lifecycle", progressed(1, 0, UpdateStep.FAILED, bad=3), end)
+    service.cell.decide("lifecycle", progressed(1, 0, UpdateStep.NO_PROGRESS, 3, bad=3), end)
     assert explained(service) == []
+
+
+def test_an_update_of_which_others_failed_otherwise_sends_to_their_output(service):
+    update_of(service)
+    why = "1 instance failed after 2 runs of version 2; 1 instance found no place within 15s (NO_PROGRESS)"
+    end = UpdateEnded(job_id="a", number=1, state="FAILED", code="MAX_FAILURES", message=why)
+    failed, stuck = (
+        progressed(1, at, step, bad=at + 1) for at, step in enumerate((UpdateStep.FAILED, UpdateStep.NO_PROGRESS))
+    )
+    service.cell.decide("lifecycle", failed, stuck, end)
+    [(_, text)] = explained(service)
+    assert text.startswith(f"update 1 to version 2 has failed: {why}; look at the output")
 
 
 def test_a_task_that_is_updated_and_finds_no_room_is_the_first_reason(service):
