@@ -55,6 +55,11 @@ OPEN_FILES_MAX = 1 << 20
 """The most files of one run; a host may allow less."""
 PROCESSES_MAX = 1 << 22
 """The most processes and threads of one run: those of Linux."""
+OUTPUT_KIB = 5 * 1024
+"""So much is kept of the beginning of each stream of a run's output, and so much of the rest, unless its job says
+another.
+"""
+OUTPUT_KIB_MIN, OUTPUT_KIB_MAX = 4, 1 << 20
 ISOLATIONS = ("none", "cgroup", "container")
 """The ways to keep runs apart, the least first."""
 NETWORKS = ("host", "none")

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from events.bounds import AMOUNT_MAX, MS_MAX
+from events.bounds import AMOUNT_MAX, MS_MAX, OUTPUT_KIB_MAX, OUTPUT_KIB_MIN
 from events.resources import Unit, amount_text
 from events.time_units import MS_OF_UNIT
 
+_KIB: dict[str, int] = {"KiB": 1, "MiB": 1 << 10, "GiB": 1 << 20}
 _MIB: dict[str, int] = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 NEVER = "never"
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
@@ -59,6 +60,12 @@ def write_mib(value: int) -> str:
     return amount_text(value, Unit.MIB)
 
 
+def write_kib(value: int) -> str:
+    """2048 -> 2MiB: in the largest unit that makes it whole."""
+    unit = next(unit for unit in reversed(_KIB) if value % _KIB[unit] == 0)
+    return f"{value // _KIB[unit]}{unit}"
+
+
 def write_ms(value: int) -> str:
     """90000 -> 90s: in the largest unit that makes it whole."""
     unit, factor = next((unit, factor) for unit, factor in reversed(MS_OF_UNIT.items()) if value % factor == 0)
@@ -103,6 +110,7 @@ def write_amounts(amounts: Mapping[str, int], units: Mapping[str, Unit]) -> dict
 _OTHER_TEXT = 'a number of units, such as 2 or 0.5, or a size with a unit, such as "2GiB"'
 _MILLI_TEXT = 'a number of units or of thousandths, such as 2 or "500m"'
 _MEMORY_TEXT = 'a size with a unit, such as "64MiB" or "2GiB"'
+_OUTPUT_TEXT = 'a size with a unit, such as "64KiB" or "10MiB"'
 _TIME_TEXT = 'a time with a unit, such as "500ms", "10s", "5m", "2h" or "1d"'
 
 
@@ -121,6 +129,13 @@ Mebibytes = Annotated[
     _bounds(0, AMOUNT_MAX, write_mib),
     PlainSerializer(write_mib),
     _schema(_MEMORY_TEXT, _MIB, {"const": 0}),
+]
+OutputKib = Annotated[
+    int,
+    BeforeValidator(_parser(_KIB, None, f"must be {_OUTPUT_TEXT}")),
+    _bounds(OUTPUT_KIB_MIN, OUTPUT_KIB_MAX, write_kib),
+    PlainSerializer(write_kib),
+    _schema(_OUTPUT_TEXT, _KIB, {"const": 0}),
 ]
 OtherAmount = Annotated[
     int,

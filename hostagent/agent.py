@@ -42,6 +42,7 @@ from hostagent.messages import (
     HostLoad,
     JobOrder,
     LogLine,
+    LogPage,
     OrderKind,
     OrdersLine,
     RemoveVolumesLine,
@@ -52,6 +53,7 @@ from hostagent.messages import (
     page_headers,
 )
 from hostagent.order_stream import ParsedOrders, read
+from hostagent.output_waits import OutputWaits
 from hostagent.ports import LOCKS, PortsTaken, take_ports
 from hostagent.run_as import NoSuchUser, check, described, task_user
 from hostagent.run_record import Launch, RunKey
@@ -185,7 +187,8 @@ class Agent:
         self._say(described(self._user))
         with self._held:
             self._execs = Execs(self.runs, client, self._at, self._changed.set)
-            async with client as self._client, self._execs, asyncio.TaskGroup() as tasks:
+            self._output_waits = OutputWaits(self.runs, self._send_output)
+            async with client as self._client, self._execs, self._output_waits, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
                 tasks.create_task(self._measure())
                 tasks.create_task(self._keep_connected())
@@ -213,6 +216,7 @@ class Agent:
                 self._news.clear()
                 if self.runs.poll():
                     self._changed.set()
+                    self._output_waits.look()
                 checks.look()
                 pause_s = POLL_S if self.runs.restless() else LOOK_S if self.runs.alive() else IDLE_S
                 with suppress(TimeoutError):  # not wait_for: before Python 3.12 that may swallow a cancellation
@@ -263,6 +267,7 @@ class Agent:
             done, _ = await asyncio.wait((reporting, following), return_when=asyncio.FIRST_COMPLETED)
             done.pop().result()
         finally:
+            self._output_waits.drop_all()
             for task in (reporting, following):
                 task.cancel()
             await asyncio.gather(reporting, following, return_exceptions=True)
@@ -382,7 +387,7 @@ class Agent:
         if isinstance(reading.line, OrdersLine):
             await self._carry_out(reading.line, reading)
         elif isinstance(reading.line, LogLine):
-            await self._answer(reading.line)
+            self._output_waits.answer(reading.line)
         elif isinstance(reading.line, ExecLine):
             self._execs.open(reading.line)
         elif isinstance(reading.line, RemoveVolumesLine):
@@ -428,8 +433,7 @@ class Agent:
                 (self.runs.stop if item.kind == OrderKind.STOP else self.runs.kill)(key)
         self.runs.start_all(launches)
 
-    async def _answer(self, ask: LogLine) -> None:
-        page = self.runs.read(RunKey(ask.job_id, ask.instance, ask.run), ask.stream, ask.offset, ask.limit)
+    async def _send_output(self, ask: LogLine, page: LogPage | None) -> None:
         content = page.data if page is not None else b""
         await self._client.post(self._at(f"logs/{ask.request}"), content=content, headers=page_headers(page))
 

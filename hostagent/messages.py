@@ -255,7 +255,7 @@ class OrdersLine(msgspec.Struct, tag="orders", tag_field="kind"):
 
 
 class LogLine(msgspec.Struct, tag="log", tag_field="kind"):
-    """Asks for a piece of a run's output, answered under `request`."""
+    """Asks for a piece of a run's output, answered under `request`; the rest is an `OutputAsk`."""
 
     request: str
     job_id: str
@@ -264,6 +264,8 @@ class LogLine(msgspec.Struct, tag="log", tag_field="kind"):
     stream: str
     offset: int
     limit: int
+    wait_ms: int = 0
+    other_offset: int = -1
 
 
 class ExecLine(msgspec.Struct, tag="exec", tag_field="kind"):
@@ -298,13 +300,18 @@ Line = OrdersLine | LogLine | ExecLine | RemoveVolumesLine | PingLine
 
 class LogPage(NamedTuple):
     """A piece of a run's output. `offset` is where it begins in all that was written, later than asked for where the
-    piece asked for was dropped; `next_offset` is where to go on; `ended`: nothing more will come.
+    piece asked for was dropped; `next_offset` is where to go on; `ended`: nothing more will come. `end`: how much the
+    stream has by now, `other_end`: the other one; negative: an older agent doesn't say. `lost`: the bytes of both that
+    the disk of the host didn't take, known once the run has ended.
     """
 
     offset: int
     data: bytes
     next_offset: int
     ended: bool
+    end: int = -1
+    other_end: int = -1
+    lost: int = 0
 
 
 def page_headers(page: LogPage | None) -> dict[str, str]:
@@ -316,6 +323,9 @@ def page_headers(page: LogPage | None) -> dict[str, str]:
         "Log-Offset": str(page.offset),
         "Log-Next-Offset": str(page.next_offset),
         "Log-Ended": str(int(page.ended)),
+        "Log-End": str(page.end),
+        "Log-Other-End": str(page.other_end),
+        "Log-Lost": str(page.lost),
     }
 
 
@@ -326,7 +336,8 @@ def page_of(headers: Mapping[str, str], data: bytes) -> LogPage | None:
     first, following = int(headers["log-offset"]), int(headers["log-next-offset"])
     if not 0 <= first <= following < 2**63:
         raise ValueError("no offsets")
-    return LogPage(first, data, following, headers.get("log-ended") == "1")
+    ends = int(headers.get("log-end", -1)), int(headers.get("log-other-end", -1)), int(headers.get("log-lost", 0))
+    return LogPage(first, data, following, headers.get("log-ended") == "1", *ends)
 
 
 def line(orders: Orders) -> OrdersLine:

@@ -29,6 +29,7 @@ class Run:
     out_of_memory: bool = False
     cpu_ms: int = 0
     memory_kib: int = 0
+    output_lost: int = 0
     session: int = 0
     """The session of its processes, once that was asked for."""
     grouped: bool = False
@@ -79,6 +80,7 @@ class Run:
         """Its keeper has written how it ended."""
         self.state, self.exit_code, self.reason = ending.state, ending.exit_code, ending.reason
         self.signal_number, self.cpu_ms, self.memory_kib = ending.signal, ending.cpu_ms, ending.memory_kib
+        self.output_lost = ending.output_lost
         if self.signal_number == signal.SIGKILL and self.state == RunReport.EXITED:
             if ending.oom_kills is not None:
                 self.out_of_memory = ending.oom_kills > 0

@@ -69,6 +69,8 @@ class Ending(msgspec.Struct):
     memory_kib: Annotated[int, msgspec.Meta(ge=0)] = 0
     oom_kills: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Processes of it that the kernel killed for want of memory; None: nobody counted."""
+    output_lost: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Bytes of its output that the disk didn't take."""
 
 
 class Process(msgspec.Struct):

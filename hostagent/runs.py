@@ -28,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from events.bounds import NAME
+from events.bounds import NAME, OUTPUT_KIB
 from events.codes import RunReport
 from events.volume_names import volume_variable
 from hostagent import kernel, private_files
@@ -289,7 +289,7 @@ class Runs:
         run = self._runs.get(key)
         if run is None or stream not in STREAMS:
             return None
-        return read_output(run.folder, stream, offset, limit, not run.alive)
+        return read_output(run.folder, stream, offset, limit, not run.alive)._replace(lost=run.output_lost)
 
     def _folder(self, key: RunKey) -> Path:
         if not NAME.fullmatch(key.job_id):
@@ -326,6 +326,8 @@ class Runs:
         if self._levels is not None:
             order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory)
             run.grouped = "groups" in order
+        if (apart := launch.isolation) is not None and (apart.output_head or apart.output_tail):
+            order["output"] = [1024 * (kib or OUTPUT_KIB) for kib in (apart.output_head, apart.output_tail)]
         if launch.health is not None:
             run.check = Check(launch.health, launch.health_port, work, env, user, self._umask)
             order["check"] = msgspec.to_builtins(run.check)

@@ -4,7 +4,9 @@ from events.records.base import NestedRecord
 
 
 class Isolation(NestedRecord, frozen=True):
-    """What keeps the runs of a job apart from others, and how much they may use beside what they ask for."""
+    """What keeps the runs of a job apart from others, how much they may use beside what they ask for, and how much of
+    their output is kept.
+    """
 
     level: str = "none"
     """The least that keeps a run apart from others: none, cgroup (its limits hold) or container (its own root too).
@@ -27,6 +29,12 @@ class Isolation(NestedRecord, frozen=True):
 
     processes: int = 0
     """How many processes and threads a run may have at once; 0: as many as the agent allows."""
+
+    output_head: int = 0
+    """How many KiB of the beginning of each stream of its output are kept; 0: 5 MiB."""
+
+    output_tail: int = 0
+    """How many KiB of the rest of each stream are kept at most, the newest; 0: 5 MiB."""
 
 
 class Constraint(NestedRecord, frozen=True):

@@ -23,12 +23,13 @@ from events.bounds import (
     IMAGE,
     INSTANCES_MAX,
     OPEN_FILES_MAX,
+    OUTPUT_KIB,
     PROCESSES_MAX,
     WORD_MAX,
 )
 from events.codec import encode
 from events.instance_ranges import write_ranges
-from events.quantities import Milliseconds, SomeMilli, SomeMilliseconds, write_amounts, write_milli, write_ms
+from events.quantities import Milliseconds, SomeMilli, SomeMilliseconds, write_amounts, write_kib, write_milli, write_ms
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.parts import Isolation
 from events.resources import STANDARD, Unit, in_order
@@ -43,6 +44,7 @@ from events.spec.parts import (
     Int32,
     Labels,
     OnSilence,
+    OutputKept,
     Resources,
     Retries,
     Sim,
@@ -138,6 +140,7 @@ class JobSpec(Spec):
         default=None,
         description="Processes and threads that a run may have at once; none: as many as its agent lets it.",
     )
+    output: OutputKept = Field(default=OutputKept(), description="How much of its output is kept.")
     priority: Int32 = Field(default=0, description="Higher is admitted first within a pool.")
     preemptible: bool = Field(
         default=True,
@@ -405,7 +408,8 @@ class JobSpec(Spec):
     @property
     def _apart(self) -> Isolation | None:
         """The part about what keeps its runs apart; None: there is nothing to say."""
-        if self.image is None and self.isolation is None and self.cpu_limit is None and self.processes is None:
+        own = self.image or self.isolation or self.cpu_limit or self.processes or self.output != OutputKept()
+        if not own:
             return None
         name, _, digest = (self.image or "").partition("@")
         return Isolation(
@@ -416,6 +420,8 @@ class JobSpec(Spec):
             writable_root=self.root == "writable",
             cpu_limit=self.cpu_limit or 0,
             processes=self.processes or 0,
+            output_head=self.output.head if self.output.head != OUTPUT_KIB else 0,
+            output_tail=self.output.tail if self.output.tail != OUTPUT_KIB else 0,
         )
 
     @cached_property
@@ -451,6 +457,10 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "root": "writable" if apart.writable_root else "read-only",
         "cpu_limit": write_milli(apart.cpu_limit) if apart.cpu_limit else None,
         "processes": apart.processes or None,
+        "output": {
+            "head": write_kib(apart.output_head or OUTPUT_KIB),
+            "tail": write_kib(apart.output_tail or OUTPUT_KIB),
+        },
         "resources": write_amounts(dict.fromkeys(STANDARD, 0) | in_order(event.resources), units),
         "ports": ports_body(event.ports, event.port_numbers),
         "volumes": list(event.volumes),

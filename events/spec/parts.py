@@ -23,6 +23,7 @@ from events.bounds import (
     INT_MAX,
     KINDS_MAX,
     LABELS_MAX,
+    OUTPUT_KIB,
     PORTS_MAX,
     RETRIES_MAX,
     STRING_BYTES_MAX,
@@ -31,7 +32,7 @@ from events.bounds import (
     WORD_MAX,
 )
 from events.port_names import sharing
-from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, Size, SomeMilli, write_ms
+from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, OutputKib, Size, SomeMilli, write_ms
 from events.records.parts import Constraint as ConstraintPart
 from events.records.parts import Simulated, UpdatePolicy
 from events.resources import Unit, name_fault, typo_of
@@ -174,6 +175,17 @@ class Retries(Spec):
         default=10,
         description="Of failures of its hosts: they can't start it, or lose track of it. It waits longer after each. "
         "What three hosts can't start, or two where no further try can help (no such program), has failed itself.",
+    )
+
+
+class OutputKept(Spec):
+    """The part of each stream of a run's output that its host keeps."""
+
+    head: OutputKib = Field(default=OUTPUT_KIB, json_schema_extra={"default": "5MiB"}, description="Of its beginning.")
+    tail: OutputKib = Field(
+        default=OUTPUT_KIB,
+        json_schema_extra={"default": "5MiB"},
+        description="Of the rest, the newest: at most so much, at least half of it.",
     )
 
 

@@ -53,6 +53,7 @@ from hostagent.gateway.metrics import Metrics
 from hostagent.gateway.output_requests import OutputRequests
 from hostagent.gateway.volume_removals import VolumeRemovals
 from hostagent.messages import LogPage, Reports, Welcome
+from paceline.client.output_ask import OutputAsk
 
 LIFECYCLE = rounds_of("lifecycle")
 MACHINES = ("lifecycle", "placement")
@@ -127,13 +128,11 @@ class Gateway:
         if self.on_post is not None:
             self.on_post()
 
-    def log_of(
-        self, job_id: str, instance: int, run: int, stream: str, offset: int, limit: int, host_id: str | None = None
-    ) -> "Future[LogPage]":
+    def log_of(self, ask: OutputAsk, host_id: str | None = None) -> "Future[LogPage]":
         """Asks for a piece of the output of a run; thread-safe. `host_id`: where it ran, needed for runs that are not
         the newest of their task. The future may be cancelled; it may fail with `LogMissing`.
         """
-        request = self._output_requests.ask(job_id, instance, run, stream, offset, limit, host_id)
+        request = self._output_requests.ask(ask, host_id)
         self.post(request)
         return request.answer
 

@@ -39,6 +39,7 @@ from hostagent.messages import (
     page_of,
 )
 from paceline.client.lines import ascii_json
+from paceline.client.output_ask import WAIT_MAX_MS, OutputAsk
 
 LOG_S = 10.0
 """Seconds for which a reader of output waits for the host."""
@@ -235,6 +236,8 @@ def output_routes(gateway: Gateway, token: str) -> APIRouter:
         stream: str = "stdout",
         offset: int = 0,
         limit: Annotated[int, Query(ge=1)] = LOG_BYTES_MAX,
+        wait_ms: Annotated[int, Query(ge=0, le=WAIT_MAX_MS)] = 0,
+        other_offset: int = -1,
         host: str | None = None,
         cell: int | None = None,
     ) -> Response:
@@ -244,7 +247,8 @@ def output_routes(gateway: Gateway, token: str) -> APIRouter:
                 raise Denied(421, f"this gateway serves cell {gateway.cell}")
             check_serving(gateway)
             try:
-                page = await read_output(gateway, job_id, instance, run, stream, offset, limit, host)
+                ask = OutputAsk(job_id, instance, run, stream, offset, limit, wait_ms, other_offset)
+                page = await read_output(gateway, ask, host)
             except LogMissing as missing:
                 status = 503 if isinstance(missing, NotHere) else 504 if isinstance(missing, LogLate) else 404
                 raise Denied(status, str(missing)) from missing
@@ -255,20 +259,11 @@ def output_routes(gateway: Gateway, token: str) -> APIRouter:
     return router
 
 
-async def read_output(
-    gateway: Gateway,
-    job_id: str,
-    instance: int,
-    run: int,
-    stream: str,
-    offset: int,
-    limit: int,
-    host_id: str | None = None,
-) -> LogPage:
+async def read_output(gateway: Gateway, ask: OutputAsk, host_id: str | None = None) -> LogPage:
     """`Gateway.log_of` for an event loop. Raises `LogMissing`, also where the host doesn't answer in time."""
-    answer = gateway.log_of(job_id, instance, run, stream, offset, min(limit, LOG_BYTES_MAX), host_id)
+    answer = gateway.log_of(ask._replace(limit=min(ask.limit, LOG_BYTES_MAX)), host_id)
     try:
-        async with asyncio.timeout(LOG_S):
+        async with asyncio.timeout(LOG_S + ask.wait_ms / 1000):
             return await asyncio.wrap_future(answer)
     except TimeoutError as error:
         raise LogLate("the host did not answer in time") from error

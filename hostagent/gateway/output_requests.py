@@ -1,26 +1,25 @@
 """Requests for the output of runs, on their way through a gateway to the host and back."""
 
-import itertools
+import secrets
 from collections.abc import Callable
 from concurrent.futures import Future
 
 from hostagent.gateway.connections import AskLog, Link, LogMissing, NotHere
 from hostagent.messages import LogLine, LogPage
+from paceline.client.output_ask import OutputAsk
 
 
 class OutputRequests:
-    """The requests that wait for an answer, by number. `ask` and `answer` belong to any thread."""
+    """The requests that wait for an answer, each under an id that nobody guesses, and that no other gateway gives: a
+    host may have changed over when it answers. `ask` and `answer` belong to any thread.
+    """
 
     def __init__(self) -> None:
         self._asked: dict[str, Future[LogPage]] = {}
-        self._requests = itertools.count(1)
 
-    def ask(
-        self, job_id: str, instance: int, run: int, stream: str, offset: int, limit: int, host_id: str | None
-    ) -> AskLog:
+    def ask(self, ask: OutputAsk, host_id: str | None) -> AskLog:
         """A request, to be posted to the gateway."""
-        line = LogLine(str(next(self._requests)), job_id, instance, run, stream, offset, limit)
-        return AskLog(host_id, line, Future())
+        return AskLog(host_id, LogLine(secrets.token_hex(8), *ask), Future())
 
     def pass_on(self, post: AskLog, host_id: str | None, link_of: Callable[[str], Link | None]) -> None:
         """Hands a request to the link of a host, None: nobody knows where the run is."""

@@ -10,6 +10,7 @@ import msgspec
 
 from hostagent.gateway.http import LOG_S
 from hostagent.messages import LogPage, page_of
+from paceline.client.output_ask import WAIT_MAX_MS, OutputAsk
 from paceline.client.proven_transport import AsyncProvenTransport
 
 CONNECT_S = 2.0
@@ -30,22 +31,13 @@ class RemoteOutput:
         self._cell = cell
         self._client: httpx2.AsyncClient | None = None
 
-    async def __call__(
-        self,
-        job_id: str,
-        instance: int,
-        run: int,
-        stream: str,
-        offset: int,
-        limit: int,
-        host_id: str | None = None,
-    ) -> LogPage:
+    async def __call__(self, ask: OutputAsk, host_id: str | None = None) -> LogPage:
         """A piece of a run's output. Raises `LookupError` with a sentence where no gateway has it."""
         if not self._addresses:
             raise LookupError("no gateway is named to ask for output: start the API with --gateway")
-        question = {"run": run, "stream": stream, "offset": offset, "limit": limit, "host": host_id, "cell": self._cell}
+        question = {**ask._asdict(), "host": host_id, "cell": self._cell}
+        path = f"/v1/output/{quote(question.pop('job_id'), safe='')}/{question.pop('instance')}"
         parameters = {name: value for name, value in question.items() if value is not None}
-        path = f"/v1/output/{quote(job_id, safe='')}/{instance}"
         tasks = [asyncio.create_task(self._ask(address + path, parameters)) for address in self._addresses]
         refusals: dict[int, str] = {}
         try:
@@ -64,8 +56,8 @@ class RemoteOutput:
         """A page, or the status and the sentence of a refusal."""
         if self._client is None:
             headers = {"Authorization": f"Bearer {self._token}"}
-            transport = AsyncProvenTransport(self._token)
-            timeout = httpx2.Timeout(LOG_S + CONNECT_S, connect=CONNECT_S)
+            transport = AsyncProvenTransport(self._token, connections_max=None)
+            timeout = httpx2.Timeout(LOG_S + WAIT_MAX_MS / 1000 + CONNECT_S, connect=CONNECT_S)
             self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport, trust_env=False)
         try:
             response = await self._client.get(url, params=question)

@@ -109,6 +109,8 @@ class KeptRun:
         self._level: ProcessGroup | None = None
         """Its processes, once there are any."""
         self._outputs: dict[int, Output] = {}
+        self._output_lost = 0
+        """Bytes of streams that are closed which the disk didn't take."""
         self._stop_state = 0
         self._terminated = False
         self._running = False
@@ -233,7 +235,7 @@ class KeptRun:
         self._keeper.by_pid[level.pid] = self
         for name, (source, _) in zip(("stdout", "stderr"), pipes, strict=True):
             os.set_blocking(source, False)
-            self._outputs[source] = Output(self.folder, name, source)
+            self._outputs[source] = Output(self.folder, name, source, *self._order.get("output", ()))
             self._keeper.watch(source, self._guarded(partial(self._read, source)))
         return self._note()
 
@@ -302,8 +304,7 @@ class KeptRun:
             except BlockingIOError:
                 return
             if not data:
-                self._outputs.pop(source).close()
-                self._keeper.unwatch(source)
+                self._close_output(source)
                 break
             self._outputs[source].write(data)
             if len(data) < READ_BYTES and not self._draining:
@@ -352,6 +353,10 @@ class KeptRun:
             if file >= 0:  # before anybody hears of the end: the next run may have them
                 os.close(file)
         self._ports = self._task = -1
+        for source in list(self._outputs):
+            self._close_output(source)
+        if self._output_lost:
+            self._ending["output_lost"] = self._output_lost
         if not self._try("exit.json", partial(create, text=json.dumps(self._ending), durably=True)):
             return self._retry(self._close)
         self._finish()
@@ -363,13 +368,18 @@ class KeptRun:
         for timer in (self._next, self._kill, self._silence, self._rest):
             self._cancel(timer)
         for source in list(self._outputs):
-            self._outputs.pop(source).close()
-            self._keeper.unwatch(source)
+            self._close_output(source)
         for file in (self._ports, self._task, self._lock):
             if file >= 0:
                 os.close(file)
         self._ports = self._task = self._lock = -1
         self._keeper.forget(self)
+
+    def _close_output(self, source: int) -> None:
+        output = self._outputs.pop(source)
+        output.close()
+        self._output_lost += output.lost
+        self._keeper.unwatch(source)
 
     def _retry(self, step: Callable[[], None]) -> None:
         """Takes a step again later, for a disk that is full now. Where the whole folder was removed nobody asks for

@@ -12,6 +12,7 @@ from paceline.client.jobs import JobRequests
 from paceline.client.json_type import Json
 from paceline.client.lines import Lines
 from paceline.client.models import Answer, StreamEvent, Task
+from paceline.client.output import OutputRequests
 
 if TYPE_CHECKING:
     from paceline.client.cause_models import Causes
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 STREAM_SILENCE_S = 60.0
 
 
-class Client(JobRequests):
+class Client(JobRequests, OutputRequests):
     """A client of the cells behind one API. Whatever it reads is at least as new as what it wrote.
 
     `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.

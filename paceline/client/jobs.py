@@ -21,7 +21,6 @@ from paceline.client.models import (
     JobAction,
     JobAnswer,
     JobCheck,
-    Output,
     Run,
     Said,
     Task,
@@ -204,17 +203,6 @@ class JobRequests(Requests):
         body = {**extras, **without_none(fields)}
         body["command_id"] = body.get("command_id") or new_id("command")
         return cast(JobAnswer, self._write("POST", path_of("jobs", job_id, noun), body, wait))
-
-    def output(
-        self, job_id: str, instance: int, run: int | None = None, stream: str = "stdout", offset: int = 0
-    ) -> Output:
-        """A piece of the output of a run, by default the task's last; `stream` is stdout or stderr."""
-        params = without_none({"run": run, "stream": stream, "offset": offset})
-        response = self._send("GET", path_of("jobs", job_id, "tasks", str(instance), "log"), params=params)
-        headers = response.headers
-        at = int(headers.get("Log-Offset", offset))
-        after = int(headers.get("Log-Next-Offset", at + len(response.content)))
-        return Output(response.content, at, after, headers.get("Log-Ended") == "1")
 
     def enter(
         self,

@@ -301,13 +301,19 @@ class Entered(TypedDict):
 
 class Output(NamedTuple):
     """A piece of a run's output. It begins at `offset`, later than asked for where older output was dropped; go on at
-    `next_offset`; `ended`: nothing more will come.
+    `next_offset`; `ended`: nothing more will come. `end`: how much the stream has by now, `other_end`: the other one;
+    `lost`: how many bytes of both the disk of the host didn't take; `run`: the number of the run. Each is negative
+    where an older cell or agent doesn't say.
     """
 
     data: bytes
     offset: int
     next_offset: int
     ended: bool
+    end: int = -1
+    other_end: int = -1
+    lost: int = -1
+    run: int = -1
 
 
 class StreamEvent(NamedTuple):

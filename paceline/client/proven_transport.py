@@ -60,10 +60,11 @@ class ProvenTransport(httpx2.HTTPTransport):
 
 
 class AsyncProvenTransport(httpx2.AsyncHTTPTransport):
-    """The same for a `httpx2.AsyncClient`."""
+    """The same for a `httpx2.AsyncClient`. `connections_max` None: as many as there are requests at once."""
 
-    def __init__(self, token: str) -> None:
-        super().__init__(trust_env=False)
+    def __init__(self, token: str, connections_max: int | None = 100) -> None:
+        limits = httpx2.Limits(max_connections=connections_max, max_keepalive_connections=20)
+        super().__init__(trust_env=False, limits=limits)
         self._token = token
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -186,6 +186,8 @@ class IsolationRow(msgspec.Struct, frozen=True, array_like=True):
     writable_root: bool
     cpu_limit: int
     processes: int
+    output_head: int = 0
+    output_tail: int = 0
 
 
 class HealthRow(msgspec.Struct, frozen=True, array_like=True):

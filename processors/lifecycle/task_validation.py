@@ -15,6 +15,8 @@ from events.bounds import (
     MS_MAX,
     NETWORKS,
     OPEN_FILES_MAX,
+    OUTPUT_KIB_MAX,
+    OUTPUT_KIB_MIN,
     PORT_MAX,
     PORTS_MAX,
     PROCESSES_MAX,
@@ -93,6 +95,9 @@ def _isolation(job: SubmittedRow) -> str:
         return f"processes is {apart.processes}, it must be 0 to {PROCESSES_MAX}"
     if not 0 <= apart.cpu_limit <= AMOUNT_MAX or 0 < apart.cpu_limit < job.resources.get("cpu", 0):
         return f"cpu_limit is {apart.cpu_limit}, it must be 0, or at least the cpu that a task asks for"
+    for name, kib in (("output_head", apart.output_head), ("output_tail", apart.output_tail)):
+        if kib and not OUTPUT_KIB_MIN <= kib <= OUTPUT_KIB_MAX:
+            return f"{name} is {kib} KiB, it must be 0, or {OUTPUT_KIB_MIN} to {OUTPUT_KIB_MAX}"
     if apart.level not in ISOLATIONS:
         return f"isolation is {apart.level[:40]!r}, it must be one of {', '.join(ISOLATIONS)}"
     if apart.network not in NETWORKS:

@@ -22,6 +22,7 @@ from events.records.base import Event
 from events.topics import MACHINES, POOLS
 from paceline.client.cell_models import ServedCell
 from paceline.client.operation_models import ProcessOperations, RoundResult
+from paceline.client.output_ask import OutputAsk
 from projections.api.log_loss import Appends
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
@@ -36,6 +37,8 @@ READ_WAIT_S = 5.0
 """Seconds that a read waits for At-Least-Position."""
 READS_MAX = 64
 """Reads that wait at once, for positions or for the output of a task."""
+FOLLOWERS_MAX, FOLLOWERS_OF_CLIENT_MAX = 256, 64
+"""Reads that wait at once until a task writes more."""
 WAIT_MAX_S = 60.0
 POOL_WAIT_S = 1.0
 """Seconds that a submission waits for unanswered facts about pools before its pool counts as unknown."""
@@ -109,7 +112,7 @@ class Replays(Protocol):
 
 
 class LogPage(Protocol):
-    """A piece of a run's output: where it begins, where to go on, and whether more will come."""
+    """A piece of a run's output, see `hostagent.messages.LogPage`."""
 
     @property
     def offset(self) -> int: ...  # noqa: D102 - the class says it
@@ -119,10 +122,16 @@ class LogPage(Protocol):
     def next_offset(self) -> int: ...  # noqa: D102 - the class says it
     @property
     def ended(self) -> bool: ...  # noqa: D102 - the class says it
+    @property
+    def end(self) -> int: ...  # noqa: D102 - the class says it
+    @property
+    def other_end(self) -> int: ...  # noqa: D102 - the class says it
+    @property
+    def lost(self) -> int: ...  # noqa: D102 - the class says it
 
 
-TaskLog = Callable[[str, int, int, str, int, int, str | None], Awaitable[LogPage]]
-"""Job, instance, run, stream, offset, limit, host (None: the present one). Raises `LookupError` with a sentence."""
+TaskLog = Callable[[OutputAsk, str | None], Awaitable[LogPage]]
+"""The host None: the present one. Raises `LookupError` with a sentence."""
 
 
 class Execs(Protocol):
@@ -163,6 +172,9 @@ class Context:
     host_maps: HostMaps = field(default_factory=HostMaps)
     counts: JobCounts = field(default_factory=JobCounts)
     waiting: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(READS_MAX, "reads", "wait"))
+    following: ConcurrencyLimit = field(
+        default_factory=lambda: ConcurrencyLimit(FOLLOWERS_MAX, "followers", "wait", FOLLOWERS_OF_CLIENT_MAX)
+    )
 
     @property
     def cell(self) -> int:

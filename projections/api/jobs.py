@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX, WORD_MAX
 from events.codes import TaskState
+from paceline.client.output_ask import WAIT_MAX_MS, OutputAsk
 from paceline.client.page_models import HistoryPage, TasksPage
 from projections.api import job_commands, job_starts, job_versions
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reader, Reading, Wait, client_of, next_token
@@ -154,11 +155,16 @@ def _tasks(router: APIRouter, context: Context) -> None:
         instance: Annotated[int, Path(ge=0, le=INT_MAX)],
         stream: Annotated[str, Query(pattern="^(stdout|stderr)$")] = "stdout",
         run: Annotated[int | None, Query(ge=1, le=INT_MAX)] = None,
-        offset: Annotated[int, Query(ge=0, le=LONG_MAX)] = 0,
+        offset: Annotated[int, Query(ge=-LONG_MAX, le=LONG_MAX, description="Below 0: from its end.")] = 0,
         limit: Annotated[int, Query(ge=1, le=LOG_BYTES_MAX)] = 64 * 1024,
+        wait: Wait = 0.0,
+        other_offset: Annotated[int, Query(ge=-1, le=LONG_MAX, description="With wait: see there.")] = -1,
     ) -> Response:
         """A piece of a run's output as its host has it now, at the time in the header Output-As-Of. The headers
-        Log-Offset, Log-Next-Offset and Log-Ended say where to go on.
+        Log-Offset, Log-Next-Offset and Log-Ended say where to go on, Log-End and Log-Other-End how much this stream has
+        and the other, Log-Lost how many bytes of both the disk of the host didn't take, Log-Run which run it is of.
+        Where there is nothing yet from `offset` on, the answer waits for up to `wait`, at most 20 s, until there is,
+        until the other stream has more than `other_offset` bytes, or until the run ends.
         """
 
         def find(connection: Connection) -> tuple[int, str | None]:
@@ -174,14 +180,20 @@ def _tasks(router: APIRouter, context: Context) -> None:
         if context.task_log is None:
             raise Problem(503, "NO_GATEWAY", "this process has no gateway to ask for output")
         try:
-            with context.waiting.one(client_of(request)):
-                piece = await context.task_log(job_id, instance, number, stream, offset, limit, host_id)
+            wait_ms = min(WAIT_MAX_MS, round(1000 * wait))
+            ask = OutputAsk(job_id, instance, number, stream, offset, limit, wait_ms, other_offset)
+            with (context.following if wait_ms else context.waiting).one(client_of(request)):
+                piece = await context.task_log(ask, host_id)
         except LookupError as error:
             raise Problem(404, "NO_OUTPUT", str(error.args[0] if error.args else error)) from error
         headers = {
             "Log-Offset": str(piece.offset),
             "Log-Next-Offset": str(piece.next_offset),
             "Log-Ended": str(int(piece.ended)),
+            "Log-End": str(piece.end),
+            "Log-Other-End": str(piece.other_end),
+            "Log-Lost": str(piece.lost),
+            "Log-Run": str(number),
             "Output-As-Of": str(at(time.time_ns() // 1_000_000)),
             "X-Content-Type-Options": "nosniff",
         }

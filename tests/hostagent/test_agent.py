@@ -19,6 +19,7 @@ from hostagent.kernel import status_of
 from hostagent.messages import JobOrder, OrderKind, OrdersLine, RunOrder
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs, stop_all
+from paceline.client.output_ask import OutputAsk
 from tests.helpers.waiting import until
 from tests.hostagent.cell import TOKEN, Cell, Server, ended, ordered, stopping
 
@@ -60,7 +61,7 @@ class Site:
         self.cell.until(lambda: said in list(self.cell.said()))
 
     def output(self, job_id: str, instance: int = 0, run: int = 1, stream: str = "stdout", offset: int = 0) -> str:
-        asked = self.cell.gateway.log_of(job_id, instance, run, stream, offset, 10_000)
+        asked = self.cell.gateway.log_of(OutputAsk(job_id, instance, run, stream, offset, 10_000))
         self.cell.until(asked.done)
         return asked.result().data.decode()
 

@@ -14,6 +14,7 @@ from events.records.jobs import JobSubmitted
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gang_members import ADDRESSES_BYTES_MAX, Member, listing, packed, unpacked, variables
 from hostagent.runs import stop_all
+from paceline.client.output_ask import OutputAsk
 from tests.helpers.ports import kept_port
 from tests.hostagent.cell import TOKEN, Cell, Server, ended, ordered, stopping
 from tests.hostagent.test_fleet import Fleeted
@@ -88,7 +89,7 @@ def ring(size: int) -> JobSubmitted:
 
 
 def output(sites: Sites, job_id: str, instance: int) -> str:
-    asked = sites.cell.gateway.log_of(job_id, instance, 1, "stdout", 0, 10_000)
+    asked = sites.cell.gateway.log_of(OutputAsk(job_id, instance, 1, "stdout", 0, 10_000))
     sites.cell.until(asked.done)
     return asked.result().data.decode()
 

@@ -16,6 +16,7 @@ from hostagent.messages import JobOrder, LogLine, OrderKind, OrdersLine, PingLin
 from hostagent.order_stream import read
 from hostagent.run_record import RunKey
 from paceline.client.lines import Lines, ascii_json
+from paceline.client.output_ask import OutputAsk
 from tests.hostagent import test_agent
 from tests.hostagent.cell import ordered
 from tests.hostagent.test_agent import HOST, Site
@@ -38,7 +39,7 @@ def test_text_of_every_kind_reaches_the_process_as_it_was_written(site: Site) ->
     )
     site.run(job)
     site.says("j", 0, 1, "EXITED", 0)
-    asked = site.cell.gateway.log_of("j", 0, 1, "stdout", 0, 1 << 20)
+    asked = site.cell.gateway.log_of(OutputAsk("j", 0, 1, "stdout", 0, 1 << 20))
     site.cell.until(asked.done)
     assert asked.result().data.decode() == 2 * EVERY
 

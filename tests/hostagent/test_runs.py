@@ -13,7 +13,7 @@ import pytest
 
 from hostagent import folders, private_files, run_output
 from hostagent import runs as module
-from hostagent.kept_output import HEAD_BYTES, PIECE_BYTES, Output
+from hostagent.kept_output import HEAD_BYTES, TAIL_BYTES, Output
 from hostagent.kernel import boot_id
 from hostagent.messages import RunState
 from hostagent.run_record import Launch, RunKey
@@ -34,12 +34,12 @@ def finish(runs: Runs) -> None:
 
 def test_output_is_bounded_and_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
     runs = Runs(tmp_path)
-    size = HEAD_BYTES + 4 * PIECE_BYTES + 10
+    size = HEAD_BYTES + 2 * TAIL_BYTES + 10
     script = f"import sys; [sys.stdout.write('%015d\\n' % n) for n in range({size // 16 + 1})]"
     start(runs, KEY, sys.executable, "-c", script)
     finish(runs)
     kept = sorted((tmp_path / "runs/j/0/1").glob("stdout.*"))
-    assert sum(path.stat().st_size for path in kept) <= HEAD_BYTES + 2 * PIECE_BYTES
+    assert sum(path.stat().st_size for path in kept) <= HEAD_BYTES + TAIL_BYTES
     first = runs.read(KEY, "stdout", 0, 16)
     assert first is not None
     assert (first.offset, first.data) == (0, b"000000000000000\n")

@@ -13,6 +13,7 @@ from events.codec import decode
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.pools import PoolDefined
+from paceline.client.output_ask import OutputAsk
 from projections.api.app import create_app
 from projections.views.cache import Rows
 from projections.views.projector import Projector
@@ -28,6 +29,9 @@ class Page(NamedTuple):
     data: bytes
     next_offset: int
     ended: bool
+    end: int = 6
+    other_end: int = 0
+    lost: int = 0
 
 
 class CheckedClient(TestClient):
@@ -47,6 +51,7 @@ class Api:
         self.cell = Cell(number=number)
         self.projector = Projector(self.cell.log, folder)
         self.asked: list[tuple[Any, ...]] = []
+        self.waits: list[tuple[int, ...]] = []
         self.app = create_app(
             self.projector.views,
             self.cell.log,
@@ -62,9 +67,11 @@ class Api:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    async def task_log(self, *question: Any) -> Page:
-        self.asked.append(question)
-        if question[0] == "gone":
+    async def task_log(self, ask: OutputAsk, host_id: str | None) -> Page:
+        self.asked.append((*ask[:6], host_id))
+        if ask.wait_ms:
+            self.waits.append(ask[6:])
+        if ask.job_id == "gone":
             raise LookupError("the host has no output of that run, or no longer")
         return Page(0, b"hello\n", 6, True)
 

@@ -1,13 +1,11 @@
 """`paceline job`: submit and follow jobs. What acts on them is in `job_commands.py`, updates in `job_update.py`."""
 
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from events.bounds import INSTANCES_MAX
-from paceline.cli.commands import job_commands, job_exec, job_update
+from paceline.cli.commands import job_commands, job_exec, job_output, job_update
 from paceline.cli.commands.common import (
     DECIDED_S,
     Since,
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
     from paceline.client.models import Job, JobCheck
     from paceline.job_files import JobFile
 
-FOLLOW_S = 0.3
-
 
 class Submit(click.Command):
     """Lets `--wait` stand alone: click would take the file after it for its value."""
@@ -62,7 +58,7 @@ for _command in (
     explain,
     *(job_update.update, job_update.rollback, job_update.versions, job_update.diff, job_update.updates),
     *(job_update.pause, job_update.resume, job_update.abort, job_update.promote),
-    *(job_exec.exec_, job_exec.cp, job_exec.port_forward),
+    *(job_output.logs, job_output.attach, job_exec.exec_, job_exec.cp, job_exec.port_forward),
     *(job_commands.stop, job_commands.start, job_update.restart, job_commands.priority),
     *(job_commands.hold, job_commands.release, job_commands.delete),
 ):
@@ -308,30 +304,6 @@ def history(client: "Client", job_id: str, zone: str, form: str, shape: TableOpt
     rows = list(client.history(job_id))
     body = {"events": rows, "next_page_token": ""}
     show(form, body, (each["position"] for each in rows), lambda: print_history(rows, zone, shape))
-
-
-@job.command(epilog=examples("paceline job logs tiles-1f0c --task 3", "paceline job logs web --follow"))
-@ID
-@click.option("--task", "instance", type=click.IntRange(0), default=0, show_default=True, help="Instance of the job.")
-@click.option("--run", type=click.IntRange(1), help="Run number. [default: the last]")
-@click.option("--stderr", is_flag=True, help="Print stderr instead of stdout.")
-@click.option("-f", "--follow", is_flag=True, help="Keep printing until the run has ended.")
-@cell_option
-@with_client
-def logs(client: "Client", job_id: str, instance: int, run: int | None, stderr: bool, follow: bool) -> None:
-    """Print the output of a run."""
-    offset, stream = 0, "stderr" if stderr else "stdout"
-    while True:
-        output = client.output(job_id, instance, run, stream, offset)
-        if output.offset > offset:
-            note(f"the first {output.offset - offset} bytes from {offset} on are not kept any more")
-        sys.stdout.buffer.write(output.data)
-        sys.stdout.buffer.flush()
-        offset = output.next_offset
-        if not output.data and (output.ended or not follow):
-            return
-        if not output.data:
-            time.sleep(FOLLOW_S)
 
 
 @job.command(epilog=examples("paceline job schema > job.schema.json"))

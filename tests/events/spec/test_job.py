@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX, PROCESSES_MAX
+from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX, OUTPUT_KIB_MAX, PROCESSES_MAX
 from events.codec import decode, encode
 from events.codes import Code
 from events.resources import STANDARD
@@ -224,6 +224,7 @@ specs = st.builds(
     labels=st.dictionaries(names, names, max_size=2),
     cpu_limit=st.none() | st.just(f"{AMOUNT_MAX}m"),
     processes=st.none() | st.integers(1, PROCESSES_MAX),
+    output=st.builds(dict, head=st.integers(4, OUTPUT_KIB_MAX).map("{}KiB".format)) | st.builds(dict),
     isolation=st.sampled_from([None, "none", "cgroup"]),
     sim=st.none()
     | st.builds(dict, duration=spans, exit_code=st.integers(0, 255))

@@ -28,6 +28,7 @@ from hostagent.messages import (
     Welcome,
     line,
 )
+from paceline.client.output_ask import OutputAsk
 from tests.hostagent.cell import TOKEN, Cell, Server, TestClock, ended, ordered, stopping
 
 Items = list[tuple[str, str, int, int]]
@@ -348,7 +349,7 @@ def test_without_its_file_a_gateway_folds_the_same_from_the_log(cell: Cell) -> N
 
 
 def test_output_of_a_run_that_nobody_knows_is_missing(cell: Cell) -> None:
-    asked = cell.gateway.log_of("j", 0, 1, "stdout", 0, 10)
+    asked = cell.gateway.log_of(OutputAsk("j", 0, 1, "stdout", 0, 10))
     settle(cell)
     with pytest.raises(LogMissing):
         asked.result(timeout=0)

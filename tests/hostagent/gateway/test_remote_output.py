@@ -14,6 +14,7 @@ from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
 from hostagent.gateway.remote_output import RemoteOutput
 from hostagent.runs import stop_all
+from paceline.client.output_ask import OutputAsk
 from tests.helpers.ports import kept_address
 from tests.hostagent.cell import TOKEN, Cell, Server, ordered
 
@@ -46,7 +47,7 @@ class Several:
         """The output of task 0 of job j, or why there is none."""
 
         async def asked() -> str:
-            page = await RemoteOutput(addresses, token, cell)("j", 0, 1, "stdout", 0, 1000, "h1")
+            page = await RemoteOutput(addresses, token, cell)(OutputAsk("j", 0, 1, "stdout", 0, 1000), "h1")
             return page.data.decode()
 
         with ThreadPoolExecutor() as threads:

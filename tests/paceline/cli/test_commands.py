@@ -391,7 +391,7 @@ def test_output_is_read_piece_by_piece_until_the_run_has_ended(cli, cell):
     path = "/v1/jobs/a/tasks/2/log"
     cell.answer("GET", path, b"one\n", Log_Offset="0", Log_Next_Offset="4", Log_Ended="0")
     cell.answer("GET", path, b"", Log_Offset="4", Log_Next_Offset="4", Log_Ended="0")
-    cell.answer("GET", path, b"two\n", Log_Offset="6", Log_Next_Offset="10", Log_Ended="1")
+    cell.answer("GET", path, b"two\n", Log_Offset="6", Log_Next_Offset="10", Log_Ended="0")
     cell.answer("GET", path, b"", Log_Offset="10", Log_Next_Offset="10", Log_Ended="1")
     code, out, err = cli("job", "logs", "a", "--task", "2", "--run", "1", "--stderr", "--follow")
     assert (code, out) == (0, "one\ntwo\n")
@@ -404,7 +404,7 @@ def test_output_without_follow_ends_where_it_ends_now(cli, cell):
     path = "/v1/jobs/a/tasks/0/log"
     cell.answer("GET", path, b"one", Log_Offset="0", Log_Next_Offset="3", Log_Ended="0")
     cell.answer("GET", path, b"", Log_Offset="3", Log_Next_Offset="3", Log_Ended="0")
-    assert cli("job", "logs", "a") == (0, "one", "")
+    assert cli("job", "logs", "a", "--stdout") == (0, "one", "")
 
 
 def test_validating_needs_no_cell(cli, tmp_path):

@@ -50,7 +50,7 @@ OTHER: dict[str, Any] = {
     "labels": {"": "nameless"},
     "owner": "o" * 300,
     "simulated": Simulated(1000),
-    "isolation": Isolation(level="cgroup", processes=8),
+    "isolation": Isolation(level="cgroup", processes=8, output_head=64),
 }
 LEFT_OUT = {"overrides", "override_first", "override_count", "override", "chunks"}
 

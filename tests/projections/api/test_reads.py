@@ -1,5 +1,6 @@
 """What the API shows: jobs, tasks, reasons, history, pools, hosts, rounds; pages, positions and errors."""
 
+from contextlib import ExitStack
 from unittest.mock import patch
 
 import pytest
@@ -308,9 +309,27 @@ def test_the_output_of_a_task(api):
     )
     api.client.get("/v1/jobs/a/tasks/0/log?run=1")
     assert api.asked == [("a", 0, 3, "stderr", 5, 10, "h1"), ("a", 0, 1, "stdout", 0, 65536, None)]
+    numbers = ("log-end", "log-other-end", "log-lost", "log-run")
+    assert [answer.headers[name] for name in numbers] == ["6", "0", "0", "3"]
     api.problem(api.client.get("/v1/jobs/gone/tasks/0/log"), 404, "NO_OUTPUT")
     api.problem(api.client.get("/v1/jobs/a/tasks/1/log?stream=both"), 422, "INVALID_REQUEST")
     api.problem(api.client.get("/v1/jobs/a/tasks/2/log"), 404, "NOT_FOUND")
+
+
+def test_a_question_for_more_output_waits_at_the_host_for_twenty_seconds_at_most(api):
+    api.cell.host()
+    api.cell.accept("a")
+    api.cell.run("a", (0,))
+    api.fold()
+    for wait in ("3s", "60s"):
+        assert api.client.get(f"/v1/jobs/a/tasks/0/log?offset=-10&wait={wait}&other_offset=7").status_code == 200
+    assert api.waits == [(3000, 7), (20_000, 7)]
+    assert api.asked[0] == ("a", 0, 1, "stdout", -10, 65536, "h1")
+    with ExitStack() as held:
+        for _ in range(64):
+            held.enter_context(api.app.state.context.following.one("testclient"))
+        api.problem(api.client.get("/v1/jobs/a/tasks/0/log?wait=3s"), 429, "TOO_MANY_FOLLOWERS")
+        assert api.client.get("/v1/jobs/a/tasks/0/log").status_code == 200
 
 
 def test_the_output_of_a_run_that_another_came_after_elsewhere(api):
