@@ -56,13 +56,14 @@ class Orders(NamedTuple):
     """The members of the gang of each of `jobs`, as `gang_members.packed` writes them; empty without a gang."""
 
 
-NO_DETAILS: I64 = np.zeros((0, 4), dtype=np.int64)
+DETAILS = ("signal", "out_of_memory", "cpu_ms", "memory_kib", "throttled_ms", "read_kib", "written_kib")
+"""The end of a run beside its state, as columns of `RunsReported`."""
+NO_DETAILS: I64 = np.zeros((0, len(DETAILS)), dtype=np.int64)
 
 
 class Reports(NamedTuple):
     """States of runs, from one agent or one fleet: int32 columns of equal length. `reason` indexes `reasons` plus 1.
-    `details`: a row for each run with its signal, whether it was killed for want of memory, its CPU time in ms and its
-    memory in KiB; no row at all where nothing of it is known of any.
+    `details`: a row of `DETAILS` for each run; no row at all where nothing of it is known of any.
     """
 
     host_ids: tuple[str, ...]
@@ -101,10 +102,14 @@ class RunState(msgspec.Struct):
     cpu_ms: Long = 0
     memory_kib: Long = 0
     """The most memory that the process has used, in KiB."""
+    throttled_ms: Long = 0
+    read_kib: Long = 0
+    written_kib: Long = 0
 
-    def details(self) -> tuple[int, int, int, int]:
+    def details(self) -> tuple[int, ...]:
         """A row of `Reports.details`."""
-        return self.signal, int(self.out_of_memory), self.cpu_ms, self.memory_kib
+        used = self.cpu_ms, self.memory_kib, self.throttled_ms, self.read_kib, self.written_kib
+        return self.signal, int(self.out_of_memory), *used
 
 
 class VolumeState(msgspec.Struct, frozen=True):

@@ -30,6 +30,11 @@ class Run:
     cpu_ms: int = 0
     memory_kib: int = 0
     output_lost: int = 0
+    throttled_ms: int = 0
+    read_kib: int = 0
+    written_kib: int = 0
+    peak_kib: int = 0
+    """Most memory that was measured while it lived."""
     session: int = 0
     """The session of its processes, once that was asked for."""
     grouped: bool = False
@@ -74,13 +79,18 @@ class Run:
             out_of_memory=self.out_of_memory,
             cpu_ms=self.cpu_ms,
             memory_kib=self.memory_kib,
+            throttled_ms=self.throttled_ms,
+            read_kib=self.read_kib,
+            written_kib=self.written_kib,
         )
 
     def learn_end(self, ending: Ending, out_of_memory: OutOfMemory) -> None:
         """Its keeper has written how it ended."""
         self.state, self.exit_code, self.reason = ending.state, ending.exit_code, ending.reason
-        self.signal_number, self.cpu_ms, self.memory_kib = ending.signal, ending.cpu_ms, ending.memory_kib
         self.output_lost = ending.output_lost
+        self.signal_number, self.cpu_ms = ending.signal, ending.cpu_ms
+        self.memory_kib = ending.memory_kib if self.grouped else max(ending.memory_kib, self.peak_kib)
+        self.throttled_ms, self.read_kib, self.written_kib = ending.throttled_ms, ending.read_kib, ending.written_kib
         if self.signal_number == signal.SIGKILL and self.state == RunReport.EXITED:
             if ending.oom_kills is not None:
                 self.out_of_memory = ending.oom_kills > 0

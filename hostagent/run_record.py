@@ -67,6 +67,9 @@ class Ending(msgspec.Struct):
     signal: Annotated[int, msgspec.Meta(ge=0, le=127)] = 0
     cpu_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     memory_kib: Annotated[int, msgspec.Meta(ge=0)] = 0
+    throttled_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    read_kib: Annotated[int, msgspec.Meta(ge=0)] = 0
+    written_kib: Annotated[int, msgspec.Meta(ge=0)] = 0
     oom_kills: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Processes of it that the kernel killed for want of memory; None: nobody counted."""
     output_lost: Annotated[int, msgspec.Meta(ge=0)] = 0

@@ -42,8 +42,6 @@ class RunMeter:
     sample: Sample
     at_ms: int
     cpu_milli: int = 0
-    peak_kib: int = 0
-    """Most memory of all samples."""
 
     def take(self, sample: Sample, now_ms: int) -> None:
         """Takes the next sample."""
@@ -52,7 +50,6 @@ class RunMeter:
         cpu_ms = max(sample.cpu_ms, self.sample.cpu_ms)
         self.cpu_milli = (cpu_ms - self.sample.cpu_ms) * 1000 // passed_ms
         self.sample, self.at_ms = Sample(cpu_ms, sample.memory_kib), now_ms
-        self.peak_kib = max(self.peak_kib, sample.memory_kib)
 
 
 @dataclass
@@ -99,9 +96,10 @@ class UsageMeter:
     def _take(self, meters: dict[RunKey, RunMeter], run: Run, sample: Sample) -> None:
         meter, now_ms = self.meters.get(run.key), self.now_ms()
         if meter is None:
-            meter = RunMeter(sample, now_ms, peak_kib=sample.memory_kib)
+            meter = RunMeter(sample, now_ms)
         else:
             meter.take(sample, now_ms)
+        run.peak_kib = max(run.peak_kib, sample.memory_kib)
         meters[run.key] = meter
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs
+from events.columns import I32, I64, INT32, INT64, Values, pack_ints, pack_longs, pack_unless
 from events.records.base import Event, ItemsEvent
 
 
@@ -166,6 +166,9 @@ class RunsReported(ItemsEvent, frozen=True, kw_only=True):
         "out_of_memory": INT32,
         "cpu_ms": INT64,
         "memory_kib": INT64,
+        "throttled_ms": INT64,
+        "read_kib": INT64,
+        "written_kib": INT64,
     }
 
     gateway: str
@@ -218,10 +221,23 @@ class RunsReported(ItemsEvent, frozen=True, kw_only=True):
     """
 
     cpu_ms: bytes = b""
-    """CPU time that the process and those that it waited for have used. Empty: not known. Column of int64."""
+    """CPU time that the run has used: its control group where it has one, else its process and those that this waited
+    for. Empty: not known. Column of int64.
+    """
 
     memory_kib: bytes = b""
-    """Most memory that one of these processes had at a time. Empty: not known. Column of int64."""
+    """Most memory that its control group had at a time; without one that of its processes when they were measured, or
+    of one of them. Empty: not known. Column of int64.
+    """
+
+    throttled_ms: bytes = b""
+    """Time for which the run was held back by its cpu_limit. Empty: 0 for all, or not known. Column of int64."""
+
+    read_kib: bytes = b""
+    """KiB that it read from disks. Empty: 0 for all, or not known. Column of int64."""
+
+    written_kib: bytes = b""
+    """KiB that it wrote to disks. Empty: 0 for all, or not known. Column of int64."""
 
     @property
     def host_session_array(self) -> I64:
@@ -281,6 +297,24 @@ class RunsReported(ItemsEvent, frozen=True, kw_only=True):
             return np.frombuffer(self.memory_kib, INT64, len(self.memory_kib) // 8)
         return np.full(len(self.job) // 4, 0, INT64)
 
+    @property
+    def throttled_ms_array(self) -> I64:
+        if self.throttled_ms:
+            return np.frombuffer(self.throttled_ms, INT64, len(self.throttled_ms) // 8)
+        return np.full(len(self.job) // 4, 0, INT64)
+
+    @property
+    def read_kib_array(self) -> I64:
+        if self.read_kib:
+            return np.frombuffer(self.read_kib, INT64, len(self.read_kib) // 8)
+        return np.full(len(self.job) // 4, 0, INT64)
+
+    @property
+    def written_kib_array(self) -> I64:
+        if self.written_kib:
+            return np.frombuffer(self.written_kib, INT64, len(self.written_kib) // 8)
+        return np.full(len(self.job) // 4, 0, INT64)
+
     @classmethod
     def pack(
         cls,
@@ -301,6 +335,9 @@ class RunsReported(ItemsEvent, frozen=True, kw_only=True):
         out_of_memory: Values | None = None,
         cpu_ms: Values | None = None,
         memory_kib: Values | None = None,
+        throttled_ms: Values | None = None,
+        read_kib: Values | None = None,
+        written_kib: Values | None = None,
     ) -> Self:
         return cls(
             gateway=gateway,
@@ -319,6 +356,9 @@ class RunsReported(ItemsEvent, frozen=True, kw_only=True):
             out_of_memory=b"" if out_of_memory is None else pack_ints(out_of_memory),
             cpu_ms=b"" if cpu_ms is None else pack_longs(cpu_ms),
             memory_kib=b"" if memory_kib is None else pack_longs(memory_kib),
+            throttled_ms=b"" if throttled_ms is None else pack_unless(throttled_ms, 0, INT64),
+            read_kib=b"" if read_kib is None else pack_unless(read_kib, 0, INT64),
+            written_kib=b"" if written_kib is None else pack_unless(written_kib, 0, INT64),
         )
 
 

@@ -11,10 +11,10 @@ from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered, HostsLoaded, HostVolumes
 from events.records.parts import Volume
 from events.records.tasks import ExecOpened, HostInventory, RunsReported
-from hostagent.messages import NO_DETAILS, ExecLine, Hello, HostLoad, Reports, RunState, VolumeState
+from hostagent.messages import DETAILS, NO_DETAILS, ExecLine, Hello, HostLoad, Reports, RunState, VolumeState
 from hostagent.task_columns import Column
 
-RUN_BYTES = 52
+RUN_BYTES = 76
 """The columns of a report, for each run."""
 
 
@@ -147,8 +147,9 @@ def reported(gateway: str, reports: Sequence[tuple[Sequence[int], Reports]]) -> 
         every = (indexed(reasons, ("", *part.reasons), part.reason) for part in parts)
         columns["reason"] = np.concatenate(list(every))
     if any(len(part.details) for part in parts):
-        rows = [part.details if len(part.details) else np.zeros((len(part.job), 4), np.int64) for part in parts]
-        columns |= zip(("signal", "out_of_memory", "cpu_ms", "memory_kib"), np.concatenate(rows).T, strict=True)
+        shape = len(DETAILS)
+        rows = [part.details if len(part.details) else np.zeros((len(part.job), shape), np.int64) for part in parts]
+        columns |= zip(DETAILS, np.concatenate(rows).T, strict=True)
     event = RunsReported.pack(
         gateway=gateway,
         host_ids=tuple(host_id for host_id, _ in hosts),

@@ -168,6 +168,8 @@ class KeptRun:
             "signal": max(0, -code),
             "cpu_ms": round(1000 * (used.ru_utime + used.ru_stime)),
             "memory_kib": used.ru_maxrss,
+            "read_kib": used.ru_inblock // 2,  # blocks of 512 bytes
+            "written_kib": used.ru_oublock // 2,
         }
         self._linger()
 

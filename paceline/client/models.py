@@ -104,6 +104,11 @@ class ProcessDetails(TypedDict):
     cpu_ms: int | None
     memory_kib: int | None
     """CPU time and the most memory at a time, known once the process has ended."""
+    throttled_ms: int | None
+    """Time for which it was held back by its cpu_limit."""
+    read_kib: int | None
+    written_kib: int | None
+    """KiB from and to disks."""
 
 
 class RunDetails(ProcessDetails):

@@ -12,7 +12,8 @@ from paceline.client.models import ProcessDetails
 from projections.views import tables
 from projections.views.rows import JobRow
 
-_REPORTED = ("reason", "signal", "out_of_memory", "cpu_ms", "memory_kib")
+_USED = ("cpu_ms", "memory_kib", "throttled_ms", "read_kib", "written_kib")
+_REPORTED = ("reason", "signal", "out_of_memory", *_USED)
 EXITED = (Outcome.SUCCEEDED, Outcome.FAILED)
 _SIGNALS = frozenset(map(int, Signals))
 
@@ -52,6 +53,9 @@ def task_details(job: JobRow, state: int, reported: Mapping[str, Any]) -> Proces
         "out_of_memory": bool(reported.get("out_of_memory")),
         "cpu_ms": reported.get("cpu_ms"),
         "memory_kib": reported.get("memory_kib"),
+        "throttled_ms": reported.get("throttled_ms"),
+        "read_kib": reported.get("read_kib"),
+        "written_kib": reported.get("written_kib"),
     }
 
 

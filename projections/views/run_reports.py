@@ -11,7 +11,7 @@ from events.codes import RunReport
 from events.columns import I32, I64, same_length
 from events.records.tasks import RunsReported
 
-Row = tuple[str, int, int, int, int, str, int, int, int, int, int]
+Row = tuple[str, int, int, int, int, str, int, int, int, int, int, int, int, int]
 """A `RunReportRow`."""
 TOLD_TO_END = (RunReport.STOPPED, RunReport.SILENCED)
 """Reports of which no decision says the exit code: it tells how a run obeyed, not how it fared."""
@@ -25,6 +25,7 @@ def rows_of(event: RunsReported, offset: int) -> Iterator[Row]:
     reason, job, instance = event.reason_array, event.job_array, event.instance_array
     columns: list[I32 | I64] = [event.signal_array, event.out_of_memory_array]
     columns += [event.cpu_ms_array, event.memory_kib_array]
+    columns += [event.throttled_ms_array, event.read_kib_array, event.written_kib_array]
     if any(len(column) != items for column in (reason, event.exit_code_array, *columns)):
         return
     reason = np.where((reason > 0) & (reason <= len(event.reasons)), reason, 0)
@@ -35,6 +36,5 @@ def rows_of(event: RunsReported, offset: int) -> Iterator[Row]:
     texts = ("", *event.reasons)
     for at in some.tolist():
         key = event.job_ids[job[at]], int(instance[at]), int(run[at])
-        signal, out_of_memory, cpu_ms, memory_kib = (int(column[at]) for column in columns)
-        process = signal, out_of_memory, cpu_ms, memory_kib, int(exit_code[at])
+        process = *(int(column[at]) for column in columns), int(exit_code[at])
         yield *key, offset, int(state[at]), texts[reason[at]], *process

@@ -18,6 +18,9 @@ class RunReportRow(msgspec.Struct):
     out_of_memory: int
     cpu_ms: int
     memory_kib: int
+    throttled_ms: int
+    read_kib: int
+    written_kib: int
     exit_code: int = -1
     """That of a run that was told to end; -1: decisions say it."""
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import pytest
 
 from events.codes import RunReport
-from events.columns import ints, longs
 from events.records.tasks import RunsReported
 from hostagent import oom
 from hostagent.run_record import Launch, RunKey
@@ -30,6 +29,9 @@ class Details(NamedTuple):
     out_of_memory: int
     cpu_ms: int
     memory_kib: int
+    throttled_ms: int
+    read_kib: int
+    written_kib: int
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def details(site: Site) -> list[Details]:
     """Of all runs of which any is reported."""
     facts = [fact for fact in site.cell.facts("paceline.tasks", RunsReported) if isinstance(fact, RunsReported)]
-    columns = [(ints(f.signal), ints(f.out_of_memory), longs(f.cpu_ms), longs(f.memory_kib)) for f in facts if f.signal]
+    columns = [[getattr(fact, f"{name}_array") for name in Details._fields] for fact in facts if fact.signal]
     return [Details(*map(int, row)) for each in columns for row in zip(*each, strict=True)]
 
 
@@ -162,7 +164,9 @@ def test_more_open_files_than_the_host_allows_are_a_reason_not_to_start(
 
 def test_what_a_run_used_and_the_signal_that_ended_it_are_reported(site: Site) -> None:
     code = (
-        "import os, signal, time; x = b'x' * 50_000_000\nwhile time.process_time() < 0.2: pass\nos.kill(os.getpid(), 6)"
+        "import os, signal, time; x = b'x' * 50_000_000\nwhile time.process_time() < 0.2: pass\n"
+        "file = os.open('file', os.O_WRONLY | os.O_CREAT); os.write(file, x[:1 << 20]); os.fsync(file)\n"
+        "os.kill(os.getpid(), 6)"
     )
     site.run(shell("j", f'exec {sys.executable} -c "$CODE"', env={"CODE": code}))
     site.says("j", 0, 1, "EXITED", 134)
@@ -170,6 +174,7 @@ def test_what_a_run_used_and_the_signal_that_ended_it_are_reported(site: Site) -
     assert (end.signal, end.out_of_memory) == (signal.SIGABRT, 0)
     assert end.cpu_ms >= 200
     assert 50_000_000 // 1024 < end.memory_kib < 1_000_000
+    assert end.written_kib >= 1024
 
 
 def test_a_kill_that_the_kernel_counts_as_want_of_memory_is_told_from_others(tmp_path: Path) -> None:

@@ -41,6 +41,13 @@ def run(cell: CellProcess, job_id: str, command: list[str], wait: bool = True, *
     return tasks[0]
 
 
+def test_a_task_is_held_to_its_cpu_limit_and_its_runs_say_how_long(cell: CellProcess) -> None:
+    busy = "import time; end = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    task = run(cell, "held", ["python3", "-c", busy], cpu_limit=0.1)
+    assert task["throttled_ms"] > 200
+    assert 0 < task["cpu_ms"] < 700
+
+
 def groups(cell: CellProcess) -> list[Path]:
     """The memory groups of its runs that are there."""
     folder = cell.data.with_name("data-agent").resolve()

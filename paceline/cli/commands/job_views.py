@@ -81,6 +81,7 @@ def print_tasks(rows: "list[Task]", shape: TableOptions) -> None:
 
 def print_runs(rows: "list[Run]", zone: str, shape: TableOptions) -> None:
     """The runs of a task as a table."""
+    throttled = any(each.get("throttled_ms") for each in rows)
     table(
         rows,
         [
@@ -91,7 +92,13 @@ def print_runs(rows: "list[Run]", zone: str, shape: TableOptions) -> None:
             Column("EXIT", lambda each: each["signal"] or each["exit_code"], right=True),
             Column("OUTCOME", lambda each: each["outcome"]),
             Column("CPU S", lambda each: _per_thousand(each["cpu_ms"]), right=True),
-            Column("MEMORY MIB", lambda each: each["memory_kib"] and each["memory_kib"] // 1024, right=True),
+            Column("MEMORY MIB", lambda each: _mib(each["memory_kib"]), right=True),
+            *(
+                [Column("THROTTLED S", lambda each: _per_thousand(each.get("throttled_ms")), right=True)]
+                if throttled
+                else []
+            ),
+            *(_io_columns() if any(each.get("read_kib") or each.get("written_kib") for each in rows) else []),
             Column("ORDERED", lambda each: when(each["ordered_at"], zone), order=lambda each: each["ordered_at"]),
             Column("STARTED", lambda each: when(each["started_at"], zone), order=lambda each: each["started_at"] or ""),
             Column("ENDED", lambda each: when(each["ended_at"], zone), order=lambda each: each["ended_at"] or ""),
@@ -99,6 +106,17 @@ def print_runs(rows: "list[Run]", zone: str, shape: TableOptions) -> None:
         ],
         shape,
     )
+
+
+def _io_columns() -> list[Column]:
+    return [
+        Column("READ MIB", lambda each: _mib(each.get("read_kib")), right=True),
+        Column("WRITTEN MIB", lambda each: _mib(each.get("written_kib")), right=True),
+    ]
+
+
+def _mib(kib: int | None) -> int | None:
+    return kib and kib // 1024
 
 
 def _per_thousand(value: int | None) -> str | None:

@@ -93,7 +93,8 @@ def test_tasks_by_state_over_several_blocks(api):
     task = api.get("/v1/jobs/a/tasks?state=ordered&page_size=1")
     assert task["tasks"] == [{"instance": 3, "state": "ORDERED", "run": 1, "host_id": "h1", "ports": [1, 2],
                               "health": None, "signal": None, "out_of_memory": False, "cpu_ms": None,
-                              "memory_kib": None, "exit_code": None, "outcome": None, "cause": None, "reason": None,
+                              "memory_kib": None, "throttled_ms": None, "read_kib": None, "written_kib": None,
+                              "exit_code": None, "outcome": None, "cause": None, "reason": None,
                               "admission": None, "since": "2023-11-14T22:13:20.000Z", "failures": 0,
                               "next_run_at": None, "spec": None, "version": 1, "update": None}]  # fmt: skip
     rest = api.get(f"/v1/jobs/a/tasks?state=ordered&page_size=1&page_token={task['next_page_token']}")
@@ -517,13 +518,15 @@ def test_the_runs_of_a_task_are_listed_with_hosts_ends_uses_and_times(api):
     api.cell.ms += 3000
     api.cell.fact(RunsReported(gateway="g", host_ids=("h1",), **fields, host=pack_ints([0]), state=one,
                                exit_code=pack_ints([137]), signal=pack_ints([9]), out_of_memory=one,
-                               cpu_ms=pack_longs([1500]), memory_kib=pack_longs([4096])))  # fmt: skip
+                               cpu_ms=pack_longs([1500]), memory_kib=pack_longs([4096]),
+                               throttled_ms=pack_longs([700]), written_kib=pack_longs([12])))  # fmt: skip
     api.cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, exit_code=137))
     api.fold()
     first = {
         "run": 1, "state": "ENDED", "version": 1, "host_id": "h1", "outcome": "FAILED", "exit_code": 137,
         "cause": None, "reason": None, "health": None, "signal": "KILL", "out_of_memory": True, "cpu_ms": 1500,
-        "memory_kib": 4096, "ordered_at": "2023-11-14T22:13:20.000Z", "started_at": "2023-11-14T22:13:22.000Z",
+        "memory_kib": 4096, "throttled_ms": 700, "read_kib": None, "written_kib": 12,
+        "ordered_at": "2023-11-14T22:13:20.000Z", "started_at": "2023-11-14T22:13:22.000Z",
         "ended_at": "2023-11-14T22:13:25.000Z",
     }  # fmt: skip
     assert api.get("/v1/jobs/a/tasks/0/runs")["runs"] == [first]
