@@ -27,6 +27,7 @@ from events.resources import Amounts
 from events.structs import known
 from hostagent import capacity, kernel
 from hostagent.agent_state import AgentFault, load, note, save
+from hostagent.disk import Disk
 from hostagent.execs import Execs
 from hostagent.health import HealthChecks
 from hostagent.launch import launch
@@ -191,6 +192,7 @@ class Agent:
             async with client as self._client, self._execs, self._output_waits, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
                 tasks.create_task(self._measure())
+                tasks.create_task(Disk(self.settings.folder).follow(self.runs, self._news.set))
                 tasks.create_task(self._keep_connected())
 
     def start(self) -> None:

@@ -28,6 +28,7 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -
         isolation=job.isolation,
         cpu=job.cpu,
         memory=job.memory,
+        disk=job.disk,
         members=listing(job.job_id, gang) if gang else "",
         health_port=ports.get(job.health.port, 0) if job.health is not None else 0,
     )

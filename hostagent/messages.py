@@ -230,6 +230,8 @@ class JobOrder(msgspec.Struct):
     cpu: int = 0
     """Thousandths of a core that a task asked for, and"""
     memory: int = 0
+    """bytes; and of"""
+    disk: int = 0
     """bytes."""
     isolation: Isolation | None = None
     stop_grace_ms: int = 10_000
@@ -373,6 +375,7 @@ def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:
         open_files=spec.open_files,
         cpu=spec.resources.get("cpu", 0),
         memory=spec.resources.get("memory", 0) << 20,
+        disk=spec.resources.get("disk", 0) << 20,
         isolation=spec.isolation,
         stop_grace_ms=spec.stop_grace_ms,
         stop_after_ms=max(1, spec.stop_after_ms) if spec.on_silence == "stop_after" else 0,

@@ -5,11 +5,20 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from events.codes import LIVE_REPORTS, RunReport
 from hostagent.messages import REASON_CHARS_MAX, RunState
 from hostagent.oom import OutOfMemory
 from hostagent.run_record import Check, Ending, RunKey
+
+
+class Measured(NamedTuple):
+    """A run to be measured. `limit`: bytes that its task asked for, 0: none."""
+
+    key: RunKey
+    folders: tuple[str, ...]
+    limit: int
 
 
 @dataclass(slots=True)
@@ -26,6 +35,10 @@ class Run:
     ports: tuple[int, ...] = ()
     check: Check | None = None
     signal_number: int = 0
+    disk: int = 0
+    """Bytes of disk that its task asked for."""
+    exceeded: str = ""
+    """The reason why its host has ended it."""
     out_of_memory: bool = False
     cpu_ms: int = 0
     memory_kib: int = 0
@@ -92,6 +105,9 @@ class Run:
         self.memory_kib = ending.memory_kib if self.grouped else max(ending.memory_kib, self.peak_kib)
         self.throttled_ms, self.read_kib, self.written_kib = ending.throttled_ms, ending.read_kib, ending.written_kib
         if self.signal_number == signal.SIGKILL and self.state == RunReport.EXITED:
+            if self.exceeded:
+                self.reason = self.exceeded
+                return
             if ending.oom_kills is not None:
                 self.out_of_memory = ending.oom_kills > 0
                 if self.out_of_memory:

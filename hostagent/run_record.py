@@ -30,7 +30,7 @@ class Launch(NamedTuple):
     `stop_after_ms`: it is stopped after so long without contact to the cell, 0: never; `health_port`: the number of the
     port that the health check asks; `members`: the file that tells where the members of its gang are, empty: none;
     `volumes`: their names; `alone`: whether it waits until no earlier run of its task goes on; `cpu`, in thousandths of
-    a core, and `memory`, in bytes: what its task asked for.
+    a core, `memory` and `disk`, in bytes: what its task asked for.
     """
 
     command: tuple[str, ...]
@@ -48,6 +48,7 @@ class Launch(NamedTuple):
     isolation: Isolation | None = None
     cpu: int = 0
     memory: int = 0
+    disk: int = 0
 
 
 class RunKey(NamedTuple):
@@ -118,6 +119,8 @@ class Order(msgspec.Struct):
     check: Check | None = None
     groups: dict[str, str] = {}
     """The folders of its control group."""
+    disk: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Bytes that its task asked for."""
 
 
 class FoundHealth(msgspec.Struct):

@@ -38,7 +38,7 @@ from hostagent.levels import Levels
 from hostagent.messages import LogPage, RunState
 from hostagent.oom import VMSTAT, OutOfMemory
 from hostagent.ports import LOCKS
-from hostagent.run import Run
+from hostagent.run import Measured, Run
 from hostagent.run_as import TaskUser
 from hostagent.run_output import STREAMS, read_output
 from hostagent.run_record import (
@@ -226,6 +226,25 @@ class Runs:
         elif over:
             self.keepers.doubt()
 
+    def exceeded(self, key: RunKey, reason: str) -> None:
+        """Ends a run at once that has taken more than it may; the reason is reported. To be called again while it goes
+        on: its end finds no room, maybe, then what it has written is removed.
+        """
+        run = self._runs.get(key)
+        if run is None or not run.alive:
+            return
+        if not run.exceeded:
+            run.exceeded = reason
+            with suppress(OSError):
+                private_files.write(str(run.folder / "exceeded"), reason)
+        if not kill_processes(run.folder) and (run.folder / "started").exists():
+            self._trash.add(self._work(key))
+
+    def on_disk(self) -> list[Measured]:
+        """The runs whose disk is to be measured. What their volumes hold isn't theirs."""
+        folders = ((run, (str(self._work(run.key)), f"{run.folder}/over")) for run in self.alive())
+        return [Measured(run.key, where, run.disk) for run, where in folders]
+
     def forget(self, *keys: RunKey) -> None:
         """The cell needs these runs no more: ends those that go on, and keeps only their output, for a time."""
         for key in keys:
@@ -322,7 +341,8 @@ class Runs:
         order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
         order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
         order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
-        order |= {"alone": launch.alone}
+        order |= {"alone": launch.alone, "disk": launch.disk}
+        run.disk = launch.disk
         if self._levels is not None:
             order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory)
             run.grouped = "groups" in order
@@ -395,6 +415,9 @@ class Runs:
             run.forgotten_ns = (folder / "forgotten").lstat().st_mtime_ns
         names = {entry.name for entry in entries(folder)}
         run.stopping = "stop" in names
+        if "exceeded" in names:
+            with suppress(OSError, ValueError):
+                run.exceeded = private_files.read_file(folder / "exceeded").decode()
         order = read_json(folder / "order.json", Order)
         void = order is None or not order.v or order.boot == self._boot
         if void and not names & {"process.json", "exit.json"} and not is_held(folder):
@@ -403,6 +426,7 @@ class Runs:
         self._runs[key] = run
         if order is not None:
             run.ports, run.check, run.grouped = tuple(order.ports), order.check, bool(order.groups)
+            run.disk = order.disk
         run.has_shim = "shim.pid" in names
         if run.has_shim:
             self._untold[key] = run
