@@ -56,6 +56,7 @@ from hostagent.messages import (
 from hostagent.order_stream import ParsedOrders, read
 from hostagent.output_waits import OutputWaits
 from hostagent.ports import LOCKS, PortsTaken, take_ports
+from hostagent.retention import Retention
 from hostagent.run_as import NoSuchUser, check, described, task_user
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
@@ -91,7 +92,7 @@ class AgentSettings:
     detected, or instead of it; `sizes`: which resources are in MiB, beside memory and disk. `ports_moved`: where
     another agent of this machine has these ports, others of the same number are taken; `port_locks`: see
     `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the agent's; `isolation`:
-    one of `hostagent.levels.CHOICES`; `umask`: that of tasks.
+    one of `hostagent.levels.CHOICES`; `umask`: that of tasks; `retention`: the runs that are kept for their output.
     """
 
     urls: tuple[str, ...]
@@ -107,6 +108,7 @@ class AgentSettings:
     run_as: str = ""
     isolation: str = "auto"
     umask: int = 0o022
+    retention: Retention = field(default_factory=Retention)
     sizes: tuple[str, ...] = ()
 
 
@@ -136,7 +138,13 @@ class Agent:
             self._user = task_user(settings.run_as) if settings.run_as else None
             self._levels = Levels(settings.folder, settings.isolation, self._user is not None, say)
             self.runs = Runs(
-                settings.folder, settings.port_locks, say, self._user, levels=self._levels, umask=settings.umask
+                settings.folder,
+                settings.port_locks,
+                say,
+                self._user,
+                levels=self._levels,
+                umask=settings.umask,
+                retention=settings.retention,
             )
             if self._user is not None:
                 check(self._user, self.runs.tasks)

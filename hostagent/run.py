@@ -80,6 +80,13 @@ class Run:
         """Whether it has not ended."""
         return not self.state or self.state in LIVE_REPORTS
 
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended as nobody asked it to."""
+        if self.state == RunReport.EXITED:
+            return self.exit_code != 0
+        return not self.alive and self.state != RunReport.STOPPED
+
     def report(self) -> RunState:
         """The state that is reported to the cell; a run on its way to start counts as started."""
         reason = self.reason[:REASON_CHARS_MAX]  # a longer one would keep the host out of its cell

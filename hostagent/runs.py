@@ -38,6 +38,7 @@ from hostagent.levels import Levels
 from hostagent.messages import LogPage, RunState
 from hostagent.oom import VMSTAT, OutOfMemory
 from hostagent.ports import LOCKS
+from hostagent.retention import KEEP_ALL, Retention
 from hostagent.run import Measured, Run
 from hostagent.run_as import TaskUser
 from hostagent.run_output import STREAMS, read_output
@@ -59,17 +60,15 @@ from hostagent.shims import kill_shim, wake_shim
 from hostagent.side_by_side import side_by_side
 from hostagent.volumes import Volumes
 
+RETENTION = Retention()
 CONTACT_MS = 50
 """So often a contact to the cell is noted at most."""
 BEGIN_S = 10.0
 """So long the first start may wait for keepers, unless they are opened before."""
 SURVIVES_S = 10.0
 """A run that is still there so long after it was killed is reported: each time, for the host is suspected for it."""
-KEPT_RUNS = 200
-KEPT_BYTES = 1024**3
-"""The newest runs that ended and were forgotten are kept for their output, within this many bytes. The rest of the
-bytes goes to their working folders, so that no task's files cost any run its output.
-"""
+CLEAN_S = 600.0
+"""So often runs that are kept for their output are looked through for those that are too old."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 MEMBERS = ".paceline-members.json"
 """In the working folder of a member of a gang: where all members are."""
@@ -79,7 +78,8 @@ LOST_CODE = 255
 
 class Runs:
     """All runs of one host, by key. Not thread-safe. `locks`: see `hostagent.ports`; `say`: told of what can't be read
-    or removed, from any thread; `user`: as whom tasks run, None: as the user of this process; `umask`: that of tasks.
+    or removed, from any thread; `user`: as whom tasks run, None: as the user of this process; `umask`: that of tasks;
+    `retention`: the runs that are kept for their output.
     """
 
     def __init__(
@@ -91,7 +91,10 @@ class Runs:
         vmstat: Path = VMSTAT,
         levels: Levels | None = None,
         umask: int = 0o022,
+        retention: Retention = RETENTION,
     ) -> None:
+        self._retention = retention
+        self._cleaned_s = 0.0
         self._levels = levels
         self._umask = umask
         folder = folder.absolute()
@@ -289,6 +292,8 @@ class Runs:
         for run in alive:
             changed |= self._look(run)
         self._hand_over()
+        if time.monotonic() - self._cleaned_s > CLEAN_S:
+            self._clean()
         return changed
 
     def restless(self) -> bool:
@@ -526,17 +531,25 @@ class Runs:
             ending = {"state": run.state, "exit_code": exit_code, "reason": reason}
             private_files.write_durably(str(run.folder / "exit.json"), json.dumps(ending))
 
+    def _sizes(self, run: Run) -> tuple[int, int]:
+        """Bytes of its record and of its working folder; more than may be kept where they can't be counted."""
+        if run.sizes is None:
+            sizes = (measure(folder) for folder in (run.folder, self._work(run.key)))
+            record, work = (self._retention.size + 1 if size is None else size for size in sizes)
+            run.sizes = record, work
+        return run.sizes
+
     def _clean(self) -> None:
-        """Removes the oldest of the ended and forgotten runs, by the rule of `KEPT_RUNS` and `KEPT_BYTES`. What is
-        removed counts no more.
+        """Removes those of the ended and forgotten runs that aren't kept. What is removed counts no more. The bytes
+        that are left go to working folders, so that no task's files cost any run its output.
         """
+        self._cleaned_s = time.monotonic()
         old = [run for run in self._runs.values() if run.forgotten and not run.alive]
-        old.sort(key=lambda run: run.forgotten_ns, reverse=True)
-        bytes_left, kept_runs = KEPT_BYTES, 0
+        bytes_left, kept_runs = self._retention.size, 0
         works: list[tuple[Run, int, int]] = []
-        for run in old:
-            record, work = run.sizes = run.sizes or (_weight(run.folder), _weight(self._work(run.key)))
-            if kept_runs == KEPT_RUNS or record > bytes_left:
+        for run, young in self._retention.order(old, lambda run: self._sizes(run)[0], time.time_ns()):
+            record, work = self._sizes(run)
+            if kept_runs == self._retention.runs or record > bytes_left or not young:
                 del self._runs[run.key]
                 self._untold.pop(run.key, None)
                 self._discard(run.key)
@@ -552,15 +565,9 @@ class Runs:
                 bytes_left -= work
 
 
-def _weight(folder: Path) -> int:
-    """Bytes under a folder; more than may be kept where they can't be counted."""
-    size = measure(folder)
-    return KEPT_BYTES + 1 if size is None else size
-
-
 def stop_all(folder: Path, patience_s: float = 60.0) -> tuple[int, int]:
     """Stops all runs under an agent's folder, without the agent; returns how many were stopped and how many go on."""
-    runs = Runs(folder)
+    runs = Runs(folder, retention=KEEP_ALL)
     live = runs.alive()
     for run in live:
         runs.stop(run.key)

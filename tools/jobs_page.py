@@ -37,7 +37,20 @@ The environment of a run is `env` of its job, and on top of it
 | `PACELINE_MEMBERS` | In a gang: path of a JSON file with task, host and all ports of each member. |
 
 Letters of names are upper case in variables, all other characters but digits are `_`. A run works in a folder of its
-own, which the agent removes some time after the run.
+own, which the agent removes some time after the run. Its standard input is empty.
+
+## Output
+
+`paceline job logs ID --task N` prints what a run has written, stdout and stderr each to its own; `-f` follows it to the
+end of the run, and exits with 0 only then; `--tail 20` begins with the last lines. `paceline job attach ID --task N`
+follows from now on, and exits with the exit code of the run; Ctrl-C leaves the run as it is. Neither gives the run
+input: `paceline job exec ID -t -- sh` does, in a process of its own. The job's page shows both streams; it has no
+terminal.
+
+The host keeps the first 5 MiB of each stream and the newest 2.5 to 5 MiB of the rest, or what `output` says
+(`{head: 64KiB, tail: 1MiB}`). A follower that is slower than its run misses a part, is told how many bytes, and goes on
+with a whole line. Output stays on the host for some days after the run, that of failed runs longest; how much of it
+is the host's setting ([hosts](hosts.md#output)). It isn't in the log and doesn't outlive the host.
 
 ## Volumes
 
@@ -81,7 +94,7 @@ Peloton had these; Paceline leaves them out on purpose.
 
 * Executors of one's own, init containers and groups of containers in one task.
 * Groups of a directory (LDAP) that own a job: `owner` is a name, and access is by the token of the cell.
-* A listing of the files of a task. Its output is kept and shown (`paceline job logs`).
+* A listing of the files of a task.
 * Container images and secrets: tasks are processes of the host so far.
 * Jobs that depend on others, or start at a time: whatever submits jobs can wait (`paceline job wait`).
 * Lockdown of a job against changes.

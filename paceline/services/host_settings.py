@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from events.spec.parts import HostResources
 from events.spec.problems import problems
 from hostagent.agent import AgentSettings
+from hostagent.retention import Retention
 from paceline.services.data_folder import CannotStart, given_umask
 from paceline.services.settings import AgentPart
 
@@ -29,6 +30,7 @@ def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Pa
         run_as=part.run_as,
         isolation=part.isolation,
         umask=given_umask(),
+        retention=Retention(part.output_runs, part.output_mib << 20, part.output_age, part.failed_output_age),
         ports_moved=not part.model_fields_set & {"port_first", "port_last"},
     )
 

@@ -43,6 +43,7 @@ def _seconds(value: Any) -> Any:
     return value if seconds is None else seconds
 
 
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
 AlarmUnread = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=86_400)]
 
 
@@ -65,6 +66,8 @@ class AgentPart(SettingsTable):
     """`[agent]`, what an agent needs to know. None: the name of this machine. `resources`: what the host offers instead
     of what is detected or beside it, written as in jobs. `run_as`: the user as whom tasks run, empty: the agent's.
     `isolation`: the least that keeps runs apart; auto: cgroup where tasks run as another user and the host can.
+    `output_runs`: the runs that have ended which are kept for their output, in all within `output_mib`, and for
+    `output_age`, or `failed_output_age` where they failed: seconds, or times with a unit.
     """
 
     host_id: str | None = None
@@ -73,6 +76,10 @@ class AgentPart(SettingsTable):
     resources: dict[str, float | str] = {}
     run_as: str = ""
     isolation: Literal["auto", "none", "cgroup"] = "auto"
+    output_runs: int = Field(default=200, ge=1, le=1_000_000)
+    output_mib: int = Field(default=1024, ge=1)
+    output_age: Seconds = 7 * 86_400.0
+    failed_output_age: Seconds = 30 * 86_400.0
     port_first: int = Field(default=31000, ge=1, le=65535)
     port_last: int = Field(default=31999, ge=1, le=65535)
 

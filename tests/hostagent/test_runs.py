@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hostagent import runs as module
 from hostagent.kept_output import HEAD_BYTES, TAIL_BYTES, Output
 from hostagent.kernel import boot_id
 from hostagent.messages import RunState
+from hostagent.retention import Retention
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from tests.helpers.waiting import until
@@ -157,11 +159,8 @@ def test_a_stop_before_the_start_of_the_process_is_obeyed(tmp_path: Path) -> Non
     assert (report.state, report.exit_code) == (3, 143)
 
 
-def test_old_runs_are_removed_but_never_those_that_the_cell_may_ask_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "KEPT_RUNS", 2)
-    runs = Runs(tmp_path)
+def test_old_runs_are_removed_but_never_those_that_the_cell_may_ask_for(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, retention=Retention(runs=2))
     keys = [RunKey("j", instance, 1) for instance in range(5)]
     for key in keys:
         start(runs, key)
@@ -171,7 +170,47 @@ def test_old_runs_are_removed_but_never_those_that_the_cell_may_ask_for(
     assert [key in runs for key in keys] == [False, False, True, True, True]
     assert sorted(path.name for path in (tmp_path / "runs/j").iterdir()) == ["2", "3", "4"]
     assert [run.instance for run in runs.inventory()] == [4]
-    assert [key in Runs(tmp_path) for key in keys] == [False, False, True, True, True]
+    again = Runs(tmp_path, retention=Retention(runs=2))
+    assert [key in again for key in keys] == [False, False, True, True, True]
+
+
+def test_runs_that_failed_keep_their_output_longest(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, retention=Retention(runs=8))
+    keys = [RunKey("j", instance, 1) for instance in range(12)]
+    for key in keys:
+        start(runs, key, "sh", "-c", f"exit {int(key.instance in (0, 3))}")
+    finish(runs)
+    for key in keys:
+        runs.forget(key)
+    assert [key.instance for key in keys if key in runs] == [0, 3, 6, 7, 8, 9, 10, 11]
+
+
+def test_failures_leave_room_for_the_output_of_those_that_end_now(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, retention=Retention(runs=4))
+    keys = [RunKey("j", instance, 1) for instance in range(6)]
+    for key in keys:
+        start(runs, key, "sh", "-c", f"exit {int(key.instance < 5)}")
+    finish(runs)
+    for key in keys:
+        runs.forget(key)
+    assert [key.instance for key in keys if key in runs] == [2, 3, 4, 5]
+
+
+def test_output_is_kept_for_a_time_that_of_failed_runs_longer(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    for instance in (0, 1):
+        start(runs, RunKey("j", instance, 1), "sh", "-c", f"exit {instance}")
+    finish(runs)
+    for instance in (0, 1):
+        runs.forget(RunKey("j", instance, 1))
+    lasting: list[list[int]] = []
+    for days in (6, 8, 31):
+        for run in runs._runs.values():
+            run.forgotten_ns = time.time_ns() - days * 86_400_000_000_000
+        runs._cleaned_s -= module.CLEAN_S
+        runs.poll()
+        lasting.append([key.instance for key in runs._runs])
+    assert lasting == [[0, 1], [1], []]
 
 
 def _many(folder: Path) -> None:
@@ -181,7 +220,7 @@ def _many(folder: Path) -> None:
 
 def _heavy(folder: Path) -> None:
     with (folder / "file").open("wb") as file:
-        file.truncate(module.KEPT_BYTES)
+        file.truncate(Retention().size)
 
 
 @pytest.mark.parametrize("put", [_many, _heavy])

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import paceline.services.agent
+from hostagent.retention import Retention
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from paceline.services.host_settings import host_settings
@@ -124,3 +125,11 @@ def test_the_agent_of_a_cell_in_one_process_offers_what_its_settings_say(tmp_pat
     (tmp_path / "paceline.toml").write_text('[agent]\nhost_id = "h"\nport_first = 40000\n[agent.resources]\ncpu = 2\n')
     host = host_settings(for_up(load(data=tmp_path / "data")).host, ("http://a:1",), "t", tmp_path)
     assert (host.host_id, host.port_first, host.resources) == ("h", 40000, {"cpu": 2000})
+
+
+def test_an_agent_keeps_as_much_output_as_its_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ("[agent]", "output_runs = 7", "output_mib = 3", 'output_age = "2d"')
+    (tmp_path / "paceline.toml").write_text("\n".join(lines))
+    monkeypatch.setenv("PACELINE_AGENT__FAILED_OUTPUT_AGE", "9h")
+    host = host_settings(load(data=tmp_path / "data").agent, ("http://a:1",), "t", tmp_path)
+    assert host.retention == Retention(7, 3 << 20, 2 * 86_400, 9 * 3600)
