@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import inspect
 
-from events.bounds import INT_MAX, MS_MAX, PREEMPTION_DELAY_LEAST_MS
+from events.bounds import INT_MAX, KINDS_MAX, MS_MAX, PREEMPTION_DELAY_LEAST_MS
 from events.records.pools import CellConfigured
-from events.resources import kinds_fault, with_added
+from events.resources import REVOCABLE, STANDARD, Unit, kinds_fault, with_added
 
 Time = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -58,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     forget_after_ms: Time = 604_800_000
     ended_jobs_max: Count = 1_000_000
     exec: bool = True
+    slack: bool = False
     resources: tuple[KindRow, ...] = ()
     """All kinds that were ever added, in that order."""
 
@@ -102,8 +103,10 @@ def change_of(event: CellConfigured) -> SettingsChange:
 
 
 def changed(settings: Settings, change: SettingsChange) -> Settings:
-    """The settings after a change that has no fault; kinds known before keep their places."""
-    resources = with_added(settings.resources, change.resources)
+    """The settings after a change that has no fault; kinds known before keep their places. With slack the cell knows
+    `REVOCABLE` from then on.
+    """
+    resources = with_added(settings.resources, _added(settings, change))
     return msgspec.structs.replace(settings, **change.values, resources=resources)
 
 
@@ -113,5 +116,13 @@ def change_fault(settings: Settings, change: SettingsChange) -> str:
         limits = bounds(name)
         if limits and not limits[0] <= value <= limits[1]:
             return f"{name} is {value}, it must be {limits[0]} to {limits[1]}"
-    fault = kinds_fault(settings.resources, change.resources)
-    return f"resources: {fault}" if fault else ""
+    if fault := kinds_fault(settings.resources, change.resources):
+        return f"resources: {fault}"
+    count = len(STANDARD) + len(with_added(settings.resources, _added(settings, change)))
+    return f"resources: slack=on adds {REVOCABLE}, and the cell may know {KINDS_MAX}" if count > KINDS_MAX else ""
+
+
+def _added(settings: Settings, change: SettingsChange) -> tuple[KindRow, ...]:
+    """The kinds that a change adds, or gives another amount."""
+    lends = change.values.get("slack") and all(kind.name != REVOCABLE for kind in settings.resources)
+    return (*change.resources, KindRow(REVOCABLE, Unit.MILLI.value, None)) if lends else change.resources

@@ -34,6 +34,8 @@ class RunReport(Number):
     """It is still there, though the agent was told to kill it."""
     CANNOT_START = 10
     """Could not be started, and trying again there can't help: no such file, not executable, wrong format."""
+    REVOKED = 11
+    """Ended by its host, which had too little memory for those that reserved it."""
 
 
 LIVE_REPORTS = (RunReport.STARTED, RunReport.HEALTHY, RunReport.UNHEALTHY, RunReport.SURVIVED)
@@ -53,6 +55,8 @@ class Outcome(Number):
     """Ended because another member of its gang failed."""
     REPLACED = 7
     """Ended for an update or a restart: the next run is of another version."""
+    REVOKED = 8
+    """Ended because its host needed for others what it was lent; its task is queued again."""
 
 
 class RunCause(Number):
@@ -79,6 +83,8 @@ class RunCause(Number):
     """Its job is held; it was queued."""
     CANNOT_START = 12
     """Its host can't start it, and trying again there can't help."""
+    REVOKED = 13
+    """It is revocable, and its host needs what it was lent."""
 
 
 class Counts(Number):
@@ -198,6 +204,8 @@ class Code(StrEnum):
     TOO_LARGE = "TOO_LARGE"
     IMAGE_UNPINNED = "IMAGE_UNPINNED"
     """The image of the job is named by a tag alone, and nobody could look up its digest."""
+    SLACK_OFF = "SLACK_OFF"
+    """The job is revocable, and the cell lends no slack."""
     ID_TAKEN = "ID_TAKEN"
     NOT_FOUND = "NOT_FOUND"
     ALREADY_ENDED = "ALREADY_ENDED"
@@ -270,6 +278,8 @@ class Code(StrEnum):
     """Controllers hold as much of the pool's entitlement as they may."""
     ENTITLEMENT_REACHED = "ENTITLEMENT_REACHED"
     """The pool holds all it may use now; others use the rest."""
+    SLACK_REACHED = "SLACK_REACHED"
+    """The revocable work of the pool holds all that it may use now of the slack, or beside it."""
     SAVING_FOR_TURN = "SAVING_FOR_TURN"
     """It needs more than the share of its pool, which saves for it."""
     SHARE_OF_NOTHING = "SHARE_OF_NOTHING"
@@ -380,6 +390,10 @@ class Code(StrEnum):
 
 IN_EFFECT = (Code.DONE, Code.REPEATED)
 """Answers by which something is as a command wants it, by this command or by one before."""
+
+
+NO_SLACK = "the job is revocable, and this cell lends no slack; an operator says `paceline cell set slack=on`"
+"""The answer to a revocable job where no slack is lent, wherever that is found."""
 
 
 def no_pool(path: str) -> str:

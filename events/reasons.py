@@ -100,6 +100,8 @@ _JOB = (
     ReasonKind(Code.UNKNOWN_RESOURCE, YOU, "correct the name, or have the resource added to the cell"),
     ReasonKind(Code.TOO_LARGE, YOU, "submit it again, smaller"),
     ReasonKind(Code.IMAGE_UNPINNED, YOU, "name the image by its digest, or submit the job when the registry answers"),
+    ReasonKind(Code.SLACK_OFF, YOU, "submit it without revocable, or have the cell lend slack: "
+               "`paceline cell set slack=on`"),
     ReasonKind(Code.ID_TAKEN, YOU, "choose another id"),
     ReasonKind(Code.NOT_FOUND, YOU),
     ReasonKind(Code.ALREADY_ENDED),
@@ -158,6 +160,9 @@ _POOL = (
     ReasonKind(Code.ENTITLEMENT_REACHED, WAIT,
                "it goes on when others need less; a larger share or reservation helps",
                "{tasks} wait{s}: pool {pool} uses all that it may", waits=POOL, full=True),
+    ReasonKind(Code.SLACK_REACHED, WAIT,
+               "it goes on when hosts lend more, or others that run on slack end; a larger slack_percent may help",
+               "{tasks} wait{s}: revocable work of pool {pool} holds all that hosts lend to it", waits=POOL),
     ReasonKind(Code.SAVING_FOR_TURN, WAIT, "it has its turn when that suffices; a larger share or reservation helps",
                "{tasks} need{s} more than the share of pool {pool}, which saves for it", waits=POOL, full=True),
     ReasonKind(Code.SHARE_OF_NOTHING, POOL_OWNER, "give the pool a share or a reservation, or wait",

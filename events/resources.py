@@ -43,6 +43,10 @@ class Unit(StrEnum):
 WRITTEN: Final = {Unit.MILLI: "a number, such as 1.5", Unit.MIB: "a size, such as 4GiB"}
 """The notation of amounts in each unit, for users."""
 
+REVOCABLE: Final = "cpu/revocable"
+"""The kind of CPU that is reserved on hosts and unused there; a cell has it from when slack is first on. Revocable
+tasks need it in place of CPU.
+"""
 STANDARD: Final[dict[str, Unit]] = {"cpu": Unit.MILLI, "memory": Unit.MIB, "disk": Unit.MIB, "gpu": Unit.MILLI}
 """The kinds that every cell knows, in this order."""
 
@@ -92,6 +96,8 @@ class Kinds:
         self.names: tuple[str, ...] = tuple(self.units)
         self.licences: dict[str, int] = {kind.name: kind.amount for kind in added if kind.amount is not None}
         self._names = frozenset(self.names)
+        self.revocable = self.names.index(REVOCABLE) if REVOCABLE in self._names else -1
+        """The place of `REVOCABLE`; -1: the cell doesn't know it."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -135,6 +141,10 @@ class Kinds:
         """A vector as records hold it, in the order of the kinds; amounts equal to `default` are left out."""
         return {name: value for name, value in zip(self.names, vector, strict=True) if value != default}
 
+    def is_revocable(self, need: Sequence[int]) -> bool:
+        """Whether tasks that need so much are revocable."""
+        return self.revocable >= 0 and need[self.revocable] > 0
+
     def widened(self, vector: Vector, default: int = 0) -> Vector:
         """A vector that was made when the cell had fewer kinds; of those added since it has `default`."""
         return vector + (default,) * (len(self.names) - len(vector))
@@ -175,6 +185,8 @@ def kinds_fault(kinds: Sequence[KindDefinition], added: Sequence[KindDefinition]
             return fault
         if name in STANDARD:
             return f"{name} is always there, it can't be defined"
+        if name == REVOCABLE:
+            return f"{name} is a reserved name: slack=on adds it"
         if near := typo_of(name):
             return f"{name} is too close to {near}, choose a name that nobody takes for a typing error"
         if names.count(name) > 1:

@@ -164,6 +164,10 @@ class Fleet:
         if isinstance(line, LogLine):
             self._gateway.answer(line.request, LogPage(0, b"", 0, True))
 
+    def session_of(self, host_id: str) -> int:
+        """The last session of a host."""
+        return self._sessions[host_id]
+
     def cut(self, host_id: str) -> None:
         """Implements `Link`: the host connects again, with a higher session."""
         if host_id not in self._connecting:

@@ -336,6 +336,11 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     preemptible: bool = True
     """Whether tasks may be asked to leave; if not, they are held within the reservation of the pool."""
 
+    revocable: bool = False
+    """Whether tasks run on CPU that others have reserved and don't use: they may be ended at any time, and are queued
+    again.
+    """
+
     controller: bool = False
     """Whether instance 0 is the controller of the job: a gang of one of its own."""
 
@@ -456,6 +461,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
         isolation: Isolation | None = None,
         priority: int = 0,
         preemptible: bool = True,
+        revocable: bool = False,
         controller: bool = False,
         on_controller_end: str = "end",
         on_preempt: str = "requeue",
@@ -500,6 +506,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
             isolation=isolation,
             priority=priority,
             preemptible=preemptible,
+            revocable=revocable,
             controller=controller,
             on_controller_end=on_controller_end,
             on_preempt=on_preempt,

@@ -718,6 +718,102 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
         )
 
 
+class RevocationAsked(ItemsEvent, frozen=True, kw_only=True):
+    """Revocable runs hold more CPU on hosts than these have lent for a minute, and some of them are to end: the
+    newest, until the rest fits.
+    """
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    columns: ClassVar[Mapping[str, np.dtype[Any]]] = {
+        "job": INT32,
+        "instance": INT32,
+        "run": INT32,
+        "host": INT32,
+        "lent": INT64,
+        "used": INT64,
+    }
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of int32."""
+
+    instance: bytes
+    """Instance of the job, from 0; the members of a gang stand one after another. Column of int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of int32."""
+
+    host_ids: tuple[str, ...]
+    """The hosts named by the column host."""
+
+    host: bytes
+    """Index into host_ids: where the run is. Column of int32."""
+
+    lent: bytes
+    """Thousandths of a CPU that each host of host_ids lends. Column of int64."""
+
+    used: bytes
+    """Thousandths of a CPU that revocable runs held of that there. Column of int64."""
+
+    cause: Cause | None = None
+    """The last HostsLoaded, or change of the cell's settings, by which they hold more than is lent."""
+
+    @property
+    def job_array(self) -> I32:
+        return np.frombuffer(self.job, INT32, len(self.job) // 4)
+
+    @property
+    def instance_array(self) -> I32:
+        return np.frombuffer(self.instance, INT32, len(self.instance) // 4)
+
+    @property
+    def run_array(self) -> I32:
+        return np.frombuffer(self.run, INT32, len(self.run) // 4)
+
+    @property
+    def host_array(self) -> I32:
+        return np.frombuffer(self.host, INT32, len(self.host) // 4)
+
+    @property
+    def lent_array(self) -> I64:
+        return np.frombuffer(self.lent, INT64, len(self.lent) // 8)
+
+    @property
+    def used_array(self) -> I64:
+        return np.frombuffer(self.used, INT64, len(self.used) // 8)
+
+    @classmethod
+    def pack(
+        cls,
+        *,
+        job_ids: tuple[str, ...],
+        job: Values,
+        instance: Values,
+        run: Values,
+        host_ids: tuple[str, ...],
+        host: Values,
+        lent: Values,
+        used: Values,
+        cause: Cause | None = None,
+    ) -> Self:
+        return cls(
+            job_ids=job_ids,
+            job=pack_ints(job),
+            instance=pack_ints(instance),
+            run=pack_ints(run),
+            host_ids=host_ids,
+            host=pack_ints(host),
+            lent=pack_longs(lent),
+            used=pack_longs(used),
+            cause=cause,
+        )
+
+
 class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
     """Runs assigned to hosts."""
 
@@ -831,5 +927,6 @@ ALL: tuple[type[Event], ...] = (
     HostsReserved,
     MatchingHostsChanged,
     PreemptionAsked,
+    RevocationAsked,
     TasksPlaced,
 )

@@ -99,6 +99,9 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     exec: bool | None = None
     """Whether users may enter runs: by exec, cp and port-forward. true unless it is set."""
 
+    slack: bool | None = None
+    """Whether revocable jobs run on CPU that is reserved on hosts and unused there. false unless it is set."""
+
     resources: tuple[ResourceKind, ...] = ()
     """Kinds to add, and licences whose amount changes. A kind is never removed: one that isn't named stays as it is.
     """
@@ -139,6 +142,11 @@ class PoolDefined(Event, frozen=True, kw_only=True):
 
     controllers_percent: int = 100
     """How much of its entitlement controllers may hold; 100: no limit of their own."""
+
+    slack_percent: int = 20
+    """How much of its reservation of memory, disk and devices revocable work may be entitled to, in percent; its CPU
+    is slack.
+    """
 
     closed: bool = False
     """Whether nothing more of it is admitted; what runs goes on."""

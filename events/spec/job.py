@@ -147,6 +147,12 @@ class JobSpec(Spec):
         description="Whether tasks may be preempted; if not, they are held within the reservation of the pool, but for "
         "daemons, which are never preempted.",
     )
+    revocable: bool = Field(
+        default=False,
+        validate_default=True,
+        description="Tasks run on CPU that others have reserved and don't use (the slack of hosts): they may be ended "
+        "at any time, and are queued again. For a cell with slack=on.",
+    )
     gang: Gang = Field(default=Gang(), description="Tasks that run together or not at all.")
     controller: bool | Controller = Field(
         default=False,
@@ -251,6 +257,16 @@ class JobSpec(Spec):
             )
         return limit
 
+    @field_validator("revocable")
+    @classmethod
+    def _may_be_ended(cls, revocable: bool, info: ValidationInfo) -> bool:
+        if revocable and (info.data.get("kind") == "daemon" or not info.data.get("preemptible", True)):
+            raise PydanticCustomError("revocable", "is for preemptible jobs: such tasks are ended at any time")
+        resources = info.data.get("resources")
+        if revocable and resources is not None and not resources.cpu:
+            raise PydanticCustomError("revocable", "is for tasks that ask for some cpu: only CPU is lent")
+        return revocable
+
     @field_validator("gang")
     @classmethod
     def _within_job(cls, gang: Gang, info: ValidationInfo) -> Gang:
@@ -269,6 +285,8 @@ class JobSpec(Spec):
     def _alone(cls, controller: bool | Controller, info: ValidationInfo) -> bool | Controller:
         if controller and info.data.get("kind", "batch") != "batch":
             raise PydanticCustomError("controller", "is for batch jobs only")
+        if controller and info.data.get("revocable"):
+            raise PydanticCustomError("controller", "excludes revocable: a controller isn't ended at any time")
         if controller and "gang" in info.data and info.data["gang"].min > 1:
             raise PydanticCustomError("controller", "excludes a gang: a controller is admitted alone")
         return True if controller == Controller() else controller
@@ -378,6 +396,7 @@ class JobSpec(Spec):
             volumes=tuple(self.volumes),
             priority=self.priority,
             preemptible=self.preemptible and self.kind != "daemon",
+            revocable=self.revocable,
             controller=self.controller is not False,
             on_controller_end=self.controller.on_end if isinstance(self.controller, Controller) else "end",
             on_preempt=self.on_preempt,
@@ -466,6 +485,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "volumes": list(event.volumes),
         "priority": event.priority,
         "preemptible": event.preemptible,
+        "revocable": event.revocable,
         "gang": {"min": event.gang_min},
         "controller": {"on_end": event.on_controller_end} if event.on_controller_end != "end" else event.controller,
         "on_preempt": event.on_preempt,

@@ -84,6 +84,11 @@ class PoolSpec(Spec):
     controllers_percent: Annotated[int, Field(ge=0, le=100)] = Field(
         default=100, description="How much of the pool's entitlement controllers may hold; 100: no limit of their own."
     )
+    slack_percent: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=20,
+        description="How much of each reservation of the pool, CPU aside, its revocable work may be entitled to; "
+        "beyond that it borrows what stands idle.",
+    )
     closed: bool = Field(default=False, description="Nothing more is admitted; what runs goes on.")
     owners: list[Word] = Field(default=[], max_length=OWNERS_MAX)
     description: ShortText = ""
@@ -118,6 +123,7 @@ class PoolSpec(Spec):
             static=tuple(self.static),
             preemption_delay_ms=self.preemption_delay,
             controllers_percent=self.controllers_percent,
+            slack_percent=self.slack_percent,
             closed=self.closed,
             owners=tuple(self.owners),
             description=self.description,
@@ -138,6 +144,7 @@ def from_event(event: PoolDefined, units: Mapping[str, Unit]) -> dict[str, Any]:
         "static": list(event.static),
         "preemption_delay": None if event.preemption_delay_ms is None else write_ms_or_never(event.preemption_delay_ms),
         "controllers_percent": event.controllers_percent,
+        "slack_percent": event.slack_percent,
         "closed": event.closed,
         "owners": list(event.owners),
         "description": event.description,

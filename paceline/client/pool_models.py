@@ -61,6 +61,7 @@ class PoolSpecification(TypedDict):
     static: list[str]
     preemption_delay: str | None
     controllers_percent: int
+    slack_percent: int
     closed: bool
     owners: list[str]
     description: str

@@ -15,7 +15,7 @@ import msgspec
 
 from events.codes import Code
 from events.resources import Amounts, Kinds, Vector, add, subtract
-from processors.entitlement.queues.parts import CLASSES, CONTROLLERS, DAEMONS, FIRM, LENT_TO
+from processors.entitlement.queues.parts import CLASSES, CONTROLLERS, DAEMONS, FIRM, LENT_TO, REVOCABLES
 from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow, levels_of
 
 BOUNDLESS = 1 << 62
@@ -83,6 +83,12 @@ class Usage(Protocol):
     def entitled(self, pool: str, priority: int) -> Vector:
         """The amount that is entitled at a priority and above, or not preemptible."""
 
+    def slack(self, pool: str) -> tuple[Vector, Vector]:
+        """The amount to which revocable work of a pool may be entitled (`slack_of`), and what its other work wants."""
+
+    def on_slack(self, pool: str, priority: int) -> Vector:
+        """The amount that revocable work is entitled to at a priority and above."""
+
     def beyond(self, ask: Ask) -> Refusal:
         """Why a unit waits that is beyond the entitlement of its pool."""
 
@@ -133,6 +139,14 @@ class NoUsage:
         return self._nothing
 
     def entitled(self, pool: str, priority: int) -> Vector:
+        """No amount."""
+        return self._nothing
+
+    def slack(self, pool: str) -> tuple[Vector, Vector]:
+        """No amount."""
+        return self._nothing, self._nothing
+
+    def on_slack(self, pool: str, priority: int) -> Vector:
         """No amount."""
         return self._nothing
 
@@ -373,7 +387,7 @@ class Entitlement(Bound):
 
     def binds(self, kind: int) -> bool:
         """Return whether it holds for a class of work."""
-        return kind != DAEMONS
+        return kind not in (DAEMONS, REVOCABLES)
 
     def allows(self, usage: Usage, level: str) -> Vector:
         """Return the amount that a pool may hold."""
@@ -394,6 +408,39 @@ class Entitlement(Bound):
     def told(self, usage: Usage, level: str, ask: Ask) -> tuple[Vector, Vector]:
         """Return the entitlement, and all that is admitted, of lower priority too."""
         return usage.entitlement(level), _admitted(usage, level)
+
+
+class Slack(Bound):
+    """Revocable work is entitled to its share of what hosts lend, and beside that to what the other work of its pool
+    leaves of the entitlement, within a part of the reservation.
+    """
+
+    code = Code.SLACK_REACHED
+    levels = OWN
+    role = Role.RIGHT
+    of_entitled = is_kept_up = True
+
+    def binds(self, kind: int) -> bool:
+        """Return whether it holds for a class of work."""
+        return kind == REVOCABLES
+
+    def allows(self, usage: Usage, level: str) -> Vector:
+        """Return the amount that a pool may hold."""
+        return usage.slack(level)[0]
+
+    def held(self, usage: Usage, level: str, ask: Ask) -> Vector:
+        """Return the amount that it holds of that."""
+        return usage.on_slack(level, ask.priority)
+
+    def entitlement_for(self, usage: Usage, ask: Ask, aside: Vector) -> Vector:
+        """The least entitlement with which a unit is entitled, beside an amount that is kept for others; its pool may
+        lend it too little all the same.
+        """
+        return _needed(add(add(self.held(usage, ask.pool, ask), aside), usage.slack(ask.pool)[1]), ask.need)
+
+    def told_limit(self, usage: Usage, level: str, kinds: Kinds) -> Amounts:
+        """Return the amount that it allows, by resource."""
+        return kinds.amounts(self.allows(usage, level))
 
 
 Lists = tuple[tuple[Bound, ...], ...]
@@ -431,8 +478,8 @@ def _by_class(bounds: Iterable[Bound], holds: Callable[[Bound, int], bool] = lam
 
 CLOSED, HOSTS, RESERVATION, CONTROLLERS_SHARE = Closed(), Hosts(), Reservation(), Controllers()
 LIMIT, LIMIT_ABOVE, LIMITS = Limit(OWN), Limit(ABOVE), Limit(ALL)
-ENTITLEMENT = Entitlement()
-BOUNDS = Bounds((CLOSED, HOSTS, RESERVATION, LIMIT, CONTROLLERS_SHARE, ENTITLEMENT, LIMIT_ABOVE))
+ENTITLEMENT, SLACK = Entitlement(), Slack()
+BOUNDS = Bounds((CLOSED, HOSTS, RESERVATION, LIMIT, CONTROLLERS_SHARE, ENTITLEMENT, SLACK, LIMIT_ABOVE))
 """In the order in which they are told: an own bound comes before those of others, and what a user or an owner can
 change before what changes by itself.
 """
@@ -506,6 +553,7 @@ def refused_for_good(
     usage = NoUsage(pools, len(need))
     if refusal := check(usage, Ask(pool, kind, 0, need), BOUNDS.fixed[kind]):
         return refusal
+    need, *tasks = map(cell.owned, (need, *tasks)) if kind == REVOCABLES else (need, *tasks)
     if cell.hosts and (exceeds(need, cell.capacity) or any(map(cell.lacks, tasks))):
         return Refusal(Code.NEVER_FITS, "/")
     return None

@@ -7,7 +7,8 @@ import numpy as np
 
 from events.ranks import Rank
 from processors.entitlement.queues.parts import COLUMNS
-from processors.state.conversion import Rows
+from processors.entitlement.rows import AskRow, PoolRow
+from processors.state.conversion import Rows, with_defaults
 from processors.state.table import RowChange
 
 _WAS = (
@@ -30,9 +31,14 @@ _PARTS, _REFUSAL = 9, 8
 """Where a row of a job has its parts, and a part what it was told."""
 
 
+_defaults = with_defaults({"pools": PoolRow, "asks": AskRow})
+
+
 def from_0_3(rows: Rows) -> Iterator[RowChange]:
-    """Rows of the format 10 of those of 9: a task has one rank, and a part has what it was told as code and pool."""
-    for row in rows:
+    """Rows of the format 10 of those of 9: a task has one rank, a part has what it was told as code and pool, and a
+    pool what its revocable work may hold.
+    """
+    for row in _defaults(rows):
         if row.row is not None and row.table == "tasks":
             row = row._replace(row=_tasks(row.row))
         elif row.row is not None and row.table == "jobs":

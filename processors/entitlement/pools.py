@@ -16,6 +16,7 @@ from events.codes import Code
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.resources import (
+    REVOCABLE,
     Kinds,
     Unit,
     UnknownResource,
@@ -57,6 +58,7 @@ def pool_row(fact: DefinedRow, kinds: Kinds) -> PoolRow:
         fact.closed,
         fact.owners,
         fact.description,
+        slack_percent=fact.slack_percent,
     )
 
 
@@ -144,7 +146,7 @@ PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 
 DEFINED = (
     *("reservation", "limit", "share", "share_default", "open_jobs_max", "open_tasks_max", "static"),
-    *("preemption_delay_ms", "controllers_percent", "closed", "owners", "description"),
+    *("preemption_delay_ms", "controllers_percent", "slack_percent", "closed", "owners", "description"),
 )
 """The fields of a pool that its definition sets."""
 DESCRIPTION_MAX = 1000
@@ -236,6 +238,10 @@ def _bounds_fault(fact: DefinedRow) -> str:
         return f"preemption_delay_ms is {fact.preemption_delay_ms}, it must be -1 to {MS_MAX}"
     if not 0 <= fact.controllers_percent <= 100:
         return f"controllers_percent is {fact.controllers_percent}, it must be 0 to 100"
+    if not 0 <= fact.slack_percent <= 100:
+        return f"slack_percent is {fact.slack_percent}, it must be 0 to 100"
+    if fact.reservation.get(REVOCABLE):
+        return f"nothing of {REVOCABLE} can be reserved: it is what others have reserved and don't use"
     if len(fact.owners) > LABELS_MAX:
         return f"{len(fact.owners)} owners are named, at most {LABELS_MAX} are allowed"
     if not all(1 <= len(owner) <= WORD_MAX for owner in fact.owners):

@@ -11,7 +11,7 @@ from events.records.lifecycle import JobChanged, RunsEnded
 from events.records.parts import Cause
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from events.resources import STANDARD_KINDS, Kinds, Vector
+from events.resources import REVOCABLE, STANDARD, STANDARD_KINDS, Kinds, Vector
 from processors.state.causes import CauseRow, all_recorded, newest
 from processors.state.record_rows import row_of
 
@@ -75,6 +75,8 @@ class PoolRow(msgspec.Struct, array_like=True):
     turn: TurnRow | None = None
     goes_on: bool = False
     """The last turn ended with credit left: the next one begins at once."""
+    slack_percent: int = 20
+    """The part of its reservation, CPU aside, that revocable work may be entitled to."""
 
     @property
     def is_saving(self) -> bool:
@@ -276,6 +278,12 @@ class CellRow(msgspec.Struct, array_like=True):
         pairs = enumerate(zip(need, self.largest or need, strict=True))
         return {kind: most for kind, (want, most) in pairs if want > most}
 
+    def owned(self, need: Vector) -> Vector:
+        """A need without what it asks of the slack of hosts."""
+        names = [kind.name for kind in self.settings.resources]
+        at = len(STANDARD) + names.index(REVOCABLE) if REVOCABLE in names else -1
+        return tuple([0 if kind == at else want for kind, want in enumerate(need)])
+
     def configure(self, change: SettingsChange) -> Kinds:
         """Changes settings; returns the kinds that the cell knows with them."""
         self.settings = changed(self.settings, change)
@@ -315,6 +323,7 @@ class DefinedRow(msgspec.Struct, frozen=True, array_like=True, tag="defined"):
     closed: bool = False
     owners: tuple[str, ...] = ()
     description: str = ""
+    slack_percent: int = 20
 
 
 class RemovedRow(msgspec.Struct, frozen=True, array_like=True, tag="removed"):

@@ -36,6 +36,7 @@ class EndCause(IntFlag):
     HOLD = 1 << 10
     IN_ORDER = 1 << 11
     """An order to preempt names it, and sla is heard on all of that order: no reason to end yet."""
+    REVOKE = 1 << 12
 
 
 class SlaVerdict(Number):
@@ -81,6 +82,7 @@ CAUSE_RULES = (
     CauseRule(EndCause.HEALTH, RunCause.HEALTH, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
     CauseRule(EndCause.START_LATE, RunCause.START_LATE, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
     CauseRule(EndCause.PREEMPT, RunCause.PREEMPT, CauseKind.PLANNED, Outcome.PREEMPTED),
+    CauseRule(EndCause.REVOKE, RunCause.REVOKED, CauseKind.UNPLANNED, Outcome.REVOKED),
     CauseRule(EndCause.GANG, RunCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
     CauseRule(EndCause.DRAIN, RunCause.DRAIN, CauseKind.PLANNED),
     CauseRule(EndCause.UPDATE, RunCause.UPDATE, CauseKind.PLANNED, Outcome.REPLACED, keeps=True),

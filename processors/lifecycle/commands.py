@@ -330,6 +330,8 @@ class CommandAnswers:
             pending = any(fact.path == job.pool and not fact.removed for fact in facts)
         elif why is Code.UNKNOWN_RESOURCE:
             pending = self._view.settings_pending
+        elif why is Code.SLACK_OFF:
+            return self._view.settings_pending
         else:
             return False
         return pending or not (self._caught_up and self._now >= last_wait_ms(at_ms))
@@ -345,7 +347,9 @@ class CommandAnswers:
         whole, settings = self._view.chunks.whole(job), self._view.settings
         if isinstance(whole, str):
             return Code.OVERRIDES_MISSING, whole
-        return refusal(whole, ask.size, settings.host_lost_after_ms) or resources_refusal(whole, self._view.kinds)
+        return refusal(whole, ask.size, settings.host_lost_after_ms) or resources_refusal(
+            whole, self._view.kinds, settings.slack
+        )
 
     def _pool_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
         pool, cell = self._view.pools.get(job.pool), self._view.foreign.get(job.pool)

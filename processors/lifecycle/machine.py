@@ -33,7 +33,7 @@ from events.records.lifecycle import (
     OverridesDropped,
     PreemptionAnswered,
 )
-from events.records.placement import HostHearingChanged, HostLost, HostRemoved, MatchingHostsChanged
+from events.records.placement import HostHearingChanged, HostLost, HostRemoved, MatchingHostsChanged, RevocationAsked
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
@@ -59,6 +59,7 @@ from processors.lifecycle.run_step import RunStep
 from processors.lifecycle.stateful import STATEFUL, Stateful
 from processors.lifecycle.suspects import Suspects
 from processors.lifecycle.task_ports import TaskPorts
+from processors.lifecycle.task_table import TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.canary import Canaries
 from processors.lifecycle.updates.commands import UpdateCommands
@@ -162,6 +163,7 @@ class Lifecycle(MachineBase):
             (HostInventory, self.hosts.inventory),
             (PoolAnswered, self._settings.answered, self._pool_answered),
             (PreemptionsOrdered, self.orders.ordered),
+            (RevocationAsked, self._revoked),
             (HostLost, self.hosts.lost),
             (HostRemoved, self._host_removed),
             (HostHearingChanged, self._hearing.said),
@@ -377,6 +379,9 @@ class Lifecycle(MachineBase):
             self._stateful.host_removed(row.number)
             self.suspects.host_removed(event.host_id)
         self.hosts.removed(event, now)
+
+    def _revoked(self, event: RevocationAsked, now: int) -> None:
+        self.tasks.record_event(TaskEvent.REVOKE, self._runs.of(event))
 
     def _sla_changed(self, event: JobSlaChanged, now: int) -> None:
         self.orders.allowed(sla_changed(self.jobs, self.tasks, event))

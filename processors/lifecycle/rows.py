@@ -279,6 +279,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     override: bytes
     chunks: tuple[ChunkRow, ...]
     isolation: IsolationRow | None = None
+    revocable: bool = False
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):

@@ -8,7 +8,7 @@ import numpy as np
 from events.abilities import needed
 from events.columns import I64, ints, pack_ints
 from events.records.parts import Constraint, TaskShape
-from events.resources import in_order
+from events.resources import REVOCABLE, in_order
 from events.task_overrides import merged
 from processors.lifecycle.alike import RULES, once
 from processors.lifecycle.rows import OverrideRow, SubmittedRow
@@ -49,12 +49,19 @@ def _number(job: SubmittedRow, override: OverrideRow, shapes: list[TaskShape], n
 
 
 def _key(job: SubmittedRow) -> object:
-    return tuple(in_order(job.resources).items()), len(job.ports), job.constraints, job.strategy, fixed_ports(job)
+    return tuple(in_order(asked(job)).items()), len(job.ports), job.constraints, job.strategy, fixed_ports(job)
 
 
 def _shape(job: SubmittedRow) -> TaskShape:
     constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in all_constraints(job))
-    return TaskShape(in_order(job.resources), len(job.ports), constraints, job.strategy, fixed_ports(job))
+    return TaskShape(in_order(asked(job)), len(job.ports), constraints, job.strategy, fixed_ports(job))
+
+
+def asked(job: SubmittedRow) -> dict[str, int]:
+    """The resources that a task of a job asks of its pool and host: one that is revocable has its CPU of the slack."""
+    if not job.revocable:
+        return job.resources
+    return {REVOCABLE if name == "cpu" else name: amount for name, amount in job.resources.items()}
 
 
 def all_constraints(job: SubmittedRow) -> tuple[ConstraintRow, ...]:

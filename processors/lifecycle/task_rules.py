@@ -185,6 +185,7 @@ def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64]:
     outcome = OUTCOME_OF.take(causes)
     outcome[(report == RunReport.STOPPED) & (outcome == 0)] = Outcome.STOPPED
     outcome[among(report, (RunReport.SILENCED, LOST))] = Outcome.LOST
+    outcome[report == RunReport.REVOKED] = Outcome.REVOKED
     own = among(report, OWN_ENDS)
     fine = (report == RunReport.EXITED) & (exit_code == 0)
     outcome[own] = np.where(fine[own], Outcome.SUCCEEDED, Outcome.FAILED)
@@ -226,6 +227,7 @@ def run_ends(arena: Arena, slots: I64, rules: EndRules, now: int) -> RunEnds:
     causes = arena["causes"][slots]
     hopeless, why = rules.hopeless(slots), CODE_OF.take(causes)
     why[(arena["report"][slots] == RunReport.CANNOT_START) & (why == 0)] = RunCause.CANNOT_START
+    why[(arena["report"][slots] == RunReport.REVOKED) & (why == 0)] = RunCause.REVOKED
     counts_as = _fault(arena, slots, outcome, hopeless, rules)
     hosts = counts_as == Counts.HOST
     before = np.where(hosts, arena["host_failures"][slots], arena["failures"][slots]).astype(np.int64)

@@ -81,6 +81,7 @@ class TaskEvent(StrEnum):
     UNDRAIN = "the drain of its host is called off"
     UPDATE = "an update or a restart takes it, and its run is to end for that"
     UPDATE_WITHDRAWN = "the update gives it back, or has ended"
+    REVOKE = "its host lends less than its revocable runs hold (RevocationAsked)"
 
 
 class Note(StrEnum):
@@ -139,6 +140,7 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.UNDRAIN: "       X     X        X       X      X       W       W       X         X       X      X",
     TaskEvent.UPDATE: "        x     c        -       c      c       c       c       -         -       -      -",
     TaskEvent.UPDATE_WITHDRAWN: " x    w        -       w      w       w       w       -         -       -      -",
+    TaskEvent.REVOKE: "        -     -        -       -      -       c       c       c         -       -      -",
 }
 
 _NO_HOST = "it has no host"
@@ -195,6 +197,7 @@ CAUSE_OF: Mapping[TaskEvent, EndCause] = {
     TaskEvent.UNDRAIN: EndCause.DRAIN,
     TaskEvent.UPDATE: EndCause.UPDATE,
     TaskEvent.UPDATE_WITHDRAWN: EndCause.UPDATE,
+    TaskEvent.REVOKE: EndCause.REVOKE,
 }
 
 VERDICTS: Mapping[tuple[TaskEvent, SlaVerdict], SlaVerdict] = {
@@ -282,6 +285,7 @@ JOB_RULES: tuple[JobRule, ...] = (
 )
 
 _OWN = (Outcome.SUCCEEDED, Outcome.FAILED)
+_TAKEN = (Outcome.PREEMPTED, Outcome.REVOKED)
 _EARLY = tuple(outcome for outcome in Outcome if outcome is not Outcome.SUCCEEDED)
 _ALL_GOALS = tuple(Goal)
 
@@ -314,14 +318,14 @@ class End(NamedTuple):
 ENDS: tuple[End, ...] = (
     End(tuple(Outcome), TaskState.NONE, goals=(Goal.REMOVE,)),
     End((Outcome.FAILED,), TaskState.FAILED, over=True),
-    End((Outcome.STOPPED, Outcome.PREEMPTED, Outcome.LOST, Outcome.WITH_GANG), TaskState.KILLED, over=True),
+    End((Outcome.STOPPED, Outcome.WITH_GANG, *_TAKEN, Outcome.LOST), TaskState.KILLED, over=True),
     End((Outcome.FAILED,), TaskState.FAILED, gang=True, final=True, counts=True),
     End(_EARLY, TaskState.FAILED, gang=True, final=True),
     End((Outcome.FAILED,), GANG_WAIT, gang=True, counts=True),
     End(_EARLY, GANG_WAIT, gang=True),
     End((Outcome.PREEMPTED,), TaskState.FAILED, fails=True),
-    End((Outcome.PREEMPTED, Outcome.LOST, Outcome.REPLACED), TaskState.FAILED, last=True),
-    End((Outcome.PREEMPTED,), TaskState.BACKOFF),
+    End((*_TAKEN, Outcome.LOST, Outcome.REPLACED), TaskState.FAILED, last=True),
+    End(_TAKEN, TaskState.BACKOFF),
     End((Outcome.LOST,), TaskState.BACKOFF, keeps=True),
     End((Outcome.REPLACED,), TaskState.BACKOFF, keeps=True),
     End(_OWN, TaskState.FAILED, stateless=True, last=True),

@@ -28,7 +28,7 @@ from events.bounds import (
     WORD_MAX,
 )
 from events.port_names import sharing
-from events.resources import amounts_fault
+from events.resources import REVOCABLE, amounts_fault
 from events.volume_names import volumes_fault
 from processors.lifecycle.rows import SubmittedRow
 
@@ -48,6 +48,10 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
         yield f"resources: {fault}"
     if not any(amount for name, amount in job.resources.items() if name not in ("memory", "disk")):
         yield "resources name nothing but memory and disk, a task needs some cpu or another resource"
+    if REVOCABLE in job.resources:
+        yield f"resources name {REVOCABLE}: a job with revocable true asks for cpu, and has it of the slack"
+    if job.revocable and not job.resources.get("cpu"):
+        yield "revocable is for tasks that ask for some cpu: only CPU is lent"
     if len(job.ports) > PORTS_MAX or len(set(job.ports)) != len(job.ports):
         yield f"ports must be at most {PORTS_MAX} different names"
     if not all(1 <= len(name) <= WORD_MAX for name in job.ports):

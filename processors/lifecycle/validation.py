@@ -17,7 +17,7 @@ from events.bounds import (
     TASK_SHAPES_MAX,
     WORD_MAX,
 )
-from events.codes import Code
+from events.codes import NO_SLACK, Code
 from events.columns import ints
 from events.resources import Kinds, UnknownResource
 from events.task_overrides import merged
@@ -59,8 +59,10 @@ def _of_its_own(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
     yield words_fault(job, host_lost_after_ms)
 
 
-def resources_refusal(job: SubmittedRow, kinds: Kinds) -> tuple[Code, str] | None:
-    """Why a cell that knows these resources can't take a job."""
+def resources_refusal(job: SubmittedRow, kinds: Kinds, lends: bool) -> tuple[Code, str] | None:
+    """Why a cell that knows these resources can't take a job; `lends`: whether it lends the slack of hosts."""
+    if job.revocable and not lends:
+        return Code.SLACK_OFF, NO_SLACK
     for resources in (job.resources, *(override.resources for override in job.overrides if override.resources)):
         if unknown := kinds.unknown(resources):
             return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, kinds.names))
@@ -108,6 +110,10 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
         yield "controller is for batch jobs"
     if job.controller and job.gang_min > 1:
         yield "controller and gang_min exclude each other: a controller is admitted alone"
+    if job.revocable and not job.preemptible:
+        yield "revocable is for preemptible jobs: such tasks are ended at any time"
+    if job.revocable and job.controller:
+        yield "revocable and controller exclude each other: a controller isn't ended at any time"
     if job.on_controller_end not in ("end", "wait"):
         yield f"on_controller_end is {job.on_controller_end[:40]!r}, it must be end or wait"
     if job.max_running and job.kind != "batch":

@@ -18,8 +18,8 @@ from events.records.placement import CapacityChanged, HostHearingChanged, HostLo
 from events.resources import Kinds, in_order
 from processors.placement.constraints import Constraints
 from processors.placement.packing import Mask
-from processors.placement.rows import NEVER, CellRow, HostRow
-from processors.state.causes import CurrentInput, all_recorded, newest, recorded
+from processors.placement.rows import NEVER, STEPS, CellRow, HostRow, LentRow
+from processors.state.causes import CauseRow, CurrentInput, all_recorded, newest, recorded
 from processors.state.table import Table, struct_table
 
 
@@ -40,6 +40,8 @@ class Hosts:
 
     def __init__(self, cell: Table[str, CellRow], current: CurrentInput) -> None:
         self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
+        self.lent: Table[str, LentRow] = struct_table("lent", LentRow)
+        """The hosts that lend slack, or did."""
         self._cell = cell
         self._input = current
         self.kinds = Kinds()
@@ -243,17 +245,18 @@ class Hosts:
         self.constraints.cut(len(self.ids))
         self._point()
 
-    def capacity_changed(self) -> CapacityChanged | None:
-        """The answer to changes of hosts, all at once."""
+    def capacity_changed(self, by: CauseRow | None) -> CapacityChanged | None:
+        """The answer to changes of hosts, all at once; `by`: what else has changed it."""
         cell = self._cell["cell"]
-        if not cell.changed_by:
+        causes = cell.changed_by or ([by] if by is not None else [])
+        if not causes:
             return None
         return CapacityChanged(
             capacity=self._amounts((self.capacity[:-1] * self.counts).sum(axis=1).tolist()),
             largest=self._amounts((self.capacity[:-1] * self.counts).max(axis=1, initial=0).tolist()),
             hosts=int(self.counting.sum()),
             version=cell.version + 1,
-            causes=all_recorded(cell.changed_by),
+            causes=all_recorded(causes),
         )
 
     def know(self, kinds: Kinds) -> None:
@@ -322,8 +325,16 @@ class Hosts:
         """Brings capacity, ports and attributes up to the row."""
         number = row.number
         self.capacity[:, number] = [*self.kinds.offered(row.capacity, row.sizes), row.port_last - row.port_first + 1]
+        if self.kinds.revocable >= 0:
+            self.lends(self.ids[number])
         self.used[-1, number] = self._within(number, self.taken[number])
         self.constraints.changed(number, row.attributes)
+
+    def lends(self, host_id: str) -> None:
+        """Brings the capacity of what a host lends up to the rows."""
+        row, lent = self.table[host_id], self.lent.get(host_id)
+        lends = row.capacity.get("cpu", 0) * lent.steps // STEPS if lent is not None else 0
+        self.capacity[self.kinds.revocable, row.number] = lends
 
     def _derive(self, row: HostRow) -> None:
         """Brings phase, counting and silence up to the row."""

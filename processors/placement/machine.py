@@ -27,6 +27,7 @@ from events.records.hosts import (
     HostOffered,
     HostRemovalRequested,
     HostSilent,
+    HostsLoaded,
 )
 from events.records.lifecycle import (
     GangsQueued,
@@ -55,6 +56,7 @@ from events.records.placement import (
     HostTrusted,
     MatchingHostsChanged,
     PreemptionAsked,
+    RevocationAsked,
     TasksPlaced,
 )
 from events.records.pools import CellConfigured
@@ -72,6 +74,7 @@ from processors.placement.reports import Reports
 from processors.placement.rows import CellRow, HostRow
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
+from processors.placement.slack import Slack
 from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
@@ -92,7 +95,7 @@ CHANGES: frozenset[type[Event]] = frozenset(
 
 BESIDE_WAITING: frozenset[type[Event]] = frozenset(
     (
-        *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested),
+        *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostsLoaded),
         CellConfigured,
     )
 )
@@ -120,6 +123,7 @@ class Placement(MachineBase):
         self._removals = HostRemovals(self.hosts, self._settings, self._input)
         self._avoidance = Avoidance(self.hosts, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
+        self.slack = Slack(self.hosts, self.runs, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
@@ -131,7 +135,7 @@ class Placement(MachineBase):
         hosts, sharing = self.hosts, self.sharing
         return (
             (HostConnected, hosts.connected),
-            (HostOffered, hosts.offered, self._matching.offered),
+            (HostOffered, hosts.offered, self._matching.offered, self.slack.offered),
             (HostSilent, hosts.silent),
             (HostBack, hosts.back),
             (HostReconciled, hosts.reconciled),
@@ -148,7 +152,9 @@ class Placement(MachineBase):
             (HostAvoided, self._avoidance.avoided),
             (HostTrusted, self._avoidance.trusted),
             (MatchingHostsChanged, self._matching.matching),
-            (CapacityChanged, hosts.capacity_said),
+            (CapacityChanged, hosts.capacity_said, self.slack.capacity_said),
+            (HostsLoaded, self._loaded),
+            (RevocationAsked, self.slack.asked),
             (HostHearingChanged, hosts.hearing_said),
             (GatewayBeat, self._liveness.beat),
             (HostLossConfirmed, self._liveness.confirmed),
@@ -157,7 +163,7 @@ class Placement(MachineBase):
             (HostAnswered, self._liveness.answered, self._removals.answered, self._avoidance.answered),
             (CellConfigured, lambda event, now: self._settings.asked(self._input.offset, event)),
             (PoolAnswered, self._pool_answered),
-            (TimerPassed, self._passed, sharing.passed),
+            (TimerPassed, self._passed, sharing.passed, self.slack.passed),
         )
 
     def _of_runs(self) -> Sequence[Row]:
@@ -177,7 +183,7 @@ class Placement(MachineBase):
             (GangsUnplaced, runs.admissions.unplaced),
             (GangsReturned, runs.admissions.returned, sharing.settle),
             (RunsAvailable, runs.available),
-            (RunsEnded, runs.ended, sharing.ended),
+            (RunsEnded, runs.ended, sharing.ended, self.slack.ended),
             (RightsSet, sharing.rights.set),
             (PreemptionAsked, sharing.asked),
             (PreemptionsOrdered, runs.ordered, sharing.ordered),
@@ -194,6 +200,8 @@ class Placement(MachineBase):
             Deadline("hosts to be judged", self._avoidance.suspicions.first),
             Deadline("hosts avoided", self._avoidance.avoided_until.first),
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
+            Deadline("revocable runs that are to end", self.slack.next_ms),
+            Deadline("slack to be said", self.slack.next_said_ms),
             Deadline("plans", self.sharing.plans.next_ms),
             Deadline("homes", self.runs.homes.next_ms),
             Deadline("rights", self.sharing.rights.tries.first),
@@ -209,6 +217,8 @@ class Placement(MachineBase):
             self._settings.pending,
             self._settings.kept,
             self.hosts.table,
+            self.hosts.lent,
+            self.slack.lending,
             self._liveness.asks,
             self._removals.asks,
             self._avoidance.asks,
@@ -227,6 +237,7 @@ class Placement(MachineBase):
         self._avoidance.restored()
         self._matching.restored()
         self.runs.restored()
+        self.slack.restored()
         self.sharing.restored()
         self._quiet = False
 
@@ -247,9 +258,11 @@ class Placement(MachineBase):
             return out  # nothing is placed on a host before it is known to be avoided
         if hearing := self.hosts.hearing_changed(budget.left):
             out.append(hearing)
-        changed = self.hosts.capacity_changed()
+        changed = self.hosts.capacity_changed(self.slack.unsaid_by(this.until_ms))
         if changed:
             out.append(changed)
+        if caught_up and (revoked := self.slack.decide(now, budget)):
+            return [*out, revoked]
         if matching := self._matching.decide(budget):
             out.append(matching)
         wakeup = self.next_wakeup()
@@ -297,14 +310,21 @@ class Placement(MachineBase):
         return self.sharing.reservations.next_ms(self.cell["cell"].passed_ms)
 
     def _pool_answered(self, event: PoolAnswered, now: int) -> None:
-        before = self.hosts.kinds
+        before, lent = self.hosts.kinds, self._settings.now.slack
         self._settings.answered(event, now)
-        kinds = self._settings.kinds
+        kinds, lends = self._settings.kinds, self._settings.now.slack
         if kinds.names != before.names:
             self.runs.shapes.widen(kinds)
             self._restored()
         if (kinds.names, kinds.licences) != (before.names, before.licences):
             self.hosts.know(kinds)
+        if lent != lends:
+            self.slack.switched(lends, now)
+
+    def _loaded(self, event: HostsLoaded, now: int) -> None:
+        if self.slack.loaded(event, now, self._settings.now):
+            self._quiet = False
+            self.cell.change("cell").last_by = self._input.cause
 
     def _passed(self, event: TimerPassed, now: int) -> None:
         self._liveness.passed(event, now)
@@ -313,9 +333,11 @@ class Placement(MachineBase):
 
     def _removed(self, event: HostRemoved, now: int) -> None:
         self.runs.homes.given_up(event.host_id)
+        self.slack.gone(event.host_id)
         self.hosts.remove(event, now)
 
     def _lost(self, event: HostLost, now: int) -> None:
         self.runs.homes.given_up(event.host_id)
+        self.slack.gone(event.host_id)
         self.hosts.lose(event, now)
         self._liveness.lost(event, now)

@@ -30,7 +30,7 @@ class Unit:
 
     __slots__ = (
         *("amount", "at", "borrowed", "code", "key", "kind", "lost", "pool", "preemptible", "priority"),
-        *("protection", "shapes", "slots"),
+        *("protection", "revocable", "shapes", "slots"),
     )
 
     def __init__(self, key: int, pool: str, priority: int = 0, kind: int = BATCH) -> None:
@@ -46,7 +46,7 @@ class Unit:
         self.amount: Vector = ()
         """The amount that it holds of each kind."""
         self.preemptible = True
-        self.borrowed = False
+        self.borrowed = self.revocable = False
         self.protection = UNPROTECTED
         self.lost = 0
         """Seconds since its runs are available, together."""
@@ -64,6 +64,8 @@ class Taker(NamedTuple):
     need: Vector
     """The need of all of it."""
     right: Right
+    revocable: bool = False
+    """Whether it runs on slack."""
 
 
 Order = tuple[Class, int, int, int]
@@ -168,7 +170,7 @@ class Draft:
         """Whether a unit may go after those judged before it."""
         self.board.work += 1
         taker = self.taker
-        victim = victim_of(unit, taker.pool, taker.priority)
+        victim = victim_of(unit, taker.pool, taker.priority, taker.revocable)
         return may_go(way, victim, taker.need, self._giver(unit.pool), taker.right, self._taken)
 
     def charge(self, pick: Pick) -> None:

@@ -178,7 +178,8 @@ class Planner:
             return None
         needs = [scale(shape.need[:-1], tasks) for shape, tasks in parts]
         need: Vector = tuple(map(sum, zip(*needs, strict=True)))
-        taker = Taker(row.pool, job.precedence, need, self._rights.right(row, ahead, need))
+        revocable = self._seen.hosts.kinds.is_revocable(need)
+        taker = Taker(row.pool, job.precedence, need, self._rights.right(row, ahead, need), revocable)
         board = self._on_board()
         if own is not None:
             board.free[:, own.hosts] += own.needs

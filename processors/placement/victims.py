@@ -121,6 +121,12 @@ class Victims:
         return self._of_jobs([row.preemptible for row in self._jobs])
 
     @cached_property
+    def _is_revocable(self) -> Mask:
+        at = self._hosts.kinds.revocable
+        revocable: Mask = self.amounts[at] > 0 if at >= 0 else np.zeros(len(self.slots), dtype=np.bool_)
+        return revocable
+
+    @cached_property
     def _is_service(self) -> Mask:
         return self._of_jobs([row.service for row in self._jobs])
 
@@ -220,7 +226,8 @@ class Victims:
         gives = [numbers[name] for name in givers if name in numbers]
         borrowed = self._runs.arena["rank"][self.slots] == Rank.BORROWED
         may = self._may_go
-        first = may & np.where(own, yields(self._priority, borrowed, taker.priority), np.isin(pool, gives))
+        yielding = yields(self._priority, borrowed, self._is_revocable, taker.priority, taker.revocable)
+        first = may & np.where(own, yielding, np.isin(pool, gives))
         moves = Way.MOVE in ways and bool(taker.right.flags & Flag.MOVE)
         clears = Way.CLEAR in ways and bool(taker.right.flags & Flag.CLEAR)
         classes, job_class = self._classes
@@ -289,6 +296,7 @@ class Victims:
         need = self._need(shape)
         moves = int(self._runs.arena["pin"][slot]) <= 0  # else it has no place elsewhere
         unit.at, unit.shapes, unit.amount = {host: need}, [shape] * moves, tuple(need[:-1])
+        unit.revocable = self._hosts.kinds.is_revocable(need)
         unit.lost = max(0, self._now_s - available_s) if available_s else 0
         if leaving or slot in self._asked:
             unit.code = Code.VICTIM_GONE
@@ -310,6 +318,7 @@ class Victims:
             unit.at[host - 1] = need if have is None else list(map(operator.add, have, need))
             unit.shapes.append(number)
         unit.amount = tuple([sum(column) for column in zip(*unit.at.values(), strict=True)][:-1])
+        unit.revocable = self._hosts.kinds.is_revocable(unit.amount)
         since = arena["available_s"][members]
         unit.lost = int(np.maximum(self._now_s - since[since > 0].astype(np.int64), 0).sum())
         if arena["leaving"][members].any() or any(one in self._asked for one in slots):

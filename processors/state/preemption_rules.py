@@ -66,7 +66,7 @@ class Victim(NamedTuple):
     own: bool
     """Whether it is of the pool of the gang that takes."""
     yields: bool
-    """Whether it is of lower priority than that gang, or borrowed: what an own victim must be."""
+    """Whether it is of lower priority than that gang, borrowed or revocable: what an own victim must be."""
     preemptible: bool
     capped: bool
     """Whether it was preempted as often in the last hour as the cell allows."""
@@ -109,6 +109,10 @@ class PlacedUnit(Protocol):
         """Whether its job may be preempted."""
 
     @property
+    def revocable(self) -> bool:
+        """Whether it runs on slack."""
+
+    @property
     def protection(self) -> Protection:
         """The protection by its past."""
 
@@ -118,12 +122,21 @@ WAYS_OF_OWN, WAYS_OF_OTHERS = (Way.OWN, Way.MOVE), (Way.GIVE, Way.MOVE, Way.CLEA
 
 
 @overload
-def yields(priority: int, borrowed: bool, taker_priority: int) -> bool: ...
+def yields(priority: int, borrowed: bool, revocable: bool, taker_priority: int, for_revocable: bool) -> bool: ...
 @overload
-def yields(priority: I64, borrowed: NDArray[np.bool_], taker_priority: int) -> NDArray[np.bool_]: ...
-def yields(priority: Any, borrowed: Any, taker_priority: int) -> Any:
-    """Whether a unit, or each of many, gives way to a gang of its own pool."""
-    return borrowed | (priority < taker_priority)
+def yields(
+    priority: I64,
+    borrowed: NDArray[np.bool_],
+    revocable: NDArray[np.bool_],
+    taker_priority: int,
+    for_revocable: bool,
+) -> NDArray[np.bool_]: ...
+def yields(priority: Any, borrowed: Any, revocable: Any, taker_priority: int, for_revocable: bool) -> Any:
+    """Whether a unit, or each of many, gives way to a gang of its own pool. What runs on slack gives way to all that
+    doesn't; for what runs on slack nothing else leaves.
+    """
+    gives_way = borrowed | (priority < taker_priority)
+    return revocable & gives_way if for_revocable else revocable | gives_way
 
 
 BATCH, SERVICE, CONTROLLER = range(3)
@@ -135,9 +148,9 @@ def victim_kind(service: bool, controller: bool) -> int:
     return CONTROLLER if controller else SERVICE if service else BATCH
 
 
-def victim_of(unit: PlacedUnit, pool: str, priority: int) -> Victim:
-    """A unit as the rules judge it for a gang of a pool with a priority."""
-    gives_way = yields(unit.priority, unit.borrowed, priority)
+def victim_of(unit: PlacedUnit, pool: str, priority: int, for_revocable: bool) -> Victim:
+    """A unit as the rules judge it for a gang of a pool with a priority, which runs on slack or not."""
+    gives_way = yields(unit.priority, unit.borrowed, unit.revocable, priority, for_revocable)
     return Victim(unit.amount, unit.pool == pool, gives_way, unit.preemptible, *unit.protection)
 
 

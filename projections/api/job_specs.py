@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.codes import Code, no_pool
+from events.codes import NO_SLACK, Code, no_pool
 from events.resources import UnknownResource
 from events.spec.job import JobSpec
 from events.spec.parts import Amounts
@@ -16,13 +16,13 @@ from projections.api.context import Context
 from projections.api.job_lookup import read_views
 from projections.api.problems import Problem
 from projections.queries.pool_room import room_of
-from projections.queries.resources import kinds_of
+from projections.queries.resources import kinds_of, settings_of
 
 T = TypeVar("T")
 NO_ID = ("/job_id", "is missing; the client makes it, so that a repeat is recognised")
 
 
-UNSETTLED = (Code.UNKNOWN_RESOURCE, Code.NO_SUCH_POOL)
+UNSETTLED = (Code.UNKNOWN_RESOURCE, Code.SLACK_OFF, Code.NO_SUCH_POOL)
 """Problems that a fact about pools or the cell may solve that isn't answered yet."""
 
 
@@ -65,6 +65,8 @@ def _spec(body: Any, at: str) -> tuple[JobSpec | None, list[tuple[str, str]]]:
 def must_know_resources(connection: Connection, spec: JobSpec, at: str = "") -> None:
     """Raises a problem where a job needs resources that its cell doesn't know, or that are written in another unit."""
     kinds = kinds_of(connection)
+    if spec.revocable and not settings_of(connection).slack:
+        raise Problem(422, Code.SLACK_OFF, NO_SLACK, [(f"{at}/revocable", NO_SLACK)])
     misfits = (
         (f"{place}/{name.replace('/', '~1')}", text)
         for place, resources in _resources(spec, at)

@@ -29,6 +29,7 @@ _ENDED_BY = {
     RunCause.JOB_END: "the controller of the job was over",
     RunCause.GANG: "a member of its gang ended before its time",
     RunCause.HOLD: "the job was held",
+    RunCause.REVOKED: "its host needed for others what it had lent",
 }
 
 

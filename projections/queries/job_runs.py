@@ -13,7 +13,7 @@ from projections.views.rows import JobRow
 
 PAST_MAX = 50_000
 """Past runs that are looked at."""
-TROUBLE = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.LOST)
+TROUBLE = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.LOST, Outcome.REVOKED)
 _COLUMNS = ("run", "version", "outcome", "ordered_s", "started_s", "ended_s", "host")
 
 

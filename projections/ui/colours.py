@@ -31,6 +31,7 @@ OUTCOMES: dict[str, str] = {
     Outcome.STOPPED.name: "killed",
     Outcome.PREEMPTED.name: "preempted",
     Outcome.LOST.name: "lost",
+    Outcome.REVOKED.name: "preempted",
     Outcome.WITH_GANG.name: "failed",
     Outcome.REPLACED.name: "killed",
 }

@@ -40,6 +40,7 @@ from events.records.placement import (
     HostsReserved,
     MatchingHostsChanged,
     PreemptionAsked,
+    RevocationAsked,
     TasksPlaced,
 )
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
@@ -126,6 +127,7 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
     DisruptionAllowed: (_tie(DisruptionAsked),),
     DisruptionDeferred: (_tie(DisruptionAsked),),
     PreemptionAnswered: (_tie(DisruptionDeferred),),
+    RevocationAsked: (_tie(TasksPlaced),),
 }
 """The ties of each kind of decision: the first that holds is the cause."""
 STOPPED_BY: dict[int, tuple[Tie, ...]] = {
@@ -140,6 +142,7 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.GANG: (_tie(RunsEnded, by="gang"),),
     RunCause.UPDATE: (_tie(DisruptionAllowed), AIMED),
     RunCause.REMOVE: (UNMATCHED,),
+    RunCause.REVOKED: (_tie(RevocationAsked), ENDED),
 }
 """The same of a RunsStopping, by its column `why`."""
 LEADING: frozenset[type[Event]] = frozenset(

@@ -116,6 +116,7 @@ class Checker:
         self._idle.look(now_ms)
         self._claims.look(now_ms)
         self._bound.at_rest(now_ms)
+        self._hosts.revocations.at_rest(now_ms)
         self._avoided.at_rest(now_ms)
         self._rest.look()
 

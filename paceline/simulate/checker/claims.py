@@ -15,6 +15,7 @@ from paceline.simulate.checker.items import Task, upwards
 from paceline.simulate.checker.orders import Orders
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
+from paceline.simulate.checker.revocations import REVOCABLE
 from paceline.simulate.checker.rules import Giver, Taker, slice_ms, why_not
 
 SOON_MS = 180_000
@@ -60,6 +61,7 @@ class Claims:
         jobs = self._pools.units.jobs.values()
         pools = self._pools.defined.values()
         soft = all(job.preemptible and job.max_unavailable is None for job in jobs)
+        soft = soft and not any(REVOCABLE in shape.resources for job in jobs for shape in job.shapes)
         return soft and not any(pool.limit or pool.closed or pool.controllers_percent < 100 for pool in pools)
 
     def _fits_somewhere(self, task: Task) -> bool:

@@ -4,14 +4,24 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from events.columns import ints
+from msgspec.structs import replace
+
+from events.columns import ints, longs
 from events.job_ends import is_over
 from events.records.base import Event
-from events.records.entitlement import AdmissionsRanked, GangsAdmitted
-from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PoolAnswered
+from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostsLoaded
 from events.records.lifecycle import GangsQueued, HostReconciled, InstancesChanged, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Constraint, TaskShape
-from events.records.placement import GangsReturned, HostAvoided, HostLost, HostRemoved, HostTrusted, TasksPlaced
+from events.records.placement import (
+    GangsReturned,
+    HostAvoided,
+    HostLost,
+    HostRemoved,
+    HostTrusted,
+    RevocationAsked,
+    TasksPlaced,
+)
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
@@ -29,6 +39,7 @@ from paceline.simulate.checker.items import (
     runs_of,
     tasks_of,
 )
+from paceline.simulate.checker.revocations import REVOCABLE, Revocations
 
 GIVEN_BACK = ("NO_HOSTS", "CONSTRAINT_MISMATCH", "NEVER_FITS", "BOUND_HOST_LOST")
 """Why placement gives back what is entitled, too."""
@@ -45,12 +56,22 @@ class Host:
     avoided: bool = False
     """Whether only tasks that belong to it are put there."""
     offer: HostOffered | None = None
+    """With what it lends of its CPU, as of any resource."""
+    lent: int = 0
+    """The CPU that it lends, in sixteenths."""
     used: Counter[str] = field(default_factory=Counter)
     ports: set[int] = field(default_factory=set)
 
     def uses(self, amounts: Mapping[str, int], sign: int) -> None:
         """So much more is used, or (`sign` -1) less."""
         self.used.update({name: sign * amount for name, amount in amounts.items()})
+
+    def lends(self, on: bool) -> None:
+        """Brings its offer up to what it lends; `on`: whether the cell lends anything."""
+        if self.offer is not None:
+            lent = self.offer.capacity.get("cpu", 0) * self.lent // 16 if on else 0
+            capacity = {name: amount for name, amount in self.offer.capacity.items() if name != REVOCABLE}
+            self.offer = replace(self.offer, capacity=capacity | ({REVOCABLE: lent} if lent else {}))
 
     def has(self, amounts: Mapping[str, int]) -> bool:
         """Whether so much is free."""
@@ -64,6 +85,9 @@ class Hosts:
     def __init__(self) -> None:
         self._jobs: dict[str, JobAccepted] = {}
         self.hosts: dict[str, Host] = {}
+        self._lends = False
+        """Whether the cell lends the slack of hosts."""
+        self.revocations = Revocations(self.hosts, self.on, self.run_of, self._need_of)
         self._licences: set[str] = set()
         """Resources that belong to the cell and to no host."""
         self._ended: dict[Task, int] = {}
@@ -140,6 +164,8 @@ class Hosts:
         """Takes a round of placement. Raises `Violation`."""
         for _, _, event, now in round_.inputs:
             self._take(event, now)
+            if isinstance(event, HostsLoaded | HostOffered | RunsEnded | PoolAnswered | CellConfigured):
+                self.revocations.look(now)
         placed: set[Task] = set()
         self.at_home = set()
         for event in round_.decisions:
@@ -147,8 +173,11 @@ class Hosts:
                 placed |= self._place(event, round_)
             elif isinstance(event, GangsReturned):
                 self._returned(event, round_)
+            elif isinstance(event, RevocationAsked):
+                self.revocations.asked(event, {task: self._held[task] for task, _ in runs_of(event)}, round_)
             elif isinstance(event, HostLost):
-                self._host(event.host_id).lost = True
+                self._host(event.host_id).lost, self._host(event.host_id).lent = True, 0
+                self._host(event.host_id).lends(self._lends)
                 self._homes.given_up(event.host_id)
             elif isinstance(event, HostAvoided | HostTrusted):
                 self._host(event.host_id).avoided = isinstance(event, HostAvoided)
@@ -178,6 +207,11 @@ class Hosts:
         match event:
             case CellConfigured():
                 self._licences |= {kind.name for kind in event.resources if kind.amount is not None}
+                self._lends = self._lends if event.slack is None else event.slack
+                for host in self.hosts.values():
+                    host.lends(self._lends)
+            case HostsLoaded():
+                self._loaded(event)
             case JobAccepted():
                 self._jobs[event.job_id] = event
                 self._over.discard(event.job_id)
@@ -227,8 +261,17 @@ class Hosts:
             return
         elif isinstance(event, HostOffered):
             host.offer = event
+            host.lends(self._lends)
         else:
             host.silent = isinstance(event, HostSilent)
+
+    def _loaded(self, event: HostsLoaded) -> None:
+        columns = zip(event.host_ids, longs(event.host_session).tolist(), ints(event.slack).tolist(), strict=True)
+        for host_id, session, lent in columns if self._lends else ():
+            host = self.hosts.get(host_id)
+            if host is not None and host.session == session and not host.lost:
+                host.lent = lent
+                host.lends(self._lends)
 
     def _wait(self, gangs: Range, now: int) -> None:
         for task in gangs.tasks() if gangs.job_id not in self._over else ():
@@ -321,6 +364,10 @@ class Hosts:
     def _of_hosts(self, shape: TaskShape) -> dict[str, int]:
         """The amounts that a shape needs of hosts: no licences."""
         return {name: amount for name, amount in shape.resources.items() if name not in self._licences}
+
+    def _need_of(self, task: Task) -> int:
+        """Thousandths of a CPU that a task holds of what hosts lend."""
+        return shape_of(self._jobs[task[0]], task[1]).resources.get(REVOCABLE, 0)
 
     def _host(self, host_id: str) -> Host:
         return self.hosts.setdefault(host_id, Host())

@@ -18,6 +18,7 @@ from events.records.placement import PreemptionAsked
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import Task, gangs_of, ranks_of, runs_of, upwards
 from paceline.simulate.checker.pools import Pools
+from paceline.simulate.checker.revocations import REVOCABLE
 from paceline.simulate.checker.rules import CLEAR, GIVE, LIMIT, MOVE, OWN, Giver, Taker, slice_ms, why_not
 
 SECOND_MS = 1000
@@ -218,6 +219,10 @@ class _Order:
         if often >= settings.preemptions_per_hour and self._isnt_below():  # its code may name a way instead
             return f"it was displaced {often} times in this hour"
         yields = units.priority[task[0]] < units.priority[taker.job_id] or not units.held[task].entitled
+        on_slack, for_slack = (REVOCABLE in units.need(each) for each in (task, (taker.job_id, self._unit.first)))
+        if for_slack and not on_slack:
+            return "what runs on slack takes nothing from work that doesn't"
+        yields |= on_slack and not for_slack
         if way == OWN:
             return "" if job.pool == taker.pool and yields else "it isn't below its pool's gang"
         slice_over = self._slice_over(members)

@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Mapping
 
 from events.records.entitlement import GangsHeld
+from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import Task, ranges_of, upwards
 from paceline.simulate.checker.pools import Pools
+from paceline.simulate.checker.revocations import REVOCABLE
 
 Amounts = Mapping[str, int]
 LOOK_MS = 10_000
@@ -69,7 +71,7 @@ class Reasons:
         match event.code:
             case "LIMIT_REACHED":
                 return "" if _exceeds(event.asked, event.allocated, event.limit) else "it would fit within that"
-            case "RESERVATION_REACHED" | "CONTROLLER_LIMIT_REACHED":
+            case "SLACK_REACHED" | "RESERVATION_REACHED" | "CONTROLLER_LIMIT_REACHED":
                 return "" if _exceeds(event.asked, event.allocated, event.limit, 0) else "it would fit within that"
             case "ENTITLEMENT_REACHED":
                 return (
@@ -100,6 +102,8 @@ class Reasons:
 
     def _line(self, task: Task) -> tuple[str, str]:
         job = self._units.jobs[task[0]]
+        if REVOCABLE in shape_of(job, task[1]).resources:
+            return job.pool, "revocable"
         return job.pool, "daemon" if job.kind == "daemon" else "soft" if job.preemptible else "firm"
 
 

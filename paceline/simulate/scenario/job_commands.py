@@ -5,9 +5,10 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, model_validator
 
 from events.bounds import INSTANCES_MAX
+from events.quantities import Mebibytes, Milli
 from events.spec.overrides import Ranges
 from events.spec.parts import Int32, Spec
-from paceline.simulate.scenario.parts import Job
+from paceline.simulate.scenario.parts import Host, Job
 
 
 class PriorityChange(Spec):
@@ -15,6 +16,23 @@ class PriorityChange(Spec):
 
     job_id: Job
     priority: Int32
+
+
+class Load(Spec):
+    """A host, or all of a group, and what it says of its load."""
+
+    host: Host
+    cpu_used: Milli = Field(default=0, description="CPU that its runs use, in cores.")
+    memory_used: Mebibytes = Field(default=0, description="Memory that its runs use.")
+    slack: Milli = Field(default=0, description="CPU that it lends to revocable runs, in cores.")
+
+    def steps(self, cpu: int, memory: int) -> tuple[int, int, int]:
+        """The sixteenths of a host of this size: CPU and memory used, slack."""
+        return (_steps(self.cpu_used, cpu), _steps(self.memory_used, memory), _steps(self.slack, cpu))
+
+
+def _steps(amount: int, capacity: int) -> int:
+    return min(16, 16 * amount // capacity) if capacity else 0
 
 
 def _or_an_id(schema: dict[str, Any]) -> None:

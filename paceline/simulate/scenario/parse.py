@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 
-from events.resources import STANDARD
+from events.resources import REVOCABLE, STANDARD
 from events.yaml_documents import Document, Fault
 from paceline.client.errors import Faults
 from paceline.job_files import read_jobs, read_one, stem
@@ -173,7 +173,7 @@ def _check_names(scenario: Scenario, document: Document, jobs: set[str], hosts: 
     pools = {pool.path for pool in scenario.pools} | {e.pool.path for e in scenario.events if e.pool} | {"/"}
     pairs = {f"hostname={host}" for host in hosts}
     pairs |= {f"{name}={value}" for group in scenario.hosts for name, value in group.attributes.items()}
-    resources = {*STANDARD} | {kind.name for kind in (scenario.cell.resources if scenario.cell else ())}
+    resources = {*STANDARD, REVOCABLE} | {kind.name for kind in (scenario.cell.resources if scenario.cell else ())}
     existing = {"job": jobs, "host": hosts, "host with": pairs, "pool": pools, "resource": resources}
     for index, expectation in enumerate(scenario.expect):
         for kind, names in expectation.assertion().names.items():

@@ -53,7 +53,7 @@ class HostResources(spec_parts.Amounts):
 class HostGroup(ScenarioPart):
     """So many hosts of a kind, called NAME-1, NAME-2 and so on or by a pattern, and when all of them come and go."""
 
-    later: ClassVar[dict[str, str]] = {"host_pool": "Paceline has no host pools", "slack": "Paceline knows no slack"}
+    later: ClassVar[dict[str, str]] = {"host_pool": "Paceline has no host pools"}
 
     name: Host
     pattern: Pattern | None = None

@@ -3,7 +3,7 @@
 Hosts that share everything that happens to them share a fleet; a fleet lives as long as it is stepped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hostagent.fleet import Fleet, SimHost
@@ -65,6 +65,16 @@ class Hosts:
                 host_set.part.component, host_set.part.runnable, host_set.fleet = host_set.fleet, True, None
             elif host_set.part is not None and host_set.part.component is None:
                 self._connect(host_set)
+
+    def present(self, name: str) -> Iterator[tuple[str, int, tuple[int, int]]]:
+        """The hosts of a name that are connected: id, session, CPU and memory."""
+        for host_set in self._by_name[name]:
+            fleet = host_set.part.component if host_set.part is not None else None
+            capacity = host_set.hosts.capacity
+            if not isinstance(fleet, Fleet):
+                continue
+            for host_id in host_set.names:
+                yield host_id, fleet.session_of(host_id), (capacity.get("cpu", 0), capacity.get("memory", 0))
 
     def host_ids(self, name: str) -> list[str]:
         """The hosts that a name stands for: itself, or those of a group."""

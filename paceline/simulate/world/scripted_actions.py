@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from events.codec import encode
 from events.instance_ranges import read_ranges
-from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
+from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested, HostsLoaded
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
 from events.records.pools import PoolRemoved
-from paceline.simulate.scenario.job_commands import Deletion, PriorityChange, Restart, SomeInstances, Start
+from paceline.simulate.scenario.job_commands import Deletion, Load, PriorityChange, Restart, SomeInstances, Start
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import JobCommand, Scenario, TimedAction
 from paceline.simulate.world.cell import SimulatedCell
@@ -74,6 +74,8 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             return partial(cell.append, PoolRemoved(path=path, command_id=command_id))
         case TimedAction(cell=settings) if settings is not None:
             return partial(cell.append, settings.to_event(command_id))
+        case TimedAction(load=load) if load is not None:
+            return partial(_load, cell, hosts, load)
         case TimedAction(lose=name) if name is not None:
             return partial(cell.lose, name)
         case TimedAction(heal=name) if name is not None:
@@ -118,6 +120,23 @@ def _job_command(action: str, about: JobCommand, command_id: str, seed: int) -> 
         batch=about.batch if isinstance(about, Restart) else 0,
         force=isinstance(about, Deletion) and about.force,
     )
+
+
+def _load(cell: SimulatedCell, hosts: Hosts, load: Load) -> None:
+    """Hosts say what they use and lend, those that are there."""
+    there = [(host_id, session, load.steps(*size)) for host_id, session, size in hosts.present(load.host)]
+    if there:
+        host_ids, sessions, steps = zip(*there, strict=True)
+        cpu, memory, slack = zip(*steps, strict=True)
+        loads = HostsLoaded.pack(
+            gateway="scenario",
+            host_ids=host_ids,
+            host_session=sessions,
+            cpu_used=cpu,
+            memory_used=memory,
+            slack=slack,
+        )
+        cell.append(loads, host_ids[0].encode())
 
 
 def _say_of(cell: SimulatedCell, hosts: Hosts, name: str, command_id: str, fact: OfHost) -> None:

@@ -28,6 +28,7 @@ from processors.entitlement.bounds import (
     ENTITLEMENT,
     LIMITS,
     RESERVATION,
+    SLACK,
     Ask,
     Refusal,
     check,
@@ -263,21 +264,24 @@ def demotions(state: State, pool: str, budget: int) -> list[Admission]:
     if not claims:
         return []
     usage, entitlement = state.usage[pool], state.shares.entitlement(pool)
-    lowest = min(usage.entitled, default=0)
-    if min(subtract(entitlement, usage.entitled_from(lowest))) >= 0:
+    slack = state.shares.slack(pool)[0] if usage.on_slack else queues.nothing
+    regular = min(subtract(entitlement, usage.entitled_from(min(usage.entitled, default=0)))) >= 0
+    if regular and min(subtract(slack, usage.on_slack_from(min(usage.on_slack, default=0)))) >= 0:
         return []
     out: list[Admission] = []
-    priority, free = None, queues.nothing
+    free: dict[tuple[int, bool], Vector] = {}
     for *_, (job_id, key) in reversed(claims):
         row = queues.jobs[job_id]
         if budget <= 0:
             break
         if not row.preemptible:
             continue
-        if row.priority != priority:
-            priority, free = row.priority, subtract(entitlement, usage.entitled_from(row.priority))
-        admission, freed = _demotion(queues, job_id, row, key, free, budget)
-        free = add(free, freed)
+        group = row.priority, queues.is_revocable(key)
+        if group not in free:
+            on_slack = subtract(slack, usage.on_slack_from(row.priority)) if group[1] else ()
+            free[group] = on_slack or subtract(entitlement, usage.entitled_from(row.priority))
+        admission, freed = _demotion(queues, job_id, row, key, free[group], budget)
+        free[group] = add(free[group], freed)
         if admission is not None:
             out.append(admission)
             budget -= len(admission.slots)
@@ -416,14 +420,19 @@ class Admissions:
         holding, entitlement = self._usage[pool], self._shares.entitlement(pool)
         needs: list[Vector] = []
         level = holding.entitled_from(min(holding.entitled, default=0))
+        if holding.on_slack:
+            on_slack, regular = holding.on_slack_from(min(holding.on_slack)), self._shares.slack(pool)[1]
+            pairs = zip(level, on_slack, regular, strict=True)
+            level = tuple([max(have, more + others) if more else have for have, more, others in pairs])
         columns = zip(level, entitlement, holding.claims, strict=True)  # those of higher priority may be within it yet
         least = tuple([min(have, most) if claimed else 0 for have, most, claimed in columns])
         last, usage = self._kinds_served_last(pool) if heads else [], PassUsage(self._state)
         for head in heads:
-            if not ENTITLEMENT.binds(head.kind):
+            bound = SLACK if SLACK.binds(head.kind) else ENTITLEMENT
+            if not bound.binds(head.kind):
                 continue
             ask = self._ask(pool, head)
-            whole = ENTITLEMENT.entitlement_for(usage, ask, head.aside)
+            whole = bound.entitlement_for(usage, ask, head.aside)
             edges = [tuple([amount if at == each else 0 for at, amount in enumerate(whole)]) for each in last]
             if CONTROLLERS_SHARE.binds(head.kind) and not self._is_borrowed(head.part):
                 within = CONTROLLERS_SHARE.entitlement_for(usage, ask, head.aside)

@@ -14,7 +14,7 @@ from processors.entitlement.bounds import (
     limit_of,
     room,
 )
-from processors.entitlement.queues.parts import CONTROLLERS, FIRM
+from processors.entitlement.queues.parts import CONTROLLERS, FIRM, REVOCABLES
 from processors.entitlement.rows import PoolRow
 from processors.entitlement.state import State
 
@@ -30,6 +30,8 @@ class PassUsage:
         self._controllers: dict[str, Vector] = {}
         self.entitled_now: dict[str, Vector] = {}
         """By pool the amount of units that are entitled by this pass, admitted by it or before."""
+        self.on_slack_now: dict[str, Vector] = {}
+        """The same of revocable ones, which aren't in the other."""
 
     @property
     def has_hosts(self) -> bool:
@@ -77,6 +79,14 @@ class PassUsage:
     def entitled(self, pool: str, priority: int) -> Vector:
         """The amount that is entitled at a priority and above, or not preemptible."""
         return _sum(self._usage[pool].entitled_from(priority), self.entitled_now.get(pool))
+
+    def slack(self, pool: str) -> tuple[Vector, Vector]:
+        """The amount to which revocable work of a pool may be entitled, and what its other work wants."""
+        return self._state.shares.slack(pool)
+
+    def on_slack(self, pool: str, priority: int) -> Vector:
+        """The amount that revocable work is entitled to at a priority and above."""
+        return _sum(self._usage[pool].on_slack_from(priority), self.on_slack_now.get(pool))
 
     def beyond(self, ask: Ask) -> Refusal:
         """Why a unit waits that is beyond the entitlement of its pool."""
@@ -149,8 +159,8 @@ class PoolRoom:
 
     def take(self, kind: int, amount: Vector, fresh: Vector | None) -> None:
         """Units hold so much that are entitled now; `fresh`: those of them that weren't admitted before; None: none."""
-        if ENTITLEMENT in BOUNDS.rights[kind]:
-            entitled = self._usage.entitled_now
+        if ENTITLEMENT in BOUNDS.rights[kind] or kind == REVOCABLES:
+            entitled = self._usage.on_slack_now if kind == REVOCABLES else self._usage.entitled_now
             have = entitled.get(self._pool)
             entitled[self._pool] = amount if have is None else add(have, amount)
         if fresh is not None:

@@ -17,7 +17,7 @@ from events.resources import Vector, add, positive, subtract
 from events.turn_credit import is_left, suffices_after
 from processors.entitlement.admission.admit import Head
 from processors.entitlement.bounds import ENTITLEMENT, LIMITS, closed_at, exceeds, lacks_behind_all
-from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
+from processors.entitlement.queues.parts import FIRM, GANG, REVOCABLES, ROLES, PartKey
 from processors.entitlement.rows import CellRow, CreditRow, JobRow, PoolRow, TurnRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded
@@ -182,7 +182,7 @@ class Turns:
 
     def _saver(self, pool: str) -> Saver | None:
         """The head that needs more than the share of its pool, and for which that would suffice."""
-        heads = [head for head in self._heads.get(pool, ()) if not head.kind & FIRM]
+        heads = [head for head in self._heads.get(pool, ()) if not head.kind & (FIRM | REVOCABLES)]
         parts = [head.part for head in heads if head.why.code in WAITS_FOR_CREDIT and self._order.waits(head.part)]
         if not parts:
             return None

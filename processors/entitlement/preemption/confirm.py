@@ -160,7 +160,8 @@ class Confirmation:
         row, way = self._queues.jobs[group.job_id], group.way
         size = len(slots) if group.instances[0] < row.gang_min else 1
         unit = placed_unit(self._state, group.job_id, row, slots[:size], self._now)
-        victim = victim_of(unit, taker.pool, taker.precedence)
+        for_revocable = self._queues.kinds.is_revocable(need)
+        victim = victim_of(unit, taker.pool, taker.precedence, for_revocable)
         spared = self._state.displacements.spared_ms(group.job_id, group.instances[:size].tolist(), self._now)
         at, slices = 0, [NONE]
         while at < len(slots):

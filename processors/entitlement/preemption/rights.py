@@ -166,6 +166,8 @@ class Claims:
         """
         entitlement = self._state.shares.entitlement(pool)
         used = add(self._stays(pool), self._usage[pool].claims if ahead is None else ahead)
+        if self._queues.kinds.is_revocable(need):
+            return Right(self._of_slack(subtract(entitlement, used)), entitlement)
         promised = subtract(self._reserved(pool, entitlement), used)
         flag = Flag.BELOW_RESERVATION if _units_below(need, promised) else 0
         return Right(subtract(entitlement, used), entitlement, flag)
@@ -252,6 +254,11 @@ class Claims:
         usage = self._usage[pool]
         return subtract(usage.placed, usage.leaving)
 
+    def _of_slack(self, amount: Vector) -> Vector:
+        """An amount, of what hosts lend alone."""
+        at = self._queues.kinds.revocable
+        return tuple([have if kind == at else 0 for kind, have in enumerate(amount)])
+
     def _giver(self, pool: str, entitlement: Vector) -> Giver:
         stays = self._stays(pool)
         return Giver(subtract(stays, entitlement), entitlement, subtract(stays, self._reserved(pool, entitlement)))
@@ -325,6 +332,8 @@ class Claims:
         run, ready, flags = queues.arena["held"][slots], *self._by_time(job_id, row, slots, now)
         need, stays = queues.unit_need(row, key), self._stays(pool)
         room, promised = subtract(entitlement, stays), subtract(self._reserved(pool, entitlement), stays)
+        if queues.is_revocable(key):  # it takes what hosts lend, from others that have it, and nothing else
+            room, promised, flags = self._of_slack(room), queues.nothing, flags * 0
         rights: dict[Task, RightRow] = {}
         for at, count in _alike(slots, run, flags, ready):
             ahead = add(before, need, at)

@@ -180,6 +180,7 @@ class UnitRow(NamedTuple):
     amount: Vector
     borrowed: bool
     preemptible: bool
+    revocable: bool
     protection: Protection
 
 
@@ -264,10 +265,11 @@ class LimitVictims:
         """
         search = Search(self._state, self._claims, self.departures, taker, lacks, budget, self._now)
         heap: list[Stretch] = []
+        for_revocable = self._queues.kinds.is_revocable(taker.need)
         for pool in pools:
             for lane in self._runs.lanes(pool):
-                any_borrowed = len(self._order[pool].borrowed) > 0
-                if pool != taker.pool or yields(lane.priority, any_borrowed, taker.priority):
+                borrows, lends = len(self._order[pool].borrowed) > 0, any(self._usage[pool].revocable)
+                if pool != taker.pool or yields(lane.priority, borrows, lends, taker.priority, for_revocable):
                     _push(heap, lane, pool, self._runs.stretches(pool, lane))
         while heap and search.goes_on():
             lane, _, pool, slots, later = heappop(heap)
@@ -374,7 +376,8 @@ class Search:
     def _take_units(self, pool: str, job_id: str, row: JobRow, slots: I64, size: int) -> None:
         """Takes as many as help of units that are alike, with `size` slots each."""
         unit, taker, rest = placed_unit(self._state, job_id, row, slots[:size], self._now), self._taker, slots
-        victim = victim_of(unit, taker.pool, taker.priority)
+        for_revocable = self._queues.kinds.is_revocable(taker.need)
+        victim = victim_of(unit, taker.pool, taker.priority, for_revocable)
         way = Way.OWN if victim.own else Way.GIVE
         while len(rest) and self.goes_on():
             units = min(self._units_needed(pool, unit.amount), max(1, self._budget // size))
@@ -421,7 +424,8 @@ def placed_unit(state: State, job_id: str, row: JobRow, slots: I64, now: int) ->
     arena, settings = state.queues.arena, state.cell.settings
     placed_s, borrowed = int(arena["placed_s"][slots].max()), bool((arena["rank"][slots] == Rank.BORROWED).any())
     past = protection(state.displacements, job_id, (slots - row.base).tolist(), placed_s, settings, now)
-    return UnitRow(row.pool, row.priority, state.queues.total_need(row, slots), borrowed, row.preemptible, past)
+    amount, kinds = state.queues.total_need(row, slots), state.queues.kinds
+    return UnitRow(row.pool, row.priority, amount, borrowed, row.preemptible, kinds.is_revocable(amount), past)
 
 
 def needed(victims: list[Victims], surplus: Lacks, levels: dict[str, tuple[str, ...]]) -> list[Victims]:

@@ -23,8 +23,10 @@ ROLES = 4
 FIRM, CONTROLLERS = 2, 1
 """A class of work is a sum of these (work that isn't preemptible, controllers), or"""
 DAEMONS = 4
-CLASSES = 5
-LENT_TO = tuple(kind for kind in range(CLASSES) if not kind & (FIRM | DAEMONS))
+"""or"""
+REVOCABLES = 8
+CLASSES = 9
+LENT_TO = (0, CONTROLLERS, REVOCABLES)
 """The classes that may be lent to: all that are preemptible and within the shares."""
 
 

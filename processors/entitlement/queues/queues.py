@@ -32,6 +32,7 @@ from processors.entitlement.queues.parts import (
     DAEMONS,
     FIRM,
     GANG,
+    REVOCABLES,
     ROLES,
     SINGLE,
     Consumer,
@@ -203,12 +204,13 @@ class Queues:
         for part in parts:
             if part in self._order.standing:
                 self._leave(row, self._order.standing[part])
-        if row.preemptible:
+        if row.preemptible and row.parts:
+            revocable = self.is_revocable(next(iter(row.parts)))
             entitled = are_entitled(self.arena["rank"][row.base : row.base + row.instances])
             amount = self.total_need(row, np.flatnonzero(entitled) + row.base)
             usage = self._usage.change(row.pool)
-            usage.add_entitled(row.priority, scale(amount, -1))
-            usage.add_entitled(priority, amount)
+            usage.add_entitled(row.priority, scale(amount, -1), revocable)
+            usage.add_entitled(priority, amount, revocable)
         row.priority = priority
         for part in parts:
             self._review(part, row)
@@ -337,7 +339,7 @@ class Queues:
     def _pass(self, part: PartKey, row: JobRow, count: int, states: tuple[int, int]) -> None:
         """So many tasks of a part went from one state to another."""
         what = row.parts[part.key]
-        delta = delta_of(*states, row.preemptible, part.key % ROLES == CONTROLLER, row.daemon)
+        delta = delta_of(*states, row.preemptible, part.key % ROLES == CONTROLLER, row.daemon, False)
         what.queued += count * delta.queued
         what.entitled += count * delta.entitled
         what.borrowed += count * delta.borrowed
@@ -351,11 +353,12 @@ class Queues:
     def _add(self, kind: Alike, amount: Vector, sums: dict[str, dict[str, Vector]]) -> None:
         """Tasks that hold, or wait for, so much together went from one state to another."""
         pool, priority, preemptible, daemon, key, was, is_ = kind
-        delta, mine = delta_of(was, is_, preemptible, key % ROLES == CONTROLLER, daemon), sums.setdefault(pool, {})
+        mine, revocable = sums.setdefault(pool, {}), self.is_revocable(key)
+        delta = delta_of(was, is_, preemptible, key % ROLES == CONTROLLER, daemon, revocable)
         for name, sign in delta.sums:
             mine[name] = add(mine.get(name, self.nothing), amount, sign)
         if delta.entitled and preemptible:
-            self._usage.change(pool).add_entitled(priority, scale(amount, delta.entitled))
+            self._usage.change(pool).add_entitled(priority, scale(amount, delta.entitled), revocable)
 
     # Places in the queues.
 
@@ -468,14 +471,12 @@ class Queues:
         """A part demands so much for its units that wait."""
         if row.daemon:
             return
-        usage = self._usage.change(row.pool)
+        usage, had = self._usage.change(row.pool), standing.demand
         self._usage.numbers += 1
-        more = subtract(demand, standing.demand) if any(standing.demand) else demand
-        standing.demand = demand
-        if row.preemptible:
-            usage.waiting = add(usage.waiting, more)
-        else:
-            usage.firm_waiting = add(usage.firm_waiting, more)
+        more, standing.demand = subtract(demand, had) if any(had) else demand, demand
+        own = "waiting" if row.preemptible else "firm_waiting"
+        name = "revocable_waiting" if standing.kind == REVOCABLES else own
+        setattr(usage, name, add(getattr(usage, name), more))
 
     # Parts and their needs.
 
@@ -563,10 +564,14 @@ class Queues:
         return 1 if key % ROLES == GANG else row.parts[key].queued
 
     def kind(self, row: JobRow, key: int) -> int:
-        """The class of a part: `DAEMONS`, or a sum of `FIRM` and `CONTROLLERS`."""
-        if row.daemon:
-            return DAEMONS
+        """The class of a part: `DAEMONS`, `REVOCABLES`, or a sum of `FIRM` and `CONTROLLERS`."""
+        if row.daemon or self.is_revocable(key):
+            return DAEMONS if row.daemon else REVOCABLES
         return FIRM * (not row.preemptible) + CONTROLLERS * (key % ROLES == CONTROLLER)
+
+    def is_revocable(self, key: int) -> bool:
+        """Whether tasks of a part run on slack; then all of their job do."""
+        return self.kinds.revocable >= 0 and self.kinds.is_revocable(self.shapes[key // ROLES].need)
 
     def is_ready(self, row: JobRow, key: int) -> bool:
         """Whether units of a part wait; a gang doesn't while members of it are still ending."""

@@ -40,7 +40,7 @@ class Delta(NamedTuple):
 
 
 @cache
-def delta_of(before: int, after: int, preemptible: bool, controller: bool, daemon: bool) -> Delta:
+def delta_of(before: int, after: int, preemptible: bool, controller: bool, daemon: bool, revocable: bool) -> Delta:
     """The delta of a task of a class between two states."""
 
     def more(is_counted: Callable[[int], bool]) -> int:
@@ -55,6 +55,7 @@ def delta_of(before: int, after: int, preemptible: bool, controller: bool, daemo
         "parked": more(lambda state: state & IS_PARKED > 0),
         "firm": 0 if preemptible else more(holds),
         "controllers": more(holds) if controller else 0,
+        "revocable": more(holds) if revocable else 0,
         "placed": placed,
         "leaving": more(lambda state: state & HAS_PLACE > 0 and state & LEAVES > 0),
         "claims": more(claims),
@@ -155,27 +156,42 @@ def transitions_of_few(
 
 # The sums of pools.
 
-SUMS = ("allocation", "placed", "leaving", "firm", "claims", "loans", "controllers", "parked")
+SUMS = ("allocation", "placed", "leaving", "firm", "claims", "loans", "controllers", "parked", "revocable")
 OF_DAEMONS = ("daemons", "daemons_placed")
 
 
 class PoolUsage:
-    """The sums of a pool. `allocation`: what is admitted, but for what is parked; `placed`: what has a place, `leaving`
-    the part of it that was ordered to leave; `firm`: what isn't preemptible; `claims`: entitled without a place;
-    `parked`: claims that hold nothing under limits; `loans`: borrowed without a place; `controllers`: what controllers
-    hold; `daemons`: what those hold, `daemons_placed` what of it has a place; of the others they count for `allocation`
-    alone. Of a pool that has jobs also `waiting` and `firm_waiting`: what waits and may be admitted some time,
-    preemptible and not.
+    """The sums of a pool. `allocation`: what is admitted, but for what is parked; `placed`: what has a place,
+    `leaving` the part of it that was ordered to leave; `firm`: what isn't preemptible; `claims`: entitled without a
+    place; `parked`: claims that hold nothing under limits; `loans`: borrowed without a place; `controllers`: what
+    controllers hold; `revocable`: what runs on slack holds; `daemons`: what those hold, `daemons_placed` what of it
+    has a place; of the others they count for `allocation` alone. Of a pool that has jobs also `waiting`,
+    `firm_waiting` and `revocable_waiting`: what waits and may be admitted some time, preemptible, not, and to run on
+    slack.
     """
 
-    __slots__ = (*SUMS, *OF_DAEMONS, "claims_since", "entitled", "firm_waiting", "waiting")
+    __slots__ = (
+        *SUMS,
+        *OF_DAEMONS,
+        "_nothing",
+        "claims_since",
+        "entitled",
+        "firm_waiting",
+        "on_slack",
+        "revocable_waiting",
+        "waiting",
+    )
 
     def __init__(self, nothing: Vector) -> None:
+        self._nothing = nothing
         self.allocation = self.placed = self.leaving = self.firm = nothing
         self.daemons = self.daemons_placed = nothing
         self.claims = self.loans = self.controllers = self.parked = self.waiting = self.firm_waiting = nothing
+        self.revocable = self.revocable_waiting = nothing
         self.entitled: SortedDict[int, Vector] = SortedDict()
         """The preemptible amount that is entitled, by priority; of pools that have jobs."""
+        self.on_slack: SortedDict[int, Vector] = SortedDict()
+        """The same of what runs on slack, which isn't in the other."""
         self.claims_since: SortedDict[int, int] = SortedDict()
         """The number of tasks that are entitled without a place, by the second since when; of pools that have jobs."""
 
@@ -188,6 +204,13 @@ class PoolUsage:
             level = add(level, self.entitled[each])
         return level
 
+    def on_slack_from(self, priority: int) -> Vector:
+        """The amount that is entitled to run on slack, placed or not, and of at least this priority."""
+        level = self._nothing
+        for each in self.on_slack.irange(priority) if self.on_slack else ():
+            level = add(level, self.on_slack[each])
+        return level
+
     def add_claims(self, since_s: int, tasks: int) -> None:
         """So many more tasks, or fewer, are entitled without a place since a second."""
         count = self.claims_since.get(since_s, 0) + tasks
@@ -196,14 +219,15 @@ class PoolUsage:
         else:
             del self.claims_since[since_s]
 
-    def add_entitled(self, priority: int, amount: Vector) -> None:
+    def add_entitled(self, priority: int, amount: Vector, revocable: bool) -> None:
         """So much more is preemptible and entitled at a priority."""
-        have = self.entitled.get(priority)
+        entitled = self.on_slack if revocable else self.entitled
+        have = entitled.get(priority)
         amount = amount if have is None else add(have, amount)
         if any(amount):
-            self.entitled[priority] = amount
+            entitled[priority] = amount
         else:
-            self.entitled.pop(priority, None)
+            entitled.pop(priority, None)
 
 
 class Usages:

@@ -8,6 +8,7 @@ from processors.entitlement.queues.parts import Consumer
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.queues.usage import Usages
 from processors.entitlement.rows import CellRow, PoolRow
+from processors.entitlement.shares.slack import slack_of, within_limit
 from processors.entitlement.shares.tree import ShareTree, Watch
 from processors.state.marks import Marks
 from processors.state.table import Table
@@ -128,7 +129,22 @@ class Shares:
     def wanted(self, path: str) -> Vector:
         """The amount that a pool itself wants."""
         usage = self._usage[path]
-        holding = subtract(add(usage.allocation, usage.parked), usage.daemons)
+        regular, is_closed = self._regular(path), closed_at(self._pools, self._usage.levels(path)) != ""
+        revocable = usage.revocable if is_closed else add(usage.revocable, usage.revocable_waiting)
+        if not any(revocable):
+            return regular
+        return add(regular, within_limit(self._pools[path], revocable, self._queues.kinds.revocable))
+
+    def slack(self, path: str) -> tuple[Vector, Vector]:
+        """The amount to which revocable work of a pool may be entitled, and what its other work wants."""
+        regular = self._regular(path)
+        at = self._queues.kinds.revocable
+        return slack_of(self._pools[path], self._tree.entitlement(path), regular, at), regular
+
+    def _regular(self, path: str) -> Vector:
+        """The amount that work of a pool wants which isn't revocable."""
+        usage = self._usage[path]
+        holding = subtract(subtract(add(usage.allocation, usage.parked), usage.daemons), usage.revocable)
         if closed_at(self._pools, self._usage.levels(path)):
             return holding
         return wanted(holding, usage.waiting, usage.firm_waiting, self._pools[path].reservation, usage.firm)

@@ -21,7 +21,7 @@ from processors.lifecycle.updates.rows import PROGRESS_DEADLINE_MS, AskedRow, Po
 
 KEPT = 10
 """So many newest versions are kept, and those that runs are of."""
-FIXED = ("pool", "kind", "preemptible", "controller", "on_preempt", "gang_min")
+FIXED = ("pool", "kind", "preemptible", "revocable", "controller", "on_preempt", "gang_min")
 """Fields that no update changes."""
 OF_DAEMON = ("constraints",)
 """Nor of a daemon: placement keeps who matches it."""

@@ -7,7 +7,7 @@ from events.columns import pack_ints, pack_longs
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobSubmitted
-from events.records.placement import HostRemoved, MatchingHostsChanged, TasksPlaced
+from events.records.placement import HostRemoved, MatchingHostsChanged, RevocationAsked, TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
@@ -57,6 +57,16 @@ class World(Alone[Lifecycle]):
         """An order, numbered from 1 as they come."""
         self.orders += 1
         return self.peer("entitlement", order(self.orders, *runs))
+
+    def revoke(self, *runs: Run) -> list[Event]:
+        """The host of these runs lends less than they hold."""
+        where = {
+            "host_ids": ("h1",),
+            "host": pack_ints([0] * len(runs)),
+            "lent": pack_longs([0]),
+            "used": pack_longs([1]),
+        }
+        return self.peer("placement", RevocationAsked(**columns(runs), **where))
 
     def place(self, *runs: Run, host: str = "h1") -> list[Event]:
         placed = TasksPlaced(

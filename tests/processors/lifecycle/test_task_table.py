@@ -227,6 +227,7 @@ HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
     TaskEvent.STARTED: lambda task: task.world.report(RunReport.STARTED, task.run),
     TaskEvent.ENDED: lambda task: task.world.report(RunReport.EXITED, task.run),
     TaskEvent.UNHEALTHY: lambda task: task.world.report(RunReport.UNHEALTHY, task.run),
+    TaskEvent.REVOKE: lambda task: task.world.revoke(task.run),
     **{
         each: lambda task: note(task, task.happening)
         for each in (TaskEvent.REMOVE, TaskEvent.UPDATE, TaskEvent.UPDATE_WITHDRAWN)
@@ -235,6 +236,7 @@ HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
 CAUSED_BY = {
     Outcome.STOPPED: EndCause.STOP,
     Outcome.PREEMPTED: EndCause.PREEMPT,
+    Outcome.REVOKED: EndCause.REVOKE,
     Outcome.WITH_GANG: EndCause.GANG,
     Outcome.REPLACED: EndCause.UPDATE,
 }

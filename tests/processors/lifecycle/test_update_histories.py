@@ -363,6 +363,15 @@ class Histories(RuleBasedStateMachine):
             self.world.preempt(("a", one.at, one.run - old))
             self.go()
 
+    @rule(number=NUMBERS, old=OLD)
+    def revoke(self, number: int, old: int) -> None:
+        """A host lends less than a run holds."""
+        one = self.pick(number)
+        if one is not None:
+            self.job.revoked(one.at, one.run - old)
+            self.world.revoke(("a", one.at, one.run - old))
+            self.go()
+
     @rule(host=st.sampled_from(HOSTS), fails=SELDOM, seconds=SECONDS)
     def goes_on(self, host: str, fails: bool, seconds: int) -> None:
         """Whatever waits for somebody goes on, for a time."""

@@ -11,9 +11,11 @@ from tests.processors.lifecycle.naive.parts import Instance, Spec, Update, Versi
 
 BACKOFF_MS, BACKOFF_MAX_MS = 1_000, 300_000
 START_DEADLINE_MS, STOP_DEADLINE_MS = 600_000, 70_000
-UNPLANNED = {EndCause.REMOVE, EndCause.STOP, EndCause.HEALTH, EndCause.START_LATE, EndCause.HOLD}
+UNPLANNED = {
+    *(EndCause.REMOVE, EndCause.STOP, EndCause.HEALTH, EndCause.START_LATE, EndCause.HOLD, EndCause.REVOKE),
+}
 PLANNED = {EndCause.PREEMPT, EndCause.UPDATE}
-TAKES_ADMISSION = {EndCause.REMOVE, EndCause.STOP, EndCause.HOLD, EndCause.PREEMPT}
+TAKES_ADMISSION = {EndCause.REMOVE, EndCause.STOP, EndCause.HOLD, EndCause.PREEMPT, EndCause.REVOKE}
 RETRIES_SYSTEM = 10
 HOSTS_MAX = 3
 WAITING = (TaskState.BACKOFF, TaskState.QUEUED, PLACED)
@@ -115,6 +117,12 @@ class Runs:
             one.ordered_away = True
         else:
             one.causes.add(EndCause.PREEMPT)
+
+    def revoked(self, at: int, run: int) -> None:
+        """Its host lends less than it holds: it ends, whatever sla says, and is no failure."""
+        one = self._present(at, run)
+        if one is not None and one.state in LIVE_TASKS:
+            one.causes.add(EndCause.REVOKE)
 
     def judged(self, at: int, run: int, allowed: bool, later: bool = False) -> None:
         """Sla has spoken; what it wasn't asked is void."""

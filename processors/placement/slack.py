@@ -1,0 +1,258 @@
+"""The slack of hosts: what they lend of CPU that is reserved and unused, and which revocable runs end when it falls.
+
+A gateway says in sixteenths of a host's CPU what it lends (HostsLoaded); that is its capacity of `REVOCABLE`. Where
+revocable runs hold more for `PATIENCE_MS`, the newest are to end (RevocationAsked): they are idle beside all others by
+then, so nobody waits for their CPU. The capacity of the cell is said again once it changed by 1/`STEPS_OF_CELL`, or
+after `PATIENCE_MS`.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from events.cell_settings import Settings
+from events.columns import I64, Names
+from events.records.hosts import HostOffered, HostsLoaded
+from events.records.lifecycle import RunsEnded
+from events.records.placement import CapacityChanged, RevocationAsked
+from events.records.rounds import TimerPassed
+from events.resources import REVOCABLE
+from processors.placement.hosts import Hosts
+from processors.placement.rows import STEPS, LentRow
+from processors.placement.runs import Runs
+from processors.state.budget import Budget
+from processors.state.causes import CauseRow, CurrentInput, recorded
+from processors.state.table import Table, struct_table
+
+PATIENCE_MS = 60_000
+STEPS_OF_CELL = 64
+
+
+class LendingRow(msgspec.Struct, frozen=True, array_like=True):
+    """The slack of the cell as it was said last, when, and what has changed it since."""
+
+    amount: int = 0
+    at_ms: int = 0
+    by: CauseRow | None = None
+    """The record by which it changed last."""
+
+
+class Slack:
+    """Keeps what hosts lend; decides which runs end."""
+
+    def __init__(self, hosts: Hosts, runs: Runs, current: CurrentInput) -> None:
+        self.lending: Table[str, LendingRow] = struct_table("lending", LendingRow)
+        self._hosts = hosts
+        self._runs = runs
+        self._input = current
+        self._over: dict[str, None] = {}
+        """Hosts that lend less than is held there, or where runs were asked to end."""
+
+    def restored(self) -> None:
+        """Finds again where too much is held."""
+        self._over = {host_id: None for host_id, row in self._hosts.lent.items() if row.over_ms or row.ending}
+
+    # What is said.
+
+    def loaded(self, event: HostsLoaded, now: int, settings: Settings) -> bool:
+        """Hosts lend so much from now on; returns whether any lends more than before."""
+        columns = zip(event.host_ids, event.host_session_array.tolist(), event.slack_array.tolist(), strict=False)
+        rises = changes = False
+        for host_id, session, number in columns if settings.slack else ():
+            row = self._hosts.table.get(host_id)
+            if row is None or row.lost or row.session != session:
+                continue
+            steps, old = min(max(0, number), STEPS), self._hosts.lent.get(host_id)
+            before = old.steps if old is not None else 0
+            if steps != before:
+                self._lend(host_id, steps, now)
+                changes, rises = True, rises or steps > before
+        if changes:
+            self._review_cell(now)
+        return rises
+
+    def switched(self, on: bool, now: int) -> None:
+        """The cell lends slack from now on, or no more."""
+        for host_id, row in list(self._hosts.lent.items()) if not on else ():
+            if row.steps:
+                self._lend(host_id, 0, now)
+        self._review_cell(now)
+
+    def offered(self, event: HostOffered, now: int) -> None:
+        """A host has another capacity, of which it lends a part."""
+        if event.host_id in self._hosts.lent:
+            self._review(event.host_id, now)
+
+    def gone(self, host_id: str) -> None:
+        """A host is lost or removed: it lends nothing, and its runs are over."""
+        if host_id in self._hosts.lent:
+            self._hosts.lent.remove(host_id)
+            self._over.pop(host_id, None)
+
+    def capacity_said(self, event: CapacityChanged, now: int) -> None:
+        """The cell knows its capacity."""
+        amount = event.capacity.get(REVOCABLE, 0)
+        if amount or self.lending.get("cell"):
+            self.lending.put("cell", LendingRow(amount, now))
+
+    def asked(self, event: RevocationAsked, now: int) -> None:
+        """Runs were asked to end."""
+        for host in range(len(event.host_ids)):
+            host_id = event.host_ids[host]
+            if host_id not in self._hosts.lent:
+                continue
+            row = self._hosts.lent.change(host_id)
+            mine = np.flatnonzero(event.host_array == host)
+            columns = (event.job_array[mine], event.instance_array[mine], event.run_array[mine])
+            for job, instance, run in zip(*(column.tolist() for column in columns), strict=True):
+                row.ending.append((event.job_ids[job], instance, run))
+            self._review(host_id, now, again=True)
+
+    def ended(self, event: RunsEnded, now: int) -> None:
+        """Runs are over; to be called once they hold nothing any more."""
+        for host_id in list(self._over):
+            self._review(host_id, now)
+
+    def passed(self, event: TimerPassed, now: int) -> None:
+        """A deadline passed at which nobody was there to end: it is looked again later."""
+        for host_id in list(self._over):
+            row = self._hosts.lent[host_id]
+            if row.over_ms and row.over_ms + PATIENCE_MS <= event.due_ms:
+                self._hosts.lent.change(host_id).over_ms = max(1, event.due_ms)
+
+    # What is decided.
+
+    def next_ms(self) -> int | None:
+        """When the next runs are asked to end."""
+        times = (self._hosts.lent[host_id].over_ms for host_id in self._over)
+        first = min((at for at in times if at), default=None)
+        return None if first is None else first + PATIENCE_MS
+
+    def next_said_ms(self) -> int | None:
+        """When the slack of the cell is said again."""
+        if not len(self.lending) and not len(self._hosts.lent):
+            return None
+        row = self.lending.get("cell") or LendingRow()
+        return row.at_ms + PATIENCE_MS if self._total() != row.amount else None
+
+    def unsaid_by(self, now: int) -> CauseRow | None:
+        """The record by which the slack of the cell is another one, where that is to be said now; None: it isn't."""
+        at = self.next_said_ms()
+        if at is None or at > now:
+            return None
+        return (self.lending.get("cell") or LendingRow()).by
+
+    def decide(self, now: int, budget: Budget) -> RevocationAsked | None:
+        """The runs that are to end now; a unit is a run."""
+        jobs, hosts = Names(), Names()
+        columns: list[tuple[int, int, int, int]] = []
+        lent, used, causes = list[int](), list[int](), list[CauseRow]()
+        for host_id in sorted(self._over):
+            row = self._hosts.lent[host_id]
+            if not row.over_ms or row.over_ms + PATIENCE_MS > now or budget.left <= 0:
+                continue
+            slots = self._newest(host_id)
+            for slot in slots:
+                job_id = self._runs.waits.job_of(slot)
+                run, base = int(self._runs.arena["placed"][slot]), self._runs.jobs[job_id].base
+                columns.append((jobs[job_id], slot - base, run, hosts[host_id]))
+            if slots:
+                lent.append(self._capacity(host_id))
+                used.append(sum(amount for _, amount in self._held(host_id)))
+                causes += [row.by] if row.by is not None else []
+                budget.spend(len(slots))
+        if not columns:
+            return None
+        job, instance, run_, host = zip(*columns, strict=True)
+        return RevocationAsked.pack(
+            job_ids=jobs.all(),
+            job=job,
+            instance=instance,
+            run=run_,
+            host_ids=hosts.all(),
+            host=host,
+            lent=lent,
+            used=used,
+            cause=recorded(causes[-1] if causes else None),
+        )
+
+    # How.
+
+    def _lend(self, host_id: str, steps: int, now: int) -> None:
+        if host_id in self._hosts.lent:
+            row = self._hosts.lent.change(host_id)
+        else:
+            row = self._hosts.lent.put(host_id, LentRow())
+        row.steps, row.by = steps, self._input.cause
+        self._hosts.lends(host_id)
+        number = self._hosts.table[host_id].number
+        at = self._hosts.kinds.revocable
+        if host_id in self._over or self._hosts.used[at, number] > self._hosts.capacity[at, number]:
+            self._review(host_id, now)
+
+    def _review(self, host_id: str, now: int, again: bool = False) -> None:
+        """Notes since when more is held on a host than it lends; `again`: from now on."""
+        row = self._hosts.lent[host_id]
+        ending = [each for each in row.ending if self._is_placed(*each)]
+        is_over = sum(amount for _, amount in self._held(host_id, ending)) > self._capacity(host_id)
+        over_ms = 0 if not is_over else max(1, now) if again or not row.over_ms else row.over_ms
+        if ending != row.ending or over_ms != row.over_ms:
+            row = self._hosts.lent.change(host_id)
+            row.ending, row.over_ms = ending, over_ms
+        if row.ending or row.over_ms:
+            self._over[host_id] = None
+        else:
+            self._over.pop(host_id, None)
+
+    def _is_placed(self, job_id: str, instance: int, run: int) -> bool:
+        row = self._runs.jobs.get(job_id)
+        return row is not None and instance < row.instances and self._runs.arena["placed"][row.base + instance] == run
+
+    def _capacity(self, host_id: str) -> int:
+        """Thousandths of a CPU that a host lends."""
+        return int(self._hosts.capacity[self._hosts.kinds.revocable, self._hosts.table[host_id].number])
+
+    def _held(self, host_id: str, ending: list[tuple[str, int, int]] | None = None) -> list[tuple[int, int]]:
+        """The runs on a host that hold slack and weren't asked to end, by slot, and how much each holds."""
+        arena, at = self._runs.arena, self._hosts.kinds.revocable
+        slots = np.flatnonzero((arena["host"] == self._hosts.table[host_id].number + 1) & (arena["placed"] > 0))
+        ending = self._hosts.lent[host_id].ending if ending is None else ending
+        leaving = {self._runs.jobs[job_id].base + instance for job_id, instance, _ in ending}
+        shapes = arena["shape"][slots].tolist()
+        return [
+            (slot, amount)
+            for slot, shape in zip(slots.tolist(), shapes, strict=True)
+            if slot not in leaving and (amount := self._runs.shapes[shape].need[at])
+        ]
+
+    def _newest(self, host_id: str) -> list[int]:
+        """The runs that are to end on a host: the newest, gangs whole, until the rest fits."""
+        amounts = dict(self._held(host_id))
+        excess = sum(amounts.values()) - self._capacity(host_id)
+        since = self._runs.arena["placed_s"]
+        victims: dict[int, None] = {}
+        for slot in sorted(amounts, key=lambda slot: (-int(since[slot]), -slot)):
+            if excess <= 0:
+                break
+            for member in self._members(slot) if slot not in victims else ():
+                victims[member] = None
+                excess -= amounts.get(member, 0)
+        return sorted(victims)
+
+    def _members(self, slot: int) -> Iterator[int]:
+        unit: I64 = self._runs.unit(slot)
+        yield from unit[self._runs.arena["placed"][unit] > 0].tolist()
+
+    def _total(self) -> int:
+        """Thousandths of a CPU that the cell lends."""
+        at = self._hosts.kinds.revocable
+        return int((self._hosts.capacity[at] * self._hosts.counts).sum()) if at >= 0 else 0
+
+    def _review_cell(self, now: int) -> None:
+        """Says the capacity of the cell at once where it is quite another one."""
+        row, total = self.lending.get("cell") or LendingRow(), self._total()
+        self.lending.put("cell", msgspec.structs.replace(row, by=self._input.cause))
+        differs = abs(total - row.amount)
+        if differs and (differs * STEPS_OF_CELL >= row.amount or now >= row.at_ms + PATIENCE_MS):
+            self._hosts.changed()
