@@ -30,6 +30,7 @@ from hostagent.agent_state import AgentFault, load, note, save
 from hostagent.disk import Disk
 from hostagent.execs import Execs
 from hostagent.health import HealthChecks
+from hostagent.job_users import users
 from hostagent.launch import launch
 from hostagent.levels import Levels
 from hostagent.load import LoadNews, steps
@@ -57,7 +58,7 @@ from hostagent.order_stream import ParsedOrders, read
 from hostagent.output_waits import OutputWaits
 from hostagent.ports import LOCKS, PortsTaken, take_ports
 from hostagent.retention import Retention
-from hostagent.run_as import NoSuchUser, check, described, task_user
+from hostagent.run_as import NoSuchUser, check
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from hostagent.usage import SAMPLE_S, UsageMeter
@@ -135,19 +136,19 @@ class Agent:
         self.state = load(self._path)
         self._say = say
         try:
-            self._user = task_user(settings.run_as) if settings.run_as else None
-            self._levels = Levels(settings.folder, settings.isolation, self._user is not None, say)
+            self._users = users(settings.run_as, settings.folder)
+            self._levels = Levels(settings.folder, settings.isolation, self._users.sample is not None, say)
             self.runs = Runs(
                 settings.folder,
                 settings.port_locks,
                 say,
-                self._user,
+                self._users,
                 levels=self._levels,
                 umask=settings.umask,
                 retention=settings.retention,
             )
-            if self._user is not None:
-                check(self._user, self.runs.tasks)
+            if self._users.sample is not None:
+                check(self._users.sample, self.runs.tasks)
         except NoSuchUser as error:
             raise AgentFault(str(error)) from error
         self._meter = UsageMeter(self.runs, self._levels)
@@ -193,7 +194,7 @@ class Agent:
             transport=AsyncProvenTransport(self.settings.token),
             trust_env=False,
         )
-        self._say(described(self._user))
+        self._say(self._users.described())
         with self._held:
             self._execs = Execs(self.runs, client, self._at, self._changed.set)
             self._output_waits = OutputWaits(self.runs, self._send_output)
@@ -434,7 +435,7 @@ class Agent:
             key = RunKey(jobs[item.job].job_id, item.instance, item.run)
             if item.kind == OrderKind.START and key not in self.runs:
                 try:
-                    launches[key] = launch(jobs[item.job], item, self.settings.host_id, self._user)
+                    launches[key] = launch(jobs[item.job], item, self.settings.host_id, self._users.of(key.job_id))
                 except ValueError as error:
                     self.runs.refuse(key, str(error))
             elif item.kind in (OrderKind.STOP, OrderKind.KILL):

@@ -12,6 +12,8 @@ from hostagent.run import Run
 
 PROCESSES = 4096
 """Processes of a run whose job names no number: few enough that the host goes on beside a fork bomb."""
+USER_PROCESSES = 16_384
+"""Processes that all runs of one user, where it isn't the agent's, may have together at level none."""
 CHOICES = ("auto", "none", "cgroup")
 """Least levels that an agent may be told: auto is cgroup where the host can and tasks run as another user, else none,
 which starts a run in half the time.
@@ -33,6 +35,7 @@ class Levels:
             self._tree.trial()
         except GroupFault as fault:
             self._tree, self.fault = None, str(fault)
+        self._by_user = {"nproc": USER_PROCESSES} if other_user else {}
         self._by_default = self._tree is not None and (least == "cgroup" or (least == "auto" and other_user))
         if self._tree is None:
             say(f"memory, CPU and processes of tasks aren't limited here: {self.fault}")
@@ -51,7 +54,7 @@ class Levels:
         if apart.level == "container":
             raise ValueError("this agent runs no containers")
         if not (self._by_default or apart.level == "cgroup" or apart.cpu_limit or apart.processes):
-            return {}
+            return dict(self._by_user)
         if self._tree is None:
             raise ValueError(f"this host can't hold the limits of the job: {self.fault}")
         limits = {

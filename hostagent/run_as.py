@@ -3,6 +3,7 @@
 import os
 import pwd
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,11 +28,28 @@ class NoSuchUser(Exception):
     """Tasks can't run as a user; the message says why and what to do."""
 
 
-def described(user: TaskUser | None) -> str:
-    """As whom tasks run, in a sentence; None: as the user of this process."""
-    if user is not None:
-        return f"tasks run as {user.name}"
-    return f"tasks run as {_own_name()}, as this agent does, and can read what it can: give it --run-as USER"
+class Users:
+    """The users as whom tasks run: one for all, None: that of this process."""
+
+    def __init__(self, user: TaskUser | None = None) -> None:
+        self.sample = user
+        """One of them."""
+
+    def of(self, job_id: str) -> TaskUser | None:
+        """The user of a job's tasks. Raises `OSError`, and `ValueError` where there is none."""
+        return self.sample
+
+    def found(self, job_id: str, uid: int) -> None:
+        """Something of a job belongs to a user."""
+
+    def keep(self, job_ids: Collection[str]) -> None:
+        """Nothing is left here of other jobs. Raises `OSError`."""
+
+    def described(self) -> str:
+        """As whom tasks run, in a sentence."""
+        if self.sample is not None:
+            return f"tasks run as {self.sample.name}"
+        return f"tasks run as {_own_name()}, as this agent does, and can read what it can: give it --run-as USER"
 
 
 def environment(user: TaskUser | None) -> dict[str, str]:

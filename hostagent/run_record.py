@@ -108,6 +108,12 @@ class Check(msgspec.Struct):
         return {"umask": self.umask, **own}
 
 
+class Owner(msgspec.Struct):
+    """The user of a run."""
+
+    uid: int
+
+
 class Order(msgspec.Struct):
     """The part of an `order.json` that an agent reads."""
 
@@ -119,6 +125,8 @@ class Order(msgspec.Struct):
     check: Check | None = None
     groups: dict[str, str] = {}
     """The folders of its control group."""
+    user: Owner | None = None
+    """None: that of the agent."""
     disk: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Bytes that its task asked for."""
 

@@ -40,7 +40,7 @@ from hostagent.oom import VMSTAT, OutOfMemory
 from hostagent.ports import LOCKS
 from hostagent.retention import KEEP_ALL, Retention
 from hostagent.run import Measured, Run
-from hostagent.run_as import TaskUser
+from hostagent.run_as import Users
 from hostagent.run_output import STREAMS, read_output
 from hostagent.run_record import (
     Check,
@@ -78,7 +78,7 @@ LOST_CODE = 255
 
 class Runs:
     """All runs of one host, by key. Not thread-safe. `locks`: see `hostagent.ports`; `say`: told of what can't be read
-    or removed, from any thread; `user`: as whom tasks run, None: as the user of this process; `umask`: that of tasks;
+    or removed, from any thread; `users`: as whom tasks run, None: as that of this process; `umask`: that of tasks;
     `retention`: the runs that are kept for their output.
     """
 
@@ -87,7 +87,7 @@ class Runs:
         folder: Path,
         locks: Path = LOCKS,
         say: Callable[[str], None] = lambda _: None,
-        user: TaskUser | None = None,
+        users: Users | None = None,
         vmstat: Path = VMSTAT,
         levels: Levels | None = None,
         umask: int = 0o022,
@@ -100,7 +100,7 @@ class Runs:
         folder = folder.absolute()
         self._locks = locks
         self._say = say
-        self._user = user
+        self._users = users or Users()
         self._root = folder / "runs"
         self.tasks = folder / "tasks"
         """Where the working folders are."""
@@ -108,10 +108,10 @@ class Runs:
         for each in (folder, self._root, self.tasks):
             each.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._root.chmod(0o700)
-        for each in (folder, self.tasks) if user is not None else ():
+        for each in (folder, self.tasks) if self._users.sample is not None else ():
             each.chmod(0o711)  # it may go to its working folder, and list nothing on the way
         self._trash = Trash(folder / "trash", say)
-        self.volumes = Volumes(folder / "volumes", self._trash, user, say)
+        self.volumes = Volumes(folder / "volumes", self._trash, self._users, say)
         self._runs: dict[RunKey, Run] = {}
         self._out_of_memory = OutOfMemory(vmstat)
         self.ended_cpu_ms = 0
@@ -337,9 +337,12 @@ class Runs:
 
     def _order(self, run: Run, launch: Launch) -> dict[str, Any]:
         """The order of a run for its keeper; its volumes are made. Raises `OSError`, `ValueError`."""
-        work, user = str(self._work(run.key)), self._user and self._user._asdict()
+        work, as_user = str(self._work(run.key)), self._users.of(run.key.job_id)
+        user = as_user and as_user._asdict()
         env = launch.env | ({"PACELINE_MEMBERS": f"{work}/{MEMBERS}"} if launch.members else {})
         volumes = self.volumes.open(run.key.job_id, run.key.instance, launch.volumes)
+        if not env.get("HOME", "-"):  # a user without a home
+            env["HOME"] = work
         env |= {volume_variable(name): str(path) for name, path in volumes.items()}
         order: dict[str, Any] = {"v": VERSION, "boot": self._boot, "command": list(launch.command), "env": env}
         order |= {"work": work, "user": user, "umask": self._umask}
@@ -363,12 +366,12 @@ class Runs:
         try:
             run.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             private_files.create(str(run.folder / "order.json"), json.dumps(order))  # its keeper syncs it
-            self._make_work(run.key, members)
+            self._make_work(run.key, members, order["user"])
             return take_lock(run.folder)
         except (OSError, ValueError) as error:
             return error
 
-    def _make_work(self, key: RunKey, members: str) -> None:
+    def _make_work(self, key: RunKey, members: str, user: dict[str, Any] | None) -> None:
         work = self._work(key)
         try:
             work.mkdir(mode=0o700)
@@ -378,8 +381,8 @@ class Runs:
         if members:
             private_files.write(str(work / MEMBERS), members)
         for each in (work / MEMBERS, work) if members else (work,):
-            if self._user is not None:
-                os.chown(each, self._user.uid, self._user.gid)
+            if user is not None:
+                os.chown(each, user["uid"], user["gid"])
 
     def _discard(self, key: RunKey) -> None:
         """Removes all there is of a run."""
@@ -432,6 +435,7 @@ class Runs:
         if order is not None:
             run.ports, run.check, run.grouped = tuple(order.ports), order.check, bool(order.groups)
             run.disk = order.disk
+            self._users.found(key.job_id, order.user.uid if order.user is not None else 0)
         run.has_shim = "shim.pid" in names
         if run.has_shim:
             self._untold[key] = run
@@ -563,6 +567,8 @@ class Runs:
                 run.sizes = record, 0
             else:
                 bytes_left -= work
+        with suppress(OSError):  # then numbers are kept for longer
+            self._users.keep({key.job_id for key in self._runs} | {each.job_id for each in self.volumes.all()})
 
 
 def stop_all(folder: Path, patience_s: float = 60.0) -> tuple[int, int]:

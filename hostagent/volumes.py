@@ -16,21 +16,21 @@ from pathlib import Path
 from events.bounds import NAME, VOLUME
 from hostagent.folders import Trash, entries, shown, summary
 from hostagent.messages import VolumeState
-from hostagent.run_as import TaskUser
+from hostagent.run_as import Users
 from hostagent.run_record import NUMBER
 
 _FOLDER = re.compile(rf"({VOLUME.pattern})\.([1-9][0-9]{{0,14}})")
 
 
 class Volumes:
-    """All volumes of a host. Not thread-safe. `trash`: removes what is left of them; `user`: as whom tasks run, None:
-    as the user of this process; `say`: told of what can't be read.
+    """All volumes of a host. Not thread-safe. `trash`: removes what is left of them; `users`: as whom tasks
+    run; `say`: told of what can't be read.
     """
 
-    def __init__(self, root: Path, trash: Trash, user: TaskUser | None, say: Callable[[str], None]) -> None:
+    def __init__(self, root: Path, trash: Trash, users: Users, say: Callable[[str], None]) -> None:
         self._root = root
         self._trash = trash
-        self._user = user
+        self._users = users
         self._of: dict[tuple[str, int], dict[str, VolumeState]] = {}
         self.changes = 0
         """Counts the changes of the volumes, the first reading included; 0: there was never any."""
@@ -71,15 +71,15 @@ class Volumes:
             by_name[name] = self._create(VolumeState(job_id, instance, name, time.time_ns() // 1_000_000))
             self.changes += 1
         folder = self._folder(by_name[name])
-        if self._user is not None:
-            os.chown(folder, self._user.uid, self._user.gid, follow_symlinks=False)
+        if (user := self._users.of(job_id)) is not None:
+            os.chown(folder, user.uid, user.gid, follow_symlinks=False)
         return folder
 
     def _create(self, volume: VolumeState) -> VolumeState:
         folder = self._folder(volume)
         for parent in (self._root, folder.parent.parent, folder.parent):
             parent.mkdir(exist_ok=True, mode=0o700)
-            if self._user is not None:
+            if self._users.sample is not None:
                 parent.chmod(0o711)  # it may go to its volume, and list nothing on the way
         folder.mkdir(mode=0o700)
         return volume
@@ -96,6 +96,7 @@ class Volumes:
                     name, created = folder.name.rsplit(".", 1)
                     volume = VolumeState(job.name, int(instance.name), name, int(created))
                     by_name = self._of.setdefault((volume.job_id, volume.instance), {})
+                    self._users.found(volume.job_id, folder.lstat().st_uid)
                     by_name[name] = max(volume, by_name.get(name, volume), key=lambda each: each.created_ms)
         if faults:
             say(f"can't read all volumes: {summary(faults)}")

@@ -136,6 +136,8 @@ class ProcessGroup:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self._limit(hard), hard))
             self.enter()
             if user is not None:
+                if processes := self._order.get("nproc"):
+                    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
                 for output in (1, 2):  # else it could not open /dev/stdout
                     os.fchown(output, user["uid"], user["gid"])
                 os.setgroups(user["groups"])

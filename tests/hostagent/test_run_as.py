@@ -14,7 +14,7 @@ from events.records.jobs import JobSubmitted
 from hostagent import run_as
 from hostagent.agent import Agent, AgentSettings
 from hostagent.agent_state import AgentFault
-from hostagent.run_as import NoSuchUser, TaskUser, check, described, environment, task_user
+from hostagent.run_as import NoSuchUser, TaskUser, Users, check, environment, task_user
 from hostagent.runs import stop_all
 from paceline.services.data_folder import CannotStart, agent_folder
 from tests.hostagent.cell import TOKEN
@@ -105,9 +105,9 @@ def test_an_unknown_user_is_named(site: Site) -> None:
 
 def test_the_agents_own_user_needs_no_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACELINE_TOKEN", "secret")
-    own = described(None).split()[3].rstrip(",")
+    own = Users().described().split()[3].rstrip(",")
     assert task_user(own) is None
-    assert "--run-as USER" in described(None)
+    assert "--run-as USER" in Users().described()
     assert "PACELINE_TOKEN" not in environment(None)
 
 

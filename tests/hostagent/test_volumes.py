@@ -9,7 +9,7 @@ import pytest
 from hostagent import runs as module
 from hostagent.folders import Trash
 from hostagent.messages import VolumeState
-from hostagent.run_as import TaskUser, task_user
+from hostagent.run_as import TaskUser, Users, task_user
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from hostagent.volumes import Volumes
@@ -29,7 +29,7 @@ class Host:
 
     def again(self) -> Volumes:
         trash = Trash(self.folder / "trash", self.said.append)
-        self.volumes = Volumes(self.folder / "volumes", trash, self.user, self.said.append)
+        self.volumes = Volumes(self.folder / "volumes", trash, Users(self.user), self.said.append)
         return self.volumes
 
     def open(self, instance: int, *names: str) -> list[Path]:

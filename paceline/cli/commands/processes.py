@@ -70,7 +70,7 @@ AGENT_OPTIONS: tuple[Decorator, ...] = (
         "--run-as",
         "agent__run_as",
         metavar="USER",
-        help="User to run tasks as; needs root. [default: the user of the agent]",
+        help="User to run tasks as, auto:FIRST-LAST for one per job; needs root. [default: the user of the agent]",
     ),
     click.option(
         "--isolation",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "--run-as",
     "agent__run_as",
     metavar="USER",
-    help="User to run tasks as; needs root. [default: the user of this process]",
+    help="User to run tasks as, auto:FIRST-LAST for one per job; needs root. [default: the user of this process]",
 )
 @click.option(
     "--isolation",
