@@ -133,7 +133,7 @@ def real(folder: Path) -> Iterator[Shown]:
 
 def jobs() -> list[dict[str, Any]]:
     """What runs in the real cell."""
-    talks = ["sh", "-c", "while :; do echo a line; sleep 0.2; done"]
+    talks = ["sh", "-c", "while :; do echo a line; echo an error >&2; sleep 0.2; done"]
     named = {"owner": HOSTILE, "labels": {HOSTILE: HOSTILE}, "description": HOSTILE, "env": {"<b>\u202ex": HOSTILE}}
     return [
         {"job_id": "web", "pool": "/search", "kind": "stateless", "instances": 3, "command": talks, "owner": "ann"},

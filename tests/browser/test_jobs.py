@@ -44,12 +44,20 @@ def test_tasks_are_walked_through_by_arrows_and_opened_by_enter(visitor: Visitor
 
 def test_the_output_of_a_run_grows_while_it_is_looked_at(visitor: Visitor, real: Shown) -> None:
     page = visitor.open(real.url("/jobs/web/tasks/1"))
-    output = page.locator("[data-output]")
-    expect(output).to_contain_text("a line")
-    lines = output.inner_text().count("\n")
-    page.wait_for_function(
-        "lines => document.querySelector('[data-output]').innerText.split('\\n').length > lines + 3", arg=lines
-    )
+    for stream, line in (("stdout", "a line"), ("stderr", "an error")):
+        output = page.get_by_label(f"{stream} of task 1")
+        expect(output).to_contain_text(line)
+        lines = output.inner_text().count("\n")
+        with page.expect_request(lambda request: "wait=20s" in request.url):  # it doesn't ask again and again
+            page.wait_for_function(
+                "([box, least]) => box.innerText.split('\\n').length > least", arg=[output.element_handle(), lines + 3]
+            )
+
+
+def test_a_stream_to_which_nothing_was_written_takes_no_room(visitor: Visitor, real: Shown) -> None:
+    page = visitor.open(real.url("/jobs/failed"))
+    expect(page.get_by_label("stderr of task 0")).to_have_text("oh\n")
+    expect(page.get_by_label("stdout of task 0")).to_be_hidden()
 
 
 def test_chosen_jobs_are_counted_and_changed_together(visitor: Visitor, real: Shown) -> None:

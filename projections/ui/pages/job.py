@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from events.codes import JobState, Outcome
+from events.codes import Outcome
 from projections.asked_values import whole_number
 from projections.queries import entities, versions
 from projections.queries.explain import reason_json
@@ -73,7 +73,6 @@ def load(scene: Scene) -> PageValues:
             "ended": lasts(scene.now_ms - ms_of(job["ended_at"])),
         },
         "output_of": output_of,
-        "output_stream": _stream_of(row, output_of),
         "commands": _commands(row.job_id, output_of, scene.at),
     }
 
@@ -195,12 +194,6 @@ def _output_of(row: JobRow, columns: TaskColumns) -> int | None:
     if 0 <= row.failed_instance < len(columns.version) and columns.version[row.failed_instance]:
         return row.failed_instance
     return int(ordered[0]) if len(ordered) else None
-
-
-def _stream_of(row: JobRow, output_of: int | None) -> str:
-    """The stream of its output to show first: the error output, where it failed and hasn't run again."""
-    failing = row.state == JobState.FAILED or row.backoff > 0
-    return "stderr" if failing and output_of == row.failed_instance else "stdout"
 
 
 PAGES = (

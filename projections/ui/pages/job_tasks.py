@@ -1,6 +1,6 @@
 """The tasks of a job as a table, and one of them with its runs and their output."""
 
-from events.codes import Outcome, TaskState
+from events.codes import TaskState
 from paceline.client.models import Run, Task
 from projections.api.problems import not_found
 from projections.asked_values import whole_number
@@ -14,7 +14,6 @@ from projections.ui.page_values import PageValues
 from projections.ui.scene import Page, Scene
 
 SHOWN = 100
-STREAMS = ("stdout", "stderr")
 OF_INSTANCES = ("start", "restart", "stop")
 """Actions that may be about one task."""
 
@@ -48,17 +47,12 @@ def load_one(scene: Scene) -> PageValues:
     choice = whole_number(scene.query.get("run", ""))
     numbers = [run["run"] for run in runs]
     run = choice if choice in numbers else next(iter(numbers), None)
-    stream = scene.query.get("stream", "")
-    failed = any(each["run"] == run and each["outcome"] == Outcome.FAILED.name for each in runs)
-    stream = stream if stream in STREAMS else STREAMS[failed]
     return named(scene, of_job) | {
         "instance": instance,
         "last": row.instances - 1,
         "task": _since(task, scene.now_ms) if task else None,
         "runs": [_timed(each, scene.now_ms) for each in runs],
         "run": run,
-        "stream": stream,
-        "streams": STREAMS,
         "actions": [each for each in offered(row, {}) if each.name in OF_INSTANCES],
     }
 
