@@ -8,6 +8,9 @@ import msgspec
 from events.structs import known
 from hostagent import private_files
 
+NOTED_CHARS = 80
+"""The length of the file with the position."""
+
 
 class AgentFault(Exception):
     """An agent can't run; the message says why and what to do."""
@@ -55,7 +58,7 @@ def save(path: Path, state: AgentState) -> None:
 def note(path: Path, state: AgentState) -> None:
     """Remembers the position for the next agent of this boot, without waiting for the disk. Raises `OSError`."""
     noted = NotedPosition(state.session, state.position)
-    private_files.write(str(_beside(path)), msgspec.json.encode(noted).decode())
+    private_files.overwrite(str(_beside(path)), msgspec.json.encode(noted).decode().ljust(NOTED_CHARS))
 
 
 def _beside(path: Path) -> Path:

@@ -4,11 +4,13 @@ A task may leave folders nested deeper than a path can name, names that are not 
 everybody out. Nothing here follows a link, recurses, waits for a pipe, or fails because of what it finds.
 """
 
+import fcntl
 import os
 import secrets
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -21,6 +23,10 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NAMED_MAX = 3
 """Most paths that one message names."""
 CHARS_MAX = 300
+SPARES_MAX = 256
+"""So many emptied folders are kept to be used again."""
+SPARE_BYTES_MAX = 16 * 1024
+"""A larger file is not."""
 
 
 def shown(path: "Path | str", error: OSError | None = None) -> str:
@@ -154,13 +160,19 @@ class Trash:
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self._folder = folder
         self._say = say
-        self._queue: SimpleQueue[str] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[str, Collection[str]]] = SimpleQueue()
+        self._spares: deque[str] = deque()
+        """Emptied folders that may be used again."""
         self._thread: threading.Thread | None = None
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._remove_later(os.path.join(folder, name) for name in os.listdir(folder))
+        self._spare = folder.with_name("spare")
+        for each in (folder, self._spare):
+            each.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._remove_later(os.path.join(each, name) for name in os.listdir(each))
 
-    def add(self, path: Path) -> None:
-        """Takes what is at a path, if there is anything."""
+    def add(self, path: Path, files: Collection[str] = ()) -> None:
+        """Takes what is at a path, if there is anything. `files`: of a folder where nobody but this process and its
+        keepers write, those that may be used again with it.
+        """
         target = os.path.join(self._folder, secrets.token_hex(8))
         try:
             _open_up(os.fspath(path))
@@ -170,16 +182,60 @@ class Trash:
         except OSError as error:
             self._say(f"can't remove {shown(path, error)}")
             return
-        self._remove_later([target])
+        self._remove_later([target], files)
 
-    def _remove_later(self, paths: Iterable[str]) -> None:
+    def reuse(self, path: Path) -> bool:
+        """Puts a folder at a path that was put in with files. They are there as NAME.tmp with any content, and a file
+        `lock`, for `private_files.write`: ext4 passes all inodes that were freed in the last minutes before it takes
+        one, so a host that makes and removes thousands would spend most of its time on that. From any thread.
+        """
+        try:
+            spare = self._spares.popleft()
+        except IndexError:
+            return False
+        try:
+            os.rename(spare, path)
+        except OSError:  # something is there
+            self._spares.append(spare)
+            return False
+        return True
+
+    def _remove_later(self, paths: Iterable[str], files: Collection[str] = ()) -> None:
         for path in paths:
-            self._queue.put(path)
+            self._queue.put((path, files))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="trash", daemon=True)
                 self._thread.start()
 
     def _work(self) -> None:
         while True:
-            if faults := remove(self._queue.get()):
+            path, files = self._queue.get()
+            spare = os.path.join(self._spare, os.path.basename(path))
+            if files and len(self._spares) < SPARES_MAX and _emptied(path, files, spare):
+                self._spares.append(spare)
+            elif faults := remove(path):
                 self._say(f"can't remove all that tasks left: {summary(faults)}")
+
+
+def _emptied(folder: str, files: Collection[str], target: str) -> bool:
+    """Leaves of a folder only these files, as NAME.tmp, and `lock`, and moves it; False: it is not fit for that."""
+    try:
+        with os.scandir(folder) as listing:
+            for entry in list(listing):
+                status = entry.stat(follow_symlinks=False)
+                own = stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_size <= SPARE_BYTES_MAX
+                if own and entry.name in files:
+                    os.rename(entry.path, entry.path + ".tmp")
+                elif own and (entry.name == "lock" or entry.name.removesuffix(".tmp") in files):
+                    continue
+                elif remove(entry.path):
+                    return False
+        lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else somebody has it still
+        finally:
+            os.close(lock)
+        os.rename(folder, target)
+    except OSError:
+        return False
+    return True

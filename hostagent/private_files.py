@@ -4,8 +4,7 @@ import errno
 import os
 import stat
 
-PLAIN = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-CREATE = PLAIN | os.O_TRUNC
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def open_private(path: str, flags: int) -> int:
@@ -26,13 +25,12 @@ def read_file(path: "str | os.PathLike[str]") -> bytes:
 
 def write(path: str, text: str, durably: bool = False) -> None:
     """Puts a file in place whole, for other processes of this user to read; `durably`: it is on disk before this
-    returns. Who finds a file that can't be parsed after a crash of the machine takes it as absent.
+    returns. Who finds a file that can't be parsed after a crash of the machine takes it as absent. A file NAME.tmp that
+    is there is used: to make a new one costs ext4 more the more were removed of late.
     """
     file = os.open(path + ".tmp", CREATE, 0o600)
     try:
-        data = text.encode()
-        if os.write(file, data) != len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        _fill(file, text)
         os.rename(path + ".tmp", path)
         if durably:  # after the rename: one commit of the file system instead of two
             os.fsync(file)
@@ -41,20 +39,11 @@ def write(path: str, text: str, durably: bool = False) -> None:
         os.close(file)
 
 
-def create(path: str, text: str, durably: bool = False) -> None:
-    """Writes a file in its place: for one that nobody reads before this is over, or of which a part is as good as none.
-    Half of what `write` asks of the file system. `durably`: as there.
-    """
-    file = os.open(path, PLAIN, 0o600)
+def overwrite(path: str, text: str) -> None:
+    """Gives a file other content of the same length, which no reader sees in part."""
+    file = os.open(path, CREATE, 0o600)
     try:
-        data = text.encode()
-        if os.write(file, data) != len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if os.fstat(file).st_size > len(data):  # an earlier one
-            os.ftruncate(file, len(data))
-        if durably:
-            os.fsync(file)
-            sync(os.path.dirname(path) or ".")
+        _fill(file, text)
     finally:
         os.close(file)
 
@@ -71,3 +60,14 @@ def sync(path: str) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def _fill(file: int, text: str) -> None:
+    """Writes what a file contains, and nothing more."""
+    data = text.encode()
+    if os.write(file, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if os.fstat(file).st_size > len(data):
+        os.ftruncate(file, len(data))
+    if not data:
+        os.utime(file)

@@ -18,6 +18,8 @@ from events.structs import known
 from hostagent import kernel, private_files
 from hostagent.folders import entries, shown
 
+FILES = ("order.json", "process.json", "started", "exit.json", "reported", "forgotten")
+"""The files of each run that has ended and is forgotten."""
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 PID_MAX = 2**22
 """No system numbers a process higher."""
@@ -71,6 +73,8 @@ class Ending(msgspec.Struct):
     throttled_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     read_kib: Annotated[int, msgspec.Meta(ge=0)] = 0
     written_kib: Annotated[int, msgspec.Meta(ge=0)] = 0
+    run: str = ""
+    """The name of the run; empty: it was of an agent before 0.4, or the agent itself has written it."""
     oom_kills: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Processes of it that the kernel killed for want of memory; None: nobody counted."""
     output_lost: Annotated[int, msgspec.Meta(ge=0)] = 0

@@ -43,6 +43,7 @@ from hostagent.run import Measured, Run
 from hostagent.run_as import Users
 from hostagent.run_output import STREAMS, read_output
 from hostagent.run_record import (
+    FILES,
     Check,
     Ending,
     FoundHealth,
@@ -157,7 +158,7 @@ class Runs:
         """Notes for all keepers that the cell was heard just now."""
         now_ms = kernel.since_boot_ms()
         if now_ms - self._contact_ms >= CONTACT_MS:
-            private_files.write(str(self._contact), str(now_ms))
+            private_files.overwrite(str(self._contact), f"{now_ms:20}")
             self._contact_ms = now_ms
 
     def start(self, key: RunKey, launch: Launch) -> Run:
@@ -254,7 +255,7 @@ class Runs:
             run = self._runs.get(key)
             if run is not None and not run.forgotten:
                 self.stop(key)
-                private_files.create(str(run.folder / "forgotten"), "")
+                private_files.write(str(run.folder / "forgotten"), "")
                 run.forgotten_ns = time.time_ns()
         self._clean()
 
@@ -270,7 +271,7 @@ class Runs:
                 run.reported = state.state
                 with suppress(OSError):
                     if not run.alive:
-                        private_files.create(str(run.folder / "reported"), str(state.state))
+                        private_files.write(str(run.folder / "reported"), str(state.state))
 
     def note_health(self, run: Run, state: RunReport, reason: str) -> None:
         """Notes the result of the health check of a run that goes on."""
@@ -364,8 +365,10 @@ class Runs:
     def _lay_out(self, run: Run, order: dict[str, Any], members: str) -> int | Exception:
         """Makes the files of a run, from any thread. Returns its locked file, or why there is none."""
         try:
-            run.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            private_files.create(str(run.folder / "order.json"), json.dumps(order))  # its keeper syncs it
+            run.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not self._trash.reuse(run.folder):
+                run.folder.mkdir(exist_ok=True, mode=0o700)
+            private_files.write(str(run.folder / "order.json"), json.dumps(order))  # its keeper syncs it
             self._make_work(run.key, members, order["user"])
             return take_lock(run.folder)
         except (OSError, ValueError) as error:
@@ -388,7 +391,7 @@ class Runs:
         """Removes all there is of a run."""
         folder = self._folder(key)
         self._trash.add(self._work(key))
-        self._trash.add(folder)
+        self._trash.add(folder, FILES)
         for parent in (folder.parent, folder.parent.parent):
             with suppress(OSError):  # not empty
                 parent.rmdir()
@@ -480,7 +483,7 @@ class Runs:
     def _learn_end(self, run: Run, certain: bool) -> None:
         """Nobody keeps the run any more."""
         path = run.folder / "exit.json"
-        if (ending := read_json(path, Ending)) is not None:
+        if (ending := read_json(path, Ending)) is not None and ending.run in ("", run.name):
             if not certain:  # its keeper may have died before all of it was on disk
                 private_files.sync(str(path))
                 private_files.sync(str(run.folder))

@@ -32,7 +32,7 @@ from hostagent.keeper.pipelines import Ending
 from hostagent.keeper.process_group import CannotSpawn, ProcessGroup
 from hostagent.keeper.timers import Timer
 from hostagent.kept_output import Output
-from hostagent.private_files import create, read_file, sync
+from hostagent.private_files import overwrite, read_file, sync, write, write_durably
 
 VERSION = 1
 """Orders up to this one are read."""
@@ -179,7 +179,7 @@ class KeptRun:
             self._level.kill()
             self._keeper.by_pid.pop(self._level.pid, None)
         self._ending = {"state": VANISHED, "exit_code": LOST_CODE, "reason": "its keeper failed, see holder.log"}
-        self._try("exit.json", partial(create, text=json.dumps(self._ending), durably=True))
+        self._try("exit.json", partial(write_durably, text=self._end_text()))
         self._finish()
         self._keeper.tell("E", self.name)
 
@@ -245,7 +245,8 @@ class KeptRun:
         """Notes which process it is and that it runs, and tells."""
         if not self._running or self._level is None:
             return None
-        if not (self._put("process.json", self._process(self._level.pid)) and self._put("started", "")):
+        process = partial(overwrite, text=self._process(self._level.pid))
+        if not (self._try("process.json", process) and self._put("started", "")):
             return self._retry(self._note)
         self._keeper.tell("S", self.name)
         self._order = {name: self._order[name] for name in KEPT}
@@ -359,7 +360,7 @@ class KeptRun:
             self._close_output(source)
         if self._output_lost:
             self._ending["output_lost"] = self._output_lost
-        if not self._try("exit.json", partial(create, text=json.dumps(self._ending), durably=True)):
+        if not self._try("exit.json", partial(write_durably, text=self._end_text())):
             return self._retry(self._close)
         self._finish()
         self._keeper.tell("E", self.name)
@@ -393,7 +394,13 @@ class KeptRun:
             self.give_up()
 
     def _put(self, name: str, text: str) -> bool:
-        return self._try(name, partial(create, text=text))
+        return self._try(name, partial(write, text=text))
+
+    def _end_text(self) -> str:
+        """The content of `exit.json`. It names the run, as the file may have been that of another: a crash of the
+        machine can leave the old content there.
+        """
+        return json.dumps({"run": self.name} | self._ending)
 
     def _process(self, pid: int) -> str:
         """The content of `process.json`; `pid` 0: the process is about to run."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from events.codes import RunReport
 from hostagent import folders, private_files, run_output
 from hostagent import runs as module
 from hostagent.kept_output import HEAD_BYTES, TAIL_BYTES, Output
@@ -258,16 +259,10 @@ def test_a_job_id_is_never_a_path(tmp_path: Path, job_id: str) -> None:
         start(Runs(tmp_path), RunKey(job_id, 0, 1))
 
 
-def bar(path: Path) -> None:
-    """Keeps a file from being made there, as a full disk does, without being one."""
-    path.parent.mkdir(parents=True)
-    path.symlink_to("nowhere")
-
-
 @pytest.mark.parametrize("name", ["process.json", "started", "exit.json"])
 def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: Path, name: str) -> None:
     runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
-    bar(folder / name)
+    (folder / f"{name}.tmp").mkdir(parents=True)
     if name == "exit.json":
         (tmp_path / "go").touch()
     script = f"echo once; echo x >> {tmp_path}/ran; until [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 3"
@@ -276,7 +271,7 @@ def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: P
     runs.poll()
     assert len(runs.alive()) == 1
     assert runs.unreported() == [] or name == "exit.json"
-    (folder / name).unlink()
+    (folder / f"{name}.tmp").rmdir()
     until(lambda: runs.poll() or runs.unreported())
     (tmp_path / "go").touch()
     finish(runs)
@@ -289,7 +284,7 @@ def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: P
 
 def test_a_run_whose_folder_is_removed_while_it_waits_for_room_never_begins(tmp_path: Path) -> None:
     runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
-    bar(folder / "process.json")
+    (folder / "process.json.tmp").mkdir(parents=True)
     begun = runs.start(KEY, Launch(("touch", str(tmp_path / "ran")), dict(os.environ), 1000))
     until(lambda: runs.poll() or "can't write process.json" in (tmp_path / "holder.log").read_text())
     shutil.rmtree(folder)
@@ -317,8 +312,8 @@ def test_what_finds_no_room_is_not_begun_and_may_be_asked_again(
     runs, other = Runs(tmp_path), RunKey("j", 1, 1)
     start(runs, other, "sleep", "600")
     with monkeypatch.context() as patch:
-        for how in ("write_durably", "write", "create"):
-            patch.setattr(private_files, how, full)
+        patch.setattr(private_files, "write_durably", full)
+        patch.setattr(private_files, "write", full)
         with pytest.raises(OSError, match="No space left"):
             start(runs)
         with pytest.raises(OSError, match="No space left"):
@@ -329,3 +324,41 @@ def test_what_finds_no_room_is_not_begun_and_may_be_asked_again(
     runs.stop(other)
     until(lambda: runs.poll() is False and not runs.alive())
     assert {(each.instance, each.state) for each in runs.unreported()} == {(0, 2), (1, 3)}
+
+
+def test_the_folder_of_an_old_run_is_used_again_and_says_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_RUNS", 0)
+    runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
+    start(runs, KEY, "sh", "-c", "echo old; exit 3")
+    finish(runs)
+    runs.acknowledged(runs.unreported())
+    inode = folder.stat().st_ino
+    runs.forget(KEY)
+    until(lambda: any((tmp_path / "spare").iterdir()))
+    new, mark = RunKey("k", 7, 2), tmp_path / "go"
+    start(runs, new, "sh", "-c", f"until [ -e {mark} ]; do sleep 0.01; done; exit 4")
+    folder = tmp_path / "runs/k/7/2"
+    assert folder.stat().st_ino == inode
+    until(lambda: runs.poll() or [(each.job_id, each.state) for each in runs.unreported()] == [("k", 1)])
+    there = {path.name for path in folder.iterdir() if path.suffix != ".tmp"}
+    assert there == {"lock", "order.json", "process.json", "started"}
+    assert [(each.job_id, each.state) for each in Runs(tmp_path).inventory()] == [("k", 1)]
+    mark.touch()
+    finish(runs)
+    assert [(each.job_id, each.state, each.exit_code) for each in runs.unreported()] == [("k", 2, 4)]
+    page = runs.read(new, "stdout", 0, 10)
+    assert page is not None
+    assert page.data == b""
+
+
+def test_an_end_that_is_another_runs_is_not_taken(tmp_path: Path) -> None:
+    """A crash of the machine may leave in a file what was there before."""
+    runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
+    start(runs)
+    finish(runs)
+    said = json.loads((folder / "exit.json").read_text())
+    assert said["run"] == "j/0/1"
+    (folder / "exit.json").write_text(json.dumps(said | {"run": "i/0/1"}))
+    assert [each.state for each in Runs(tmp_path).inventory()] == [RunReport.VANISHED]
