@@ -326,11 +326,8 @@ def test_what_finds_no_room_is_not_begun_and_may_be_asked_again(
     assert {(each.instance, each.state) for each in runs.unreported()} == {(0, 2), (1, 3)}
 
 
-def test_the_folder_of_an_old_run_is_used_again_and_says_nothing_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "KEPT_RUNS", 0)
-    runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
+def test_the_folder_of_an_old_run_is_used_again_and_says_nothing_of_it(tmp_path: Path) -> None:
+    runs, folder = Runs(tmp_path, retention=Retention(runs=0)), tmp_path / "runs/j/0/1"
     start(runs, KEY, "sh", "-c", "echo old; exit 3")
     finish(runs)
     runs.acknowledged(runs.unreported())
