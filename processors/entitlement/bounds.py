@@ -15,7 +15,7 @@ import msgspec
 
 from events.codes import Code
 from events.resources import Amounts, Kinds, Vector, add, subtract
-from processors.entitlement.queues.parts import CLASSES, CONTROLLERS, DAEMONS, FIRM, LENT_TO, REVOCABLES
+from events.work_classes import CLASSES, CONTROLLERS, DAEMONS, FIRM, LENT_TO, REVOCABLES
 from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow, levels_of
 
 BOUNDLESS = 1 << 62

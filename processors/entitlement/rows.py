@@ -3,7 +3,6 @@
 import msgspec
 from msgspec.structs import replace
 
-from events.bounds import INT_MAX
 from events.cell_settings import DEFAULTS, Settings, SettingsChange, change_of, changed
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
@@ -12,6 +11,7 @@ from events.records.parts import Cause
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import REVOCABLE, STANDARD, STANDARD_KINDS, Kinds, Vector
+from events.work_classes import precedence_of
 from processors.state.causes import CauseRow, all_recorded, newest
 from processors.state.record_rows import row_of
 
@@ -180,7 +180,7 @@ class JobRow(msgspec.Struct, array_like=True):
     @property
     def precedence(self) -> int:
         """Its priority; that of daemons is above all others."""
-        return INT_MAX if self.daemon else self.priority
+        return precedence_of(self.priority, self.daemon)
 
 
 class BackoffRow(msgspec.Struct, frozen=True, array_like=True):

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from events.bounds import INT_MAX
 from events.codes import Code, Hearing
 from events.records.placement import HostAnswered
+from events.work_classes import precedence_of
 from processors.state.causes import CauseRow
 from processors.state.shapes import MIXED
 
@@ -115,7 +115,7 @@ class JobRow(msgspec.Struct, array_like=True):
     @property
     def precedence(self) -> int:
         """Its priority; that of daemons is above all others."""
-        return INT_MAX if self.daemon else self.priority
+        return precedence_of(self.priority, self.daemon)
 
     @property
     def shape(self) -> int:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from events.resources import Kinds, Vector, add, fits, positive, scale, subtract
+from events.work_classes import DAEMONS, FIRM, class_of
 from processors.entitlement.bounds import BOUNDS, Ask, NoUsage, check, closed_at, limit_of, room
 from processors.entitlement.pools import Tree
-from processors.entitlement.queues.parts import DAEMONS, FIRM
 from processors.entitlement.rows import levels_of
 from processors.entitlement.shares.entitlements import wanted
 from processors.entitlement.shares.tree import ShareTree
@@ -186,7 +186,7 @@ class Outlook:
 
     def _class(self, each: Work) -> int:
         """The class of a job, as entitlement has it."""
-        return DAEMONS if each.is_daemon else FIRM * self._known.is_firm(each)
+        return class_of(self._known.is_firm(each), False, each.is_daemon)
 
     def _preempts(self) -> dict[str, int]:
         """Work that may have to leave: of pools that hold more than they may use, as far as others can use it."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, case, func, or_, select
 
 from events.codec import decode
 from events.quantities import write_amounts
@@ -12,6 +12,7 @@ from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, in_order
 from events.spec.pool import from_event
 from events.words import over_reserved
+from events.work_classes import CONTROLLERS, DAEMONS, FIRM, NAMES
 from paceline.client.models import Amounts as Written
 from paceline.client.pool_models import (
     CellCapacity,
@@ -36,8 +37,6 @@ from projections.views.rows import CAPACITY_META, JobRow, PoolRow, amounts_in
 from projections.views.sharing_rows import CreditRow, TurnRow, WaitReasonRow
 from projections.views.waiting import Standing
 
-CLASSES = ("preemptible", "controllers", "non_preemptible", "non_preemptible_controllers")
-"""Work that is queued apart: by whether it may be preempted, and whether it is a controller."""
 ROOT = "/"
 NOBODY = {"entitled": 0, "borrowed": 0}
 SHARED = ("entitlement", "demand", "allocation")
@@ -80,11 +79,6 @@ def beside(connection: Connection, path: str) -> dict[str, Amounts]:
             wants_here = {name: min(most, wants.get(name, 0)) for name, most in spec_of(row).reservation.items()}
             demand[row.path] = {name: most for name, most in wants_here.items() if most}
     return {name: each for name, each in demand.items() if each}
-
-
-def class_of(firm: int, controllers: int) -> str:
-    """The name of a class of work."""
-    return CLASSES[2 * firm + controllers]
 
 
 def spec_of(row: PoolRow) -> PoolDefined:
@@ -240,13 +234,16 @@ _waiting, _holds, _jobs = tables.waiting.c, tables.holds.c, tables.jobs.c
 _IN_LINE = tables.waiting.join(tables.holds, _waiting.standing == _holds.number)
 _IN_LINE = _IN_LINE.join(tables.jobs, _waiting.job_id == _jobs.job_id)
 _ORDER = (_jobs.priority.desc(), _jobs.accepted, _jobs.offset)
+_OF_FLAGS = FIRM * _holds.firm + CONTROLLERS * _holds.controllers
+CLASS: Any = case((_jobs.kind == "daemon", DAEMONS), else_=_OF_FLAGS)
+"""The class of a job that waits for admission (`class_of`)."""
 
 
 def _queues(connection: Connection, path: str) -> dict[str, dict[str, QueueLine]]:
     """By pool and class what waits for admission: jobs, tasks, and the head that isn't let in, with its code. What
     stands aside until hosts or pools change is no head as long as others wait.
     """
-    classes = (_holds.pool, _holds.firm, _holds.controllers)
+    classes = (_holds.pool, CLASS.label("kind"))
     first = func.row_number().over(partition_by=classes, order_by=(_holds.aside, *_ORDER)).label("first")
     tasks = func.sum(_waiting.tasks).over(partition_by=classes)
     query = select(*classes, first, _waiting.job_id, _holds.code, _holds.at, tasks.label("tasks")).select_from(_IN_LINE)
@@ -258,15 +255,13 @@ def _queues(connection: Connection, path: str) -> dict[str, dict[str, QueueLine]
     }
     out: dict[str, dict[str, QueueLine]] = {}
     ranked = query.subquery()
-    for pool, firm, controllers, _, job_id, code, says, number in connection.execute(
-        ranked.select().where(ranked.c.first == 1)
-    ):
+    for pool, kind, _, job_id, code, says, number in connection.execute(ranked.select().where(ranked.c.first == 1)):
         line: QueueLine = {
-            "jobs": jobs[pool, firm, controllers],
+            "jobs": jobs[pool, kind],
             "tasks": number,
             "head": {"job_id": job_id, "code": code, "pool": says},
         }
-        out.setdefault(pool, {})[class_of(firm, controllers)] = line
+        out.setdefault(pool, {})[NAMES[kind]] = line
     return out
 
 
@@ -286,20 +281,17 @@ def queue_json(connection: Connection, path: str, size: int) -> Queue:
     lines = _queues(connection, path).get(path, {})
     kinds = kinds_of(connection)
     classes: dict[str, QueueClass] = {}
-    for firm in (0, 1):
-        for controllers in (0, 1):
-            name = class_of(firm, controllers)
-            if name in lines:
-                gangs = _gangs(connection, kinds, path, (firm, controllers), size)
-                classes[name] = {"jobs": lines[name]["jobs"], "tasks": lines[name]["tasks"], "gangs": gangs}
+    for kind, name in enumerate(NAMES):
+        if name in lines:
+            gangs = _gangs(connection, kinds, path, kind, size)
+            classes[name] = {"jobs": lines[name]["jobs"], "tasks": lines[name]["tasks"], "gangs": gangs}
     placing = _placing(connection, path).get(path, NOBODY)
     return {"path": path, "classes": classes, "waiting_for_place": placing}
 
 
-def _gangs(connection: Connection, kinds: Kinds, path: str, of: tuple[int, int], size: int) -> list[QueuedGang]:
-    firm, controllers = of
+def _gangs(connection: Connection, kinds: Kinds, path: str, kind: int, size: int) -> list[QueuedGang]:
     query = select(tables.jobs, tables.holds).select_from(_IN_LINE).order_by(*_ORDER, _waiting.standing)
-    query = query.where(_holds.pool == path, _holds.firm == firm, _holds.controllers == controllers)
+    query = query.where(_holds.pool == path, kind == CLASS)
     out: list[QueuedGang] = []
     width = len(tables.jobs.c)
     for values in connection.execute(query.limit(size)):

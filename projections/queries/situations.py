@@ -19,10 +19,11 @@ from events.reasons import FULL
 from events.records.pools import PoolDefined
 from events.resources import Amounts
 from events.topics import MACHINES
+from events.work_classes import class_of
 from projections.queries.end_reasons import Stopped, stops_of
 from projections.queries.last_failure import Failure, failures_of
 from projections.queries.moving_reasons import Moving, moving
-from projections.queries.pool_tree import beside, to_share
+from projections.queries.pool_tree import CLASS, beside, to_share
 from projections.queries.resources import settings_of
 from projections.queries.stop_counts import counted_stops
 from projections.queries.tasks import columns_of, waiting_columns
@@ -292,7 +293,7 @@ def ahead(connection: Connection, job: JobRow, hold: WaitReasonRow) -> Ahead:
     before = (
         select(waiting.job_id, waiting.tasks, holds.code, jobs.priority, jobs.accepted, jobs.offset)
         .select_from(joined.join(tables.jobs, waiting.job_id == jobs.job_id))
-        .where(holds.pool == hold.pool, holds.firm == hold.firm, holds.controllers == hold.controllers)
+        .where(holds.pool == hold.pool, class_of(hold.firm > 0, hold.controllers > 0, job.kind == "daemon") == CLASS)
         .where(holds.aside == 0)
         .where(tuple_(-jobs.priority, jobs.accepted, jobs.offset) < tuple_(-job.priority, job.accepted, job.offset))
         .subquery()

@@ -24,11 +24,12 @@ from sortedcontainers import SortedSet
 from events.ranks import Rank
 from events.records.base import Event
 from events.resources import Vector, add, fits, scale, subtract
+from events.work_classes import LENT_TO
 from processors.entitlement.admission.admit import Admission, PassResult
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import BOUNDLESS, BOUNDS, Ask, closed_at, has_no_share, room
 from processors.entitlement.queues.order import Place
-from processors.entitlement.queues.parts import GANG, LENT_TO, ROLES, Consumer, Form, PartKey
+from processors.entitlement.queues.parts import GANG, ROLES, Consumer, Form, PartKey
 from processors.entitlement.records import TaskRecords
 from processors.entitlement.rows import BackoffRow, IdleRow, SteadyRow, parent_of
 from processors.entitlement.state import State

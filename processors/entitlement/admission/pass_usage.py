@@ -2,6 +2,7 @@
 
 from events.codes import Code
 from events.resources import Vector, add, subtract
+from events.work_classes import CONTROLLERS, FIRM, REVOCABLES
 from processors.entitlement.bounds import (
     BOUNDLESS,
     BOUNDS,
@@ -14,7 +15,6 @@ from processors.entitlement.bounds import (
     limit_of,
     room,
 )
-from processors.entitlement.queues.parts import CONTROLLERS, FIRM, REVOCABLES
 from processors.entitlement.rows import PoolRow
 from processors.entitlement.state import State
 

@@ -15,9 +15,10 @@ from events.records.base import Event
 from events.records.entitlement import CreditsSet, TurnSet
 from events.resources import Vector, add, positive, subtract
 from events.turn_credit import is_left, suffices_after
+from events.work_classes import FIRM, REVOCABLES
 from processors.entitlement.admission.admit import Head
 from processors.entitlement.bounds import ENTITLEMENT, LIMITS, closed_at, exceeds, lacks_behind_all
-from processors.entitlement.queues.parts import FIRM, GANG, REVOCABLES, ROLES, PartKey
+from processors.entitlement.queues.parts import GANG, ROLES, PartKey
 from processors.entitlement.rows import CellRow, CreditRow, JobRow, PoolRow, TurnRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded

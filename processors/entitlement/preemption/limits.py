@@ -23,13 +23,14 @@ from events.ranks import Rank
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.resources import Vector, fits, scale
+from events.work_classes import FIRM
 from processors.entitlement.admission.admit import Admission, PassResult
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import BOUNDS, LIMITS, Ask, closed_at, limited_kinds, room
 from processors.entitlement.preemption.confirm import PreemptionRequests
 from processors.entitlement.preemption.rights import Claims
 from processors.entitlement.preemption.victims import LimitVictims, PlacedRuns, Taker, Victims, order_columns
-from processors.entitlement.queues.parts import FIRM, GANG, ROLES, PartKey
+from processors.entitlement.queues.parts import GANG, ROLES, PartKey
 from processors.entitlement.queues.queues import Queues
 from processors.entitlement.records import TaskRecords
 from processors.entitlement.rows import JobRow, RefusalRow

@@ -11,7 +11,8 @@ from typing import TypeVar
 from sortedcontainers import SortedDict, SortedList, SortedSet
 
 from events.resources import Vector
-from processors.entitlement.queues.parts import DAEMONS, LENT_TO, Form, PartKey
+from events.work_classes import DAEMONS, LENT_TO
+from processors.entitlement.queues.parts import Form, PartKey
 
 Place = tuple[int, int, int, PartKey]
 """The place of a part in its pool: priority descending, then order of acceptance, then its first instance."""

@@ -1,4 +1,4 @@
-"""The words of the queues: parts of jobs, units, classes of work, and who looks at pools when they change.
+"""The words of the queues: parts of jobs, units, and who looks at pools when they change.
 
 The tasks of a job that are alike for admission are a part of it: those of one shape; its gang, whole; its controller.
 A unit is admitted at once: the gang, the controller, or one task of another part.
@@ -19,15 +19,6 @@ SINGLE, GANG, CONTROLLER = range(3)
 """The role of the tasks of a part; with their shape it makes the key of the part."""
 ROLES = 4
 """Keys are shape * ROLES + role. One role is spare: keys are in rows, so the factor can't change."""
-
-FIRM, CONTROLLERS = 2, 1
-"""A class of work is a sum of these (work that isn't preemptible, controllers), or"""
-DAEMONS = 4
-"""or"""
-REVOCABLES = 8
-CLASSES = 9
-LENT_TO = (0, CONTROLLERS, REVOCABLES)
-"""The classes that may be lent to: all that are preemptible and within the shares."""
 
 
 class PartKey(NamedTuple):

@@ -16,6 +16,7 @@ from events.instance_changes import instance_change
 from events.ranks import are_entitled
 from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale, subtract
+from events.work_classes import REVOCABLES, class_of
 from processors.entitlement.queues.order import (
     IN_BORROWED,
     IN_CLAIMS,
@@ -28,11 +29,7 @@ from processors.entitlement.queues.order import (
 from processors.entitlement.queues.parts import (
     COLUMNS,
     CONTROLLER,
-    CONTROLLERS,
-    DAEMONS,
-    FIRM,
     GANG,
-    REVOCABLES,
     ROLES,
     SINGLE,
     Consumer,
@@ -564,10 +561,8 @@ class Queues:
         return 1 if key % ROLES == GANG else row.parts[key].queued
 
     def kind(self, row: JobRow, key: int) -> int:
-        """The class of a part: `DAEMONS`, `REVOCABLES`, or a sum of `FIRM` and `CONTROLLERS`."""
-        if row.daemon or self.is_revocable(key):
-            return DAEMONS if row.daemon else REVOCABLES
-        return FIRM * (not row.preemptible) + CONTROLLERS * (key % ROLES == CONTROLLER)
+        """The class of a part."""
+        return class_of(not row.preemptible, key % ROLES == CONTROLLER, row.daemon, self.is_revocable(key))
 
     def is_revocable(self, key: int) -> bool:
         """Whether tasks of a part run on slack; then all of their job do."""

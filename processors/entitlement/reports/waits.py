@@ -11,6 +11,7 @@ from events.codes import Code
 from events.records.base import Event
 from events.records.entitlement import GangsHeld
 from events.resources import Amounts, Vector
+from events.work_classes import CONTROLLERS, FIRM
 from processors.entitlement.admission.admit import Admissions, Head
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import (
@@ -23,7 +24,7 @@ from processors.entitlement.bounds import (
     refused_for_good,
     with_numbers,
 )
-from processors.entitlement.queues.parts import CONTROLLERS, FIRM, GANG, ROLES, Consumer, Form, PartKey, range_columns
+from processors.entitlement.queues.parts import GANG, ROLES, Consumer, Form, PartKey, range_columns
 from processors.entitlement.rows import JobRow, RefusalRow
 from processors.entitlement.state import State
 from processors.state.causes import recorded

@@ -41,6 +41,7 @@ CLASSES = {
     "controllers": "preemptible controllers",
     "non_preemptible": "not preemptible",
     "non_preemptible_controllers": "controllers, not preemptible",
+    "daemons": "daemons",
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from events.codes import Code
 from events.resources import Kinds, Vector
+from events.work_classes import CONTROLLERS, DAEMONS, FIRM
 from processors.entitlement.bounds import (
     BOUNDLESS,
     BOUNDS,
@@ -25,7 +26,6 @@ from processors.entitlement.bounds import (
     Usage,
 )
 from processors.entitlement.pools import Entry, Tree
-from processors.entitlement.queues.parts import CONTROLLERS, DAEMONS, FIRM
 from processors.entitlement.rows import PoolRow
 from projections.queries.pool_outlook import Known, Outlook, Work
 from tests.processors.entitlement.harness import World, borrowed, cpu, ranked, waits

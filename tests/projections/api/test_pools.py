@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 
 from events.codes import Outcome
@@ -10,7 +11,7 @@ from events.columns import pack_longs
 from events.records.entitlement import CreditsSet, EntitlementsSet, PoolAnswered, TurnSet
 from events.records.placement import CapacityChanged
 from projections.api.cell_router import create_cells_app
-from tests.helpers.written_cell import CORE, admitted, ended, held, preempted, queued, unplaced
+from tests.helpers.written_cell import CORE, accepted, admitted, ended, held, job, preempted, queued, unplaced
 from tests.projections.conftest import LISTEN, TOKEN, Api
 
 CPU = ("cpu",)
@@ -61,6 +62,26 @@ def test_a_pool_shows_who_waits_by_class_and_the_first_that_is_not_let_in(api):
     ]  # fmt: skip
     assert lines["non_preemptible"]["gangs"][0]["asked"] == {"cpu": 1, "memory": "512MiB"}
     api.problem(api.client.get("/v1/queues/none"), 404, "NOT_FOUND")
+
+
+def test_daemons_queue_apart_and_nobody_else_waits_behind_them(api):
+    api.pool("/p")
+    daemon = job("each", kind="daemon", priority=9)
+    at = api.cell.submit("each", kind="daemon", priority=9)
+    api.cell.decide("lifecycle", *accepted(replace(daemon, instances=1), at))
+    for job_id in ("first", "next"):
+        api.cell.accept(job_id)
+    said = (("each", "LIMIT_REACHED"), ("first", "LIMIT_REACHED"), ("next", "BEHIND_IN_QUEUE"))
+    api.cell.decide("entitlement", *(held(job_id, (0,), code) for job_id, code in said))
+    api.fold()
+    heads = {name: line["head"]["job_id"] for name, line in api.get("/v1/pools/p")["queue"].items()}
+    assert heads == {"preemptible": "first", "daemons": "each"}
+    lines = api.get("/v1/queues/p")["classes"]
+    assert {name: [gang["job_id"] for gang in line["gangs"]] for name, line in lines.items()} == {
+        "preemptible": ["first", "next"],
+        "daemons": ["each"],
+    }
+    assert "behind 1 other of 1 job" in api.get("/v1/jobs/next/explanation")["headline"]["message"]
 
 
 def test_what_was_preempted_or_given_back_stands_at_its_place_by_priority_and_submission(api):

@@ -1,0 +1,33 @@
+"""Classes of work: those that bounds of admission tell apart, and that queue apart in each pool.
+
+A class is a sum of `FIRM` and `CONTROLLERS`, or `DAEMONS`, or `REVOCABLES`.
+"""
+
+from events.bounds import INT_MAX
+
+CONTROLLERS = 1
+"""Controllers of jobs, which the share of controllers bounds."""
+FIRM = 2
+"""Work that isn't preemptible: it stays within reservations."""
+DAEMONS = 4
+"""Daemons, beside the shares: a task on each host, ahead of other work."""
+REVOCABLES = 8
+"""Work on slack, beside the shares."""
+CLASSES = 9
+"""Classes are below it."""
+LENT_TO = (0, CONTROLLERS, REVOCABLES)
+"""The classes that may be lent to: all that are preemptible, without daemons."""
+NAMES = ("preemptible", "controllers", "non_preemptible", "non_preemptible_controllers", "daemons")
+"""The names of classes in answers and metrics, by number; these don't tell revocable work from preemptible."""
+
+
+def class_of(firm: bool, controllers: bool, daemon: bool, revocable: bool = False) -> int:
+    """The class of work."""
+    if daemon or revocable:
+        return DAEMONS if daemon else REVOCABLES
+    return FIRM * firm + CONTROLLERS * controllers
+
+
+def precedence_of(priority: int, daemon: bool) -> int:
+    """The priority of a job; that of daemons is above all others."""
+    return INT_MAX if daemon else priority
