@@ -247,6 +247,17 @@ def add(a: Vector, b: Vector, times: int = 1) -> Vector:
     return total
 
 
+def total(vectors: Sequence[Vector]) -> Vector:
+    """The sum of vectors, one at least. Raises as `add`."""
+    if len(vectors) == 1:
+        return vectors[0]
+    sums = tuple(map(sum, zip(*vectors, strict=True)))
+    for amount in sums:  # in place, as there
+        if not LONG_MIN <= amount <= LONG_MAX:
+            raise _overflow(sums)
+    return sums
+
+
 def subtract(a: Vector, b: Vector) -> Vector:
     """A - b. Raises as `add`."""
     if len(a) != len(b):

@@ -1,7 +1,7 @@
 """The usage of pools with what one pass has admitted: a pass changes nothing, so that is counted beside the state."""
 
 from events.codes import Code
-from events.resources import Vector, add, subtract
+from events.resources import Vector, add, subtract, total
 from events.work_classes import CONTROLLERS, FIRM, REVOCABLES
 from processors.entitlement.bounds import (
     BOUNDLESS,
@@ -130,8 +130,12 @@ class PoolRoom:
         self._pool = pool
         self._boundless: Vector = (BOUNDLESS,) * len(nothing)
         self._room: dict[Bound, Vector] = {}
-        self._fresh: dict[int, Vector] = {}
-        """By class the amount that was admitted and isn't counted yet: it is, at all levels, before a bound asks."""
+        self._entitled: list[Vector] = []
+        self._on_slack: list[Vector] = []
+        self._fresh: dict[int, list[Vector]] = {}
+        """The amounts that were entitled, and by class those that were admitted, and aren't counted yet: they are, at
+        all levels, before a bound asks.
+        """
         self._priority: int | None = None
 
     def entitled(self, ask: Ask, borrowed: bool) -> Vector:
@@ -159,13 +163,12 @@ class PoolRoom:
 
     def take(self, kind: int, amount: Vector, fresh: Vector | None) -> None:
         """Units hold so much that are entitled now; `fresh`: those of them that weren't admitted before; None: none."""
-        if ENTITLEMENT in BOUNDS.rights[kind] or kind == REVOCABLES:
-            entitled = self._usage.on_slack_now if kind == REVOCABLES else self._usage.entitled_now
-            have = entitled.get(self._pool)
-            entitled[self._pool] = amount if have is None else add(have, amount)
+        if kind == REVOCABLES:
+            self._on_slack.append(amount)
+        elif ENTITLEMENT in BOUNDS.rights[kind]:
+            self._entitled.append(amount)
         if fresh is not None:
-            have = self._fresh.get(kind)
-            self._fresh[kind] = fresh if have is None else add(have, fresh)
+            self._fresh.setdefault(kind, []).append(fresh)
         for bound in BOUNDS.kept_up[kind]:
             less = amount if bound.of_entitled else fresh
             if less is not None and bound in self._room:
@@ -173,8 +176,13 @@ class PoolRoom:
 
     def counted(self) -> PassUsage:
         """The usage of pools with all that units of this pool got."""
-        for kind, amount in self._fresh.items():
-            self._usage.take(self._pool, kind, amount)
+        usage = self._usage
+        for sums, amounts in ((usage.entitled_now, self._entitled), (usage.on_slack_now, self._on_slack)):
+            if amounts:
+                sums[self._pool] = _sum(total(amounts), sums.get(self._pool))
+                amounts.clear()
+        for kind, amounts in self._fresh.items():
+            self._usage.take(self._pool, kind, total(amounts))
         self._fresh.clear()
         return self._usage
 
