@@ -36,7 +36,7 @@ class Denial(NamedTuple):
     kinds: Kinds
     detail: Detail | None
     beyond_the_cell: bool
-    """Whether entitlement itself says that it never fits: the whole cell has less."""
+    """Whether it never fits since the whole cell has less; otherwise no host has enough for a task."""
 
     @property
     def asked(self) -> Amounts:
@@ -96,13 +96,13 @@ def of_wait(
 ) -> Iterator[Reason]:
     """Why tasks aren't admitted. `unplaced`: what placement says of tasks, which counts for those it gave back."""
     numbers: Json = msgspec.json.decode(hold.numbers)
-    beyond_the_cell = hold.code == Code.NEVER_FITS and _is_beyond(numbers["asked"], numbers["entitlement"])
-    placements = unplaced if kind_of(hold.code).waits == HOST and not beyond_the_cell else ()
+    placements = _given_back(hold.code, unplaced)
     for row in placements:
         yield of_row(row, wait.tasks, kinds)
     if placements and hold.code != Code.BACKOFF:
         return
     numbers = _as_now(numbers, situation.shares.get(hold.at))
+    beyond_the_cell = hold.code == Code.NEVER_FITS and _is_beyond(numbers["asked"], numbers["entitlement"])
     denial = Denial(job, wait, hold, numbers, kinds, detail, beyond_the_cell)
     if hold.code == Code.BEHIND_IN_QUEUE and situation.unmet:
         text = "{tasks} ask{s} for hosts that the cell doesn't have ({unmet}), and wait{s} behind others in the queue"
@@ -111,6 +111,15 @@ def of_wait(
     text = text_of(hold.code, {**counted(wait.tasks), "pool": hold.at})
     more = _MORE.get(hold.code)
     yield more(denial, text) if more else denial.reason(text)
+
+
+def _given_back(code: str, unplaced: Sequence[ExplanationRow]) -> Sequence[ExplanationRow]:
+    """The reasons of placement for which entitlement holds what was given back. It says NEVER_FITS by itself too, and
+    an older reason of placement says nothing of that.
+    """
+    if kind_of(code).waits != HOST:
+        return ()
+    return [row for row in unplaced if row.code == code] if code == Code.NEVER_FITS else unplaced
 
 
 def _is_beyond(want: Amounts, entitlement: Amounts) -> bool:

@@ -743,6 +743,19 @@ def test_what_fits_no_host_is_told_how_large_the_largest_is_and_nothing_that_wou
     assert (reason["allocated"], reason["entitlement"]) == (None, None)
 
 
+def test_what_fits_no_host_is_told_as_the_machine_says_it_that_holds_it_for_that(waiting):
+    fits_none = "2 tasks fit no host, even when it is empty"
+    shared = {"at": "/", "asked": CPU, "entitlement": {"cpu": 500}}  # daemons hold the rest of the cell
+    waiting.cell.decide("placement", unplaced("a", "NEVER_FITS", tasks=2))
+    waiting.cell.decide("entitlement", held("a", (0, 1), "NEVER_FITS", **shared))
+    assert told(waiting)[2] == f"{fits_none}; ask for less, or add larger hosts"
+    waiting.cell.decide("placement", unplaced("a", "NO_HOST_FITS", tasks=2))  # and then the largest host goes
+    waiting.cell.decide("entitlement", held("a", (0, 1), "NEVER_FITS", at="/", asked=CPU, largest={"cpu": 700}))
+    assert told(waiting)[::2] == (
+        "NEVER_FITS", f"{fits_none}; the largest has 0.7 cpu; ask for less, or add larger hosts"
+    )  # fmt: skip
+
+
 def test_tasks_of_hosts_of_their_own_are_told_no_more_hosts_than_tasks():
     numbers = {
         "hosts_considered": 2000,
