@@ -21,6 +21,7 @@ from processors.placement.runs import Runs
 from processors.sla.machine import Sla
 from processors.state.arena import Arena
 from processors.state.shapes import Shapes
+from tests.processors.entitlement import harness as entitlement
 from tests.processors.lifecycle import harness as lifecycle
 from tests.processors.placement import harness as placement
 from tests.processors.sla import harness as sla
@@ -166,6 +167,15 @@ def a_host_is_reserved_for_two_units(patch: Patch) -> None:
     }
     for job in ("a", "other"):
         reservations.reserved(HostsReserved(job_id=job, state="RESERVED", until_ms=1, **named), 0)
+
+
+@bug("add")
+def a_pool_holds_less_than_one_below_it(patch: Patch) -> None:
+    world = entitlement.World({"cpu": 4})
+    world.define("/p")
+    world.submit("a", pool="/p", instances=2)
+    world.machine.usage.change("/").allocation = world.machine.queues.nothing
+    world.submit("b", pool="/p")
 
 
 @bug("_allowed")

@@ -6,6 +6,7 @@ The sums of a pool include all pools below it. Where jobs are, amounts that are 
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from operator import ge
 from typing import NamedTuple
 
 import numpy as np
@@ -273,9 +274,14 @@ class Usages:
         return tuple([max(0, have - used) for have, used in zip(capacity, self["/"].daemons, strict=True)])
 
     def add(self, pool: str, sums: Mapping[str, Vector]) -> None:
-        """Adds to sums of a pool and of all above it."""
+        """Adds to sums of a pool and of all above it, each of which has what pools below it have."""
+        below: PoolUsage | None = None
         for level in self.levels(pool):
             usage = self.change(level)
             for name, amount in sums.items():
                 have = getattr(usage, name)
                 setattr(usage, name, tuple([each + more for each, more in zip(have, amount, strict=True)]))
+            if below is not None:  # not all children: one that has more shows that sums went wrong, and costs little
+                assert all(map(ge, usage.allocation, below.allocation)), level
+                assert all(map(ge, usage.placed, below.placed)), level
+            below = usage

@@ -1,5 +1,7 @@
 """Turns of gangs that are larger than the shares of their pools."""
 
+from msgspec.structs import replace
+
 from events.codes import Code
 from events.records.entitlement import TurnSet
 from events.records.lifecycle import JobChanged
@@ -25,6 +27,16 @@ def two_pools() -> World:
     world.later(4000, 1000)
     assert turns(world) == [("/a", Code.STARTED)]
     return world
+
+
+def test_what_a_turn_left_counts_for_the_next_turn_alone() -> None:
+    world = two_pools()
+    turn = next(event for event in of(world.said, TurnSet))
+    row, ones = world.machine.pools["/a"], (1,) * len(world.machine.queues.nothing)
+    for state, goes_on in ((Code.ENDED, True), (Code.STARTED, False), (Code.ENDED, True), (Code.SLICE_USED, False)):
+        world.machine.pools.change("/a").credit = CreditRow(ones, ones, ones, world.now)
+        world.machine.turns.set_turn(replace(turn, state=state), world.now)
+        assert row.goes_on == goes_on, state
 
 
 def test_a_pool_may_be_removed_during_its_turn() -> None:
