@@ -182,9 +182,9 @@ class PoolRoom:
                 sums[self._pool] = _sum(total(amounts), sums.get(self._pool))
                 amounts.clear()
         for kind, amounts in self._fresh.items():
-            self._usage.take(self._pool, kind, total(amounts))
+            usage.take(self._pool, kind, total(amounts))
         self._fresh.clear()
-        return self._usage
+        return usage
 
     def _find(self, bound: Bound, ask: Ask) -> Vector:
         free = room(self.counted(), ask, (bound,))
