@@ -13,6 +13,7 @@ USAGE = "paceline/usage"
 """The host measures what its runs use, and tells who asks; no job needs it."""
 CGROUP = "paceline/cgroup"
 CONTAINER = "paceline/container"
+SECRETS = "paceline/secrets"
 NEEDED = {
     HEALTH: "health check",
     STOP_SIGNAL: "stop_signal",
@@ -20,9 +21,10 @@ NEEDED = {
     VOLUMES: "volumes",
     CGROUP: "isolation",
     CONTAINER: "image",
+    SECRETS: "secrets",
 }
 """The field of a job that needs each ability."""
-OF_HOSTS = (CGROUP, CONTAINER)
+OF_HOSTS = (CGROUP, CONTAINER, SECRETS)
 """Abilities that a host must have beside this build's agent: it tries them out when it starts."""
 VALUE = "yes"
 
@@ -50,6 +52,8 @@ class _Asks(Protocol):
     @property
     def volumes(self) -> Sequence[str]: ...
     @property
+    def secrets(self) -> Sequence[object]: ...
+    @property
     def isolation(self) -> "_Isolation | None": ...
 
 
@@ -68,5 +72,6 @@ def needed(job: _Asks) -> list[str]:
         VOLUMES: len(job.volumes) > 0,
         CGROUP: apart is not None and (apart.level == "cgroup" or apart.cpu_limit > 0 or apart.processes > 0),
         CONTAINER: apart is not None and apart.level == "container",
+        SECRETS: len(job.secrets) > 0,
     }
     return [attribute for attribute, uses in asks.items() if uses]

@@ -5,7 +5,7 @@ import re
 NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 """Ids of hosts, and of jobs where they name folders."""
 VOLUME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-"""Names of volumes."""
+"""Names of volumes, and of secrets."""
 URL_PATH = re.compile(r"/[!-~]*")
 """The path of a health check over HTTP."""
 INSTANCES_MAX = 100_000
@@ -51,6 +51,10 @@ EXIT_CODE_MAX = 255
 STOP_SIGNALS = ("TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL")
 """The signals with which a run can be told to end."""
 VOLUMES_MAX = 16
+SECRETS_MAX = 32
+"""The most secrets of one job."""
+SECRET_BYTES_MAX = 64 * 1024
+"""The bytes of one value at most."""
 OPEN_FILES_MAX = 1 << 20
 """The most files of one run; a host may allow less."""
 PROCESSES_MAX = 1 << 22

@@ -100,6 +100,8 @@ _JOB = (
     ReasonKind(Code.UNKNOWN_RESOURCE, YOU, "correct the name, or have the resource added to the cell"),
     ReasonKind(Code.TOO_LARGE, YOU, "submit it again, smaller"),
     ReasonKind(Code.IMAGE_UNPINNED, YOU, "name the image by its digest, or submit the job when the registry answers"),
+    ReasonKind(Code.SECRET_MISSING, YOU, "put the secret, then submit or update the job"),
+    ReasonKind(Code.SECRETS_AWAY, OPERATOR, "mend the store of secrets, or its way to the gateways"),
     ReasonKind(Code.SLACK_OFF, YOU, "submit it without revocable, or have the cell lend slack: "
                "`paceline cell set slack=on`"),
     ReasonKind(Code.ID_TAKEN, YOU, "choose another id"),

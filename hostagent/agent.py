@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from hostagent.agent_state import AgentFault, load, note, save
 from hostagent.disk import Disk
 from hostagent.execs import Execs
 from hostagent.health import HealthChecks
+from hostagent.host_secrets import HostSecrets
 from hostagent.job_users import users
 from hostagent.launch import launch
 from hostagent.levels import Levels
@@ -138,6 +140,7 @@ class Agent:
         try:
             self._users = users(settings.run_as, settings.folder)
             self._levels = Levels(settings.folder, settings.isolation, self._users.sample is not None, say)
+            self._secrets = HostSecrets(settings.folder, self._users.of, say)
             self.runs = Runs(
                 settings.folder,
                 settings.port_locks,
@@ -146,7 +149,9 @@ class Agent:
                 levels=self._levels,
                 umask=settings.umask,
                 retention=settings.retention,
+                secrets=self._secrets,
             )
+            self._secrets.keep_only({run.key for run in self.runs.alive()})
             if self._users.sample is not None:
                 check(self._users.sample, self.runs.tasks)
         except NoSuchUser as error:
@@ -274,14 +279,15 @@ class Agent:
         self._say(f"follows cell {self.state.cell} through {self._gateway()}")
         reporting = asyncio.create_task(self._report(session))
         following = asyncio.create_task(self._follow(session))
+        secrets = asyncio.create_task(self._bring_secrets(session))
         try:
-            done, _ = await asyncio.wait((reporting, following), return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait((reporting, following, secrets), return_when=asyncio.FIRST_COMPLETED)
             done.pop().result()
         finally:
             self._output_waits.drop_all()
-            for task in (reporting, following):
+            for task in (reporting, following, secrets):
                 task.cancel()
-            await asyncio.gather(reporting, following, return_exceptions=True)
+            await asyncio.gather(reporting, following, secrets, return_exceptions=True)
 
     def _next_session(self) -> int:
         """A session higher than any before, on disk before it is used."""
@@ -323,12 +329,15 @@ class Agent:
             sizes=list(settings.sizes),
             port_first=self._ports[0],
             port_last=self._ports[1],
-            attributes=capacity.attributes() | self._levels.attributes() | settings.attributes,
+            attributes=capacity.attributes()
+            | self._levels.attributes()
+            | self._secrets.attributes()
+            | settings.attributes,
             runs=self.runs.inventory(),
             position=self.state.position,
             cell=self.state.cell,
             log=self.state.log,
-            machine=self._machine,
+            machine=msgspec.structs.replace(self._machine, key=self._secrets.public),
         )
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
         if response.status_code == httpx2.codes.CONFLICT:
@@ -381,6 +390,19 @@ class Agent:
                     async with asyncio.timeout(due_s - time.monotonic()):
                         await self._changed.wait()
 
+    async def _bring_secrets(self, session: int) -> None:
+        async def ask(question: bytes) -> bytes:
+            response = await self._client.post(self._at("secrets"), content=question)
+            self._check(response)
+            return response.content
+
+        def started() -> None:
+            self._changed.set()
+            self._news.set()
+
+        assert self.state.cell is not None
+        await self._secrets.follow((self.state.cell, self.settings.host_id, session), ask, started)
+
     async def _follow(self, session: int) -> None:
         params = {"session": session}
         async with self._client.stream("GET", self._at("orders"), params=params) as response:
@@ -414,6 +436,8 @@ class Agent:
             self.state.position = orders.position
             # for an agent that is killed; after a crash of the machine no run is left that older orders could end
             note(self._path, self.state)
+        if orders.whole:
+            self._secrets.forget_all()
         if orders.whole and not reading.unnamed:  # else a run that is there may be one that can't be told
             ordered = {RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in orders.items}
             self.runs.keep_only(ordered | {each.key for each in reading.refused})
@@ -425,24 +449,41 @@ class Agent:
             self._news.set()  # not all may be in the hands of keepers yet
             await asyncio.sleep(0)  # starting a thousand runs must not keep reports waiting
         over = [item for item in orders.items if item.kind == OrderKind.FORGET]
-        self.runs.forget(*(RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in over))
+        keys = [RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in over]
+        self._secrets.forget(*keys)
+        self.runs.forget(*keys)
         self._changed.set()
 
     def _do(self, jobs: list[JobOrder], items: list[RunOrder]) -> None:
         """Starts, stops and kills, in the order in which that is asked."""
         launches: dict[RunKey, Launch] = {}
         for item in items:
-            key = RunKey(jobs[item.job].job_id, item.instance, item.run)
-            if item.kind == OrderKind.START and key not in self.runs:
+            job = jobs[item.job]
+            key = RunKey(job.job_id, item.instance, item.run)
+            if item.kind == OrderKind.START and key not in self.runs and job.secrets:
+                self._secrets.want(key, partial(self._start, key, job, item), partial(self.runs.refuse, key))
+            elif item.kind == OrderKind.START and key not in self.runs:
                 try:
-                    launches[key] = launch(jobs[item.job], item, self.settings.host_id, self._users.of(key.job_id))
+                    launches[key] = launch(job, item, self.settings.host_id, self._users.of(key.job_id))
                 except ValueError as error:
                     self.runs.refuse(key, str(error))
             elif item.kind in (OrderKind.STOP, OrderKind.KILL):
                 self.runs.start_all(launches)
                 launches = {}
+                self._secrets.forget(key)
                 (self.runs.stop if item.kind == OrderKind.STOP else self.runs.kill)(key)
         self.runs.start_all(launches)
+
+    def _start(self, key: RunKey, job: JobOrder, item: RunOrder) -> None:
+        """Starts a run whose secrets are there."""
+        try:
+            how = launch(
+                job, item, self.settings.host_id, self._users.of(key.job_id), str(self._secrets.folder_of(key))
+            )
+        except ValueError as error:
+            self.runs.refuse(key, str(error))
+        else:
+            self.runs.start(key, how)
 
     async def _send_output(self, ask: LogLine, page: LogPage | None) -> None:
         content = page.data if page is not None else b""

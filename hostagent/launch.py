@@ -3,20 +3,25 @@
 import signal
 
 from events.port_names import variable_of
+from events.secret_names import secret_variable
 from hostagent.gang_members import listing, unpacked, variables
 from hostagent.messages import JobOrder, RunOrder
 from hostagent.run_as import TaskUser, environment
 from hostagent.run_record import Launch
 
 
-def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -> Launch:
-    """Makes the launch of an ordered run on a host, as a user. Raises `ValueError` where the order can't be read."""
+def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, secrets: str = "") -> Launch:
+    """Makes the launch of an ordered run on a host, as a user; `secrets`: the folder of their values. Raises
+    `ValueError` where the order can't be read.
+    """
     members = unpacked(job.gang) if job.gang else []
     gang = members if item.instance < len(members) else []
     ports = dict(zip(job.ports, item.ports, strict=False))
+    env = _environment(job, item, host_id, user, ports)
+    env |= {secret_variable(each.name): f"{secrets}/{each.name}" for each in job.secrets}
     return Launch(
         command=job.command,
-        env=_environment(job, item, host_id, user, ports) | (variables(gang, item.instance) if gang else {}),
+        env=env | (variables(gang, item.instance) if gang else {}),
         stop_grace_ms=job.stop_grace_ms,
         stop_signal=signal.Signals[f"SIG{job.stop_signal}"],
         open_files=job.open_files,
@@ -29,6 +34,7 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -
         cpu=job.cpu,
         memory=job.memory,
         disk=job.disk,
+        secrets=secrets,
         members=listing(job.job_id, gang) if gang else "",
         health_port=ports.get(job.health.port, 0) if job.health is not None else 0,
     )

@@ -1,6 +1,8 @@
 """Messages between gateway and agents: columns within the process, JSON lines over HTTP."""
 
+from base64 import b64decode
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -10,7 +12,7 @@ from events.bounds import HOST_RUNS_MAX, INT_MAX, NAME, PORT_MAX, SESSION_MAX, V
 from events.codes import Number, RunReport
 from events.columns import I32, I64, indexed
 from events.records.jobs import JobSubmitted
-from events.records.parts import HealthCheck, Isolation
+from events.records.parts import HealthCheck, Isolation, Secret
 from events.resources import Amounts
 
 HEARTBEAT_MS = 3_000
@@ -129,6 +131,14 @@ class MachineIdentity(msgspec.Struct, frozen=True):
     id: Name = ""
     boot: Name = ""
     name: Name = ""
+    key: Name = ""
+    """The public half of its key in base64, to which secrets are sealed; empty: it takes none."""
+
+    def public_key(self) -> bytes:
+        """The key; empty: it has none."""
+        with suppress(ValueError):
+            return b64decode(self.key, validate=True)
+        return b""
 
     def __str__(self) -> str:
         return f"{self.name or 'a machine'} ({self.id or 'of unknown identity'}, boot {self.boot or 'unknown'})"
@@ -238,6 +248,7 @@ class JobOrder(msgspec.Struct):
     stop_after_ms: int = 0
     """Stop the run after so long without contact to the cell; 0: never."""
     health: HealthCheck | None = None
+    secrets: tuple[Secret, ...] = ()
     gang: str = ""
     """Where the members of its gang are, see `gang_members.packed`."""
 
@@ -380,5 +391,6 @@ def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:
         stop_grace_ms=spec.stop_grace_ms,
         stop_after_ms=max(1, spec.stop_after_ms) if spec.on_silence == "stop_after" else 0,
         health=spec.health,
+        secrets=spec.secrets,
         gang=gang,
     )

@@ -32,7 +32,8 @@ class Launch(NamedTuple):
     `stop_after_ms`: it is stopped after so long without contact to the cell, 0: never; `health_port`: the number of the
     port that the health check asks; `members`: the file that tells where the members of its gang are, empty: none;
     `volumes`: their names; `alone`: whether it waits until no earlier run of its task goes on; `cpu`, in thousandths of
-    a core, `memory` and `disk`, in bytes: what its task asked for.
+    a core, `memory` and `disk`, in bytes: what its task asked for; `secrets`: the folder of their values, empty: it has
+    none.
     """
 
     command: tuple[str, ...]
@@ -51,6 +52,7 @@ class Launch(NamedTuple):
     cpu: int = 0
     memory: int = 0
     disk: int = 0
+    secrets: str = ""
 
 
 class RunKey(NamedTuple):

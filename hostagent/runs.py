@@ -33,6 +33,7 @@ from events.codes import RunReport
 from events.volume_names import volume_variable
 from hostagent import kernel, private_files
 from hostagent.folders import Trash, entries, measure, shown, summary
+from hostagent.host_secrets import HostSecrets
 from hostagent.keepers import VERSION, Keepers
 from hostagent.levels import Levels
 from hostagent.messages import LogPage, RunState
@@ -93,8 +94,10 @@ class Runs:
         levels: Levels | None = None,
         umask: int = 0o022,
         retention: Retention = RETENTION,
+        secrets: HostSecrets | None = None,
     ) -> None:
         self._retention = retention
+        self._secrets = secrets
         self._cleaned_s = 0.0
         self._levels = levels
         self._umask = umask
@@ -189,10 +192,13 @@ class Runs:
         if full is not None:
             raise full
 
-    def refuse(self, key: RunKey, reason: str) -> None:
-        """Reports a run that is not known here as not started. Raises `OSError` where that can't be written."""
+    def refuse(self, key: RunKey, reason: str, lasting: bool = False) -> None:
+        """Reports a run that is not known here as not started; `lasting`: the next try would go alike. Raises `OSError`
+        where that can't be written.
+        """
         if key not in self._runs:
-            self._never(key, RunReport.NOT_STARTED, 127, reason)
+            state = RunReport.CANNOT_START if lasting else RunReport.NOT_STARTED
+            self._never(key, state, 127, reason)
 
     def stop(self, key: RunKey) -> None:
         """Asks a run to end: its stop signal, its grace, then the kill. Nothing happens to one that has ended; one that
@@ -352,6 +358,7 @@ class Runs:
         order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
         order |= {"alone": launch.alone, "disk": launch.disk}
         run.disk = launch.disk
+        order |= {"secrets": launch.secrets} if launch.secrets else {}
         if self._levels is not None:
             order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory)
             run.grouped = "groups" in order
@@ -534,6 +541,8 @@ class Runs:
 
     def _ended(self, run: Run, state: RunReport, exit_code: int, reason: str) -> None:
         run.state, run.exit_code, run.reason = int(state), exit_code, reason
+        if self._secrets is not None:
+            self._secrets.remove(run.key)
         with suppress(OSError):
             ending = {"state": run.state, "exit_code": exit_code, "reason": reason}
             private_files.write_durably(str(run.folder / "exit.json"), json.dumps(ending))

@@ -31,6 +31,7 @@ The environment of a run is `env` of its job, and on top of it
 | `PACELINE_HOST`, `PACELINE_POOL` | Id of the host, path of the pool. |
 | `PACELINE_PORT_NAME` | Number of the port `name`. |
 | `PACELINE_VOLUME_NAME` | Path of the volume `name`. |
+| `PACELINE_SECRET_NAME` | Path of the file with the secret `name`. |
 | `PACELINE_RANK`, `PACELINE_SIZE` | In a gang: number of the member, from 0, and how many there are. |
 | `PACELINE_MASTER_HOST`, `PACELINE_MASTER_PORT` | In a gang: the host of member 0, and the first of its ports. |
 | `PACELINE_ADDRESSES` | In a gang: host and first port of each member, by rank: `h1:31000,h2:31000`. |
@@ -51,6 +52,19 @@ The host keeps the first 5 MiB of each stream and the newest 2.5 to 5 MiB of the
 (`{head: 64KiB, tail: 1MiB}`). A follower that is slower than its run misses a part, is told how many bytes, and goes on
 with a whole line. Output stays on the host for some days after the run, that of failed runs longest; how much of it
 is the host's setting ([hosts](hosts.md#output)). It isn't in the log and doesn't outlive the host.
+
+## Secrets
+
+`paceline secret put NAME` stores a value, read from stdin. A job that names it under `secrets` gets the newest version
+at the moment of its submission, or of its update; `{name: tls, version: 3}` names another. All runs of a version of the
+job get the same bytes, and `paceline job get` tells which version that is. To renew a secret: put it, update the job,
+delete the old version.
+
+A run finds the value in a file that its user alone can read, `$PACELINE_SECRET_DB` for `db`; the file is in memory and
+goes with the run. The value is in no environment, argument, log or page. Where a run writes a line of it to its output,
+stars of the same length are kept instead; that is a help against mistakes, as a program may write it in another form.
+
+A version that was deleted can't come again: a run that needs it fails with `SECRET_MISSING`.
 
 ## Volumes
 

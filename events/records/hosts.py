@@ -69,6 +69,9 @@ class HostConnected(Event, frozen=True, kw_only=True):
     machine_name: str = ""
     """What that machine calls itself."""
 
+    key: str | None = None
+    """The public half of its key in base64 (X25519), to which gateways seal secrets; null: it takes none."""
+
 
 class HostLossConfirmed(Event, frozen=True, kw_only=True):
     """An operator says that a silent host is lost. Answered by HostAnswered."""

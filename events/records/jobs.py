@@ -13,6 +13,7 @@ from events.records.parts import (
     HealthCheck,
     Isolation,
     OverrideChunk,
+    Secret,
     Simulated,
     TaskOverride,
     UpdatePolicy,
@@ -324,6 +325,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     volumes: tuple[str, ...] = ()
     """Names of the folders that the agent keeps for each task between its runs; for stateful jobs."""
 
+    secrets: tuple[Secret, ...] = ()
+    """The secrets that its runs get as files."""
+
     open_files: int = 0
     """How many files and connections a run may have open; 0: as many as the agent was started with."""
 
@@ -457,6 +461,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
         ports: tuple[str, ...] = (),
         port_numbers: dict[str, int] | None = None,
         volumes: tuple[str, ...] = (),
+        secrets: tuple[Secret, ...] = (),
         open_files: int = 0,
         isolation: Isolation | None = None,
         priority: int = 0,
@@ -502,6 +507,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
             ports=ports,
             port_numbers={} if port_numbers is None else port_numbers,
             volumes=volumes,
+            secrets=secrets,
             open_files=open_files,
             isolation=isolation,
             priority=priority,

@@ -3,6 +3,20 @@
 from events.records.base import NestedRecord
 
 
+class Secret(NestedRecord, frozen=True):
+    """A secret by name and version; its value is never in the log."""
+
+    name: str
+    """The name, by which a run finds it."""
+
+    version: int
+    """Counts what was put under the name, from 1; all runs get this one."""
+
+    digest: str = ""
+    """Names the version as it stood in the store when this was appended, and tells nothing of the value. Empty: any.
+    """
+
+
 class Isolation(NestedRecord, frozen=True):
     """What keeps the runs of a job apart from others, how much they may use beside what they ask for, and how much of
     their output is kept.

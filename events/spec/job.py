@@ -59,6 +59,7 @@ from events.spec.parts import (
     update_body,
 )
 from events.spec.ports import PortList, port_names, port_numbers, ports_body
+from events.spec.secrets import Secrets, secrets_body
 from events.spec.volumes import Volumes
 from events.topics import FACT_BYTES_MAX
 
@@ -113,6 +114,11 @@ class JobSpec(Spec):
     )
     volumes: Volumes = Field(
         default=[], description="Names of folders that a task of a stateful job keeps on its host."
+    )
+    secrets: Secrets = Field(
+        default=[],
+        description="Names of secrets whose values a run finds in files, or {name, version}; without a version the "
+        "newest one when the job is submitted.",
     )
     open_files: Annotated[int, Field(ge=1, le=OPEN_FILES_MAX)] | None = Field(
         default=None, description="Files and connections that a run may have open; none: as many as its agent."
@@ -394,6 +400,7 @@ class JobSpec(Spec):
             ports=tuple(port_names(self.ports)),
             port_numbers=port_numbers(self.ports),
             volumes=tuple(self.volumes),
+            secrets=tuple(each.to_part() for each in self.secrets),
             priority=self.priority,
             preemptible=self.preemptible and self.kind != "daemon",
             revocable=self.revocable,
@@ -483,6 +490,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "resources": write_amounts(dict.fromkeys(STANDARD, 0) | in_order(event.resources), units),
         "ports": ports_body(event.ports, event.port_numbers),
         "volumes": list(event.volumes),
+        "secrets": secrets_body(event.secrets),
         "priority": event.priority,
         "preemptible": event.preemptible,
         "revocable": event.revocable,

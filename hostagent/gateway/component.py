@@ -34,6 +34,7 @@ from hostagent.gateway import checkpoint, facts
 from hostagent.gateway.connections import (
     AskExec,
     AskLog,
+    AskSecrets,
     Attach,
     CloseExec,
     Connect,
@@ -51,6 +52,7 @@ from hostagent.gateway.liveness import NEVER_MS, LivenessWatch
 from hostagent.gateway.loads import Loads
 from hostagent.gateway.metrics import Metrics
 from hostagent.gateway.output_requests import OutputRequests
+from hostagent.gateway.secrets.sealer import Grant
 from hostagent.gateway.volume_removals import VolumeRemovals
 from hostagent.messages import LogPage, Reports, Welcome
 from paceline.client.output_ask import OutputAsk
@@ -267,7 +269,9 @@ class Gateway:
         self._after.append(lambda: report.done(current))
         return current
 
-    def _take_other(self, post: Connect | Attach | Detach | AskLog | AskExec | CloseExec, now: int) -> None:
+    def _take_other(
+        self, post: Connect | Attach | Detach | AskLog | AskExec | CloseExec | AskSecrets, now: int
+    ) -> None:
         match post:
             case Connect():
                 self._connect(post, now)
@@ -282,6 +286,8 @@ class Gateway:
                 self._ask_exec(post)
             case CloseExec(event):
                 self._close_exec(event)
+            case AskSecrets():
+                post.done(self._secrets_for(post))
 
     def _connect(self, post: Connect, now: int) -> None:
         host = self._hosts[post.host_id]
@@ -323,6 +329,15 @@ class Gateway:
                 post.host.set_result(host_id)
 
         self._after.append(pass_on)
+
+    def _secrets_for(self, post: AskSecrets) -> Grant | None:
+        """The secrets that a host may have: of runs that it is to start, in its present session with this gateway."""
+        host = self._hosts.get(post.host_id)
+        key = host.machine.public_key() if host is not None else b""
+        if host is None or not key or not host.current(self.name, post.session):
+            return None
+        runs = tuple((run, self._desired_runs.secrets_of(host.number, *run)) for run in post.runs)
+        return Grant(self.cell, post.host_id, post.session, key, runs)
 
     def _close_exec(self, event: ExecClosed) -> None:
         """Writes the end of a command once, though both its gateway and its host tell of it."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from events.columns import I32, I64
 from events.records.tasks import ExecClosed
+from hostagent.gateway.secrets.sealer import Grant
 from hostagent.messages import (
     ExecEnd,
     ExecLine,
@@ -22,6 +23,7 @@ from hostagent.messages import (
     VolumeState,
     Welcome,
 )
+from hostagent.run_record import RunKey
 
 
 class LogMissing(LookupError):
@@ -114,7 +116,18 @@ class CloseExec(NamedTuple):
     event: ExecClosed
 
 
-Post = Connect | Attach | Detach | Report | AskLog | AskExec | CloseExec
+class AskSecrets(NamedTuple):
+    """A host asks for the secrets of runs. `done` gets what it may have; None: this isn't its session, or it has no
+    key.
+    """
+
+    host_id: str
+    session: int
+    runs: tuple[RunKey, ...]
+    done: Callable[[Grant | None], None]
+
+
+Post = Connect | Attach | Detach | Report | AskLog | AskExec | CloseExec | AskSecrets
 
 
 def split(orders: Orders, links: list[Link | None]) -> list[tuple[Link | None, Orders]]:

@@ -26,6 +26,7 @@ from events.records.lifecycle import (
     RunsStopping,
     UpdateStarted,
 )
+from events.records.parts import Secret
 from hostagent.gateway.gangs import Gangs
 from hostagent.gateway.specifications import JobFact, Specifications, Variant
 from hostagent.messages import OrderKind, Orders
@@ -134,6 +135,17 @@ class DesiredRuns:
         if not exists[0] or not self._slots["state"][slot] or int(self._slots["run"][slot]) < run:
             return None
         return int(self._slots["host"][slot])
+
+    def secrets_of(self, number: int, job_id: str, instance: int, run: int) -> tuple[Secret, ...]:
+        """The secrets that a run on a host needs; none where it isn't to run there, or not any more."""
+        slots, exists = self._slots.find((job_id,), np.zeros(1, np.int32), np.array([instance]))
+        slot = int(slots[0])
+        if not exists[0] or self._slots["state"][slot] != STARTING:
+            return ()
+        if int(self._slots["run"][slot]) != run or int(self._slots["host"][slot]) != number:
+            return ()
+        spec = self._specs.get(Variant(job_id, int(self._slots["version"][slot]), 0))
+        return spec.secrets if spec is not None else ()
 
     def runs(self, number: int) -> int:
         """Counts the runs of a host that are not over."""

@@ -44,6 +44,7 @@ def connected(host_id: str, hello: Hello, gateway: str) -> list[NewRecord]:
         machine=hello.machine.id,
         boot=hello.machine.boot,
         machine_name=hello.machine.name,
+        key=hello.machine.key or None,
     )
     return [fact(opened, host_id), fact(offered(host_id, hello), host_id), fact(inventory, host_id)]
 

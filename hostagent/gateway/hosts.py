@@ -163,7 +163,7 @@ class Hosts:
         host = self[event.host_id]
         if event.session > host.session:
             host.cut(event.host_id)
-            host.connected(event.session, event.gateway, MachineIdentity(event.machine, event.boot, event.machine_name))
+            host.connected(event.session, event.gateway, _machine(event))
 
     def _silent(self, event: HostSilent) -> None:
         """Applies the silence of a host. For one of this gateway's hosts it is no news, unless another gateway wrote
@@ -205,7 +205,7 @@ class Hosts:
         return {
             host_id: (
                 *(host.session, host.gateway, host.silent, host.must_reconnect, host.reconciled),
-                *(host.machine.id, host.machine.boot, host.machine.name),
+                *(host.machine.id, host.machine.boot, host.machine.name, host.machine.key),
             )
             for host_id, host in self._hosts.items()
         }
@@ -216,3 +216,7 @@ class Hosts:
             host = self[host_id]
             host.session, host.gateway, host.silent, host.must_reconnect, host.reconciled, *machine = standing
             host.machine = MachineIdentity(*machine)
+
+
+def _machine(event: HostConnected) -> MachineIdentity:
+    return MachineIdentity(event.machine, event.boot, event.machine_name, event.key or "")

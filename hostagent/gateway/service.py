@@ -26,6 +26,9 @@ from hostagent.gateway.component import Gateway
 from hostagent.gateway.exec_relay import ExecRelay
 from hostagent.gateway.http import exec_routes, output_routes, routes
 from hostagent.gateway.log_pump import PumpedLog
+from hostagent.gateway.secrets.folder import SecretFolder
+from hostagent.gateway.secrets.routes import agent_routes, store_routes
+from hostagent.gateway.secrets.store import SecretStore
 from hostagent.server import Server
 from paceline.client.proof import Proving
 
@@ -58,12 +61,14 @@ def run_gateway(
     on_ready: Callable[[], None],
     stop: threading.Event,
     sim_hosts: int = 0,
+    secrets: Path | None = None,
     trouble: Callable[[], str] = lambda: "",
     health_routes: HealthRoutes = lambda health: [],
 ) -> None:
     """Serves until `stop` is set, then ends within 10 s. `name`: of this gateway in its cell, the same over restarts;
     `folder`: where it keeps its fold, for this gateway alone; `on_ready` is called once agents are served;
-    `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `trouble`: what is wrong with the log now,
+    `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `secrets`: the folder of their store, None:
+    `secrets` in `folder`; `trouble`: what is wrong with the log now,
     empty: nothing; `health_routes` makes the health endpoints of its health.
 
     Raises `LogGap`, `LogFault`, `OSError`, `GatewayHangs`. While the log is away it goes on.
@@ -72,7 +77,9 @@ def run_gateway(
     folder.mkdir(parents=True, exist_ok=True)
     with listening, _hold(folder):
         turning = GatewayThread(log, folder, name, sim_hosts, on_ready, stop)
-        server = Server(_app(turning.gateway, token, trouble, health_routes), GRACE_S)
+        server = Server(
+            _app(turning.gateway, token, SecretFolder(secrets or folder / "secrets"), trouble, health_routes), GRACE_S
+        )
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
         serving.start()
@@ -145,11 +152,15 @@ def _hold(folder: Path) -> IO[str]:
         raise LogFault(f"{folder} is in use by another gateway: give each a folder of its own") from error
 
 
-def _app(gateway: Gateway, token: str, trouble: Callable[[], str], health_routes: HealthRoutes) -> FastAPI:
+def _app(
+    gateway: Gateway, token: str, secrets: SecretStore, trouble: Callable[[], str], health_routes: HealthRoutes
+) -> FastAPI:
     app = FastAPI(title="Paceline gateway", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(routes(gateway, token))
     app.include_router(output_routes(gateway, token))
     app.include_router(exec_routes(ExecRelay(gateway), token))
+    app.include_router(agent_routes(gateway, secrets, token))
+    app.include_router(store_routes(gateway.cell, secrets, token))
     app.add_middleware(Proving, token=token)
 
     def health() -> Health:

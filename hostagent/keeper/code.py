@@ -3,7 +3,10 @@
 import hashlib
 from pathlib import Path
 
-BESIDE = ("groups.py", "kernel.py", "kept_output.py", "port_locks.py", "private_files.py")
+BESIDE = (
+    *("folders.py", "groups.py", "kernel.py", "kept_output.py", "port_locks.py", "private_files.py"),
+    "redaction.py",
+)
 
 
 def digest() -> str:

@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from hostagent import kernel, port_locks
+from hostagent.folders import remove
 from hostagent.keeper import system
 from hostagent.keeper.control_group import ControlGroup
 from hostagent.keeper.pipelines import Ending
@@ -33,6 +34,7 @@ from hostagent.keeper.process_group import CannotSpawn, ProcessGroup
 from hostagent.keeper.timers import Timer
 from hostagent.kept_output import Output
 from hostagent.private_files import overwrite, read_file, sync, write, write_durably
+from hostagent.redaction import CoveredOutput, Hidden, values_in
 
 VERSION = 1
 """Orders up to this one are read."""
@@ -102,13 +104,15 @@ class KeptRun:
         self._keeper = keeper
         self._lock = lock
         self._order: dict[str, Any] = {}
+        self._secrets = ""
+        """The folder of its secrets; empty: it has none."""
         self._born_ms = kernel.since_boot_ms()
         self._turn_until_s = time.monotonic() + TURN_S
         self._ports = self._task = -1
         """The files by which it holds its ports, and its task."""
         self._level: ProcessGroup | None = None
         """Its processes, once there are any."""
-        self._outputs: dict[int, Output] = {}
+        self._outputs: dict[int, Output | CoveredOutput] = {}
         self._output_lost = 0
         """Bytes of streams that are closed which the disk didn't take."""
         self._stop_state = 0
@@ -132,6 +136,7 @@ class KeptRun:
             self._order = json.loads(read_file(f"{self.folder}/order.json"))
             if self._order["v"] > VERSION:
                 raise ValueError(f"it is of version {self._order['v']}, this keeper reads up to {VERSION}")
+            self._secrets = self._order.get("secrets", "")
         except (OSError, ValueError, KeyError, TypeError) as error:
             return self._end(NOT_STARTED, 127, f"the order of the run can't be read: {error}")
         return self._try_turn()
@@ -178,6 +183,7 @@ class KeptRun:
         if self._level is not None:
             self._level.kill()
             self._keeper.by_pid.pop(self._level.pid, None)
+        self._remove_secrets()
         self._ending = {"state": VANISHED, "exit_code": LOST_CODE, "reason": "its keeper failed, see holder.log"}
         self._try("exit.json", partial(write_durably, text=self._end_text()))
         self._finish()
@@ -221,6 +227,10 @@ class KeptRun:
             return self._stop()
         if not (self._try("order.json", self._sync_order) and self._put("process.json", self._process(0))):
             return self._retry(self._start)
+        try:
+            hidden = Hidden(values_in(self._secrets)) if self._secrets else None
+        except OSError as error:
+            return self._end(NOT_STARTED, 127, f"its secrets can't be read: {error}")
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
         kind = ControlGroup if "groups" in self._order else ProcessGroup
         level = kind(self._order, self._keeper.files)
@@ -237,7 +247,8 @@ class KeptRun:
         self._keeper.by_pid[level.pid] = self
         for name, (source, _) in zip(("stdout", "stderr"), pipes, strict=True):
             os.set_blocking(source, False)
-            self._outputs[source] = Output(self.folder, name, source, *self._order.get("output", ()))
+            output = Output(self.folder, name, source, *self._order.get("output", ()))
+            self._outputs[source] = CoveredOutput(output, hidden) if hidden is not None else output
             self._keeper.watch(source, self._guarded(partial(self._read, source)))
         return self._note()
 
@@ -352,6 +363,7 @@ class KeptRun:
     def _close(self) -> None:
         """Writes how it ended."""
         self._next = None
+        self._remove_secrets()
         for file in (self._ports, self._task):
             if file >= 0:  # before anybody hears of the end: the next run may have them
                 os.close(file)
@@ -383,6 +395,12 @@ class KeptRun:
         output.close()
         self._output_lost += output.lost
         self._keeper.unwatch(source)
+
+    def _remove_secrets(self) -> None:
+        """The run is over: nobody needs them any more."""
+        if self._secrets:
+            for fault in remove(self._secrets):
+                system.say(f"can't remove secrets of {self.name}: {fault}")
 
     def _retry(self, step: Callable[[], None]) -> None:
         """Takes a step again later, for a disk that is full now. Where the whole folder was removed nobody asks for

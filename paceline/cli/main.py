@@ -19,6 +19,7 @@ COMMANDS = {
     "pool": "Define and inspect pools.",
     "host": "Inspect hosts; confirm a loss.",
     "volume": "Inspect and remove the data that tasks keep on hosts.",
+    "secret": "Keep passwords and keys for jobs.",
     "cell": "Check cell health.",
     "log": "Follow, verify, bisect and archive the log.",
     "snapshot": "Back up and restore state stores.",

@@ -174,3 +174,25 @@ class Marks(TypedDict):
     """Marks, the oldest first."""
 
     marks: list[Mark]
+
+
+class SecretVersion(TypedDict):
+    """A version of a secret, without its value. `digest` names it, and tells nothing of the value."""
+
+    name: str
+    version: int
+    digest: str
+    put_at: str
+
+
+class SecretList(TypedDict):
+    """All secrets of a cell, by name and version."""
+
+    secrets: list[SecretVersion]
+
+
+class SecretsDeleted(TypedDict):
+    """The versions of a secret that are no more."""
+
+    name: str
+    versions: list[int]

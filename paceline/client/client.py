@@ -1,5 +1,6 @@
 """The typed, synchronous client of the API. The command line uses nothing else to reach a cell."""
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +17,7 @@ from paceline.client.output import OutputRequests
 
 if TYPE_CHECKING:
     from paceline.client.cause_models import Causes
-    from paceline.client.cell_models import CellInfo, SkippedRecord
+    from paceline.client.cell_models import CellInfo, SecretList, SecretsDeleted, SecretVersion, SkippedRecord
     from paceline.client.host_models import Host, Volume
     from paceline.client.operation_models import RoundRecord
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
@@ -95,6 +96,20 @@ class Client(JobRequests, OutputRequests):
         """Removes a volume with all that is in it; refused while its task is to find it there."""
         body = {"command_id": new_id("removal"), "job_id": job_id, "instance": instance, "name": name, "reason": reason}
         return cast(Answer, self._write("POST", path_of("hosts", host_id, "volume-removals"), body, wait))
+
+    def secrets(self) -> "list[SecretVersion]":
+        """The names and versions of all secrets."""
+        return cast("SecretList", self._get("/v1/secrets"))["secrets"]
+
+    def put_secret(self, name: str, value: bytes) -> "SecretVersion":
+        """Stores a value as the next version of a secret."""
+        body = {"value": base64.b64encode(value).decode()}
+        return cast("SecretVersion", self._write("PUT", path_of("secrets", name), body, 0))
+
+    def delete_secret(self, name: str, version: int = 0) -> "SecretsDeleted":
+        """Deletes a version of a secret, 0: all."""
+        query = {"version": version} if version else None
+        return cast("SecretsDeleted", self._write("DELETE", path_of("secrets", name), None, 0, query))
 
     def confirm_loss(self, host_id: str, reason: str = "", wait: float = 0) -> Answer:
         """Says that a silent host is gone for good, so that its tasks run again elsewhere."""

@@ -12,6 +12,7 @@ from events.log.kafka.topics import cells as count_cells
 from events.process.health import Health
 from hostagent.gateway.remote_execs import RemoteExecs
 from hostagent.gateway.remote_output import RemoteOutput
+from hostagent.gateway.secrets.remote import RemoteSecrets
 from paceline.client.cell_models import Machine, ServedCell
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments
@@ -87,6 +88,7 @@ class Api:
             operations=OperationsOf(log, views, settings, folder_of(settings, cell), stores=False),
             replays=self._replay(cell),
             carries=RemoteExecs(settings.service.gateways, start.token),
+            secrets=RemoteSecrets(settings.service.gateways, start.token, cell),
             alarm_unread_ms=settings.alarm_unread_ms,
         )
 

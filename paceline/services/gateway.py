@@ -30,6 +30,7 @@ def serve(settings: Settings, start: Start) -> None:
             lambda: start.say(cell, f"serves agents at http://{start.address}"),
             stop,
             settings.service.sim_hosts,
+            settings.service.secrets,
             lambda: kafka.link.trouble,
             health_pages.routes,
         )

@@ -89,7 +89,7 @@ class ServicePart(SettingsTable):
     metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`PROCESSES`). `address_file`: gets that address
     once the process listens. `name`: of this process over restarts, empty: the name of this machine and the data
     folder. `sim_hosts`: hosts that a gateway simulates; `gateways`: addresses that an API asks for the output of runs,
-    and those of the cell of an agent.
+    and those of the cell of an agent; `secrets`: the folder in which the gateways of a cell keep secrets, one for all.
     """
 
     listen: str = Field(default="", pattern=rf"^$|{ADDRESS}")
@@ -98,6 +98,7 @@ class ServicePart(SettingsTable):
     session_timeout_ms: int = Field(default=6000, ge=1000, le=300_000)
     sim_hosts: int = Field(default=0, ge=0, le=1_000_000)
     gateways: tuple[str, ...] = ()
+    secrets: Path | None = None
 
 
 class ViewsPart(SettingsTable):

@@ -220,6 +220,9 @@ class Up:
         from hostagent.gateway.exec_relay import ExecRelay
         from hostagent.gateway.http import exec_routes, read_output, routes
         from hostagent.gateway.local_execs import LocalExecs
+        from hostagent.gateway.secrets.folder import SecretFolder
+        from hostagent.gateway.secrets.local import LocalSecrets
+        from hostagent.gateway.secrets.routes import agent_routes
         from projections.api.app import create_app
         from projections.ui.app import add_ui
 
@@ -229,6 +232,8 @@ class Up:
         gateway = APIRouter()
         gateway.include_router(routes(self._gateway, self._token))
         gateway.include_router(exec_routes(relay, self._token))
+        secrets = SecretFolder(self._data / "secrets")
+        gateway.include_router(agent_routes(self._gateway, secrets, self._token))
         app = create_app(
             self.projector.views,
             self.log,
@@ -242,6 +247,7 @@ class Up:
             operations=OperationsOf(self.log, self.projector.views, self._settings, self._data, stores=True),
             replays=self._replays,
             carries=LocalExecs(relay),
+            secrets=LocalSecrets(secrets),
             alarm_unread_ms=self._settings.alarm_unread_ms,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token)

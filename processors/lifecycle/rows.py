@@ -190,6 +190,14 @@ class IsolationRow(msgspec.Struct, frozen=True, array_like=True):
     output_tail: int = 0
 
 
+class SecretRow(msgspec.Struct, frozen=True, array_like=True):
+    """A secret that a job names."""
+
+    name: str
+    version: int
+    digest: str
+
+
 class HealthRow(msgspec.Struct, frozen=True, array_like=True):
     """The health check of a job."""
 
@@ -280,6 +288,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     chunks: tuple[ChunkRow, ...]
     isolation: IsolationRow | None = None
     revocable: bool = False
+    secrets: tuple[SecretRow, ...] = ()
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):

@@ -29,6 +29,7 @@ from events.bounds import (
 )
 from events.port_names import sharing
 from events.resources import REVOCABLE, amounts_fault
+from events.secret_names import secrets_fault
 from events.volume_names import volumes_fault
 from processors.lifecycle.rows import SubmittedRow
 
@@ -63,6 +64,8 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
         yield f"port_numbers must be different numbers, 1 to {PORT_MAX}"
     if fault := volumes_fault(job.volumes, job.kind):
         yield f"volumes {fault}"
+    if fault := secrets_fault(job.secrets):
+        yield f"secrets {fault}: submit over HTTP, which fixes the newest, or say the version"
     if job.gang_min * len(job.ports) > GANG_PORTS_MAX:
         ports = job.gang_min * len(job.ports)
         yield f"the gang needs {ports} ports, at most {GANG_PORTS_MAX} are placed at once"

@@ -16,6 +16,9 @@ from paceline.client.cell_models import (
     Marks,
     PoolSeries,
     Readiness,
+    SecretList,
+    SecretsDeleted,
+    SecretVersion,
 )
 from paceline.client.explanation_models import Explanation
 from paceline.client.host_models import Host
@@ -80,6 +83,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/pools/{path}": Pool,
     "/v1/queues/{path}": Queue,
     "/v1/rounds/{machine}/{number}": RoundRecord,
+    "/v1/secrets": SecretList,
     "/v1/series": CellSeries,
     "/v1/throttled-tasks": TasksPage,
     "/v1/volumes": VolumesPage,
@@ -93,6 +97,8 @@ WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "POST /v1/jobs": {"200": (Job, JobCheck), "202": (SubmittedJob,)},
     "POST /v1/jobs/{job_id}/updates": {"200": (JobAnswer, UpdateCheck), "202": (Answer,)},
     "POST /v1/pool-plans": {"200": (PoolPlans,)},
+    "PUT /v1/secrets/{name}": {"200": (SecretVersion,)},
+    "DELETE /v1/secrets/{name}": {"200": (SecretsDeleted,)},
     "POST /v1/rounds/{machine}/{number}/replays": {"200": (RoundReplay,), "202": (RoundReplay,)},
 }
 """By method and path the types of answers to writes and dry runs that differ from those to commands."""

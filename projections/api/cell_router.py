@@ -104,7 +104,9 @@ class Router:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
             case (
-                ["v1", "events" | "log"] | ["v1", "rounds" | "causes", *_] | ["v1", "cell", "settings" | "operations"]
+                ["v1", "events" | "log"]
+                | ["v1", "rounds" | "causes" | "secrets", *_]
+                | ["v1", "cell", "settings" | "operations"]
             ) if len(self._contexts) > 1:
                 listed = ", ".join(map(str, self._contexts))
                 raise Problem(422, "CELL_NEEDED", f"say which cell with ?cell=N; this server serves {listed}")

@@ -150,6 +150,28 @@ class Execs(Protocol):
         ...
 
 
+class Secrets(Protocol):
+    """Keeps the values of secrets, and tells nothing of them. Each method raises `LookupError` where there is no such
+    secret, `ConnectionError` where nobody can be asked, `ValueError` for what can't be; each with a sentence.
+    """
+
+    async def versions(self) -> list[dict[str, Any]]:
+        """All versions there are."""
+        ...
+
+    async def find(self, name: str, version: int = 0) -> dict[str, Any]:
+        """A version, 0: the newest."""
+        ...
+
+    async def put(self, name: str, value: bytes) -> dict[str, Any]:
+        """Stores a value as the next version."""
+        ...
+
+    async def delete(self, name: str, version: int = 0) -> list[int]:
+        """Deletes a version, 0: all; which those were."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The parts that routes work on. `facts`: where writes go; `others`: the same of the other cells, which are told of
@@ -167,6 +189,7 @@ class Context:
     replays: Replays | None = None
     alarm_unread_ms: int = ALARM_UNREAD_MS
     execs: Execs | None = None
+    secrets: Secrets | None = None
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
     host_maps: HostMaps = field(default_factory=HostMaps)

@@ -36,6 +36,7 @@ from projections.api.image_tags import digest_of, pinned
 from projections.api.job_lookup import find_job, read_views
 from projections.api.job_specs import checked_spec, must_know_resources, once_settled
 from projections.api.problems import ANSWERED, Problem
+from projections.api.secrets import Pins
 from projections.queries import fits_nowhere, versions
 from projections.queries.resources import kinds_of
 from projections.queries.stored_chunks import with_uploads
@@ -160,11 +161,12 @@ def _update(router: APIRouter, context: Context) -> None:
     ) -> Response:
         """Gives a job another specification: an update takes its instances to it."""
         digest = await digest_of(command.spec, "/spec")
+        pins = await Pins().look_up(context, command.spec, "/spec")
         spec = await once_settled(context, partial(_checked, context, {"job_id": job_id, **command.spec}))
         if spec.job_id != job_id:
             text = f"is {spec.job_id}, the job is {job_id}"
             raise Problem(422, Code.INVALID_SPEC, "the spec has 1 problem", [("/spec/job_id", text)])
-        event = pinned(spec.to_event(), digest)
+        event = pins.pinned(pinned(spec.to_event(), digest))
         if not dry_run:
             await run_in_threadpool(context.append_uploads, spec.chunks, job_id)
             return await _carry_out(

@@ -21,6 +21,7 @@ from projections.api.image_tags import digest_of, pinned
 from projections.api.job_lookup import job_shown, read_views
 from projections.api.job_specs import checked_spec, must_know_resources, once_settled
 from projections.api.problems import Problem, wrong_cell
+from projections.api.secrets import Pins
 from projections.queries import entities, fits_nowhere
 from projections.queries.pool_room import PoolRoom, room_of
 from projections.queries.stored_chunks import with_uploads
@@ -54,7 +55,8 @@ class Taken(NamedTuple):
 async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = False) -> Response:
     """Submits a job, or only checks it. Raises a problem where it is refused."""
     digest = await digest_of(body)
-    event, known, warned, offset = await once_settled(context, partial(_take, context, body, digest, dry_run))
+    pins = await Pins().look_up(context, body)
+    event, known, warned, offset = await once_settled(context, partial(_take, context, body, digest, pins, dry_run))
     if known is not None:
         return JSONResponse({**known, "repeated": True}, 200)
     if offset is None:
@@ -75,9 +77,9 @@ async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = F
     return JSONResponse({**job, **repeated, **warned}, 200, location)
 
 
-def _take(context: Context, body: Any, digest: str, dry_run: bool) -> Taken:
-    """Writes a submission that nothing is known against; `digest`: that of its image where it names a tag. Raises a
-    problem where something is.
+def _take(context: Context, body: Any, digest: str, pins: Pins, dry_run: bool) -> Taken:
+    """Writes a submission that nothing is known against; `digest`: that of its image where it names a tag, `pins`: the
+    versions of its secrets. Raises a problem where something is.
     """
     spec = checked_spec(context, body)
     event = pinned(spec.to_event(), digest)
@@ -86,6 +88,7 @@ def _take(context: Context, body: Any, digest: str, dry_run: bool) -> Taken:
         known = _known(connection, event)
         if known is not None:
             return Taken(event, known, {}, None)
+        event = pins.pinned(event)
         _must_have_room(event, room_of(connection, event.pool), context.cell)
         warned = _warnings(connection, event, spec.chunks)
     return Taken(event, None, warned, None if dry_run else context.append(event, event.job_id, spec.chunks))

@@ -42,6 +42,12 @@ GATEWAY_OPTIONS: tuple[Decorator, ...] = (
         metavar="N",
         help="Number of hosts to simulate in this process.",
     ),
+    click.option(
+        "--secrets",
+        "service__secrets",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder of the cell's secrets, which all its gateways share. [default: secrets beside its checkpoint]",
+    ),
 )
 AGENT_OPTIONS: tuple[Decorator, ...] = (
     repeated(

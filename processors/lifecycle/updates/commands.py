@@ -14,7 +14,7 @@ from processors.lifecycle.rows import ActionRow, JobRow, StopRow, UpdateAskRow
 from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.updates import RESTART, Updates
-from processors.lifecycle.updates.versions import fixed_change, policy_for
+from processors.lifecycle.updates.versions import fixed_change, pinned_anew, policy_for
 from processors.state.causes import job_fact
 
 COUNTS = ("added", "updated", "removed", "unchanged")
@@ -65,7 +65,7 @@ class UpdateCommands:
         changed = self._updates.differences.changed(ask.job_id, version)
         if row.kind == "batch" and (why := self._updates.differences.batch_fault(ask.job_id, version, changed)):
             return Answer(Code.NOT_UPDATABLE, why)
-        same = spec_hash == before.spec_hash and version.priority == row.priority
+        same = spec_hash == before.spec_hash and version.priority == row.priority and not pinned_anew(before, version)
         if same and (
             ask.job_id in self._updates.table
             or not (changed.any() or self._updates.differences.lacking(ask.job_id, version.instances))

@@ -31,6 +31,8 @@ OF_BATCH = (
     *OVERRIDES,
 )
 """Fields that an update of a batch job may change; overrides only of instances that haven't begun."""
+PINNED = ("isolation", "secrets")
+"""Fields of which the API says more than the user: what a tag stood for, which version was the newest."""
 CONTENT = frozenset(FIELDS) - JOB_FIELDS
 """Fields whose change needs another run."""
 ASKED = frozenset({"resources", "ports", "constraints", "strategy"})
@@ -95,6 +97,11 @@ def _alike(job: SubmittedRow) -> VersionRow:
 def policy_for(kind: str, policy: PolicyRow) -> PolicyRow:
     """The policy of an update of a job of a kind: instances of a stateful one are updated one after another."""
     return msgspec.structs.replace(policy, batch=1) if kind == STATEFUL else policy
+
+
+def pinned_anew(before: VersionRow, after: VersionRow) -> bool:
+    """Whether what users said alike stands for something else now."""
+    return any(before.fields.get(name) != after.fields.get(name) for name in PINNED)
 
 
 def contents(version: VersionRow, instances: int) -> I64:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from events.records.jobs import JobSubmitted
-from events.records.parts import Constraint, HealthCheck, Isolation, Simulated, UpdatePolicy
+from events.records.parts import Constraint, HealthCheck, Isolation, Secret, Simulated, UpdatePolicy
 from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import task_shapes
@@ -51,6 +51,7 @@ OTHER: dict[str, Any] = {
     "owner": "o" * 300,
     "simulated": Simulated(1000),
     "isolation": Isolation(level="cgroup", processes=8, output_head=64),
+    "secrets": (Secret(name="db", version=1),),
 }
 LEFT_OUT = {"overrides", "override_first", "override_count", "override", "chunks"}
 

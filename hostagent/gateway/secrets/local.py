@@ -1,0 +1,48 @@
+"""The store of secrets for an API in the process of its gateway."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from hostagent.gateway.secrets.store import NoSuchSecret, SecretStore, SecretVersion, StoreAway
+
+
+class LocalSecrets:
+    """Versions as JSON has them. Methods raise `LookupError` where there is no such secret, `ConnectionError` where the
+    store is away, `ValueError` for what can't be stored; each with a sentence.
+    """
+
+    def __init__(self, store: SecretStore) -> None:
+        self._store = store
+
+    async def versions(self) -> list[dict[str, Any]]:
+        """All versions there are."""
+        return [_json(each) for each in await self._ask(self._store.versions)]
+
+    async def find(self, name: str, version: int = 0) -> dict[str, Any]:
+        """A version, 0: the newest."""
+        return _json(await self._ask(self._store.find, name, version))
+
+    async def put(self, name: str, value: bytes) -> dict[str, Any]:
+        """Stores a value as the next version."""
+        return _json(await self._ask(self._store.put, name, value))
+
+    async def delete(self, name: str, version: int = 0) -> list[int]:
+        """Deletes a version, 0: all; which those were."""
+        deleted: list[int] = await self._ask(self._store.delete, name, version)
+        return deleted
+
+    @staticmethod
+    async def _ask(method: Any, *args: Any) -> Any:
+        try:
+            return await asyncio.to_thread(method, *args)
+        except NoSuchSecret:
+            raise
+        except StoreAway as away:
+            raise ConnectionError(str(away)) from away
+
+
+def _json(version: SecretVersion) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(version)
+    return body

@@ -1,0 +1,76 @@
+"""The store of secrets for an API server in another process than the gateways: it asks one of them."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from paceline.client.proven_transport import AsyncProvenTransport
+
+CONNECT_S = 2.0
+ANSWER_S = 12.0
+
+
+class RemoteSecrets:
+    """As `LocalSecrets`, by the first gateway of the cell that answers: all have one store. For one event loop."""
+
+    def __init__(self, addresses: Sequence[str], token: str, cell: int) -> None:
+        self._cell = cell
+        self._addresses = [each if "://" in each else f"http://{each}" for each in addresses]
+        self._token = token
+        self._client: httpx2.AsyncClient | None = None
+
+    async def versions(self) -> list[dict[str, Any]]:
+        """All versions there are."""
+        bodies: list[dict[str, Any]] = await self._ask("GET", "")
+        return bodies
+
+    async def find(self, name: str, version: int = 0) -> dict[str, Any]:
+        """A version, 0: the newest."""
+        version_body: dict[str, Any] = await self._ask("GET", name, version)
+        return version_body
+
+    async def put(self, name: str, value: bytes) -> dict[str, Any]:
+        """Stores a value as the next version."""
+        version_body: dict[str, Any] = await self._ask("PUT", name, content=value)
+        return version_body
+
+    async def delete(self, name: str, version: int = 0) -> list[int]:
+        """Deletes a version, 0: all; which those were."""
+        deleted: list[int] = await self._ask("DELETE", name, version)
+        return deleted
+
+    async def _ask(self, method: str, name: str, version: int = 0, content: bytes = b"") -> Any:
+        if not self._addresses:
+            raise ConnectionError("no gateway is named to keep secrets: start the API with --gateway")
+        path = f"/v1/secrets/{quote(name, safe='')}" if name else "/v1/secrets"
+        why = ""
+        for address in self._addresses:
+            try:
+                params = {"cell": self._cell, "version": version}
+                response = await self._http().request(method, f"{address}{path}", params=params, content=content)
+                answer = msgspec.json.decode(response.content)
+            except (httpx2.HTTPError, msgspec.DecodeError) as error:
+                why = why or f"no gateway answers: {str(error) or type(error).__name__}"
+                continue
+            if response.status_code == httpx2.codes.OK:
+                return answer
+            title = str(answer.get("title", "")) or f"the gateway answered {response.status_code}"
+            if response.status_code == httpx2.codes.NOT_FOUND:
+                raise LookupError(title)
+            if response.status_code == httpx2.codes.UNPROCESSABLE_ENTITY:
+                raise ValueError(title)
+            why = why or title
+        raise ConnectionError(why)
+
+    def _http(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            self._client = httpx2.AsyncClient(
+                headers={"Authorization": f"Bearer {self._token}"},
+                timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
+                transport=AsyncProvenTransport(self._token),
+                trust_env=False,
+            )
+        return self._client
