@@ -21,6 +21,9 @@ class Measured(NamedTuple):
     limit: int
 
 
+NO_TRACES = (-1, -1, False)
+
+
 @dataclass(slots=True)
 class Run:
     """A run on this host. `state` 0: not started yet. `reported`: the last state that the cell acknowledged."""
@@ -57,8 +60,9 @@ class Run:
     forgotten_ns: int = 0
     killed_s: float | None = None
     """When the agent was told to kill it, while that is to be looked after: monotonic seconds."""
-    sizes: tuple[int, int] | None = None
-    """Bytes of its record and of its working folder, counted once it has ended and is forgotten."""
+    traces: tuple[int, int, bool] = NO_TRACES
+    """Bytes of its record and of its working folder, and whether it failed: taken once it has ended and is forgotten.
+    """
 
     @property
     def name(self) -> str:

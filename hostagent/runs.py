@@ -40,7 +40,7 @@ from hostagent.messages import LogPage, RunState
 from hostagent.oom import VMSTAT, OutOfMemory
 from hostagent.ports import LOCKS
 from hostagent.retention import KEEP_ALL, Retention
-from hostagent.run import Measured, Run
+from hostagent.run import NO_TRACES, Measured, Run
 from hostagent.run_as import Users
 from hostagent.run_output import STREAMS, read_output
 from hostagent.run_record import (
@@ -547,36 +547,29 @@ class Runs:
             ending = {"state": run.state, "exit_code": exit_code, "reason": reason}
             private_files.write_durably(str(run.folder / "exit.json"), json.dumps(ending))
 
-    def _sizes(self, run: Run) -> tuple[int, int]:
-        """Bytes of its record and of its working folder; more than may be kept where they can't be counted."""
-        if run.sizes is None:
-            sizes = (measure(folder) for folder in (run.folder, self._work(run.key)))
-            record, work = (self._retention.size + 1 if size is None else size for size in sizes)
-            run.sizes = record, work
-        return run.sizes
-
     def _clean(self) -> None:
         """Removes those of the ended and forgotten runs that aren't kept. What is removed counts no more. The bytes
         that are left go to working folders, so that no task's files cost any run its output.
         """
         self._cleaned_s = time.monotonic()
-        old = [run for run in self._runs.values() if run.forgotten and not run.alive]
-        bytes_left, kept_runs = self._retention.size, 0
-        works: list[tuple[Run, int, int]] = []
-        for run, young in self._retention.order(old, lambda run: self._sizes(run)[0], time.time_ns()):
-            record, work = self._sizes(run)
-            if kept_runs == self._retention.runs or record > bytes_left or not young:
-                del self._runs[run.key]
-                self._untold.pop(run.key, None)
-                self._discard(run.key)
-            else:
-                kept_runs += 1
-                bytes_left -= record
-                works.append((run, record, work))
-        for run, record, work in works:
+        old = [run for run in self._runs.values() if run.forgotten_ns and not run.alive]
+        too_much = self._retention.size + 1
+        for run in old:
+            if run.traces is NO_TRACES:
+                sizes = (measure(folder) for folder in (run.folder, self._work(run.key)))
+                record, work = (too_much if size is None else size for size in sizes)
+                run.traces = record, work, run.failed
+        stay, go = self._retention.choose(old, time.time_ns())
+        for run in go:
+            del self._runs[run.key]
+            self._untold.pop(run.key, None)
+            self._discard(run.key)
+        bytes_left = self._retention.size - sum(run.traces[0] for run in stay)
+        for run in stay:
+            record, work, failed = run.traces
             if work > bytes_left:
                 self._trash.add(self._work(run.key))
-                run.sizes = record, 0
+                run.traces = record, 0, failed
             else:
                 bytes_left -= work
         with suppress(OSError):  # then numbers are kept for longer
