@@ -151,7 +151,6 @@ class Agent:
                 retention=settings.retention,
                 secrets=self._secrets,
             )
-            self._secrets.keep_only({run.key for run in self.runs.alive()})
             if self._users.sample is not None:
                 check(self._users.sample, self.runs.tasks)
         except NoSuchUser as error:
@@ -187,6 +186,7 @@ class Agent:
                     f"another agent runs on {self.settings.folder}: give each a folder of its own with --folder"
                 ) from error
             self._take_ports(locks)
+            self._secrets.keep_only({run.key for run in self.runs.alive()})
             self._held = locks.pop_all()
 
     async def run(self) -> None:

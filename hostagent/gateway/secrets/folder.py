@@ -71,6 +71,10 @@ class SecretFolder:
 
     def read(self, name: str, version: int, digest: str = "") -> bytes:
         """Implements `SecretStore`."""
+        if not name_fault(name) and version not in self._numbers(name):
+            raise StoreAway(
+                f"secret {name} version {version} never was in {self._folder}: do all gateways of the cell share it?"
+            )
         present_version = self.find(name, version)
         if digest not in ("", present_version.digest):
             raise NoSuchSecret(f"secret {name} version {version} isn't the one that the job was submitted with")

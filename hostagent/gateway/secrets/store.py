@@ -40,7 +40,9 @@ class SecretStore(Protocol):
         ...
 
     def read(self, name: str, version: int, digest: str = "") -> bytes:
-        """The value of a version; of one with this digest, unless that is empty. Raises `NoSuchSecret`."""
+        """The value of a version; of one with this digest, unless that is empty. Raises `NoSuchSecret`, and `StoreAway`
+        where the version never was in this store: jobs name what was stored, so it is in another.
+        """
         ...
 
     def delete(self, name: str, version: int = 0) -> list[int]:

@@ -57,7 +57,7 @@ def test_a_deleted_version_is_gone_and_its_number_is_not_given_again(opened: Ope
 
 def test_what_is_not_there_is_said(opened: Open) -> None:
     store = opened()
-    for ask in (lambda: store.find("db"), lambda: store.read("db", 1), lambda: store.delete("db")):
+    for ask in (lambda: store.find("db"), lambda: store.delete("db")):
         with pytest.raises(NoSuchSecret, match="paceline secret put db"):
             ask()
     for name in ("../db", "", "DB", "x" * 65, "a/b"):
@@ -79,6 +79,13 @@ def test_a_digest_tells_of_another_value_and_nothing_of_the_value(opened: Open) 
     assert first.digest != second.digest
     with pytest.raises(NoSuchSecret, match="isn't the one that the job was submitted with"):
         store.read("db", 2, first.digest)
+
+
+def test_a_version_that_never_was_here_is_looked_for_elsewhere(opened: Open) -> None:
+    for version in (1, 2):
+        with pytest.raises(StoreAway, match=f"secret db version {version} never was in .*: do all gateways"):
+            opened().read("db", version)
+        opened().put("db", b"value")
 
 
 def test_those_who_put_at_once_get_versions_of_their_own(opened: Open) -> None:
