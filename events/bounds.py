@@ -82,3 +82,5 @@ HOST_RUNS_MAX = 20_000
 """Runs in one message of an agent: with the longest ids, what is decided about them still is one round."""
 ALARM_UNREAD_MS = 30_000
 """The default of the setting `alarm_unread_after`: how long a machine may leave a record unread."""
+LOAD_STEPS = 16
+"""The parts of what a host offers in which it tells what it uses and lends."""

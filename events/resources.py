@@ -236,6 +236,11 @@ def in_order(amounts: Mapping[str, int]) -> dict[str, int]:
     return {name: amounts[name] for name in names if amounts[name]}
 
 
+def of_slack(amounts: Mapping[str, int]) -> Amounts:
+    """The amounts that a revocable task asks of its pool and host: it has its CPU of the slack."""
+    return {REVOCABLE if name == "cpu" else name: amount for name, amount in amounts.items()}
+
+
 def add(a: Vector, b: Vector, times: int = 1) -> Vector:
     """A + times * b. Raises `OverflowError` beyond 64 bits, `ValueError` where they are of different kinds."""
     if len(a) != len(b):

@@ -12,7 +12,7 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +26,7 @@ from events.bounds import NAME, SESSION_MAX
 from events.process.file_locks import hold
 from events.resources import Amounts
 from events.structs import known
-from hostagent import capacity, kernel
+from hostagent import capacity, kernel, pressure
 from hostagent.agent_state import AgentFault, load, note, save
 from hostagent.disk import Disk
 from hostagent.execs import Execs
@@ -59,10 +59,12 @@ from hostagent.messages import (
 from hostagent.order_stream import ParsedOrders, read
 from hostagent.output_waits import OutputWaits
 from hostagent.ports import LOCKS, PortsTaken, take_ports
+from hostagent.pressure import Candidate
 from hostagent.retention import Retention
 from hostagent.run_as import NoSuchUser, check
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
+from hostagent.slack import Asked, SlackMeter
 from hostagent.usage import SAMPLE_S, UsageMeter
 from paceline.client.lines import Lines
 from paceline.client.proven_transport import AsyncProvenTransport
@@ -156,6 +158,7 @@ class Agent:
         except NoSuchUser as error:
             raise AgentFault(str(error)) from error
         self._meter = UsageMeter(self.runs, self._levels)
+        self._slack = SlackMeter(settings.folder / "slack.json")
         self._capacity: Amounts = {}
         self._load: HostLoad | None = None
         """The use of its runs, once that was measured."""
@@ -206,6 +209,7 @@ class Agent:
             async with client as self._client, self._execs, self._output_waits, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
                 tasks.create_task(self._measure())
+                tasks.create_task(pressure.follow(self._candidates, self.runs.revoke))
                 tasks.create_task(Disk(self.settings.folder).follow(self.runs, self._news.set))
                 tasks.create_task(self._keep_connected())
 
@@ -246,10 +250,28 @@ class Agent:
             await meter.sample()
             cpu = steps(meter.cpu_milli(), self._capacity.get("cpu", 0))
             memory = steps(meter.memory_kib(), self._capacity.get("memory", 0) * 1024)
-            self._load = HostLoad(cpu, memory)
+            now_ms = kernel.since_boot_ms()
+            slack = self._slack.sample(self._asked(now_ms), self._capacity.get("cpu", 0), now_ms)
+            self._load = HostLoad(cpu, memory, slack)
             if self._load_news.due(self._load, kernel.since_boot_ms()):
                 self._changed.set()
             await asyncio.sleep(SAMPLE_S)
+
+    def _asked(self, now_ms: int) -> Iterator[Asked]:
+        """The runs that have reserved CPU, and what they use of it."""
+        for run in self.runs.alive():
+            its, meter = run.standing, self._meter.meters.get(run.key)
+            if its is not None and not its.revocable:
+                used = its.cpu if meter is None else meter.cpu_milli
+                yield Asked(run.name, its.cpu, used, now_ms - its.ordered_ms, its.batch)
+
+    def _candidates(self) -> Iterator[Candidate]:
+        """The runs that may end where memory is short."""
+        for run in self.runs.alive():
+            its, meter = run.standing, self._meter.meters.get(run.key)
+            if its is not None and meter is not None and not run.stopping:
+                used, request = meter.sample.memory_kib, its.memory // 1024
+                yield Candidate(run.key, its.revocable, its.preemptible, its.priority, used, request, its.ordered_ms)
 
     async def _keep_connected(self) -> None:
         wait = BACKOFF_S[0]

@@ -40,6 +40,8 @@ class Limits(NamedTuple):
     """Beyond it the kernel kills the run; no swap is given."""
     processes: int
     """Processes and threads at once."""
+    idle: bool = False
+    """It has only the CPU that others leave, whatever its weight."""
 
 
 class Usage(NamedTuple):
@@ -70,6 +72,9 @@ class Group:
                     os.mkdir(folder)
             for controller, name, value in _settings(limits, self._v2()):
                 _write(self._file(controller, name), value)
+            if limits.idle:
+                with suppress(OSError):  # a kernel before 5.15: the weight alone says it
+                    _write(self._file("cpu", "cpu.idle"), "1")
         except OSError as error:
             self.remove()
             raise GroupFault(f"{error.filename}: {error.strerror}") from None
@@ -273,7 +278,7 @@ def _delegated(own: str, name: str) -> str:
 
 def _settings(limits: Limits, v2: bool) -> Iterator[tuple[str, str, str]]:
     """(controller, file, value) for each limit."""
-    shares = max(2, limits.cpu_millis * 1024 // 1000)
+    shares = 2 if limits.idle else max(2, limits.cpu_millis * 1024 // 1000)
     quota = limits.cpu_limit_millis * PERIOD_US // 1000
     if v2:
         # The mapping of shares 2..262144 to weights 1..10000 that runc and crun use.

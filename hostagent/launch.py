@@ -4,10 +4,11 @@ import signal
 
 from events.port_names import variable_of
 from events.secret_names import secret_variable
+from hostagent import kernel
 from hostagent.gang_members import listing, unpacked, variables
 from hostagent.messages import JobOrder, RunOrder
 from hostagent.run_as import TaskUser, environment
-from hostagent.run_record import Launch
+from hostagent.run_record import Launch, Standing
 
 
 def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, secrets: str = "") -> Launch:
@@ -35,6 +36,15 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, s
         memory=job.memory,
         disk=job.disk,
         secrets=secrets,
+        standing=Standing(
+            cpu=job.cpu,
+            memory=job.memory,
+            revocable=job.revocable,
+            preemptible=job.preemptible,
+            priority=job.priority,
+            batch=job.batch,
+            ordered_ms=kernel.since_boot_ms(),
+        ),
         members=listing(job.job_id, gang) if gang else "",
         health_port=ports.get(job.health.port, 0) if job.health is not None else 0,
     )

@@ -46,9 +46,10 @@ class Levels:
         """The abilities that the trial has shown."""
         return {CGROUP: VALUE} if self._tree is not None else {}
 
-    def order(self, name: str, isolation: Isolation | None, cpu: int, memory: int) -> dict[str, Any]:
+    def order(self, name: str, isolation: Isolation | None, cpu: int, memory: int, idle: bool) -> dict[str, Any]:
         """The part of a run's order about its limits; empty: it has none. `name`: that of its group; `cpu` in
-        thousandths of a core, `memory` in bytes. Raises `ValueError` where the host can't do what the job needs.
+        thousandths of a core, `memory` in bytes; `idle`: it has only the CPU that others leave. Raises `ValueError`
+        where the host can't do what the job needs.
         """
         apart = isolation or Isolation()
         if apart.level == "container":
@@ -62,6 +63,7 @@ class Levels:
             "cpu_limit_millis": apart.cpu_limit,
             "memory_bytes": memory,
             "processes": apart.processes or PROCESSES,
+            **({"idle": True} if idle else {}),
         }
         return {"groups": self._tree.group(name).folders, "limits": limits}
 

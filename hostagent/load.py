@@ -1,6 +1,7 @@
 """When a host tells its cell what its runs use: seldom, as all hosts of a cell say it into one log."""
 
-from hostagent.messages import LOAD_STEPS, HostLoad
+from events.bounds import LOAD_STEPS
+from hostagent.messages import HostLoad
 
 CHANGED_STEPS = 2
 """Less than this is no change of CPU or memory."""

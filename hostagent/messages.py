@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 
-from events.bounds import HOST_RUNS_MAX, INT_MAX, NAME, PORT_MAX, SESSION_MAX, VOLUME
+from events.bounds import HOST_RUNS_MAX, INT_MAX, LOAD_STEPS, NAME, PORT_MAX, SESSION_MAX, VOLUME
 from events.codes import Number, RunReport
 from events.columns import I32, I64, indexed
 from events.records.jobs import JobSubmitted
@@ -144,8 +144,6 @@ class MachineIdentity(msgspec.Struct, frozen=True):
         return f"{self.name or 'a machine'} ({self.id or 'of unknown identity'}, boot {self.boot or 'unknown'})"
 
 
-LOAD_STEPS = 16
-"""The use of a host is told in such parts of what it offers."""
 Steps = Annotated[int, msgspec.Meta(ge=0, le=LOAD_STEPS)]
 
 
@@ -243,6 +241,13 @@ class JobOrder(msgspec.Struct):
     """bytes; and of"""
     disk: int = 0
     """bytes."""
+    revocable: bool = False
+    """Its runs have what others leave of the CPU, and"""
+    preemptible: bool = False
+    """end first where memory is short: those of the lowest"""
+    priority: int = 0
+    batch: bool = False
+    """They end by themselves: what such a run uses at first says what it needs."""
     isolation: Isolation | None = None
     stop_grace_ms: int = 10_000
     stop_after_ms: int = 0
@@ -387,6 +392,10 @@ def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:
         cpu=spec.resources.get("cpu", 0),
         memory=spec.resources.get("memory", 0) << 20,
         disk=spec.resources.get("disk", 0) << 20,
+        revocable=spec.revocable,
+        preemptible=spec.preemptible,
+        priority=spec.priority,
+        batch=spec.kind == "batch",
         isolation=spec.isolation,
         stop_grace_ms=spec.stop_grace_ms,
         stop_after_ms=max(1, spec.stop_after_ms) if spec.on_silence == "stop_after" else 0,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from events.codes import LIVE_REPORTS, RunReport
 from hostagent.messages import REASON_CHARS_MAX, RunState
 from hostagent.oom import OutOfMemory
-from hostagent.run_record import Check, Ending, RunKey
+from hostagent.run_record import Check, Ending, RunKey, Standing
 
 
 class Measured(NamedTuple):
@@ -40,6 +40,7 @@ class Run:
     signal_number: int = 0
     disk: int = 0
     """Bytes of disk that its task asked for."""
+    standing: Standing | None = None
     exceeded: str = ""
     """The reason why its host has ended it."""
     out_of_memory: bool = False
@@ -112,6 +113,8 @@ class Run:
         """Its keeper has written how it ended."""
         self.state, self.exit_code, self.reason = ending.state, ending.exit_code, ending.reason
         self.output_lost = ending.output_lost
+        if ending.state == RunReport.REVOKED:
+            self.reason = self.exceeded or "its host needed for others what it had lent"
         self.signal_number, self.cpu_ms = ending.signal, ending.cpu_ms
         self.memory_kib = ending.memory_kib if self.grouped else max(ending.memory_kib, self.peak_kib)
         self.throttled_ms, self.read_kib, self.written_kib = ending.throttled_ms, ending.read_kib, ending.written_kib

@@ -33,7 +33,7 @@ class Launch(NamedTuple):
     port that the health check asks; `members`: the file that tells where the members of its gang are, empty: none;
     `volumes`: their names; `alone`: whether it waits until no earlier run of its task goes on; `cpu`, in thousandths of
     a core, `memory` and `disk`, in bytes: what its task asked for; `secrets`: the folder of their values, empty: it has
-    none.
+    none; `standing`: what it is worth.
     """
 
     command: tuple[str, ...]
@@ -53,6 +53,22 @@ class Launch(NamedTuple):
     memory: int = 0
     disk: int = 0
     secrets: str = ""
+    standing: "Standing | None" = None
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The worth of a run to its cell, as `order.json` has it for the next agent; None there: an earlier agent."""
+
+    cpu: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Thousandths of a core that its task asked for, and"""
+    memory: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """bytes."""
+    revocable: bool = False
+    preemptible: bool = False
+    priority: int = 0
+    batch: bool = False
+    ordered_ms: int = 0
+    """When it was ordered, since the boot."""
 
 
 class RunKey(NamedTuple):
@@ -135,6 +151,7 @@ class Order(msgspec.Struct):
     """None: that of the agent."""
     disk: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Bytes that its task asked for."""
+    standing: Standing | None = None
 
 
 class FoundHealth(msgspec.Struct):

@@ -200,17 +200,24 @@ class Runs:
             state = RunReport.CANNOT_START if lasting else RunReport.NOT_STARTED
             self._never(key, state, 127, reason)
 
-    def stop(self, key: RunKey) -> None:
+    def revoke(self, key: RunKey, reason: str) -> None:
+        """Asks a run to end as `stop` does, since its host needs what it has; that is reported. Raises `OSError`."""
+        run = self._runs.get(key)
+        if run is not None and run.alive and not run.stopping and not run.has_shim:
+            run.exceeded = reason
+            self.stop(key, RunReport.REVOKED)
+
+    def stop(self, key: RunKey, reported: RunReport = RunReport.STOPPED) -> None:
         """Asks a run to end: its stop signal, its grace, then the kill. Nothing happens to one that has ended; one that
-        is not known here, as its start was ordered while there was no contact, is stopped before it starts. Raises
-        `OSError` where that can't be written: then it is to be asked again.
+        is not known here, as its start was ordered while there was no contact, is stopped before it starts. `reported`:
+        what its end is then. Raises `OSError` where that can't be written: then it is to be asked again.
         """
         run = self._runs.get(key)
         if run is None:
             run = self._never(key, RunReport.STOPPED, 128 + signal.SIGTERM, "stopped before it started")
         if not run.alive or run.stopping:
             return
-        private_files.write(str(run.folder / "stop"), str(int(RunReport.STOPPED)))
+        private_files.write(str(run.folder / "stop"), str(int(reported)))
         run.stopping = True
         if run.has_shim:
             wake_shim(run.folder)
@@ -357,10 +364,12 @@ class Runs:
         order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
         order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
         order |= {"alone": launch.alone, "disk": launch.disk}
-        run.disk = launch.disk
         order |= {"secrets": launch.secrets} if launch.secrets else {}
+        run.disk, run.standing = launch.disk, launch.standing
+        idle = launch.standing is not None and launch.standing.revocable
+        order |= {"idle": idle, "standing": launch.standing and msgspec.to_builtins(launch.standing)}
         if self._levels is not None:
-            order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory)
+            order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory, idle)
             run.grouped = "groups" in order
         if (apart := launch.isolation) is not None and (apart.output_head or apart.output_tail):
             order["output"] = [1024 * (kib or OUTPUT_KIB) for kib in (apart.output_head, apart.output_tail)]
@@ -444,7 +453,7 @@ class Runs:
         self._runs[key] = run
         if order is not None:
             run.ports, run.check, run.grouped = tuple(order.ports), order.check, bool(order.groups)
-            run.disk = order.disk
+            run.disk, run.standing = order.disk, order.standing
             self._users.found(key.job_id, order.user.uid if order.user is not None else 0)
         run.has_shim = "shim.pid" in names
         if run.has_shim:

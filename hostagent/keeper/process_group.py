@@ -39,7 +39,7 @@ class ProcessGroup:
 
     def spawn(self, out: int, err: int) -> None:
         """Starts the process, with these files as its output. Raises `CannotSpawn`."""
-        if self._order.get("user") is None:
+        if self._order.get("user") is None and not self._order.get("idle"):
             self._spawn_as_keeper(out, err)
         else:
             self._fork(out, err)
@@ -135,6 +135,8 @@ class ProcessGroup:
             hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
             resource.setrlimit(resource.RLIMIT_NOFILE, (self._limit(hard), hard))
             self.enter()
+            if self._order.get("idle"):
+                _be_idle()
             if user is not None:
                 if processes := self._order.get("nproc"):
                     resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
@@ -178,6 +180,18 @@ class ProcessGroup:
             except OSError as error:
                 refused = refused or error
         raise refused or missing
+
+
+def _be_idle() -> None:
+    """Leaves the CPU to all others; what it starts does so too. The scheduler shares it by sessions first, where it
+    groups these (autogroup, sched(7)), so that the session has to say it as well.
+    """
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 19)
+    with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
+        file.write("19")
 
 
 def _programs(command: list[str], env: dict[str, str]) -> list[str]:

@@ -58,6 +58,8 @@ class Host(HostOffer):
     lost: HostLoss | None
     suspected: Suspicion | None
     allocated: Amounts
+    slack: float
+    """CPU in cores that its runs have reserved and don't use, which it can lend to revocable ones."""
     runs: int
     ports: PortRange
     attributes: dict[str, str]

@@ -8,7 +8,7 @@ import numpy as np
 from events.abilities import needed
 from events.columns import I64, ints, pack_ints
 from events.records.parts import Constraint, TaskShape
-from events.resources import REVOCABLE, in_order
+from events.resources import in_order, of_slack
 from events.task_overrides import merged
 from processors.lifecycle.alike import RULES, once
 from processors.lifecycle.rows import OverrideRow, SubmittedRow
@@ -59,9 +59,7 @@ def _shape(job: SubmittedRow) -> TaskShape:
 
 def asked(job: SubmittedRow) -> dict[str, int]:
     """The resources that a task of a job asks of its pool and host: one that is revocable has its CPU of the slack."""
-    if not job.revocable:
-        return job.resources
-    return {REVOCABLE if name == "cpu" else name: amount for name, amount in job.resources.items()}
+    return of_slack(job.resources) if job.revocable else job.resources
 
 
 def all_constraints(job: SubmittedRow) -> tuple[ConstraintRow, ...]:

@@ -84,20 +84,20 @@ def _seen(view: ClusterView, own: OwnRoom | None) -> tuple[I64, I64]:
 
 def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Reason | None:
     """Why they wouldn't find a place on empty hosts either; None: they would, or it isn't known."""
-    hosts = view.hosts
+    hosts, whole = view.hosts, view.hosts.whole
     counting = np.flatnonzero(hosts.counts)
     nothing = (0,) * len(parts)
     if not len(counting):
         return Reason(Code.NO_HOSTS, 0, nothing)
-    score = scores(hosts.capacity, view.weight)
+    score = scores(whole, view.weight)
     meeting = [shape.part(size)._replace(open_=hosts.counts & (shape.unmet < 0)) for shape, size in parts]
     for at, (shape, size) in enumerate(parts):
-        if not meeting[at].open_.any() and int(fits(hosts.capacity, shape.need, counting, size).sum()) >= size:
+        if not meeting[at].open_.any() and int(fits(whole, shape.need, counting, size).sum()) >= size:
             return Reason(Code.CONSTRAINT_MISMATCH, at, nothing)
-    search = together(hosts.capacity, score, meeting, None)
+    search = together(whole, score, meeting, None)
     if search.hosts is not None or not search.proven:
         return None
-    fit = _fit(hosts.capacity, score, meeting)
+    fit = _fit(whole, score, meeting)
     return Reason(Code.NEVER_FITS, next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0), fit)
 
 
@@ -137,7 +137,7 @@ def explanation(
 ) -> GangsUnplaced:
     """Why tasks of a shape find no place; of which job they are, whoever asks for it says."""
     hosts = view.hosts
-    free, kept_room = (hosts.capacity, view.kept) if code in LASTING else _seen(view, own)
+    free, kept_room = (hosts.whole, view.kept) if code in LASTING else _seen(view, own)
     room = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), min(size, shape.most))
     reasons = hosts_reasons(view, shape, code, room, kept_room)
     near = nearest(view, shape, room, np.flatnonzero(reasons < OPEN))

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from events.arrays.reused_numbers import ReusedNumbers
+from events.bounds import LOAD_STEPS
 from events.codes import Hearing, Number
 from events.columns import I64
 from events.host_offers import offer_fault
@@ -18,7 +19,7 @@ from events.records.placement import CapacityChanged, HostHearingChanged, HostLo
 from events.resources import Kinds, in_order
 from processors.placement.constraints import Constraints
 from processors.placement.packing import Mask
-from processors.placement.rows import NEVER, STEPS, CellRow, HostRow, LentRow
+from processors.placement.rows import NEVER, CellRow, HostRow, LentRow
 from processors.state.causes import CauseRow, CurrentInput, all_recorded, newest, recorded
 from processors.state.table import Table, struct_table
 
@@ -143,6 +144,16 @@ class Hosts:
             if not hosts:
                 self._by_port.pop(port, None)
         self.used[-1, number] -= self._within(number, ports)
+
+    @property
+    def whole(self) -> I64:
+        """The capacity that hosts may have: as if each lent all of its CPU."""
+        at = self.kinds.revocable
+        if at < 0:
+            return self.capacity
+        capacity = self.capacity.copy()
+        capacity[at] = capacity[self.kinds.names.index("cpu")]
+        return capacity
 
     def without(self, ports: Iterable[int]) -> Mask:
         """The hosts on which no run has any of these ports."""
@@ -333,7 +344,7 @@ class Hosts:
     def lends(self, host_id: str) -> None:
         """Brings the capacity of what a host lends up to the rows."""
         row, lent = self.table[host_id], self.lent.get(host_id)
-        lends = row.capacity.get("cpu", 0) * lent.steps // STEPS if lent is not None else 0
+        lends = row.capacity.get("cpu", 0) * lent.steps // LOAD_STEPS if lent is not None else 0
         self.capacity[self.kinds.revocable, row.number] = lends
 
     def _derive(self, row: HostRow) -> None:

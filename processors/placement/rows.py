@@ -67,10 +67,6 @@ class HostRow(msgspec.Struct, array_like=True):
     """The last report of whether it is heard (`Hearing`)."""
 
 
-STEPS = 16
-"""The steps of the CPU of a host in which it says what it lends."""
-
-
 class LentRow(msgspec.Struct, array_like=True):
     """The slack of a host: `steps` of its CPU; `over_ms`: since when revocable runs hold more, 0: they don't; `ending`:
     those that were asked to end and aren't over; `by`: what said it last.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from events.bounds import LOAD_STEPS
 from events.cell_settings import Settings
 from events.columns import I64, Names
 from events.records.hosts import HostOffered, HostsLoaded
@@ -19,7 +20,7 @@ from events.records.placement import CapacityChanged, RevocationAsked
 from events.records.rounds import TimerPassed
 from events.resources import REVOCABLE
 from processors.placement.hosts import Hosts
-from processors.placement.rows import STEPS, LentRow
+from processors.placement.rows import LentRow
 from processors.placement.runs import Runs
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, CurrentInput, recorded
@@ -63,7 +64,7 @@ class Slack:
             row = self._hosts.table.get(host_id)
             if row is None or row.lost or row.session != session:
                 continue
-            steps, old = min(max(0, number), STEPS), self._hosts.lent.get(host_id)
+            steps, old = min(max(0, number), LOAD_STEPS), self._hosts.lent.get(host_id)
             before = old.steps if old is not None else 0
             if steps != before:
                 self._lend(host_id, steps, now)

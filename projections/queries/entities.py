@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Table, select, tuple_
 
+from events.bounds import LOAD_STEPS
 from events.codes import Code, RunCause
-from events.quantities import write_amounts
+from events.quantities import write_amounts, write_milli
 from events.resources import Kinds, Unit, in_order
 from events.topics import ALL
 from paceline.client.cell_models import SkippedRecord
@@ -206,6 +207,7 @@ def host_json(row: HostRow, kinds: Kinds) -> Host:
         "capacity": offer["capacity"],
         "ignored_resources": offer["ignored_resources"],
         "allocated": write_amounts(on_host, kinds.units),
+        "slack": write_milli(amounts_in(row.capacity).get("cpu", 0) * row.slack // LOAD_STEPS),
         "runs": row.runs,
         "ports": {"first": row.port_first, "last": row.port_last},
         "attributes": msgspec.json.decode(row.attributes),

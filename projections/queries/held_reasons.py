@@ -8,7 +8,7 @@ import msgspec
 from events.codes import Code
 from events.quantities import write_amounts
 from events.reasons import HOST, OPERATOR, POOL_OWNER, WAIT, YOU, kind_of
-from events.resources import Amounts, Kinds, in_order
+from events.resources import REVOCABLE, Amounts, Kinds, in_order
 from events.words import plural
 from paceline.client.json_type import Json
 from projections.queries.backoff_reasons import again
@@ -179,6 +179,13 @@ def _controllers(denial: Denial, text: str) -> Reason:
     return denial.reason(text)
 
 
+def _slack(denial: Denial, text: str) -> Reason:
+    if not denial.limit.get(REVOCABLE):
+        text = denial.say("{tasks} wait{s}: no host lends CPU to pool {pool} now")
+        return denial.reason(text)
+    return denial.reason(text + denial.use_of(denial.limit))
+
+
 def _closed(denial: Denial, text: str) -> Reason:
     kind = kind_of(denial.hold.code)
     return denial.reason(text, Remedy(kind.actor, denial.say(kind.remedy)))
@@ -301,6 +308,7 @@ _MORE: dict[str, Callable[[Denial, str], Reason]] = {
     Code.RESERVATION_REACHED: _reservation,
     Code.CONTROLLER_LIMIT_REACHED: _controllers,
     Code.POOL_CLOSED: _closed,
+    Code.SLACK_REACHED: _slack,
     Code.ENTITLEMENT_REACHED: _entitled,
     Code.SAVING_FOR_TURN: _saving,
     Code.SHARE_OF_NOTHING: lambda denial, text: denial.reason(text + denial.use_of(denial.entitlement)),

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from events.resources import Kinds, Vector, add, fits, positive, scale, subtract
-from events.work_classes import DAEMONS, FIRM, class_of
+from events.work_classes import DAEMONS, FIRM, REVOCABLES, class_of
 from processors.entitlement.bounds import BOUNDS, Ask, NoUsage, check, closed_at, limit_of, room
 from processors.entitlement.pools import Tree
 from processors.entitlement.rows import levels_of
 from processors.entitlement.shares.entitlements import wanted
+from processors.entitlement.shares.slack import slack_of, within_limit
 from processors.entitlement.shares.tree import ShareTree
 from projections.queries.pool_tree import ROOT
 from projections.views.rows import JobRow
@@ -59,10 +60,13 @@ class PlannedUsage(NoUsage):
         self._held = dict(outlook.held)
         self._in_shares = dict(outlook.in_shares)
         self._firm = dict(outlook.firm)
+        self._on_slack = dict(outlook.on_slack)
+        self._regular = outlook.regular
 
     def take(self, pool: str, kind: int, amount: Vector) -> None:
         """Work of a class holds so much in a pool, and in those above it."""
         sums = [self._held, *[self._in_shares] * (kind != DAEMONS), *[self._firm] * (kind & FIRM > 0)]
+        sums += [self._on_slack] * (kind == REVOCABLES)
         for level in levels_of(pool):
             for each in sums:
                 each[level] = add(each.get(level, self._nothing), amount)
@@ -84,8 +88,17 @@ class PlannedUsage(NoUsage):
         return self._firm.get(level, self._nothing)
 
     def entitled(self, pool: str, priority: int) -> Vector:
-        """The amount that is admitted beside daemons, at any priority."""
-        return self._in_shares.get(pool, self._nothing)
+        """The amount that is admitted beside daemons and revocable work, at any priority."""
+        return subtract(self._in_shares.get(pool, self._nothing), self._on_slack.get(pool, self._nothing))
+
+    def slack(self, pool: str) -> tuple[Vector, Vector]:
+        """The amount to which revocable work of a pool may be entitled, and what its other work wants."""
+        regular = self._regular.get(pool, self._nothing)
+        return slack_of(self._pools[pool], self._may[pool], regular, self._kinds.revocable), regular
+
+    def on_slack(self, pool: str, priority: int) -> Vector:
+        """The amount of revocable work, at any priority."""
+        return self._on_slack.get(pool, self._nothing)
 
 
 class Outlook:
@@ -108,6 +121,9 @@ class Outlook:
                 each.holding if in_reach.intersection(self._levels[each.row.pool]) and self._is_firm(each) else 0
             )
         )
+        self.on_slack = self._sums(lambda each: each.holding if self._is_revocable(each) else 0)
+        self.regular: dict[str, Vector] = {}
+        """By pool the demand of work that isn't revocable."""
         self.may = self._entitlements()
         self.lets_in = self._lets_in()
         self.preempts = self._preempts()
@@ -139,6 +155,9 @@ class Outlook:
     def _is_firm(self, each: Work) -> bool:
         return not each.is_daemon and self._known.is_firm(each)
 
+    def _is_revocable(self, each: Work) -> bool:
+        return not each.is_daemon and self._known.kinds.is_revocable(each.need)
+
     def _is_closed(self, pool: str) -> bool:
         return closed_at(self._tree.pools, self._levels[pool]) != ""
 
@@ -160,14 +179,17 @@ class Outlook:
         for each in self._in_pools:
             if each.is_daemon:
                 continue
-            mine = waits.setdefault(each.row.pool, [self._nothing, self._nothing])
+            mine = waits.setdefault(each.row.pool, [self._nothing] * 3)
             if each.waiting and not self._is_closed(each.row.pool):
-                kind = int(self._known.is_firm(each))
+                kind = 2 if self._is_revocable(each) else int(self._known.is_firm(each))
                 mine[kind] = add(mine[kind], each.need, each.waiting)
         wants = {}
-        for pool, (preemptible, firm) in waits.items():
+        for pool, (preemptible, firm, revocable) in waits.items():
+            row, on_slack = self._tree.pools[pool], self.on_slack.get(pool, self._nothing)
             holding, stays = self.in_shares.get(pool, self._nothing), self.firm.get(pool, self._nothing)
-            wants[pool] = wanted(holding, preemptible, firm, self._tree.pools[pool].reservation, stays)
+            regular = wanted(subtract(holding, on_slack), preemptible, firm, row.reservation, stays)
+            more = within_limit(row, add(on_slack, revocable), self._known.kinds.revocable)
+            self.regular[pool], wants[pool] = regular, add(regular, more)
         return wants
 
     def _lets_in(self) -> dict[str, int]:
@@ -186,7 +208,7 @@ class Outlook:
 
     def _class(self, each: Work) -> int:
         """The class of a job, as entitlement has it."""
-        return class_of(self._known.is_firm(each), False, each.is_daemon)
+        return class_of(self._known.is_firm(each), False, each.is_daemon, self._is_revocable(each))
 
     def _preempts(self) -> dict[str, int]:
         """Work that may have to leave: of pools that hold more than they may use, as far as others can use it."""

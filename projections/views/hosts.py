@@ -2,7 +2,7 @@
 
 from events.host_offers import offer_fault
 from events.records.base import Event
-from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostVolumes
+from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostsLoaded, HostVolumes
 from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTrusted
 from events.topics import HOSTS
 from projections.views.answers import add_answer
@@ -10,7 +10,7 @@ from projections.views.cache import Cache
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import HostRow, VolumeRow, to_json
 
-CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault")
+CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault", "slack")
 OFFER = ("capacity", "sizes", "attributes", "port_first", "port_last")
 
 
@@ -29,6 +29,9 @@ class HostFold:
 
     def fact(self, moment: RecordContext, event: Event) -> None:
         """Folds a fact of the topic of hosts."""
+        if isinstance(event, HostsLoaded):
+            self._loaded(event)
+            return
         if not isinstance(event, HostConnected | HostOffered | HostSilent | HostBack | HostVolumes):
             return
         row = self._cache.hosts.change(event.host_id)
@@ -53,6 +56,15 @@ class HostFold:
                 row.silent_ms = 0
             case HostVolumes():
                 self._has_volumes(event)
+
+    def _loaded(self, event: HostsLoaded) -> None:
+        for host_id, session, slack in zip(
+            event.host_ids, event.host_session_array.tolist(), event.slack_array.tolist(), strict=False
+        ):
+            row = self._cache.hosts.get(host_id)
+            if row is not None and row.session == session and row.slack != slack:
+                row = self._cache.hosts.change(host_id) or row
+                row.slack = slack
 
     def _lost(self, moment: RecordContext, event: HostLost) -> None:
         row = self._row(event.host_id)

@@ -228,6 +228,8 @@ class HostRow(msgspec.Struct):
     port_first: int = 0
     port_last: int = 0
     attributes: str = "{}"
+    slack: int = 0
+    """Sixteenths of its CPU that it can lend."""
     lost_session: int = 0
     lost_ms: int = 0
     lost_code: str = ""

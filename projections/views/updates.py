@@ -29,6 +29,7 @@ from events.records.lifecycle import (
     UpdatePromoted,
     UpdateStarted,
 )
+from events.resources import of_slack
 from events.topics import JOBS
 from projections.views import override_chunks
 from projections.views.cache import Cache
@@ -151,7 +152,8 @@ class UpdateFold:
             row.retries_max, row.on_preempt = spec.retries_max, spec.on_preempt
             row.max_running, row.max_runtime_ms, row.command = spec.max_running, spec.max_runtime_ms, searched(spec)
             self._cache.jobs.put(row)
-            self._tasks.change_need(row, event.version, spec.resources, len(spec.ports), event.forgotten_array.tolist())
+            need = of_slack(spec.resources) if spec.revocable else spec.resources
+            self._tasks.change_need(row, event.version, need, len(spec.ports), event.forgotten_array.tolist())
 
     def _command(self, moment: RecordContext, event: UpdateStarted) -> tuple[int, int, str, str]:
         """Where the specification of an update stands, where its command stands, and the reason and data of that."""
