@@ -303,10 +303,11 @@ class Entitlement(MachineBase):
 
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
         self.displacements.ordered(event)
-        self.task_records.ordered(event, now)
+        until_ms = now + self.cell.settings.hold_for_ms
+        self.task_records.ordered(event, until_ms)
         self.requests.close(event, now)
         if not event.host_ids or self.task_records.is_parked(event.for_job, event.for_first):
-            self.holds.ordered(event, now + self.cell.settings.hold_for_ms)
+            self.holds.ordered(event, until_ms)
 
     def _preemption_answered(self, event: PreemptionAnswered, now: int) -> None:
         self.displacements.answered(event, now, self.cell.settings.defer_for_ms)

@@ -58,7 +58,7 @@ class TaskRecords:
     def late_ms(self) -> int | None:
         """The next time at which an order is overdue."""
         after = self._state.cell.timer_ms
-        return min([at for row in self.orders.values() if (at := self._late_from(row)) > after], default=None)
+        return min([row.until_ms for row in self.orders.values() if row.until_ms > after], default=None)
 
     def spoken_for(self) -> Vector:
         """The amount kept on reserved hosts, and that which orders without an answer free for units without a place."""
@@ -175,8 +175,8 @@ class TaskRecords:
         due_s = np.where(are_entitled(arena["rank"][slots]), second(now), 0)
         self._queues.update(slots, held=run + 1, placed=0, leaving=0, placed_s=0, due_s=due_s)
 
-    def ordered(self, event: PreemptionsOrdered, now: int) -> None:
-        """Runs were ordered to leave."""
+    def ordered(self, event: PreemptionsOrdered, until_ms: int) -> None:
+        """Runs were ordered to leave; from `until_ms` on those that haven't are late."""
         slots, run = self._items(event)
         current = self._queues.arena["held"][slots] == run
         self._queues.update(slots[current], leaving=event.order)
@@ -187,7 +187,7 @@ class TaskRecords:
             event.for_count,
             event.for_run,
             event.job_ids,
-            now,
+            until_ms,
             not event.host_ids,
         )
         self.orders.put(event.order, row)
@@ -225,14 +225,10 @@ class TaskRecords:
         for name in self._backoff_ends.due(latest - 1):
             self._forget_backoff(name)
 
-    def _late_from(self, order: OrderRow) -> int:
-        """When runs that haven't left by an order are late."""
-        return order.since_ms + self._state.cell.settings.hold_for_ms
-
     def _overdue(self, now: int) -> None:
         arena = self._queues.arena
         for number, row in self.orders.items():
-            for job_id in row.job_ids if self._late_from(row) <= now else ():
+            for job_id in row.job_ids if row.until_ms <= now else ():
                 base, size = self._queues.stretch(job_id)
                 late = np.flatnonzero(arena["leaving"][base : base + size] == number) + base
                 if len(late):

@@ -202,7 +202,8 @@ class OrderRow(msgspec.Struct, array_like=True):
     for_run: int
     job_ids: tuple[str, ...]
     """The jobs of the runs that leave."""
-    since_ms: int
+    until_ms: int
+    """From when on those that haven't left are late; `hold_for` counts as it was when the order was given."""
     limit: bool
     """Amounts are freed under a limit, not hosts."""
 

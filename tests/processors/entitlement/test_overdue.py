@@ -40,6 +40,7 @@ def test_a_pool_gives_others_when_those_that_were_to_leave_are_overdue() -> None
     assert excess == [2]
     order = ordered([("slow", 4, 1), ("slow", 5, 1)])
     world.decided(order)
+    world.configure(hold_for_ms=60_000)  # which holds for orders from now on
     world.later(1000, 1000)
     assert not world.machine.rights.givers
     world.later(2000, 1000)
