@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from bench import Options, Result, sized
 from bench._admission import KINDS, SHAPES, leaves_of, pool_paths
 from events.cell_settings import KindRow
+from events.pool_paths import parent_of
 from events.resources import Kinds, Vector
-from processors.entitlement.rows import PoolRow, parent_of, root_row
+from processors.entitlement.rows import PoolRow, root_row
 from processors.entitlement.shares.tree import ShareTree
 
 POOLS, REPEATS = sized(10_000, 300), sized(7, 1)

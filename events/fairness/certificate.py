@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from events.fairness.levels import Member, Outcome, Unfair, outcome
+from events.pool_paths import parent_of, path_to
 
 Amounts = Mapping[str, int]
 
@@ -75,7 +76,7 @@ class Certificate:
         self._below: dict[str, list[str]] = {}
         for path in sorted(pools):
             if path != "/":
-                self._below.setdefault(_parent(path), []).append(path)
+                self._below.setdefault(parent_of(path), []).append(path)
         self._wants: dict[str, int] = {}
         self._floors: dict[str, int] = {}
         for path in sorted(pools, key=lambda each: -each.count("/")):
@@ -95,9 +96,7 @@ class Certificate:
 
     def explain(self, path: str, text: Callable[[int], str]) -> list[str]:
         """A line for each pool from the first level down to one. Raises `Unfair` where there is no reason."""
-        parts = path.split("/")
-        paths = ["/".join(parts[: count + 1]) for count in range(1, len(parts))]
-        return [self._line(each, text) for each in paths]
+        return [self._line(each, text) for each in path_to(path)]
 
     def _given(self, path: str) -> int:
         return self._capacity if path == "/" else self._pools[path].entitlement.get(self._name, 0)
@@ -140,7 +139,7 @@ class Certificate:
         ]
 
     def _line(self, path: str, text: Callable[[int], str]) -> str:
-        pool, parent = self._pools[path], _parent(path)
+        pool, parent = self._pools[path], parent_of(path)
         result = outcome(self._given(parent), self._members(parent))
         member = next(each for each in self._members(parent) if each.path == path)
         whole = f"the {text(self._given(parent))} of {parent}" if parent != "/" else self._whole(text)
@@ -189,7 +188,3 @@ def _reason(member: Member, result: Outcome, text: Callable[[int], str]) -> str:
         f"{first}{text(beyond)} for its share of {member.weight}{rounded}, at {text(int(level))} for each unit of "
         f"share; it wants {text(want)}"
     )
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"

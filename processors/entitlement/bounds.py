@@ -14,9 +14,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from events.codes import Code
+from events.pool_paths import levels_of
 from events.resources import Amounts, Kinds, Vector, add, subtract
 from events.work_classes import CLASSES, CONTROLLERS, DAEMONS, FIRM, LENT_TO, REVOCABLES
-from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow, levels_of
+from processors.entitlement.rows import UNLIMITED, CellRow, PoolRow
 
 BOUNDLESS = 1 << 62
 """More room than anybody needs; within 64 bits also after amounts were added."""

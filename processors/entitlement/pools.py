@@ -13,6 +13,7 @@ from sortedcontainers import SortedDict, SortedList
 from events.bounds import INT_MAX, LABELS_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.cell_settings import Settings, SettingsChange, change_fault, changed
 from events.codes import Code
+from events.pool_paths import parent_of
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.resources import (
@@ -28,16 +29,7 @@ from events.resources import (
     subtract,
 )
 from events.words import over_reserved
-from processors.entitlement.rows import (
-    UNLIMITED,
-    AskRow,
-    ConfiguredRow,
-    DefinedRow,
-    PoolFact,
-    PoolRow,
-    RemovedRow,
-    parent_of,
-)
+from processors.entitlement.rows import UNLIMITED, AskRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 from processors.entitlement.state import State
 from processors.state.table import Table, struct_table
 from processors.state.widening import widen

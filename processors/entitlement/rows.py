@@ -16,19 +16,6 @@ from processors.state.causes import CauseRow, all_recorded, newest
 from processors.state.record_rows import row_of
 
 
-def parent_of(path: str) -> str:
-    """The pool above; / is above the first level."""
-    return path.rpartition("/")[0] or "/"
-
-
-def levels_of(pool: str) -> list[str]:
-    """The pool and those above it, up to the root."""
-    levels = [pool]
-    while levels[-1] != "/":
-        levels.append(parent_of(levels[-1]))
-    return levels
-
-
 class CreditRow(msgspec.Struct, frozen=True, array_like=True):
     """The credit that a pool saves for a gang that needs more than its share: `credit` at `since_ms`, in amounts times
     milliseconds, `rate` what is added to it each millisecond, `full` what suffices for a turn (0: not short of it).

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
 from events.codes import Code
+from events.pool_paths import ROOT
 from paceline.client.json_type import Json
 from paceline.client.pool_models import Entitlement, PoolPlans
 from projections.api.context import Context, Reading
@@ -43,7 +44,7 @@ def routes(context: Context) -> APIRouter:
         """The entitlement of a pool, and how it came about: for each resource a line for each pool down to it."""
 
         def look(connection: Connection) -> Entitlement:
-            of = known(context, connection, path) if path else pool_tree.ROOT
+            of = known(context, connection, path) if path else ROOT
             return entitlements.entitlement_json(connection, context.cell, of)
 
         return await read(look)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
+from events.pool_paths import ROOT
 from projections.api.context import Context, Reading
 from projections.api.pool_views import known
 from projections.api.problems import Problem
@@ -13,7 +14,6 @@ from projections.queries.marks import marks
 from projections.queries.series import cell_series, pool_series
 from projections.queries.series_points import POINTS, end_ms, newest_s, times_of
 from projections.record_json import at
-from projections.views.pool_series import ROOT
 
 POINTS_MAX = 2_000
 DAY_MS = 24 * 3600 * 1000

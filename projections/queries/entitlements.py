@@ -6,6 +6,7 @@ from sqlalchemy import Connection, select
 
 from events.fairness.certificate import SharedPool, explain
 from events.fairness.levels import Unfair
+from events.pool_paths import ROOT, path_to
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, Vector, in_order
 from events.words import plural
@@ -16,7 +17,7 @@ from processors.entitlement.shares.tree import ShareTree
 from processors.state.record_rows import row_of
 from projections.queries.pages import rows_of
 from projections.queries.pool_levels import pools_named, standings
-from projections.queries.pool_tree import ROOT, capacity_of, cell_json, levels, pool_rows, pools_json, spec_of, to_share
+from projections.queries.pool_tree import capacity_of, cell_json, pool_rows, pools_json, spec_of, to_share
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amount
 from projections.views import tables
@@ -86,7 +87,7 @@ def _along(connection: Connection, path: str) -> list[PoolRow]:
     unless somebody has a turn.
     """
     below = standings(connection).below
-    paths = [each for parent in (ROOT, *levels(path)[:-1]) for each in below.get(parent, ())]
+    paths = [each for parent in (ROOT, *path_to(path)[:-1]) for each in below.get(parent, ())]
     return list(pools_named(connection, paths).values())
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select
 
 from events.codes import Code
+from events.pool_paths import ROOT, parent_of
 from projections.queries.pages import rows_of
-from projections.queries.pool_tree import ROOT, above, hostless
+from projections.queries.pool_tree import hostless
 from projections.views import tables
 from projections.views.reader import rows_as_text
 from projections.views.rows import PoolRow
@@ -59,7 +60,7 @@ def standings(connection: Connection) -> Standings:
     for path, over_ms, under_ms in sorted(rows_as_text(connection, _STANDINGS)):
         if path == ROOT:
             continue
-        below.setdefault(above(path), []).append(path)
+        below.setdefault(parent_of(path), []).append(path)
         if over_ms:
             over[path] = over_ms
         if under_ms and path in waiting:
@@ -116,6 +117,6 @@ class _Counted:
     def by(self, path: str) -> list[str]:
         found = self._known.get(path)
         if found is None:
-            up = self.by(above(path))
+            up = self.by(parent_of(path))
             found = self._known[path] = [*up, path] if path in self._paths else up
         return found

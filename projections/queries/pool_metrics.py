@@ -12,9 +12,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from sqlalchemy import Connection, func, select
 
 from events.codes import ENDED_JOBS, JobState, TaskState
+from events.pool_paths import path_to
 from events.resources import Unit
 from projections.queries.metric_families import Family, Samples
-from projections.queries.pool_tree import levels, pool_rows, pools_in_full, spec_of
+from projections.queries.pool_tree import pool_rows, pools_in_full, spec_of
 from projections.queries.resources import kinds_of
 from projections.views import tables
 from projections.views.blocks import BLOCK, unpack
@@ -58,7 +59,7 @@ def look(connection: Connection, cell: str, now_ms: int, samples: Samples) -> No
     oldest = _oldest(connection)
     hostless_s: dict[str, int] = {}
     for (pool, stage), since_s in oldest.items():
-        for level in levels(pool) if stage == "place" else ():
+        for level in path_to(pool) if stage == "place" else ():
             hostless_s[level] = min(since_s, hostless_s.get(level, since_s))
     _counts(connection, cell, now_ms, hostless_s, samples)
     for (pool, stage), since_s in oldest.items():

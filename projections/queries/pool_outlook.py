@@ -7,15 +7,14 @@ decided with the hosts, so that these are the first that may.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from events.pool_paths import ROOT, levels_of
 from events.resources import Kinds, Vector, add, fits, positive, scale, subtract
 from events.work_classes import DAEMONS, FIRM, REVOCABLES, class_of
 from processors.entitlement.bounds import BOUNDS, Ask, NoUsage, check, closed_at, limit_of, room
 from processors.entitlement.pools import Tree
-from processors.entitlement.rows import levels_of
 from processors.entitlement.shares.entitlements import wanted
 from processors.entitlement.shares.slack import slack_of, within_limit
 from processors.entitlement.shares.tree import ShareTree
-from projections.queries.pool_tree import ROOT
 from projections.views.rows import JobRow
 
 

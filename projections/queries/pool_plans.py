@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select
 
 from events.codec import decode
 from events.codes import ENDED_JOBS, IN_EFFECT, Code
+from events.pool_paths import ROOT
 from events.quantities import write_amounts
 from events.reasons import LASTING
 from events.records.jobs import JobSubmitted
@@ -27,7 +28,7 @@ from processors.entitlement.rows import DefinedRow, root_row
 from processors.state.record_rows import row_of
 from projections.queries.pages import rows_of
 from projections.queries.pool_outlook import Known, Outlook, Work
-from projections.queries.pool_tree import ROOT, capacity_of, pool_rows, spec_of, to_share
+from projections.queries.pool_tree import capacity_of, pool_rows, spec_of, to_share
 from projections.queries.resources import kinds_of, settings_of
 from projections.views import tables
 from projections.views.rows import JobRow, amounts_in

@@ -7,6 +7,7 @@ import msgspec
 from sqlalchemy import Connection, case, func, or_, select
 
 from events.codec import decode
+from events.pool_paths import ROOT, parent_of, path_to
 from events.quantities import write_amounts
 from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, in_order
@@ -37,7 +38,6 @@ from projections.views.rows import CAPACITY_META, JobRow, PoolRow, amounts_in
 from projections.views.sharing_rows import CreditRow, TurnRow, WaitReasonRow
 from projections.views.waiting import Standing
 
-ROOT = "/"
 NOBODY = {"entitled": 0, "borrowed": 0}
 SHARED = ("entitlement", "demand", "allocation")
 
@@ -68,13 +68,13 @@ def _root(connection: Connection) -> PoolRow:
 
 def beside(connection: Connection, path: str) -> dict[str, Amounts]:
     """The demand within their reservations of the pools beside one, and beside each above it."""
-    own, pools = levels(path), tables.pools
-    parents = [above(each) for each in own]
+    own, pools = path_to(path), tables.pools
+    parents = [parent_of(each) for each in own]
     near = [pools.c.path.like(f"{'' if each == ROOT else each}/%") for each in parents]
     rows = rows_of(connection, PoolRow, select(pools).where(or_(*near), pools.c.path.not_in(own))) if near else []
     demand = {}
     for row in rows:
-        if above(row.path) in parents and row.spec:
+        if parent_of(row.path) in parents and row.spec:
             wants = amounts_in(row.demand)
             wants_here = {name: min(most, wants.get(name, 0)) for name, most in spec_of(row).reservation.items()}
             demand[row.path] = {name: most for name, most in wants_here.items() if most}
@@ -95,17 +95,6 @@ def pool_rows(connection: Connection, path: str = "") -> list[PoolRow]:
     return rows_of(connection, PoolRow, query.where(pools.c.path == path) if path else query)
 
 
-def above(path: str) -> str:
-    """The pool above one."""
-    return path.rpartition("/")[0] or ROOT
-
-
-def levels(path: str) -> list[str]:
-    """A pool and those above it, without the root, from the first level down."""
-    parts = path.split("/")
-    return ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
-
-
 def hostless(connection: Connection) -> set[str]:
     """The pools that have, or have below them, entitled tasks that wait for a host now. Those that wait before they are
     tried again keep their admission and wait for no host.
@@ -113,7 +102,7 @@ def hostless(connection: Connection) -> set[str]:
     waiting, jobs = tables.waiting.c, tables.jobs.c
     query = select(jobs.pool).distinct().where(waiting.job_id == jobs.job_id, waiting.tasks > 0)
     rows = connection.execute(query.where(waiting.standing == Standing.ENTITLED)).scalars()
-    return {level for pool in rows for level in (ROOT, *levels(pool))}
+    return {level for pool in rows for level in (ROOT, *path_to(pool))}
 
 
 def pools_json(connection: Connection, path: str = "") -> list[PlainPool]:
@@ -180,7 +169,7 @@ def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int, host
     return {
         "path": row.path,
         "cell": spec.cell,
-        "parent": above(row.path),
+        "parent": parent_of(row.path),
         **cast(PoolSpecification, from_event(spec, kinds.units)),
         "share": shares_json(spec.share, spec.share_default, kinds),
         "open_jobs": open_jobs,

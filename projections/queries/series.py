@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import Connection, select
 
 from events.codes import ENDED_TASKS, Code
+from events.pool_paths import ROOT
 from events.topics import ALL, MACHINES, rounds_of
 from paceline.client.cell_models import CellSeries, MachineSeries, PoolSeries, Values
 from projections.queries.series_points import Points, Times, points_of
 from projections.views import tables
-from projections.views.pool_series import ROOT
 from projections.views.series_rows import CELL
 from projections.views.series_table import ENTITLEMENT, LIFECYCLE, PLACEMENT, SHARES
 from projections.views.task_series import NAMES, OLDEST, ON_HOLD, OPEN

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from events.pool_paths import ROOT
 from paceline.client.cell_models import CellSeries, PoolSeries, Values
 from projections.ui.colours import HOSTS
 from projections.ui.format import grouped, lasts, short
 from projections.ui.lines import Drawn, drawn
 from projections.ui.overview_plots import total
 from projections.ui.pool_plots import without_hosts
-from projections.views.pool_series import ROOT
 
 HEIGHT = 20
 """The height of a line, see `lines.drawn`."""

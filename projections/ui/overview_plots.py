@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from events.codes import Code
+from events.pool_paths import ROOT
 from events.resources import Unit
 from paceline.client.cell_models import CellSeries, PoolSeries, Values
 from projections.queries.resources import kinds_of
@@ -15,7 +16,6 @@ from projections.ui.colours import PALETTE, REASONS, REST, TASKS
 from projections.ui.page_values import PageValues
 from projections.ui.pool_plots import WITHOUT_HOSTS, without_hosts
 from projections.views import tables
-from projections.views.pool_series import ROOT
 
 REASONS_MAX = 8
 """The most reasons with a colour of their own, the largest."""

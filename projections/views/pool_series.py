@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from sqlalchemy import Connection, select
 
+from events.pool_paths import ROOT, levels_of
 from events.resources import Amounts
 from projections.views import tables
 from projections.views.cache import Cache
@@ -13,7 +14,6 @@ from projections.views.rows import PoolRow, amounts_in
 from projections.views.series_rows import PoolNumberRow, PoolTasksRow
 from projections.views.series_table import SHARES
 
-ROOT = "/"
 PATHS_CACHED = 20_000
 Values = tuple[list[str], list[list[int] | None]]
 """Names, and for each of some pools the values of these in each series; None: the topic has said nothing of it, or no
@@ -105,5 +105,4 @@ class PoolTasks(PoolSource):
 @lru_cache(PATHS_CACHED)
 def lineage(path: str) -> tuple[str, ...]:
     """A pool and those above it, the root first."""
-    parts = path.strip("/").split("/")
-    return ROOT, *("/" + "/".join(parts[: at + 1]) for at in range(len(parts)))
+    return tuple(reversed(levels_of(path)))

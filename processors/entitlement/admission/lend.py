@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from sortedcontainers import SortedSet
 
+from events.pool_paths import parent_of
 from events.ranks import Rank
 from events.records.base import Event
 from events.resources import Vector, add, fits, scale, subtract
@@ -31,7 +32,7 @@ from processors.entitlement.bounds import BOUNDLESS, BOUNDS, Ask, closed_at, has
 from processors.entitlement.queues.order import Place
 from processors.entitlement.queues.parts import GANG, ROLES, Consumer, Form, PartKey
 from processors.entitlement.records import TaskRecords
-from processors.entitlement.rows import BackoffRow, IdleRow, SteadyRow, parent_of
+from processors.entitlement.rows import BackoffRow, IdleRow, SteadyRow
 from processors.entitlement.state import State
 from processors.state.deadlines import earliest
 from processors.state.steps import Pass

@@ -13,10 +13,10 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from events.columns import I32, I64, distinct
+from events.pool_paths import levels_of
 from events.ranks import RANKS, Rank
 from events.resources import Vector, add
 from processors.entitlement.queues.parts import by
-from processors.entitlement.rows import levels_of
 from processors.state.arena import Arena, Slots
 
 WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES, IS_PARKED = (1 << bit for bit in range(6))

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from events.columns import I64
+from events.pool_paths import parent_of
 from events.resources import Kinds, Vector
-from processors.entitlement.rows import PoolRow, parent_of
+from processors.entitlement.rows import PoolRow
 from processors.entitlement.shares.fill import Siblings
 
 BITS = 8

@@ -13,8 +13,9 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from events.pool_paths import parent_of
 from events.resources import Kinds, Vector
-from processors.entitlement.rows import PoolRow, parent_of
+from processors.entitlement.rows import PoolRow
 from processors.entitlement.shares.fill import Siblings
 from processors.entitlement.shares.solve import WholeTree
 

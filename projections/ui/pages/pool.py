@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from events.cell_settings import preemption_delay_ms
+from events.pool_paths import path_to
 from events.records.pools import PoolDefined
 from events.resources import Kinds
 from events.spec.pool import from_event
@@ -17,7 +18,7 @@ from projections.api.problems import not_found
 from projections.asked_values import whole_number
 from projections.queries.entitlements import entitlement_json
 from projections.queries.pool_levels import Standings, Waits, pools_named, standings, waits
-from projections.queries.pool_tree import capacity_of, levels, pools_in_full, queue_json, spec_of
+from projections.queries.pool_tree import capacity_of, pools_in_full, queue_json, spec_of
 from projections.queries.preemption_flows import flows
 from projections.queries.reservations import reservations
 from projections.queries.resources import kinds_of, settings_of
@@ -65,7 +66,7 @@ def load(scene: Scene) -> PageValues:
     return {
         "path": path,
         "cell": of.context.cell,
-        "above": [each for each in levels(path) if each != path],
+        "above": [each for each in path_to(path) if each != path],
         "verdict": verdict(row, pool, waiting, scene.now_ms),
         "bars": [(titled(name, units[name]), each) for name, each in drawn.items() if each],
         "body": body,

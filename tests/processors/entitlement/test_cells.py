@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codes import Code
+from events.pool_paths import parent_of
 from events.records.pools import PoolDefined
 from events.resources import STANDARD_KINDS
 from processors.entitlement.pools import Entry, Tree, answer
-from processors.entitlement.rows import ask_row, parent_of
+from processors.entitlement.rows import ask_row
 from tests.helpers.drawn import examples
 from tests.processors.entitlement.harness import World, cpu
 

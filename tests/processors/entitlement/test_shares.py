@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from events.cell_settings import KindRow
 from events.fairness.certificate import SharedPool, explain, faults
+from events.pool_paths import parent_of
 from events.resources import STANDARD_KINDS, Kinds, Vector
-from processors.entitlement.rows import PoolRow, parent_of, root_row
+from processors.entitlement.rows import PoolRow, root_row
 from processors.entitlement.shares.tree import ShareTree
 from tests.helpers.drawn import examples
 from tests.processors.entitlement.test_sharing import rounded

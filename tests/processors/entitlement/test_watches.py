@@ -2,8 +2,9 @@
 
 from random import Random
 
+from events.pool_paths import parent_of
 from events.resources import STANDARD_KINDS, Vector
-from processors.entitlement.rows import PoolRow, parent_of, root_row
+from processors.entitlement.rows import PoolRow, root_row
 from processors.entitlement.shares.tree import ShareTree, Watch
 from tests.helpers.drawn import seeds
 
