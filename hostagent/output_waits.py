@@ -1,4 +1,6 @@
-"""Answers those who ask for output that a run has yet to write, as soon as it has: the kernel tells of each write."""
+"""Answers those who ask for output that a run has yet to write, as soon as it has: the kernel tells of each write
+(decision 070).
+"""
 
 import asyncio
 import ctypes

@@ -15,7 +15,9 @@ from hostagent.kept_output import Output
 from hostagent.messages import LogLine, LogPage
 from hostagent.run_output import read_output
 from hostagent.run_record import RunKey
+from hostagent.runs import stop_all
 from paceline.client.output_ask import OutputAsk
+from tests.helpers.small_disk import can_mount, small_disk
 from tests.hostagent.test_agent import Site, shell, site
 
 __all__ = ("site",)
@@ -144,6 +146,34 @@ def test_a_full_disk_loses_output_and_all_else_keeps_its_place(tmp_path: Path, m
     assert rest.data.splitlines()[-1] == b"%099d" % 59
     assert rest.offset == 100 * int(rest.data[:99])
     assert rest.next_offset == rest.end == 6000
+
+
+@pytest.mark.outside
+@pytest.mark.skipif(not can_mount(), reason="a disk of a test's own is for root to mount")
+def test_what_a_full_disk_of_the_host_did_not_take_is_told_with_the_end(tmp_path: Path) -> None:
+    go, over, on = (tmp_path / name for name in ("go", "over", "on"))
+    script = f"seq 1000; until [ -e {go} ]; do sleep 0.02; done; seq 5000; touch {over}"
+    script += f"; until [ -e {on} ]; do sleep 0.02; done; echo on"
+    with small_disk(tmp_path / "agent") as disk:
+        site = Site(tmp_path / "agent")
+        try:
+            site.start_agent()
+            site.run(shell("j", script))
+            site.says("j", 0, 1, "STARTED", 0)
+            site.cell.until(lambda: ask(site, 0).end == 3893)
+            disk.fill()
+            go.touch()
+            site.cell.until(lambda: over.exists() and ask(site, 0).end == 4096)  # as far as its page goes
+            assert ask(site, 4096, 500).data == b""
+            disk.make_room()
+            on.touch()
+            site.says("j", 0, 1, "EXITED", 0)
+            page = ask(site, 4096)
+            assert (page.data, page.offset, page.ended) == (b"on\n", 3893 + 23_893, True)
+            assert page.lost == 3893 + 23_893 - 4096
+        finally:
+            site.stop_agent()
+            assert stop_all(tmp_path / "agent")[1] == 0
 
 
 def test_a_run_that_lost_output_says_how_much(site: Site) -> None:
