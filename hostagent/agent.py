@@ -53,6 +53,7 @@ from hostagent.messages import (
     ReportBatch,
     RunOrder,
     SessionRefused,
+    UsageLine,
     Welcome,
     page_headers,
 )
@@ -445,6 +446,9 @@ class Agent:
             self._output_waits.answer(reading.line)
         elif isinstance(reading.line, ExecLine):
             self._execs.open(reading.line)
+        elif isinstance(reading.line, UsageLine):
+            usage = msgspec.json.encode(self._meter.usage(reading.line.job_id))
+            await self._client.post(self._at(f"usage/{reading.line.request}"), content=usage)
         elif isinstance(reading.line, RemoveVolumesLine):
             for volume in reading.line.volumes:
                 self.runs.volumes.remove(volume)

@@ -24,16 +24,16 @@ from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Connect, Report
 from hostagent.messages import (
     HEARTBEAT_MS,
-    ExecLine,
+    Asked,
     Hello,
     LogLine,
     LogPage,
     OrderKind,
     Orders,
-    RemoveVolumesLine,
     Reports,
     RunState,
     SessionRefused,
+    UsageLine,
     Welcome,
 )
 from hostagent.report_columns import compact, reports_of, taken
@@ -159,10 +159,12 @@ class Fleet:
         """Implements `Link`."""
         self._orders.append(orders)
 
-    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
+    def ask(self, host_id: str, line: Asked) -> None:
         """Implements `Link`: simulated runs write nothing, and have no volumes."""
         if isinstance(line, LogLine):
             self._gateway.answer(line.request, LogPage(0, b"", 0, True))
+        elif isinstance(line, UsageLine):
+            self._gateway.answer_usage(line.request, b"")
 
     def session_of(self, host_id: str) -> int:
         """The last session of a host."""

@@ -308,6 +308,43 @@ class ExecLine(msgspec.Struct, tag="exec", tag_field="kind"):
     """In place of a command: a connection to this port of the run, by the address that only its host has."""
 
 
+class UsageLine(msgspec.Struct, tag="usage", tag_field="kind"):
+    """Asks for what runs use now, answered under `request` by a `HostUsage`."""
+
+    request: str
+    job_id: str = ""
+    """Empty: the runs of all jobs."""
+
+
+class RunUsage(msgspec.Struct):
+    """The use of a live run. `cpu_milli`: thousandths of a core in the last five seconds; `idle_s`: for so long it has
+    used less than a fiftieth of the CPU that it asked for, 0: it asked for none, or uses it.
+    """
+
+    job_id: str
+    instance: int
+    run: int
+    cpu_milli: int
+    cpu_ms: int
+    memory_kib: int
+    peak_kib: int
+    asked_cpu_milli: int
+    asked_memory_kib: int
+    throttled_ms: int = 0
+    read_kib: int = 0
+    written_kib: int = 0
+    idle_s: int = 0
+
+
+class HostUsage(msgspec.Struct):
+    """The use of a host by its runs, and how long ago it was measured."""
+
+    age_ms: int
+    cpu_milli: int
+    memory_kib: int
+    runs: list[RunUsage]
+
+
 class RemoveVolumesLine(msgspec.Struct, tag="remove_volumes", tag_field="kind"):
     """Asks for the end of volumes. The agent then says which it has."""
 
@@ -318,7 +355,9 @@ class PingLine(msgspec.Struct, tag="ping", tag_field="kind"):
     """The gateway lives."""
 
 
-Line = OrdersLine | LogLine | ExecLine | RemoveVolumesLine | PingLine
+Line = OrdersLine | LogLine | ExecLine | UsageLine | RemoveVolumesLine | PingLine
+Asked = LogLine | ExecLine | UsageLine | RemoveVolumesLine
+"""The lines that ask a host for something, beside orders."""
 
 
 class LogPage(NamedTuple):

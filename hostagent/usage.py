@@ -1,6 +1,6 @@
 """Measures the use of the runs of a host, as the kernel counts it for their control groups and sessions.
 
-A run in a control group is asked for by its group. All others are sums by one pass over the processes of the machine:
+A run in a control group is asked for by its group. All others are found by one pass over the processes of the machine:
 a run has a session of its own. A run that ends between two samples is counted by what its end says.
 """
 
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from hostagent import kernel
 from hostagent.groups import Group
 from hostagent.levels import Levels
+from hostagent.messages import HostUsage, RunUsage
 from hostagent.run import Run
 from hostagent.run_record import Process, RunKey, read_json
 from hostagent.runs import Runs
@@ -22,6 +23,8 @@ SAMPLE_S = 5.0
 """So often it is measured."""
 AVERAGE_SAMPLES = 12
 """The CPU that a host says is the mean over so many samples: a minute."""
+IDLE_PART = 50
+"""A run that uses less than this part of the CPU that it asked for is idle."""
 TURN_RUNS = 50
 """So many runs are measured before others have their turn."""
 TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
@@ -41,20 +44,24 @@ class RunMeter:
 
     sample: Sample
     at_ms: int
+    busy_ms: int
+    """When it last used some of the CPU that it asked for."""
     cpu_milli: int = 0
 
-    def take(self, sample: Sample, now_ms: int) -> None:
-        """Takes the next sample."""
+    def take(self, sample: Sample, now_ms: int, asked_milli: int) -> None:
+        """Takes the next sample of a run that asked for so much CPU."""
         passed_ms = max(1, now_ms - self.at_ms)
         # a process that has ended takes its time along where nobody of its session waited for it
         cpu_ms = max(sample.cpu_ms, self.sample.cpu_ms)
         self.cpu_milli = (cpu_ms - self.sample.cpu_ms) * 1000 // passed_ms
         self.sample, self.at_ms = Sample(cpu_ms, sample.memory_kib), now_ms
+        if self.cpu_milli * IDLE_PART >= asked_milli:
+            self.busy_ms = now_ms
 
 
 @dataclass
 class UsageMeter:
-    """Measures the runs of a host. `groups`: gives the control group of a run by its name, None where it has none."""
+    """Measures the runs of a host."""
 
     runs: Runs
     levels: Levels
@@ -93,12 +100,40 @@ class UsageMeter:
         """Memory that all runs use now."""
         return sum(meter.sample.memory_kib for meter in self.meters.values())
 
+    def usage(self, job_id: str) -> HostUsage:
+        """The use of the runs of a job, or of all, as it was measured last."""
+        now_ms = self.now_ms()
+        runs = [
+            self._run_usage(run, meter, now_ms)
+            for key, meter in self.meters.items()
+            if job_id in ("", key.job_id) and (run := self.runs.get(key)) is not None and run.alive
+        ]
+        age_ms = now_ms - self._totals[-1][0] if self._totals else 0
+        return HostUsage(age_ms, self.cpu_milli(), self.memory_kib(), runs)
+
+    def _run_usage(self, run: Run, meter: RunMeter, now_ms: int) -> RunUsage:
+        usage = RunUsage(
+            *run.key,
+            cpu_milli=meter.cpu_milli,
+            cpu_ms=meter.sample.cpu_ms,
+            memory_kib=meter.sample.memory_kib,
+            peak_kib=run.peak_kib,
+            asked_cpu_milli=run.standing.cpu if run.standing is not None else 0,
+            asked_memory_kib=run.standing.memory >> 10 if run.standing is not None else 0,
+            idle_s=(now_ms - meter.busy_ms) // 1000,
+        )
+        if (group := self.levels.group_of(run)) is not None:
+            used = group.usage()
+            usage.peak_kib, usage.throttled_ms = used.peak_memory_kib, used.throttled_ms
+            usage.read_kib, usage.written_kib = used.read_kib, used.written_kib
+        return usage
+
     def _take(self, meters: dict[RunKey, RunMeter], run: Run, sample: Sample) -> None:
         meter, now_ms = self.meters.get(run.key), self.now_ms()
         if meter is None:
-            meter = RunMeter(sample, now_ms)
+            meter = RunMeter(sample, now_ms, now_ms)
         else:
-            meter.take(sample, now_ms)
+            meter.take(sample, now_ms, run.standing.cpu if run.standing is not None else 0)
         run.peak_kib = max(run.peak_kib, sample.memory_kib)
         meters[run.key] = meter
 

@@ -35,6 +35,7 @@ from hostagent.gateway.connections import (
     AskExec,
     AskLog,
     AskSecrets,
+    AskUsage,
     Attach,
     CloseExec,
     Connect,
@@ -53,6 +54,7 @@ from hostagent.gateway.loads import Loads
 from hostagent.gateway.metrics import Metrics
 from hostagent.gateway.output_requests import OutputRequests
 from hostagent.gateway.secrets.sealer import Grant
+from hostagent.gateway.usage_requests import UsageRequests
 from hostagent.gateway.volume_removals import VolumeRemovals
 from hostagent.messages import LogPage, Reports, Welcome
 from paceline.client.output_ask import OutputAsk
@@ -76,7 +78,7 @@ RETRY_MS = 500
 class Gateway:
     """Folds jobs, hosts and rounds of lifecycle into what each host shall run, and writes what agents say as facts.
 
-    `step` and `wait_ms` belong to one thread; `post`, `log_of` and `answer` to any. Posts are taken once the log was
+    `step` and `wait_ms` belong to one thread, all that posts, asks or answers to any. Posts are taken once the log was
     folded to the end that it had when this gateway began (`serving`). `path`: where the fold is kept, so that a restart
     goes on from there; without the file everything is folded from the log's start. One that doesn't watch writes no
     beats and takes nobody for silent.
@@ -113,6 +115,7 @@ class Gateway:
         self._waiting: dict[str, None] = {}
         """Hosts whose link has not got the whole wanted set yet."""
         self._output_requests = OutputRequests()
+        self._usage_requests = UsageRequests()
         self._closed_execs: deque[str] = deque(maxlen=CLOSED_EXECS)
         self._loads = Loads(name)
         self._metrics = Metrics(log.cell, name)
@@ -141,6 +144,18 @@ class Gateway:
     def answer(self, request: str, page: LogPage | None) -> None:
         """The answer to a request for output, None: the host knows nothing of that run; thread-safe."""
         self._output_requests.answer(request, page)
+
+    def usage_of(self, host_id: str, job_id: str = "") -> "Future[bytes]":
+        """Asks a host for what its runs use now, JSON of a `HostUsage`; thread-safe. `job_id` empty: all runs. The
+        future may be cancelled; it may fail with `LogMissing`.
+        """
+        request = self._usage_requests.ask(host_id, job_id)
+        self.post(request)
+        return request.answer
+
+    def answer_usage(self, request: str, usage: bytes) -> None:
+        """The answer to a request for usage, empty: the host measures nothing; thread-safe."""
+        self._usage_requests.answer(request, usage)
 
     def step(self) -> bool:
         """Folds the log, takes posts, looks for silence, writes facts. Returns whether there may be more at once."""
@@ -270,7 +285,7 @@ class Gateway:
         return current
 
     def _take_other(
-        self, post: Connect | Attach | Detach | AskLog | AskExec | CloseExec | AskSecrets, now: int
+        self, post: Connect | Attach | Detach | AskLog | AskExec | AskUsage | CloseExec | AskSecrets, now: int
     ) -> None:
         match post:
             case Connect():
@@ -282,6 +297,8 @@ class Gateway:
                 self._hosts.detach(link)
             case AskLog():
                 self._ask(post)
+            case AskUsage():
+                self._usage_requests.pass_on(post, self._hosts.link)
             case AskExec():
                 self._ask_exec(post)
             case CloseExec(event):

@@ -10,6 +10,7 @@ from events.columns import I32, I64
 from events.records.tasks import ExecClosed
 from hostagent.gateway.secrets.sealer import Grant
 from hostagent.messages import (
+    Asked,
     ExecEnd,
     ExecLine,
     Hello,
@@ -17,9 +18,9 @@ from hostagent.messages import (
     LogLine,
     LogPage,
     Orders,
-    RemoveVolumesLine,
     Reports,
     SessionRefused,
+    UsageLine,
     VolumeState,
     Welcome,
 )
@@ -46,7 +47,7 @@ class Link(Protocol):
         """Takes orders for some of its hosts."""
         ...
 
-    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
+    def ask(self, host_id: str, line: Asked) -> None:
         """Passes on a request: for output, answered by `Gateway.answer`; for a command; for the end of volumes."""
         ...
 
@@ -110,6 +111,14 @@ class AskExec(NamedTuple):
     host: "Future[str]"
 
 
+class AskUsage(NamedTuple):
+    """The use of a host by its runs; the answer is JSON of a `HostUsage`."""
+
+    host_id: str
+    line: UsageLine
+    answer: "Future[bytes]"
+
+
 class CloseExec(NamedTuple):
     """The end of a command inside a run, to be written."""
 
@@ -127,7 +136,7 @@ class AskSecrets(NamedTuple):
     done: Callable[[Grant | None], None]
 
 
-Post = Connect | Attach | Detach | Report | AskLog | AskExec | CloseExec | AskSecrets
+Post = Connect | Attach | Detach | Report | AskLog | AskExec | AskUsage | CloseExec | AskSecrets
 
 
 def split(orders: Orders, links: list[Link | None]) -> list[tuple[Link | None, Orders]]:

@@ -1,7 +1,7 @@
 """The gateway's face to agents and API servers: routes that hand what they get to its thread and wait for answers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Annotated
@@ -19,18 +19,17 @@ from hostagent.gateway.connections import Attach, Connect, Detach, LogMissing, N
 from hostagent.gateway.exec_relay import ExecAsk, ExecRefused, ExecRelay, ExecSession
 from hostagent.gateway.facts import columns_of, offered
 from hostagent.gateway.http_answers import Denied, answered, call, check_serving, check_token, decoded, guarded
+from hostagent.gateway.usage_requests import in_time
 from hostagent.messages import (
     LOG_BYTES_MAX,
     PING_S,
     Acknowledged,
-    ExecLine,
+    Asked,
     Hello,
     Line,
-    LogLine,
     LogPage,
     Orders,
     PingLine,
-    RemoveVolumesLine,
     ReportBatch,
     SessionRefused,
     Welcome,
@@ -71,7 +70,7 @@ class StreamLink:
         """Implements `Link`."""
         self._enqueue(orders)
 
-    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
+    def ask(self, host_id: str, line: Asked) -> None:
         """Implements `Link`."""
         self._enqueue(line)
 
@@ -165,7 +164,18 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
 
         return await guarded(answer())
 
+    _take_usage(router, gateway, taken)
     return router
+
+
+def _take_usage(router: APIRouter, gateway: Gateway, body_of: Callable[[Request, str], Awaitable[bytes]]) -> None:
+    @router.post("/{host_id}/usage/{ask}")
+    async def usage(host_id: str, ask: str, request: Request) -> Response:
+        async def answer() -> Response:
+            gateway.answer_usage(ask, await body_of(request, host_id))
+            return Response(status_code=204)
+
+        return await guarded(answer())
 
 
 def exec_routes(relay: ExecRelay, token: str) -> APIRouter:
@@ -253,6 +263,28 @@ def output_routes(gateway: Gateway, token: str) -> APIRouter:
                 status = 503 if isinstance(missing, NotHere) else 504 if isinstance(missing, LogLate) else 404
                 raise Denied(status, str(missing)) from missing
             return Response(page.data, headers=page_headers(page), media_type="application/octet-stream")
+
+        return await guarded(answer())
+
+    return router
+
+
+def usage_routes(gateway: Gateway, token: str) -> APIRouter:
+    """`/v1/host-usage/HOST`: the use of a host by its runs, for API servers; refused as output is."""
+    router = APIRouter(prefix="/v1/host-usage", include_in_schema=False)
+
+    @router.get("/{host_id}")
+    async def usage(host_id: str, request: Request, job: str = "", cell: int | None = None) -> Response:
+        async def answer() -> Response:
+            check_token(request, token)
+            if cell not in (None, gateway.cell):
+                raise Denied(421, f"this gateway serves cell {gateway.cell}")
+            check_serving(gateway)
+            try:
+                body = await in_time(gateway.usage_of(host_id, job), host_id)
+            except LogMissing as missing:
+                raise Denied(503 if isinstance(missing, NotHere) else 404, str(missing)) from missing
+            return Response(body, media_type="application/json")
 
         return await guarded(answer())
 

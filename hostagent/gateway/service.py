@@ -24,7 +24,7 @@ from events.process.health import Health
 from hostagent.fleet import SIM_CAPACITY, Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.exec_relay import ExecRelay
-from hostagent.gateway.http import exec_routes, output_routes, routes
+from hostagent.gateway.http import exec_routes, output_routes, routes, usage_routes
 from hostagent.gateway.log_pump import PumpedLog
 from hostagent.gateway.secrets.folder import SecretFolder
 from hostagent.gateway.secrets.routes import agent_routes, store_routes
@@ -158,6 +158,7 @@ def _app(
     app = FastAPI(title="Paceline gateway", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(routes(gateway, token))
     app.include_router(output_routes(gateway, token))
+    app.include_router(usage_routes(gateway, token))
     app.include_router(exec_routes(ExecRelay(gateway), token))
     app.include_router(agent_routes(gateway, secrets, token))
     app.include_router(store_routes(gateway.cell, secrets, token))

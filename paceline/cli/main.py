@@ -20,6 +20,7 @@ COMMANDS = {
     "host": "Inspect hosts; confirm a loss.",
     "volume": "Inspect and remove the data that tasks keep on hosts.",
     "secret": "Keep passwords and keys for jobs.",
+    "usage": "Show what runs asked for and used.",
     "cell": "Check cell health.",
     "log": "Follow, verify, bisect and archive the log.",
     "snapshot": "Back up and restore state stores.",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from paceline.client.host_models import Host, Volume
     from paceline.client.operation_models import RoundRecord
     from paceline.client.pool_models import Entitlement, Pool, PoolPlans, PoolTree, Queue
+    from paceline.client.usage_models import HostUsage, UsageSums
 
 STREAM_SILENCE_S = 60.0
 
@@ -84,6 +85,15 @@ class Client(JobRequests, OutputRequests):
     def host_tasks(self, host_id: str) -> Iterator[Task]:
         """The tasks on a host."""
         return self._all(path_of("hosts", host_id, "tasks"), "tasks", {"page_size": PAGE})
+
+    def usage(self, by: str = "pool", since: str = "", pool: str = "", owner: str = "") -> "UsageSums":
+        """Amounts that ended runs asked for and used, by job, pool, owner or month, from a month (2026-11) on."""
+        filters = {name: value for name, value in (("since", since), ("pool", pool), ("owner", owner)) if value}
+        return cast("UsageSums", self._get("/v1/usage", {"by": by, "page_size": PAGE, **filters}))
+
+    def host_usage(self, host_id: str) -> "HostUsage":
+        """The use of a host by its live runs, asked of its agent."""
+        return cast("HostUsage", self._get(path_of("hosts", host_id, "usage")))
 
     def volumes(self, job_id: str = "", host_id: str = "") -> "Iterator[Volume]":
         """The volumes that hosts keep, of jobs that are deleted too; of one job or one host, where it is named."""

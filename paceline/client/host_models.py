@@ -43,6 +43,14 @@ class HostOffer(TypedDict):
     ignored_resources: list[IgnoredResource]
 
 
+class HostLoad(TypedDict):
+    """The use of a host by its runs, in sixteenths of what it offers, and when it was said."""
+
+    cpu: int
+    memory: int
+    at: str | None
+
+
 class Host(HostOffer):
     """A host; `state` is CONNECTING, RETURNING, UP, SUSPECTED, SILENT or LOST. `cell` stands in lists over several
     cells.
@@ -60,6 +68,8 @@ class Host(HostOffer):
     allocated: Amounts
     slack: float
     """CPU in cores that its runs have reserved and don't use, which it can lend to revocable ones."""
+    used: HostLoad | None
+    """None: not said yet, or not measured."""
     runs: int
     ports: PortRange
     attributes: dict[str, str]

@@ -31,6 +31,7 @@ from paceline.client.models import (
 )
 from paceline.client.page_models import JobsPage
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
+from paceline.client.usage_models import JobUsage
 
 SILENCE_S = 20.0
 """After so long without a frame, pings included, the connection to a command is lost."""
@@ -46,6 +47,10 @@ class JobRequests(Requests):
         """
         body = {**spec, "job_id": spec.get("job_id") or new_id("job")}
         return cast(Job, self._write("POST", "/v1/jobs", body, wait))
+
+    def job_usage(self, job_id: str) -> JobUsage:
+        """The use of the live runs of a job, asked of their hosts."""
+        return cast(JobUsage, self._get(path_of("jobs", job_id, "usage")))
 
     def wait(self, job_id: str, timeout: float | None = None) -> Job:
         """The job once it has ended, however that was. A cell that goes away meanwhile is waited for. Raises `TimedOut`

@@ -11,7 +11,7 @@ from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import cells as count_cells
 from events.process.health import Health
 from hostagent.gateway.remote_execs import RemoteExecs
-from hostagent.gateway.remote_output import RemoteOutput
+from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.gateway.secrets.remote import RemoteSecrets
 from paceline.client.cell_models import Machine, ServedCell
 from paceline.moments.replays import CellReplays
@@ -78,13 +78,15 @@ class Api:
         settings, start = self._settings, self._start
         log = KafkaLog(settings.kafka, cell, settings.kafka_options, on_trouble=lambda text: start.say(cell, text))
         self._logs.append(log)
+        hosts = RemoteHosts(settings.service.gateways, start.token, cell)
         return create_app(
             views,
             log,
             token=start.token,
             listen=start.address,
             cell_info=lambda: self._info(views),
-            task_log=RemoteOutput(settings.service.gateways, start.token, cell),
+            task_log=hosts.output,
+            host_usage=hosts.usage,
             operations=OperationsOf(log, views, settings, folder_of(settings, cell), stores=False),
             replays=self._replay(cell),
             carries=RemoteExecs(settings.service.gateways, start.token),

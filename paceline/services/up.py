@@ -223,6 +223,7 @@ class Up:
         from hostagent.gateway.secrets.folder import SecretFolder
         from hostagent.gateway.secrets.local import LocalSecrets
         from hostagent.gateway.secrets.routes import agent_routes
+        from hostagent.gateway.usage_requests import in_time
         from projections.api.app import create_app
         from projections.ui.app import add_ui
 
@@ -242,6 +243,7 @@ class Up:
             gateway=gateway,
             cell_info=self._cell_info,
             task_log=functools.partial(read_output, self._gateway),
+            host_usage=lambda host_id, job_id: in_time(self._gateway.usage_of(host_id, job_id), host_id),
             others=self._other_logs,
             moments=self._moments,
             operations=OperationsOf(self.log, self.projector.views, self._settings, self._data, stores=True),

@@ -48,6 +48,7 @@ from paceline.client.page_models import (
     VolumesPage,
 )
 from paceline.client.pool_models import Entitlement, Pool, PoolAnswer, PoolPlans, PoolTree, Queue
+from paceline.client.usage_models import HostUsage, JobUsage, UsageSums
 
 REF = "#/components/schemas/{name}"
 
@@ -63,6 +64,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/hosts": HostsPage,
     "/v1/hosts/{host_id}": Host,
     "/v1/hosts/{host_id}/tasks": TasksPage,
+    "/v1/hosts/{host_id}/usage": HostUsage,
     "/v1/jobs": JobsPage,
     "/v1/jobs/{job_id}": Job,
     "/v1/jobs/{job_id}/diff": Diff,
@@ -73,6 +75,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/jobs/{job_id}/updates": UpdateList,
     "/v1/jobs/{job_id}/updates/{number}": Update,
     "/v1/jobs/{job_id}/updates/{number}/steps": UpdateStepsPage,
+    "/v1/jobs/{job_id}/usage": JobUsage,
     "/v1/jobs/{job_id}/versions": VersionList,
     "/v1/jobs/{job_id}/versions/{version}": Version,
     "/v1/log": LogPage,
@@ -86,6 +89,7 @@ ANSWERS: Mapping[str, Any] = {
     "/v1/secrets": SecretList,
     "/v1/series": CellSeries,
     "/v1/throttled-tasks": TasksPage,
+    "/v1/usage": UsageSums,
     "/v1/volumes": VolumesPage,
 }
 """By path, of those that answer with JSON."""

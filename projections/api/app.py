@@ -27,13 +27,14 @@ from projections.api import (
     stream,
     system,
     throttled,
+    usage,
     volumes,
 )
 from projections.api import (
     secrets as secret_routes,
 )
 from projections.api.as_of import AsOf, describe
-from projections.api.context import Context, Execs, Operations, Replays, Secrets, TaskLog, own_cell
+from projections.api.context import AskHost, Context, Execs, Operations, Replays, Secrets, TaskLog, own_cell
 from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
@@ -69,19 +70,20 @@ def create_app(
     alarm_unread_ms: int = ALARM_UNREAD_MS,
     carries: Execs | None = None,
     secrets: Secrets | None = None,
+    host_usage: AskHost | None = None,
 ) -> FastAPI:
     """The app over the views of a cell.
 
     `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
-    agents, `task_log` asks a host for output, `others` are the logs of the other cells, which are told of pools,
-    `moments` makes views of the past, `operations` tells what this process knows beside the views,
-    `replays` decides rounds again; `carries` takes commands into runs, `secrets` keeps values;
+    agents, `task_log` asks a host for output, `host_usage` for what its runs use, `others` are the logs of the other
+    cells, which are told of pools, `moments` makes views of the past, `operations` tells what this process knows beside
+    the views, `replays` decides rounds again; `carries` takes commands into runs, `secrets` keeps values;
     `alarm_unread_ms`: see `machine_lag.late_since_ms`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
     context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
-    context = replace(context, alarm_unread_ms=alarm_unread_ms, execs=carries, secrets=secrets)
+    context = replace(context, alarm_unread_ms=alarm_unread_ms, execs=carries, secrets=secrets, host_usage=host_usage)
     app = app_over(context, {"token": token, "listen": listen}, gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app
@@ -100,6 +102,7 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
         pools,
         pool_views,
         hosts,
+        usage,
         volumes,
         secret_routes,
         settings,

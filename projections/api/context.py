@@ -134,6 +134,12 @@ TaskLog = Callable[[OutputAsk, str | None], Awaitable[LogPage]]
 """The host None: the present one. Raises `LookupError` with a sentence."""
 
 
+AskHost = Callable[[str, str], Awaitable[bytes]]
+"""Asks a host what its runs use, those of a job or all: JSON of a `hostagent.messages.HostUsage`. Raises `LookupError`
+with a sentence.
+"""
+
+
 class Execs(Protocol):
     """Carries commands to hosts and back. Each method raises `LookupError` with a sentence where that can't be."""
 
@@ -190,6 +196,7 @@ class Context:
     alarm_unread_ms: int = ALARM_UNREAD_MS
     execs: Execs | None = None
     secrets: Secrets | None = None
+    host_usage: AskHost | None = None
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
     host_maps: HostMaps = field(default_factory=HostMaps)

@@ -13,7 +13,7 @@ from events.resources import Kinds, Unit, in_order
 from events.topics import ALL
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
-from paceline.client.host_models import Host, Suspicion, Volume
+from paceline.client.host_models import Host, HostLoad, Suspicion, Volume
 from paceline.client.json_type import Json
 from paceline.client.models import HistoryEntry, Job
 from paceline.client.models import Reason as Headline
@@ -208,10 +208,17 @@ def host_json(row: HostRow, kinds: Kinds) -> Host:
         "ignored_resources": offer["ignored_resources"],
         "allocated": write_amounts(on_host, kinds.units),
         "slack": write_milli(amounts_in(row.capacity).get("cpu", 0) * row.slack // LOAD_STEPS),
+        "used": _load(row),
         "runs": row.runs,
         "ports": {"first": row.port_first, "last": row.port_last},
         "attributes": msgspec.json.decode(row.attributes),
     }
+
+
+def _load(row: HostRow) -> HostLoad | None:
+    if not row.loaded_ms:
+        return None
+    return {"cpu": row.cpu_used, "memory": row.memory_used, "at": at(row.loaded_ms)}
 
 
 def host_state(row: HostRow) -> HostState:

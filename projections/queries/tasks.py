@@ -128,6 +128,17 @@ def waiting_ranges(connection: Connection, job: JobRow, standing: int, most: int
     return [(int(part[0]), len(part), int(since[part].min())) for part in parts[:most]]
 
 
+def live_hosts(connection: Connection, job: JobRow) -> list[str]:
+    """The hosts that runs of a job go on, by id."""
+    if job.base < 0:
+        return []
+    columns = columns_of(connection, job, np.arange(job.instances))
+    numbers = np.unique(columns[TASK_PLACES["host"]][np.isin(columns[0], LIVE_TASKS)]).tolist()
+    hosts = tables.host_names.c
+    query = select(hosts.host_id).where(hosts.number.in_(numbers)).order_by(hosts.host_id)
+    return list(connection.scalars(query))
+
+
 def past_host(connection: Connection, job: JobRow, instance: int, run: int) -> str | None:
     """The host of a run that another one of its task came after; None where it had none."""
     past, hosts = tables.past_runs.c, tables.host_names.c

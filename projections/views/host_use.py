@@ -63,7 +63,7 @@ class HostUse:
             (selection.jobs[key // SPAN].need, selection.jobs[key // SPAN].needs, key % SPAN) for key in which.tolist()
         ]
         kinds = {each: number for number, each in enumerate(dict.fromkeys(asks))}
-        needs = [_need_of(*each) for each in kinds]
+        needs = [need_of(*each) for each in kinds]
         names = list(dict.fromkeys(name for need in needs for name in need))
         amounts = np.array([[1, *(need.get(name, 0) for name in names)] for need in needs], dtype=np.int64)
         sums = np.zeros((len(hosts), 1 + len(names)), dtype=np.int64)
@@ -82,7 +82,7 @@ class HostUse:
 
 
 @lru_cache(NEEDS_KEPT)
-def _need_of(need: str, needs: str, version: int) -> Mapping[str, int]:
+def need_of(need: str, needs: str, version: int) -> Mapping[str, int]:
     """The needs of a task of a version of a job, by these columns of its row: many jobs are alike in them."""
     older: dict[str, Amounts] = msgspec.json.decode(needs)
     return older.get(str(version)) or amounts_in(need)

@@ -1,5 +1,6 @@
 """Folds the topic of hosts and what placement decides of hosts."""
 
+from events.columns import I32, I64
 from events.host_offers import offer_fault
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostsLoaded, HostVolumes
@@ -10,7 +11,8 @@ from projections.views.cache import Cache
 from projections.views.record_context import Folds, RecordContext
 from projections.views.rows import HostRow, VolumeRow, to_json
 
-CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault", "slack")
+LOAD = ("cpu_used", "memory_used", "slack", "loaded_ms")
+CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault", *LOAD)
 OFFER = ("capacity", "sizes", "attributes", "port_first", "port_last")
 
 
@@ -30,7 +32,7 @@ class HostFold:
     def fact(self, moment: RecordContext, event: Event) -> None:
         """Folds a fact of the topic of hosts."""
         if isinstance(event, HostsLoaded):
-            self._loaded(event)
+            self._loaded(moment, event)
             return
         if not isinstance(event, HostConnected | HostOffered | HostSilent | HostBack | HostVolumes):
             return
@@ -40,6 +42,7 @@ class HostFold:
             if event.session > row.session:
                 row.session, row.gateway, row.connected_ms = event.session, event.gateway, moment.at_ms
                 row.silent_ms, row.offered, row.offer_fault = 0, 0, ""
+                row.cpu_used = row.memory_used = row.slack = row.loaded_ms = 0
             return
         if row is None or event.session != row.session:
             return
@@ -57,14 +60,18 @@ class HostFold:
             case HostVolumes():
                 self._has_volumes(event)
 
-    def _loaded(self, event: HostsLoaded) -> None:
-        for host_id, session, slack in zip(
-            event.host_ids, event.host_session_array.tolist(), event.slack_array.tolist(), strict=False
-        ):
-            row = self._cache.hosts.get(host_id)
-            if row is not None and row.session == session and row.slack != slack:
-                row = self._cache.hosts.change(host_id) or row
-                row.slack = slack
+    def _loaded(self, moment: RecordContext, event: HostsLoaded) -> None:
+        """Takes the use of hosts. A record whose columns don't fit says nothing."""
+        columns: list[I32 | I64] = [event.host_session_array, event.cpu_used_array]
+        columns += [event.memory_used_array, event.slack_array]
+        if any(len(column) != len(event.host_ids) for column in columns):
+            return
+        self._cache.hosts.load(event.host_ids)
+        for host_id, session, *load in zip(event.host_ids, *(each.tolist() for each in columns), strict=True):
+            row = self._cache.hosts.change(host_id)
+            if row is not None and row.session == session:
+                row.cpu_used, row.memory_used, row.slack = load
+                row.loaded_ms = moment.at_ms
 
     def _lost(self, moment: RecordContext, event: HostLost) -> None:
         row = self._row(event.host_id)

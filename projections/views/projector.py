@@ -40,10 +40,11 @@ from projections.views.reasons import ReasonFold
 from projections.views.record_context import Fold, RecordContext, of_fact
 from projections.views.retention import JobRetention
 from projections.views.rows import ChainRow, OwnerRow, PositionRow, to_json
-from projections.views.run_reports import rows_of
+from projections.views.run_reports import rows_of, subject_of
 from projections.views.series import SeriesFold
 from projections.views.state_times import STATE_TIMES
 from projections.views.transaction import Transaction
+from projections.views.usage import UsageFold
 from projections.views.waiting import WaitingFold
 from projections.views.wal import WriteAheadLog
 
@@ -101,6 +102,7 @@ class Projector:
         self._preemptions = PreemptionFold(self._cache)
         self._waiting = WaitingFold(self._cache)
         self._leaving = JobRetention(self._cache)
+        self._usage = UsageFold(self._cache)
         folds = (self._reasons, self._preemptions, self._marks, self._series, self._jobs, self._pools, self._waiting)
         self._folds: defaultdict[type[Event], list[Fold]] = defaultdict(list)
         for holder in (*folds, self._hosts):
@@ -315,9 +317,7 @@ class Projector:
             reasons = list(rows_of(event, moment.offset)) if isinstance(event, RunsReported) else []
             for row in reasons:
                 self._cache.run_reports.add(*row)
-            self._leaving.note_unread(
-                moment.offset, [*((job_id, 0, 0) for job_id in jobs), *(row[:3] for row in reasons)]
-            )
+            self._leaving.note_unread(moment.offset, [*((job_id, 0, 0) for job_id in jobs), *map(subject_of, reasons)])
 
     def _round(self, delivered: Delivered, round_: RoundCommitted) -> None:
         record, machine, connection = delivered.record, round_.machine, self._transaction.connection
@@ -340,7 +340,7 @@ class Projector:
         )
         covered = self._chains["lifecycle"].inputs
         if machine == "lifecycle":
-            self._leaving.covered(covered.get(TASKS.name, 0))
+            self._usage.reported(round_.now, self._leaving.covered(covered.get(TASKS.name, 0)))
         seen_position = next((each.position for each in round_.seen if each.topic == rounds_of("lifecycle")), 0)
         first = RecordContext(
             record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=seen_position

@@ -7,6 +7,7 @@ Each rule depends on the log alone and not on how topics interleave, so that a r
 
 from collections.abc import Iterable, Mapping, Sequence
 from sqlite3 import Connection as DriverConnection
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
@@ -27,6 +28,7 @@ from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow
 from projections.views.tasks import RUNS_KEPT
 from projections.views.unread import Unread
+from projections.views.usage import RunUse
 
 KEPT_MS = 7 * 24 * 3600 * 1000
 SWEEP_ROUNDS = 16
@@ -59,9 +61,9 @@ class JobRetention:
         """Finds again what lifecycle hasn't read."""
         self._unread.restore(connection)
 
-    def note_unread(self, offset: int, about: Sequence[tuple[str, int, int]]) -> None:
-        """Notes a report of a host on jobs, and its reasons for runs. What the views keep of it stays if lifecycle
-        knows the job and the run when it reads the report.
+    def note_unread(self, offset: int, about: Sequence[tuple[Any, ...]]) -> None:
+        """Notes a report of a host on jobs, and its reasons for runs, each with its use where it tells that. What the
+        views keep of it stays if lifecycle knows the job and the run when it reads the report.
         """
         if about:
             self._unread.add(offset, *about)
@@ -70,11 +72,12 @@ class JobRetention:
         """Writes what isn't read yet."""
         self._unread.flush()
 
-    def covered(self, position: int) -> None:
-        """Lifecycle has read the reports before a position."""
-        due = [each for about in self._unread.read(position) for each in about]
-        if not due:
-            return
+    def covered(self, position: int) -> list[RunUse]:
+        """Lifecycle has read the reports before a position; what they say of the use of runs."""
+        subjects = [each for about in self._unread.read(position) for each in about]
+        if not subjects:
+            return []
+        due = [(job_id, instance, run) for job_id, instance, run, *_ in subjects]
         self._cache.jobs.load(job_id for job_id, _, _ in due)
         reasons, unknown, reports = [], set(), []
         for job_id, instance, run in due:
@@ -92,6 +95,7 @@ class JobRetention:
             self.removed += self._cache.history.keep(
                 unknown, lambda _, entry: entry.topic != RANK[TASKS.name] or entry.offset >= position
             )
+        return [(job_id, instance, run, tuple(use[0])) for job_id, instance, run, *use in subjects if use]
 
     def _too_old(self, reports: Sequence[tuple[int, Report]]) -> list[Report]:
         """The reports, each with the slot of its task, of runs that are kept no longer."""
@@ -158,7 +162,15 @@ class JobRetention:
         cache.flush()
         tasks = covered.get(TASKS.name, 0)
         self._drop_history(ids, covered.get(JOBS.name, 0), tasks)
-        for table in (cache.past_runs, cache.stops, cache.victims, cache.update_steps, cache.versions, cache.updates):
+        for table in (
+            cache.past_runs,
+            cache.stops,
+            cache.victims,
+            cache.update_steps,
+            cache.versions,
+            cache.updates,
+            cache.job_usage,
+        ):
             self.removed += table.delete("job_id = ?", [(each,) for each in ids])
         override_chunks.remove_unused(cache)
         self.removed += cache.reservations.delete("job_id = ?", [(each,) for each in ids])

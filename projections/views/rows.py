@@ -209,7 +209,7 @@ class PoolUseRow(msgspec.Struct):
 
 
 class HostRow(msgspec.Struct):
-    """A host. Owners: the topic of hosts (to `attributes`), placement (to `avoided_ms`), lifecycle (the rest).
+    """A host. Owners: the topic of hosts (to `slack`), placement (to `avoided_ms`), lifecycle (the rest).
 
     `number` stands in the task columns, 0: nothing was ordered there since it is known.
     """
@@ -228,6 +228,10 @@ class HostRow(msgspec.Struct):
     port_first: int = 0
     port_last: int = 0
     attributes: str = "{}"
+    cpu_used: int = 0
+    memory_used: int = 0
+    loaded_ms: int = 0
+    """The use of it by its runs, in sixteenths as in HostsLoaded, and when that was said; 0: not yet."""
     slack: int = 0
     """Sixteenths of its CPU that it can lend."""
     lost_session: int = 0

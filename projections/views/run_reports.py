@@ -4,10 +4,11 @@ The views take nothing else from the topic of tasks: how tasks stand is what lif
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from events.codes import RunReport
+from events.codes import LIVE_REPORTS, RunReport
 from events.columns import I32, I64, same_length
 from events.records.tasks import RunsReported
 
@@ -38,3 +39,9 @@ def rows_of(event: RunsReported, offset: int) -> Iterator[Row]:
         key = event.job_ids[job[at]], int(instance[at]), int(run[at])
         process = *(int(column[at]) for column in columns), int(exit_code[at])
         yield *key, offset, int(state[at]), texts[reason[at]], *process
+
+
+def subject_of(row: Row) -> tuple[Any, ...]:
+    """The run that a row is about, and the use of it where the row tells that it is over, and what it used."""
+    use = row[8:13]
+    return (*row[:3], use) if row[4] not in LIVE_REPORTS and any(use) else row[:3]

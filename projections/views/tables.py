@@ -23,10 +23,10 @@ from sqlalchemy import (
     select,
 )
 
-from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows
+from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows, usage_rows
 from projections.views.job_states import REJECTED
 
-FORMAT = "29"
+FORMAT = "30"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
@@ -83,6 +83,8 @@ tallies = _table("tallies", series_rows.TallyRow, "series", "name")
 marks = _table("marks", series_rows.MarkRow, "step_s", "topic", "step", "shape")
 pool_numbers = _table("pool_numbers", series_rows.PoolNumberRow, "path")
 pool_tasks = _table("pool_tasks", series_rows.PoolTasksRow, "path")
+job_usage = _table("job_usage", usage_rows.JobUsageRow, "job_id", "month")
+month_usage = _table("month_usage", usage_rows.MonthUsageRow, "month", "pool", "owner")
 
 Index("jobs_by_number", jobs.c.number, unique=True)
 Index("jobs_by_base", jobs.c.base)

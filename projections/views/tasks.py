@@ -30,6 +30,7 @@ from projections.views.rows import JobRow, MetaRow, amounts_in, to_json
 from projections.views.state_times import StateTimes
 from projections.views.task_moves import TaskMoves
 from projections.views.task_series import TaskSeries
+from projections.views.usage import UsageFold
 
 RUNS_KEPT = 100
 """Runs of a task that are kept, the present one too."""
@@ -44,6 +45,7 @@ class TaskFold:
         self._cache = cache
         self._moves = TaskMoves(cache, times, series)
         self._hosts = HostUse(cache)
+        self._usage = UsageFold(cache)
         self._ends = {"next_base": 0, "next_port_base": 0}
         self.folds: Folds = {
             GangsQueued: self._queued,
@@ -276,7 +278,9 @@ class TaskFold:
         self._note_failures(selection, event)
         state = tasks["state"][selection.places]
         live = (state >= LIVE_TASKS[0]) & (state <= LIVE_TASKS[-1])
-        self._hosts.release(selection.some(live))
+        running = selection.some(live)
+        self._usage.ended(moment.now, running)
+        self._hosts.release(running)
         counted = event.counts_as_array[selection.at] == Counts.TASK
         tasks["failures"][selection.places[counted]] = event.failures_array[selection.at[counted]]
         tasks["run"][selection.places] = event.run_array[selection.at]

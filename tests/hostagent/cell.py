@@ -22,7 +22,7 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import HostInventory, RunsReported
 from events.rounds import accept, sealed
 from hostagent.gateway import Gateway
-from hostagent.gateway.http import output_routes, routes
+from hostagent.gateway.http import output_routes, routes, usage_routes
 from hostagent.listen_address import bound
 from hostagent.server import Server as HttpServer
 from paceline.client.proof import Proving
@@ -222,6 +222,7 @@ class Server:
         app = FastAPI()
         app.include_router(routes(gateway, TOKEN))
         app.include_router(output_routes(gateway, TOKEN))
+        app.include_router(usage_routes(gateway, TOKEN))
         app.add_middleware(Proving, token=TOKEN)
         held = bound("127.0.0.1:0")
         self._server = HttpServer(app, grace_s=1)

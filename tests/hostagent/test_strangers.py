@@ -17,7 +17,7 @@ import pytest
 
 from hostagent.agent import Agent, AgentSettings
 from hostagent.agent_state import load, save
-from hostagent.gateway.remote_output import RemoteOutput
+from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.runs import stop_all
 from paceline.client.output_ask import OutputAsk
 from paceline.client.proven_transport import ProvenTransport
@@ -170,7 +170,7 @@ def test_a_stranger_that_forwards_to_the_cell_is_seen_through(site: Site) -> Non
 def test_an_api_shows_its_token_to_no_stranger() -> None:
     stranger = Stranger()
     with pytest.raises(LookupError, match="doesn't prove that it has the token"):
-        asyncio.run(RemoteOutput((stranger.url,), TOKEN)(OutputAsk("j", 0, 1, "stdout", 0, 10)))
+        asyncio.run(RemoteHosts((stranger.url,), TOKEN).output(OutputAsk("j", 0, 1, "stdout", 0, 10)))
     assert not stranger.knows(TOKEN)
     stranger.close()
 

@@ -17,6 +17,7 @@ from paceline.cli.commands.common import (
     output_option,
     with_client,
 )
+from paceline.cli.commands.top import host_top
 from paceline.output import Column, TableOptions, ahead, cores, facts, gib, note, other_columns, say, show, table, words
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ ID = click.argument("host_id", metavar="ID", shell_complete=complete(host_ids))
 @click.group()
 def host() -> None:
     """Inspect hosts; confirm a loss; remove a host that has left; clear a suspected one."""
+
+
+host.add_command(host_top)
 
 
 @host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))

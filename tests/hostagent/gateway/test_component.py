@@ -16,12 +16,11 @@ from hostagent.gateway import LogMissing
 from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
 from hostagent.messages import (
-    ExecLine,
+    Asked,
     Hello,
     LogLine,
     OrderKind,
     Orders,
-    RemoveVolumesLine,
     RunState,
     SessionRefused,
     VolumeState,
@@ -52,7 +51,7 @@ class Host:
     def deliver(self, orders: Orders) -> None:
         self.got.append(orders)
 
-    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
+    def ask(self, host_id: str, line: Asked) -> None:
         if isinstance(line, LogLine):
             self.asked.append(line)
         else:

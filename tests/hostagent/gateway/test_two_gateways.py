@@ -23,12 +23,10 @@ from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
 from hostagent.messages import (
     HEARTBEAT_MS,
-    ExecLine,
+    Asked,
     Hello,
-    LogLine,
     OrderKind,
     Orders,
-    RemoveVolumesLine,
     RunState,
     SessionRefused,
     Welcome,
@@ -170,7 +168,7 @@ class Stream:
         if self.agent.link is self:
             self.agent.obey(orders)
 
-    def ask(self, host_id: str, line: LogLine | ExecLine | RemoveVolumesLine) -> None:
+    def ask(self, host_id: str, line: Asked) -> None:
         raise AssertionError("nobody asks for anything")
 
     def cut(self, host_id: str) -> None:

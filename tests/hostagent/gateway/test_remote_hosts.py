@@ -12,7 +12,7 @@ from events.process.clock import SystemClock
 from events.records.jobs import JobSubmitted
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
-from hostagent.gateway.remote_output import RemoteOutput
+from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.runs import stop_all
 from paceline.client.output_ask import OutputAsk
 from tests.helpers.ports import kept_address
@@ -47,7 +47,7 @@ class Several:
         """The output of task 0 of job j, or why there is none."""
 
         async def asked() -> str:
-            page = await RemoteOutput(addresses, token, cell)(OutputAsk("j", 0, 1, "stdout", 0, 1000), "h1")
+            page = await RemoteHosts(addresses, token, cell).output(OutputAsk("j", 0, 1, "stdout", 0, 1000), "h1")
             return page.data.decode()
 
         with ThreadPoolExecutor() as threads:

@@ -1,0 +1,56 @@
+"""Amounts that jobs asked for and used, summed by job, pool, owner or month."""
+
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from paceline.client.usage_models import UsageSum
+from projections.views import tables
+
+SUMS = ("runs", "measured", "seconds", "asked_cpu_ms", "asked_mib_s", "used_cpu_ms", "peak_mib_s")
+MORE = ("throttled_ms", "read_kib", "written_kib")
+
+
+def usage_sums(
+    connection: Connection, by: str, first_month: int, pool: str, owner: str, size: int
+) -> tuple[list[UsageSum], bool]:
+    """The sums from a month on, at most so many, and whether there are more; months in their order, others from the
+    most CPU asked for on. `pool`: of it and those below it, `owner`: of this one; empty: all.
+    """
+    months, jobs = tables.month_usage.c, tables.jobs.c
+    of: Any = tables.job_usage.c if by == "job" else months
+    whose: Any = jobs if by == "job" else months
+    keys: tuple[Any, ...] = (of.job_id, jobs.pool, jobs.owner) if by == "job" else (months[by],)
+    sums = [func.sum(of[name]).label(name) for name in (*SUMS, *MORE)]
+    query = select(*keys, *sums, func.max(of.peak_kib).label("peak_kib")).where(of.month >= first_month)
+    if by == "job":
+        query = query.join(tables.jobs, jobs.job_id == of.job_id)
+    if pool not in ("", "/"):
+        below = whose.pool.startswith(f"{pool}/", autoescape=True)
+        query = query.where((whose.pool == pool) | below)
+    if owner:
+        query = query.where(whose.owner == owner)
+    order = (months.month,) if by == "month" else (func.sum(of.asked_cpu_ms).desc(), keys[0])
+    rows = connection.execute(query.group_by(keys[0]).order_by(*order).limit(size + 1)).mappings().all()
+    return [_sum(dict(row)) for row in rows[:size]], len(rows) > size
+
+
+def _sum(row: dict[str, Any]) -> UsageSum:
+    month = row.get("month")
+    return {
+        "job_id": row.get("job_id"),
+        "pool": row.get("pool"),
+        "owner": row.get("owner"),
+        "month": f"{month // 100:04}-{month % 100:02}" if month else None,
+        "runs": row["runs"],
+        "measured_runs": row["measured"],
+        "run_s": row["seconds"],
+        "asked_cpu_ms": row["asked_cpu_ms"],
+        "used_cpu_ms": row["used_cpu_ms"],
+        "asked_memory_mib_s": row["asked_mib_s"],
+        "peak_memory_mib_s": row["peak_mib_s"],
+        "peak_memory_kib": row["peak_kib"],
+        "throttled_ms": row["throttled_ms"],
+        "read_kib": row["read_kib"],
+        "written_kib": row["written_kib"],
+    }
