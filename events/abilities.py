@@ -26,6 +26,8 @@ NEEDED = {
 """The field of a job that needs each ability."""
 OF_HOSTS = (CGROUP, CONTAINER, SECRETS)
 """Abilities that a host must have beside this build's agent: it tries them out when it starts."""
+DEVICE = "paceline/device"
+"""Followed by the path of a device that containers of a host may have."""
 VALUE = "yes"
 
 
@@ -38,6 +40,8 @@ class _Isolation(Protocol):
     def cpu_limit(self) -> int: ...
     @property
     def processes(self) -> int: ...
+    @property
+    def devices(self) -> Sequence[str]: ...
 
 
 class _Asks(Protocol):
@@ -74,4 +78,10 @@ def needed(job: _Asks) -> list[str]:
         CONTAINER: apart is not None and apart.level == "container",
         SECRETS: len(job.secrets) > 0,
     }
-    return [attribute for attribute, uses in asks.items() if uses]
+    devices = apart.devices if apart is not None else ()
+    return [*(attribute for attribute, uses in asks.items() if uses), *(f"{DEVICE}{path}" for path in devices)]
+
+
+def field_of(attribute: str) -> str:
+    """The field of a job that needs an ability."""
+    return "devices" if attribute.startswith(DEVICE) else NEEDED[attribute]

@@ -36,9 +36,11 @@ class RunReport(Number):
     """Could not be started, and trying again there can't help: no such file, not executable, wrong format."""
     REVOKED = 11
     """Ended by its host, which had too little memory for those that reserved it."""
+    PREPARING = 12
+    """It is to start, once what it needs, such as its image, is on the host."""
 
 
-LIVE_REPORTS = (RunReport.STARTED, RunReport.HEALTHY, RunReport.UNHEALTHY, RunReport.SURVIVED)
+LIVE_REPORTS = (RunReport.PREPARING, RunReport.STARTED, RunReport.HEALTHY, RunReport.UNHEALTHY, RunReport.SURVIVED)
 """Reports of runs that go on, in the order in which they can follow one another."""
 END_REPORTS = tuple(report for report in RunReport if report not in LIVE_REPORTS)
 

@@ -28,10 +28,12 @@ from events.resources import Amounts
 from events.structs import known
 from hostagent import capacity, kernel, pressure
 from hostagent.agent_state import AgentFault, load, note, save
+from hostagent.container_level import ContainerSettings
 from hostagent.disk import Disk
 from hostagent.execs import Execs
 from hostagent.health import HealthChecks
 from hostagent.host_secrets import HostSecrets
+from hostagent.image_pulls import ImagePulls
 from hostagent.job_users import users
 from hostagent.launch import launch
 from hostagent.levels import Levels
@@ -115,6 +117,7 @@ class AgentSettings:
     isolation: str = "auto"
     umask: int = 0o022
     retention: Retention = field(default_factory=Retention)
+    containers: ContainerSettings = field(default_factory=ContainerSettings)
     sizes: tuple[str, ...] = ()
 
 
@@ -142,7 +145,9 @@ class Agent:
         self._say = say
         try:
             self._users = users(settings.run_as, settings.folder)
-            self._levels = Levels(settings.folder, settings.isolation, self._users.sample is not None, say)
+            self._levels = Levels(
+                settings.folder, settings.isolation, self._users.sample is not None, say, settings.containers
+            )
             self._secrets = HostSecrets(settings.folder, self._users.of, say)
             self.runs = Runs(
                 settings.folder,
@@ -171,6 +176,8 @@ class Agent:
         self._changed = asyncio.Event()
         self._news = asyncio.Event()
         """A keeper may have said something."""
+        images = self._levels.containers.images if self._levels.containers is not None else None
+        self._pulls = ImagePulls(self.runs, images, self._tell_all, say)
         self._at_gateway = zlib.crc32(settings.host_id.encode())
         """Counts through the gateways; each host begins with its own, so that they share the hosts."""
         self._held = ExitStack()
@@ -207,7 +214,14 @@ class Agent:
         with self._held:
             self._execs = Execs(self.runs, client, self._at, self._changed.set)
             self._output_waits = OutputWaits(self.runs, self._send_output)
-            async with client as self._client, self._execs, self._output_waits, asyncio.TaskGroup() as tasks:
+            async with (
+                client as self._client,
+                self._execs,
+                self._pulls,
+                self._output_waits,
+                asyncio.TaskGroup() as tasks,
+            ):
+                tasks.create_task(self._pulls.collect())
                 tasks.create_task(self._watch())
                 tasks.create_task(self._measure())
                 tasks.create_task(pressure.follow(self._candidates, self.runs.revoke))
@@ -494,11 +508,16 @@ class Agent:
                 except ValueError as error:
                     self.runs.refuse(key, str(error))
             elif item.kind in (OrderKind.STOP, OrderKind.KILL):
-                self.runs.start_all(launches)
+                self._pulls.start_all(launches)
                 launches = {}
                 self._secrets.forget(key)
                 (self.runs.stop if item.kind == OrderKind.STOP else self.runs.kill)(key)
-        self.runs.start_all(launches)
+        self._pulls.start_all(launches)
+
+    def _tell_all(self) -> None:
+        """A run has changed, and may wait for a keeper."""
+        self._changed.set()
+        self._news.set()
 
     def _start(self, key: RunKey, job: JobOrder, item: RunOrder) -> None:
         """Starts a run whose secrets are there."""
@@ -509,7 +528,7 @@ class Agent:
         except ValueError as error:
             self.runs.refuse(key, str(error))
         else:
-            self.runs.start(key, how)
+            self._pulls.start_all({key: how})
 
     async def _send_output(self, ask: LogLine, page: LogPage | None) -> None:
         content = page.data if page is not None else b""

@@ -6,7 +6,6 @@ namespaces, mounts and the first process, and ends; the process belongs to whoev
 For agent and keepers: it imports nothing but the standard library.
 """
 
-import ctypes
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ INIT = "/dev/init"
 INITS = ("/usr/bin/tini-static", "/sbin/tini-static")
 SECCOMP_PROFILES = ("/usr/share/containers/seccomp.json", "/etc/containers/seccomp.json")
 HOME = "/paceline"
-"""In the container: `work` is the working folder of the run, `volumes/NAME` its volumes."""
+"""In the container: `work` is the working folder of the run, `volumes/NAME` its volumes, `secrets/NAME` its secrets."""
 TMP_BYTES = 64 << 20
 """The room of /tmp and /dev/shm, each: memory of the run."""
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -37,7 +36,6 @@ _NEVER = (
 _CLONE_NEWUSER = 0x1000_0000
 _FIELDS = 4
 """The fields that a row of users and one of groups have at least."""
-_CLONE_NEWNS, _MS_REC, _MS_SLAVE, _MNT_DETACH = 0x0002_0000, 0x4000, 0x8_0000, 2
 
 
 class ContainerFault(Exception):
@@ -76,6 +74,10 @@ class Container(NamedTuple):
     """(first, number) of the host's uids and gids that a user namespace maps from 0 on; None: no such namespace."""
     seccomp: Mapping[str, Any]
     init: str
+    secrets: str = ""
+    """The folder of its secrets; empty: it has none."""
+    view: Path | None = None
+    """Where its root is mounted, once it starts, for it to write to; None: it has the one that all share."""
 
 
 def bundle(container: Container) -> dict[str, Any]:
@@ -99,7 +101,7 @@ def bundle(container: Container) -> dict[str, Any]:
             "capabilities": {},
             "rlimits": [{"type": "RLIMIT_NOFILE", "soft": files, "hard": files}] if container.open_files else [],
         },
-        "root": {"path": str(container.root), "readonly": not container.writable},
+        "root": {"path": str(container.view or container.root), "readonly": not container.writable},
         "mounts": [*_mounts(container)],
         "linux": {
             "namespaces": [{"type": each} for each in _namespaces(container)],
@@ -110,38 +112,6 @@ def bundle(container: Container) -> dict[str, Any]:
             "seccomp": dict(container.seccomp),
         },
     }
-
-
-def start_command(folder: str, name: str, pid_file: str) -> list[str]:
-    """The command that makes a container of the bundle in a folder, and ends once its first process runs."""
-    return ["crun", "--cgroup-manager=disabled", "run", "--detach", "--bundle", folder, "--pid-file", pid_file, name]
-
-
-def mount_overlay(lower: str, over: str) -> str:
-    """Mounts a writable view of a root that stays as it is; what is written goes below the folder `over`. The view's
-    path. Raises `OSError`.
-    """
-    upper, work, view = (f"{over}/{name}" for name in ("upper", "work", "root"))
-    for folder in (over, upper, work, view):
-        os.makedirs(folder, exist_ok=True)
-    _checked(_libc().mount(b"overlay", view.encode(), b"overlay", 0, _overlay(lower, upper, work)), view)
-    return view
-
-
-def unmount(path: str) -> None:
-    """Takes a mount away, at once for new users, and for the others when they end. Raises `OSError`."""
-    _checked(_libc().umount2(path.encode(), _MNT_DETACH), path)
-
-
-def hide_hybrid() -> None:
-    """Hides a v2 hierarchy beside those of v1 from the calling process and its children: crun refuses to work where
-    that has a controller, though it is told to leave control groups alone. Raises `OSError`.
-    """
-    if not os.path.exists("/sys/fs/cgroup/unified/cgroup.procs"):
-        return
-    _checked(_libc().unshare(_CLONE_NEWNS), "/sys/fs/cgroup")
-    _checked(_libc().mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "/")
-    unmount("/sys/fs/cgroup/unified")
 
 
 def seccomp(path: str, machine: str) -> dict[str, Any]:
@@ -220,6 +190,8 @@ def _mounts(container: Container) -> Iterator[dict[str, Any]]:
     yield _mount(f"{HOME}/work", "bind", str(container.work), ["rbind", "rw", *plain])
     for name, folder in container.volumes.items():
         yield _mount(f"{HOME}/volumes/{name}", "bind", str(folder), ["rbind", "rw", *plain])
+    if container.secrets:
+        yield _mount(f"{HOME}/secrets", "bind", container.secrets, ["rbind", "ro", *plain, "noexec"])
     yield _mount(INIT, "bind", container.init, ["bind", "ro", *plain])
     if not container.own_network:
         for path in ("/etc/resolv.conf", "/etc/hosts"):
@@ -275,20 +247,6 @@ def _rule(action: str, names: Sequence[str], args: Iterable[Any], errno: int | N
     if errno is not None:
         rule["errnoRet"] = errno
     return rule
-
-
-def _overlay(lower: str, upper: str, work: str) -> bytes:
-    return f"lowerdir={lower},upperdir={upper},workdir={work}".encode()
-
-
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _checked(result: int, path: str) -> None:
-    if result:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error), path)
 
 
 def _parsed(env: Iterable[str]) -> dict[str, str]:

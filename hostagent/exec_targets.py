@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from hostagent import private_files
+from hostagent.container_exec import ENVIRONMENT, entering
 from hostagent.messages import ExecLine
 from paceline.client.exec_frames import UNKNOWN_CODE, Kind
 
@@ -72,6 +73,8 @@ class Command:
         self._ask = ask
         self._folder = folder
         """The record of the run."""
+        self._file = f"exec-{ask.request}.json"
+        """There, what crun is told of a command in a container."""
         self._control = self._result = self._terminal = -1
         """`_control`: closed, it ends the command."""
         self._process: asyncio.subprocess.Process | None = None
@@ -107,6 +110,12 @@ class Command:
     def _order(self) -> dict[str, Any]:
         """The order for the parent of the command."""
         run: dict[str, Any] = json.loads(private_files.read_file(self._folder / "order.json"))
+        groups = [f"{folder}/cgroup.procs" for folder in dict.fromkeys(run.get("groups", {}).values())]
+        if "container" in run:
+            size = self._ask.rows, self._ask.columns
+            words = entering(self._folder, self._file, self._ask.command, self._ask.terminal, size)
+            own = {"argv": words, "env": ENVIRONMENT, "cwd": "/", "user": None}
+            return own | {"terminal": self._ask.terminal, "groups": groups}
         terminal = {"TERM": "xterm-256color"} if self._ask.terminal else {}
         return {
             "argv": self._ask.command,
@@ -115,7 +124,7 @@ class Command:
             "user": run.get("user"),
             "umask": run.get("umask", 0o022),
             "terminal": self._ask.terminal,
-            "groups": [f"{folder}/cgroup.procs" for folder in dict.fromkeys(run.get("groups", {}).values())],
+            "groups": groups,
         }
 
     async def wait(self, send: Send) -> int:
@@ -165,6 +174,7 @@ class Command:
             self._terminal = -1
         if self._input is not None:
             self._input.close()
+        (self._folder / self._file).unlink(missing_ok=True)
 
 
 class Connection:

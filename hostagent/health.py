@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 import httpx2
 
 from events.codes import RunReport
-from hostagent import open_files
+from hostagent import kernel, open_files
+from hostagent.container_exec import ENVIRONMENT, entering
 from hostagent.run import Run
 from hostagent.run_record import Check, RunKey
 from hostagent.runs import Runs
@@ -124,15 +126,19 @@ def _reason(failed: int, fault: str) -> str:
 
 async def _command_fault(check: Check, timeout_s: float) -> str:
     """Runs the program of a check as its task runs. It is over when the program is: what it leaves in its process group
-    is killed, and what has left that is not waited for.
+    is killed, and what has left that is not waited for. In a container, what is below it is killed where it takes too
+    long.
     """
+    words, cwd, env = list(check.health.command), check.work, check.env
+    if check.container:
+        words, cwd, env = entering(Path(check.container), "check.json", words), "/", ENVIRONMENT
     out, out_end = os.pipe()
     with open(out, "rb", buffering=0) as pipe:
         try:
             process = await asyncio.create_subprocess_exec(
-                *check.health.command,
-                cwd=check.work,
-                env=check.env,
+                *words,
+                cwd=cwd,
+                env=env,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=out_end,
                 stderr=out_end,
@@ -149,6 +155,10 @@ async def _command_fault(check: Check, timeout_s: float) -> str:
             async with asyncio.timeout(timeout_s):
                 code = await process.wait()
         finally:
+            below = kernel.descendants(process.pid) if check.container and process.returncode is None else ()
+            for pid in list(below):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()

@@ -3,7 +3,8 @@
 skopeo brings them into one OCI layout, whose layers they share; umoci unpacks the root of each. Below the folder:
 
 * `layout/`: the OCI layout; the tag of an image is the hexadecimal part of its digest;
-* `roots/HEX/`: its root, whole from the moment it has this name;
+* `roots/HEX/`: its root, whole from the moment it has this name; where users of containers are mapped to others of the
+  host, `roots-FIRST-NUMBER/`, since its files belong to those;
 * `roots/HEX.json`: its configuration, with the bytes that the root takes;
 * `roots/HEX.lock`: shared by the runs that use it, each from before its start until its end is on disk; the time of its
   change is that of the last use.
@@ -31,14 +32,26 @@ MOUNT_POINTS = ("proc", "dev", "tmp", "paceline")
 
 
 class Images:
-    """The images of one agent. `folder`: made where it isn't there."""
+    """The images of one agent. `folder`: made where it isn't there; `uid_map`: the first uid and gid of the host, and
+    how many, that those of images are mapped to; None: they are not.
+    """
 
-    def __init__(self, folder: Path, kept_s: float = KEPT_S, most_bytes: int = MOST_BYTES) -> None:
-        self._layout, self._roots = folder / "layout", folder / "roots"
+    def __init__(
+        self,
+        folder: Path,
+        kept_s: float = KEPT_S,
+        most_bytes: int = MOST_BYTES,
+        uid_map: tuple[int, int] | None = None,
+    ) -> None:
+        self._layout, self._map = folder / "layout", uid_map
+        self._roots = folder / ("roots" if uid_map is None else f"roots-{uid_map[0]}-{uid_map[1]}")
+        self.view = folder / "view"
+        """An empty folder, on which each container that may write to its root has that mounted, for itself alone."""
         self._kept_s = kept_s
         self._most_bytes = most_bytes
         self._pulling = asyncio.Lock()
-        self._roots.mkdir(parents=True, exist_ok=True)
+        for each in (self._roots, self.view):
+            each.mkdir(parents=True, exist_ok=True)
         for half in self._roots.glob("*.tmp"):  # of an agent that was killed meanwhile
             shutil.rmtree(half, ignore_errors=True)
 
@@ -83,14 +96,18 @@ class Images:
 
     async def _unpack(self, image: Image) -> Path:
         root, half = self._roots / image.hex, self._roots / f"{image.hex}.tmp"
-        rootless = () if os.geteuid() == 0 else ("--rootless",)
-        words = ("umoci", "raw", "unpack", *rootless, "--image", f"{self._layout}:{image.hex}", str(half))
+        options: tuple[str, ...] = () if os.geteuid() == 0 else ("--rootless",)
+        if self._map is not None:
+            first, number = self._map
+            options += (f"--uid-map=0:{first}:{number}", f"--gid-map=0:{first}:{number}")
+        words = ("umoci", "raw", "unpack", *options, "--image", f"{self._layout}:{image.hex}", str(half))
         try:
             code, _, errors = await run_tool(*words)
             if code:
                 raise ImageFault(f"{image.name} can't be unpacked: {last_line(errors)}", lasting=False)
             for name in MOUNT_POINTS:  # so that no run writes to the root that all share
                 (half / name).mkdir(parents=True, exist_ok=True)
+            half.chmod(0o755)
             size = await asyncio.to_thread(_bytes, half)
             described = {"config": _config(self._layout, image.hex), "bytes": size}
             (self._roots / f"{image.hex}.json").write_text(json.dumps(described))

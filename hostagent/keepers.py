@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -116,10 +116,10 @@ class Keepers:
             self._epoll.poll(0.005)
             self._lost |= any(self.news()[:2])  # nobody hears of these: their folders are looked at
 
-    def start(self, name: str, lock: int) -> bool:
-        """Hands a run, with its locked file, to the next keeper; False: none can take it now."""
+    def start(self, name: str, locks: Sequence[int]) -> bool:
+        """Hands a run, with its locked files, to the next keeper; False: none can take it now."""
         packet = json.dumps({"v": VERSION, "start": [name]}).encode()
-        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [lock]))]
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", locks))]
         for _ in range(len(self._turn)):
             keeper = self._turn[0]
             self._turn.rotate(-1)

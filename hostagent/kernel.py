@@ -49,6 +49,15 @@ def children(pid: int = 0) -> Iterator[int]:
             yield from _with(1, own)
 
 
+def descendants(pid: int) -> Iterator[int]:
+    """The pids of all processes below one."""
+    waiting = [pid]
+    while waiting:
+        for child in children(waiting.pop()):
+            waiting.append(child)
+            yield child
+
+
 def group_of(number: int) -> Iterator[int]:
     """The pids of the processes of a process group."""
     return _with(2, number)

@@ -5,6 +5,7 @@ import signal
 from events.port_names import variable_of
 from events.secret_names import secret_variable
 from hostagent import kernel
+from hostagent.containers import HOME
 from hostagent.gang_members import listing, unpacked, variables
 from hostagent.messages import JobOrder, RunOrder
 from hostagent.run_as import TaskUser, environment
@@ -19,7 +20,8 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, s
     gang = members if item.instance < len(members) else []
     ports = dict(zip(job.ports, item.ports, strict=False))
     env = _environment(job, item, host_id, user, ports)
-    env |= {secret_variable(each.name): f"{secrets}/{each.name}" for each in job.secrets}
+    place = f"{HOME}/secrets" if job.isolation is not None and job.isolation.image else secrets
+    env |= {secret_variable(each.name): f"{place}/{each.name}" for each in job.secrets}
     return Launch(
         command=job.command,
         env=env | (variables(gang, item.instance) if gang else {}),
@@ -61,4 +63,5 @@ def _environment(
         "PACELINE_POOL": job.pool,
     }
     port_variables = {variable_of(name): str(port) for name, port in ports.items()}
-    return environment(user) | job.env | own | port_variables
+    of_host = {} if job.isolation is not None and job.isolation.image else environment(user)
+    return of_host | job.env | own | port_variables

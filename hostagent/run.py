@@ -118,7 +118,8 @@ class Run:
         self.signal_number, self.cpu_ms = ending.signal, ending.cpu_ms
         self.memory_kib = ending.memory_kib if self.grouped else max(ending.memory_kib, self.peak_kib)
         self.throttled_ms, self.read_kib, self.written_kib = ending.throttled_ms, ending.read_kib, ending.written_kib
-        if self.signal_number == signal.SIGKILL and self.state == RunReport.EXITED:
+        by_init = self.exit_code == 128 + signal.SIGKILL and (bool(ending.oom_kills) or bool(self.exceeded))
+        if (self.signal_number == signal.SIGKILL or by_init) and self.state == RunReport.EXITED:
             if self.exceeded:
                 self.reason = self.exceeded
                 return

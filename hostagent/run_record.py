@@ -55,6 +55,11 @@ class Launch(NamedTuple):
     secrets: str = ""
     standing: "Standing | None" = None
 
+    @property
+    def contained(self) -> bool:
+        """Whether the run is a container."""
+        return self.isolation is not None and self.isolation.level == "container"
+
 
 class Standing(msgspec.Struct, frozen=True):
     """The worth of a run to its cell, as `order.json` has it for the next agent; None there: an earlier agent."""
@@ -113,7 +118,7 @@ Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
 class Check(msgspec.Struct):
     """The parameters of a run's health check. `port`: the number of the port that is asked, 0 where none is; `user`: as
-    whom the run runs, None: as this process.
+    whom the run runs, None: as this process; `container`: the folder of the record of a run that is one, else empty.
     """
 
     health: HealthCheck
@@ -122,6 +127,7 @@ class Check(msgspec.Struct):
     env: dict[str, str]
     user: dict[str, Any] | None = None
     umask: int = 0o022
+    container: str = ""
 
     def identity(self) -> dict[str, Any]:
         """The arguments of `Popen` that start a process as the run was."""
@@ -152,6 +158,7 @@ class Order(msgspec.Struct):
     disk: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Bytes that its task asked for."""
     standing: Standing | None = None
+    container: dict[str, Any] | None = None
 
 
 class FoundHealth(msgspec.Struct):

@@ -24,17 +24,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from events.bounds import NAME, OUTPUT_KIB
+from events.bounds import NAME
 from events.codes import RunReport
-from events.volume_names import volume_variable
 from hostagent import kernel, private_files
+from hostagent.container_level import OVERLAY
 from hostagent.folders import Trash, entries, measure, shown, summary
 from hostagent.host_secrets import HostSecrets
-from hostagent.keepers import VERSION, Keepers
+from hostagent.keeper.container import STATE
+from hostagent.keepers import Keepers
 from hostagent.levels import Levels
 from hostagent.messages import LogPage, RunState
 from hostagent.oom import VMSTAT, OutOfMemory
@@ -42,10 +40,10 @@ from hostagent.ports import LOCKS
 from hostagent.retention import KEEP_ALL, Retention
 from hostagent.run import NO_TRACES, Measured, Run
 from hostagent.run_as import Users
+from hostagent.run_files import Ordered, RunFiles
 from hostagent.run_output import STREAMS, read_output
 from hostagent.run_record import (
     FILES,
-    Check,
     Ending,
     FoundHealth,
     Launch,
@@ -56,7 +54,6 @@ from hostagent.run_record import (
     is_held,
     kill_processes,
     read_json,
-    take_lock,
 )
 from hostagent.shims import kill_shim, wake_shim
 from hostagent.side_by_side import side_by_side
@@ -72,8 +69,6 @@ SURVIVES_S = 10.0
 CLEAN_S = 600.0
 """So often runs that are kept for their output are looked through for those that are too old."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
-MEMBERS = ".paceline-members.json"
-"""In the working folder of a member of a gang: where all members are."""
 LOST_CODE = 255
 """Exit code of a run whose keeper was lost: nobody knows how it ended."""
 
@@ -100,9 +95,7 @@ class Runs:
         self._secrets = secrets
         self._cleaned_s = 0.0
         self._levels = levels
-        self._umask = umask
         folder = folder.absolute()
-        self._locks = locks
         self._say = say
         self._users = users or Users()
         self._root = folder / "runs"
@@ -116,6 +109,8 @@ class Runs:
             each.chmod(0o711)  # it may go to its working folder, and list nothing on the way
         self._trash = Trash(folder / "trash", say)
         self.volumes = Volumes(folder / "volumes", self._trash, self._users, say)
+        own = {"boot": kernel.boot_id(), "umask": umask, "contact": str(folder / "contact"), "port_locks": str(locks)}
+        self._files = RunFiles(own, self._users, self.volumes, self._trash, levels)
         self._runs: dict[RunKey, Run] = {}
         self._out_of_memory = OutOfMemory(vmstat)
         self.ended_cpu_ms = 0
@@ -123,8 +118,10 @@ class Runs:
         self._boot = kernel.boot_id()
         self._untold: dict[RunKey, Run] = {}
         """Runs of which nobody tells all: those that have a shim, and those that are killed."""
-        self._waiting: dict[RunKey, int] = {}
-        """Runs that no keeper has been given yet, with their locked files."""
+        self._lost_groups = False
+        """There are control groups of runs whose keepers are gone."""
+        self._waiting: dict[RunKey, list[int]] = {}
+        """Runs that no keeper has been given yet, with their locked files: their own, and that of their image."""
         self.keepers = Keepers(folder, say)
         self.keepers.connect()  # before the folders are read: what happens after that is told
         self._adopt_all()
@@ -178,25 +175,34 @@ class Runs:
         if not launches:
             return
         full: OSError | None = None
-        for run, lock in self._laid_out(launches):
-            if isinstance(lock, int):
-                self._waiting[run.key] = lock
-            elif isinstance(lock, OSError) and lock.errno in FULL:
-                full = lock
+        for run, locks in self._laid_out(launches):
+            if isinstance(locks, list):
+                self._waiting[run.key] = locks
+            elif isinstance(locks, OSError) and locks.errno in FULL:
+                full = locks
                 del self._runs[run.key]
                 self._discard(run.key)
             else:
-                self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {lock}")
+                self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {locks}")
         self.keepers.open(BEGIN_S)
         self._hand_over()
         if full is not None:
             raise full
 
+    def expect(self, key: RunKey, reason: str) -> None:
+        """Notes a run that is to be started once what it needs is here; until then it is here for this agent alone."""
+        self._runs[key] = Run(key, self._folder(key), int(RunReport.PREPARING), reason=reason)
+
+    def expected(self, key: RunKey) -> bool:
+        """Whether a run is still to be started."""
+        run = self._runs.get(key)
+        return run is not None and run.state == RunReport.PREPARING
+
     def refuse(self, key: RunKey, reason: str, lasting: bool = False) -> None:
         """Reports a run that is not known here as not started; `lasting`: the next try would go alike. Raises `OSError`
         where that can't be written.
         """
-        if key not in self._runs:
+        if key not in self._runs or self.expected(key):
             state = RunReport.CANNOT_START if lasting else RunReport.NOT_STARTED
             self._never(key, state, 127, reason)
 
@@ -213,7 +219,7 @@ class Runs:
         what its end is then. Raises `OSError` where that can't be written: then it is to be asked again.
         """
         run = self._runs.get(key)
-        if run is None:
+        if run is None or run.state == RunReport.PREPARING:
             run = self._never(key, RunReport.STOPPED, 128 + signal.SIGTERM, "stopped before it started")
         if not run.alive or run.stopping:
             return
@@ -306,13 +312,15 @@ class Runs:
         for run in alive:
             changed |= self._look(run)
         self._hand_over()
+        if self._lost_groups:
+            self._end_lost_groups()
         if time.monotonic() - self._cleaned_s > CLEAN_S:
             self._clean()
         return changed
 
     def restless(self) -> bool:
         """Whether something has to be looked at soon, though no keeper says anything."""
-        if self._waiting or self.keepers.restless():
+        if self._waiting or self._lost_groups or self.keepers.restless():
             return True
         return any(run.alive for run in self._untold.values())
 
@@ -337,71 +345,17 @@ class Runs:
     def _work(self, key: RunKey) -> Path:
         return self.tasks / f"{key.job_id}.{key.instance}.{key.run}"
 
-    def _laid_out(self, launches: Mapping[RunKey, Launch]) -> list[tuple[Run, int | Exception]]:
+    def _laid_out(self, launches: Mapping[RunKey, Launch]) -> list[tuple[Run, list[int] | Exception]]:
         """The new runs with their locked files, or why they have none."""
-        outcomes: list[tuple[Run, int | Exception]] = []
-        ordered: list[tuple[Run, dict[str, Any], str]] = []
+        outcomes: list[tuple[Run, list[int] | Exception]] = []
+        ordered: list[tuple[Run, Ordered]] = []
         for key, launch in launches.items():
             run = self._runs[key] = Run(key, self._folder(key), ports=launch.ports)
             try:
-                ordered.append((run, self._order(run, launch), launch.members))
+                ordered.append((run, self._files.order(run, launch, self._work(key))))
             except (OSError, ValueError) as error:
                 outcomes.append((run, error))
-        return outcomes + side_by_side(lambda each: (each[0], self._lay_out(*each)), ordered)
-
-    def _order(self, run: Run, launch: Launch) -> dict[str, Any]:
-        """The order of a run for its keeper; its volumes are made. Raises `OSError`, `ValueError`."""
-        work, as_user = str(self._work(run.key)), self._users.of(run.key.job_id)
-        user = as_user and as_user._asdict()
-        env = launch.env | ({"PACELINE_MEMBERS": f"{work}/{MEMBERS}"} if launch.members else {})
-        volumes = self.volumes.open(run.key.job_id, run.key.instance, launch.volumes)
-        if not env.get("HOME", "-"):  # a user without a home
-            env["HOME"] = work
-        env |= {volume_variable(name): str(path) for name, path in volumes.items()}
-        order: dict[str, Any] = {"v": VERSION, "boot": self._boot, "command": list(launch.command), "env": env}
-        order |= {"work": work, "user": user, "umask": self._umask}
-        order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
-        order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
-        order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
-        order |= {"alone": launch.alone, "disk": launch.disk}
-        order |= {"secrets": launch.secrets} if launch.secrets else {}
-        run.disk, run.standing = launch.disk, launch.standing
-        idle = launch.standing is not None and launch.standing.revocable
-        order |= {"idle": idle, "standing": launch.standing and msgspec.to_builtins(launch.standing)}
-        if self._levels is not None:
-            order |= self._levels.order(run.group, launch.isolation, launch.cpu, launch.memory, idle)
-            run.grouped = "groups" in order
-        if (apart := launch.isolation) is not None and (apart.output_head or apart.output_tail):
-            order["output"] = [1024 * (kib or OUTPUT_KIB) for kib in (apart.output_head, apart.output_tail)]
-        if launch.health is not None:
-            run.check = Check(launch.health, launch.health_port, work, env, user, self._umask)
-            order["check"] = msgspec.to_builtins(run.check)
-        return order
-
-    def _lay_out(self, run: Run, order: dict[str, Any], members: str) -> int | Exception:
-        """Makes the files of a run, from any thread. Returns its locked file, or why there is none."""
-        try:
-            run.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not self._trash.reuse(run.folder):
-                run.folder.mkdir(exist_ok=True, mode=0o700)
-            private_files.write(str(run.folder / "order.json"), json.dumps(order))  # its keeper syncs it
-            self._make_work(run.key, members, order["user"])
-            return take_lock(run.folder)
-        except (OSError, ValueError) as error:
-            return error
-
-    def _make_work(self, key: RunKey, members: str, user: dict[str, Any] | None) -> None:
-        work = self._work(key)
-        try:
-            work.mkdir(mode=0o700)
-        except FileExistsError:  # a task may have made it
-            self._trash.add(work)
-            work.mkdir(mode=0o700)
-        if members:
-            private_files.write(str(work / MEMBERS), members)
-        for each in (work / MEMBERS, work) if members else (work,):
-            if user is not None:
-                os.chown(each, user["uid"], user["gid"])
+        return outcomes + side_by_side(lambda each: (each[0], self._files.lay_out(*each)), ordered)
 
     def _discard(self, key: RunKey) -> None:
         """Removes all there is of a run."""
@@ -470,10 +424,11 @@ class Runs:
     def _hand_over(self) -> None:
         """Gives keepers the runs that wait for one."""
         while self._waiting:
-            key, lock = next(iter(self._waiting.items()))
-            if not self.keepers.start("/".join(map(str, key)), lock):
+            key, locks = next(iter(self._waiting.items()))
+            if not self.keepers.start("/".join(map(str, key)), locks):
                 return
-            os.close(self._waiting.pop(key))
+            for lock in self._waiting.pop(key):
+                os.close(lock)
 
     def _started(self, run: Run | None) -> bool:
         """Its process runs."""
@@ -487,10 +442,15 @@ class Runs:
     def _look(self, run: Run, certain: bool = False) -> bool:
         """Brings a run to what its folder says; True where it changed. `certain`: its keeper has said that it ended."""
         before = run.state
+        if before == RunReport.PREPARING:
+            return False
         if certain or not is_held(run.folder):
             self._learn_end(run, certain)
         elif (run.folder / "started").exists():
             self._started(run)
+        for name in (OVERLAY, STATE) if not run.alive else ():
+            if os.path.lexists(run.folder / name):
+                self._trash.add(run.folder / name)
         survived = run.alive and run.killed_s is not None and time.monotonic() - run.killed_s >= SURVIVES_S
         if survived:
             run.state, run.reported, run.killed_s = int(RunReport.SURVIVED), 0, None
@@ -516,8 +476,8 @@ class Runs:
         if order is None or order.boot != self._boot:
             self._vanished(run)
             return
-        with suppress(OSError):  # somebody has it after all, or the next look tries again
-            self._waiting[run.key] = take_lock(run.folder)
+        with suppress(OSError, ValueError):  # somebody has it after all, or the next look tries again
+            self._waiting[run.key] = self._files.take_locks(run.folder, order.container)
 
     def _vanished(self, run: Run) -> None:
         """Its keeper is gone without a word: whatever is left of the run ends, how it ended is not known."""
@@ -538,7 +498,7 @@ class Runs:
     def _end_lost_groups(self) -> None:
         """Ends what is left in the control groups of runs whose keepers are gone."""
         if self._levels is not None:
-            self._levels.remove_others({run.group for run in self.alive()})
+            self._lost_groups = not self._levels.remove_others({run.group for run in self.alive()})
 
     def _never(self, key: RunKey, state: RunReport, exit_code: int, reason: str) -> Run:
         """Notes a run that never begins here."""

@@ -50,6 +50,13 @@ class Isolation(NestedRecord, frozen=True):
     output_tail: int = 0
     """How many KiB of the rest of each stream are kept at most, the newest; 0: 5 MiB."""
 
+    user: str = ""
+    """As whom the program of a container runs: USER[:GROUP], names of the image or numbers; empty: as the image says.
+    """
+
+    devices: tuple[str, ...] = ()
+    """Paths of devices of the host that its container has too."""
+
 
 class Constraint(NestedRecord, frozen=True):
     """One condition on the attributes of a host; all conditions of a job must hold."""

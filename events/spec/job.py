@@ -17,7 +17,10 @@ from pydantic_core.core_schema import ValidationInfo
 
 from events.bounds import (
     CONSTRAINTS_MAX,
+    CONTAINER_USER,
     DESCRIPTION_MAX,
+    DEVICE,
+    DEVICES_MAX,
     DIGEST,
     GANG_PORTS_MAX,
     IMAGE,
@@ -73,6 +76,8 @@ NOT_OF_A_DAEMON: Final = {
     "overrides": "are not for daemons: their tasks are all alike",
 }
 IMAGE_PATTERN: Final = rf"^{IMAGE.pattern}(@{DIGEST.pattern})?$"
+USER_PATTERN: Final = rf"^{CONTAINER_USER.pattern}$"
+DEVICE_PATTERN: Final = rf"^{DEVICE.pattern}$"
 ID_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 POOL_PATTERN: Final = r"^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$"
 
@@ -136,6 +141,19 @@ class JobSpec(Spec):
         default="read-only",
         validate_default=True,
         description="Whether a container may write to its root; each run has a copy of its own, gone with it.",
+    )
+    user: Annotated[str, StringConstraints(pattern=USER_PATTERN)] | None = Field(
+        default=None,
+        validate_default=True,
+        description="As whom the program of a container runs: USER or USER:GROUP, names of the image or numbers; none: "
+        "as the image says.",
+    )
+    devices: Annotated[
+        list[Annotated[str, StringConstraints(pattern=DEVICE_PATTERN)]], Field(max_length=DEVICES_MAX)
+    ] = Field(
+        default=[],
+        validate_default=True,
+        description="Devices of the host that a container has too, /dev/fuse; only of hosts that offer them.",
     )
     cpu_limit: SomeMilli | None = Field(
         default=None,
@@ -246,10 +264,10 @@ class JobSpec(Spec):
             raise PydanticCustomError("isolation", "must be container for a job with an image")
         return None if isolation == _implied(image) else isolation
 
-    @field_validator("network", "root")
+    @field_validator("network", "root", "user", "devices")
     @classmethod
-    def _of_a_container(cls, value: str, info: ValidationInfo) -> str:
-        if value in ("none", "writable") and "image" in info.data and info.data["image"] is None:
+    def _of_a_container(cls, value: T, info: ValidationInfo) -> T:
+        if value not in ("host", "read-only", None, []) and "image" in info.data and info.data["image"] is None:
             raise PydanticCustomError("container", "is for jobs with an image")
         return value
 
@@ -448,6 +466,8 @@ class JobSpec(Spec):
             processes=self.processes or 0,
             output_head=self.output.head if self.output.head != OUTPUT_KIB else 0,
             output_tail=self.output.tail if self.output.tail != OUTPUT_KIB else 0,
+            user=self.user or "",
+            devices=tuple(self.devices),
         )
 
     @cached_property
@@ -481,6 +501,8 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "isolation": None if apart.level == _implied(apart.image) else apart.level,
         "network": apart.network,
         "root": "writable" if apart.writable_root else "read-only",
+        "user": apart.user or None,
+        "devices": list(apart.devices),
         "cpu_limit": write_milli(apart.cpu_limit) if apart.cpu_limit else None,
         "processes": apart.processes or None,
         "output": {

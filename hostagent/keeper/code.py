@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 BESIDE = (
-    *("folders.py", "groups.py", "kernel.py", "kept_output.py", "port_locks.py", "private_files.py"),
+    *("folders.py", "groups.py", "kernel.py", "kept_output.py", "mounts.py", "port_locks.py", "private_files.py"),
     "redaction.py",
 )
 

@@ -28,6 +28,7 @@ from typing import Any, Protocol
 from hostagent import kernel, port_locks
 from hostagent.folders import remove
 from hostagent.keeper import system
+from hostagent.keeper.container import Container
 from hostagent.keeper.control_group import ControlGroup
 from hostagent.keeper.pipelines import Ending
 from hostagent.keeper.process_group import CannotSpawn, ProcessGroup
@@ -48,6 +49,8 @@ TURN_S = 15.0
 TURN_POLL_S = 0.1
 GROUP_POLL_S = 0.05
 """So often it is looked whether all of a process group has obeyed a stop whose first process is over."""
+MAKE_S = 60.0
+"""So long a container may take until its first process runs."""
 READ_BYTES = 65_536
 READS_MAX = 16
 """So many reads of one stream in a turn: others have theirs."""
@@ -60,6 +63,7 @@ LOST_CODE = 255
 """Exit code of a run of which nobody knows how it ended."""
 STOPPED_EARLY = 143
 """Exit code of a run that is stopped before it starts: as if by SIGTERM."""
+EARLY = "stopped before it started"
 KEPT = ("stop_after_ms", "contact", "stop_signal", "stop_grace_ms")
 """The part of an order that is needed once its process runs: the rest may be large."""
 
@@ -74,6 +78,8 @@ class Keeper(Protocol):
     """The number of open files that a run may have."""
     by_pid: "dict[int, KeptRun]"
     """The runs that have a process, by that of their first one."""
+    making: set[int]
+    """The processes among them that make the first process of a run."""
 
     def watch(self, fd: int, handler: Callable[[], None]) -> None:
         """Calls `handler` whenever there is something to read."""
@@ -96,13 +102,13 @@ class Keeper(Protocol):
 
 
 class KeptRun:
-    """A run. `lock`: its locked file, which it takes over."""
+    """A run. `lock`: its locked file, `image`: that of its image, -1 without one; it takes them over."""
 
-    def __init__(self, keeper: Keeper, name: str, lock: int) -> None:
+    def __init__(self, keeper: Keeper, name: str, lock: int, image: int = -1) -> None:
         self.name = name
         self.folder = f"{keeper.root}/{name}"
         self._keeper = keeper
-        self._lock = lock
+        self._lock, self._image = lock, image
         self._order: dict[str, Any] = {}
         self._secrets = ""
         """The folder of its secrets; empty: it has none."""
@@ -157,12 +163,14 @@ class KeptRun:
 
     def before_reaping(self) -> None:
         """Its first process is over and still has its pid, and so the id of its group, which no other can have."""
-        if self._level is not None and self._kill is None:
+        if self._level is not None and self._kill is None and not self._level.making:
             self._level.kill()
 
     def exited(self, status: int, used: resource.struct_rusage) -> None:
         """Its first process is reaped."""
         code = os.waitstatus_to_exitcode(status)
+        if self._level is not None and self._level.making:
+            return self._made(self._level.made(code))
         self._running = False
         self._cancel(self._silence)
         self._cancel(self._next)
@@ -176,13 +184,14 @@ class KeptRun:
             "read_kib": used.ru_inblock // 2,  # blocks of 512 bytes
             "written_kib": used.ru_oublock // 2,
         }
-        self._linger()
+        return self._linger()
 
     def give_up(self) -> None:
         """The keeper failed here: the rest of the run ends, and how it ended isn't known."""
         if self._level is not None:
             self._level.kill()
             self._keeper.by_pid.pop(self._level.pid, None)
+            self._keeper.making.discard(self._level.pid)
         self._remove_secrets()
         self._ending = {"state": VANISHED, "exit_code": LOST_CODE, "reason": "its keeper failed, see holder.log"}
         self._try("exit.json", partial(write_durably, text=self._end_text()))
@@ -232,7 +241,8 @@ class KeptRun:
         except OSError as error:
             return self._end(NOT_STARTED, 127, f"its secrets can't be read: {error}")
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
-        kind = ControlGroup if "groups" in self._order else ProcessGroup
+        kinds = {"container": Container, "groups": ControlGroup}
+        kind = next((kinds[name] for name in kinds if name in self._order), ProcessGroup)
         level = kind(self._order, self._keeper.files)
         try:
             level.spawn(pipes[0][1], pipes[1][1])
@@ -250,7 +260,27 @@ class KeptRun:
             output = Output(self.folder, name, source, *self._order.get("output", ()))
             self._outputs[source] = CoveredOutput(output, hidden) if hidden is not None else output
             self._keeper.watch(source, self._guarded(partial(self._read, source)))
-        return self._note()
+        if not level.making:
+            return self._note()
+        self._keeper.making.add(level.pid)
+        self._next = self._keeper.after(MAKE_S, self._guarded(level.kill))
+        return None
+
+    def _made(self, fault: str) -> None:
+        """Goes on once the process that makes its first one has ended."""
+        assert self._level is not None
+        self._cancel(self._next)
+        if not fault:
+            self._keeper.by_pid[self._level.pid] = self
+            if self._stop_state:
+                self._level.kill()
+            return self._note()
+        self._running = False
+        self._ending = {"state": NOT_STARTED, "exit_code": 127, "reason": fault}
+        if self._stop_state:
+            self._ending = {"state": self._stop_state, "exit_code": STOPPED_EARLY, "reason": EARLY}
+        self._level.kill()
+        return self._linger()
 
     def _note(self) -> None:
         """Notes which process it is and that it runs, and tells."""
@@ -269,7 +299,9 @@ class KeptRun:
         """Ends it in the way that its job says."""
         if self._level is None:
             self._cancel(self._next)
-            return self._end(self._stop_state, STOPPED_EARLY, "stopped before it started")
+            return self._end(self._stop_state, STOPPED_EARLY, EARLY)
+        if self._level.making:
+            return self._level.kill()
         grace_s = self._order["stop_grace_ms"] / 1000
         self._kill = self._keeper.after(grace_s, self._guarded(self._kill_now))
         self._ask(Ending(self._level.pid, self._order["stop_signal"], grace_s / 2))
@@ -384,10 +416,10 @@ class KeptRun:
             self._cancel(timer)
         for source in list(self._outputs):
             self._close_output(source)
-        for file in (self._ports, self._task, self._lock):
+        for file in (self._ports, self._task, self._image, self._lock):
             if file >= 0:
                 os.close(file)
-        self._ports = self._task = self._lock = -1
+        self._ports = self._task = self._image = self._lock = -1
         self._keeper.forget(self)
 
     def _close_output(self, source: int) -> None:

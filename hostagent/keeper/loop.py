@@ -2,7 +2,8 @@
 
 It listens at `keepers/SLOT.PID.sock` (packets, protocol version 1). Who connects is told who it is; then it takes
 
-* `{"v": 1, "start": [NAME]}` with the locked file of the run, NAME as `JOB/INSTANCE/RUN`;
+* `{"v": 1, "start": [NAME]}` with the locked file of the run, and that of its image if it has one, NAME as
+  `JOB/INSTANCE/RUN`;
 * `{"v": 1, "stop": [NAME, ...]}`: look at the file `stop` of these runs;
 * `{"v": 1, "drain": 1}`: take no more starts, end with the last run;
 
@@ -48,6 +49,8 @@ class Keeper:
         self.runs: dict[str, KeptRun] = {}
         self.by_pid: dict[int, KeptRun] = {}
         """The runs that have a process, by that of their first one."""
+        self.making: set[int] = set()
+        """The processes among them that make the first process of a run, which then is this one's child."""
         self._code, self._holder = code, os.getppid()
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
@@ -115,7 +118,7 @@ class Keeper:
         for name in packet.get("start", ()):
             if self._draining or name in self.runs or not files:
                 continue  # its lock is free again with its file: who ordered it sees that
-            run = self.runs[name] = KeptRun(self, name, files.pop(0))
+            run = self.runs[name] = KeptRun(self, name, files.pop(0), files.pop(0) if files else -1)
             self.guard(run, run.begin)
         for name in packet.get("stop", ()):
             if (run_ := self.runs.get(name)) is not None:
@@ -165,19 +168,25 @@ class Keeper:
         """Children have ended, or it is told to end."""
         with suppress(BlockingIOError):
             os.read(self._wake, 4096)
-        while True:
-            try:
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return
-            if ended is None:
-                return
-            run = self.by_pid.pop(ended.si_pid, None)
+        while pid := self._ended_child():
+            run = self.by_pid.pop(pid, None)
             if run is not None:
                 self.guard(run, run.before_reaping)
-            _, status, used = os.wait4(ended.si_pid, 0)
+            _, status, used = os.wait4(pid, 0)
+            self.making.discard(pid)
             if run is not None:
                 self.guard(run, partial(run.exited, status, used))
+
+    def _ended_child(self) -> int:
+        """A child that has ended and isn't reaped; 0: there is none. While a container is made, an orphan may be its
+        first process, whose end its run is to see: it stays until that is known.
+        """
+        kind, numbers = (os.P_PID, tuple(self.by_pid)) if self.making else (os.P_ALL, (0,))
+        for number in numbers:
+            with suppress(ChildProcessError):
+                if ended := os.waitid(kind, number, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                    return ended.si_pid
+        return 0
 
     def _terminated(self, *_: object) -> None:
         self._draining = True

@@ -8,7 +8,6 @@ that of the program.
 import os
 import stat
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 
 from hostagent import kernel
@@ -45,7 +44,7 @@ class Ending:
 
     def _begin(self) -> None:
         self._begun = True
-        if any(map(_reads, _descendants(self._group))):
+        if any(map(_reads, kernel.descendants(self._group))):
             for pid in kernel.group_of(self._group):
                 kind = self._readers if _reads(pid) else self._writers
                 kind[pid] = kernel.start_time(pid)
@@ -66,14 +65,6 @@ def _signal(processes: dict[int, int | None], number: int) -> None:
 def _goes_on(pid: int, start: int | None) -> bool:
     fields = kernel.status_of(pid)
     return fields is not None and fields[0] != "Z" and int(fields[19]) == start
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    waiting = [pid]
-    while waiting:
-        for child in kernel.children(waiting.pop()):
-            waiting.append(child)
-            yield child
 
 
 def _reads(pid: int) -> bool:

@@ -31,6 +31,9 @@ class CannotSpawn(Exception):
 class ProcessGroup:
     """The processes of one run. `files`: how many open files it may have, unless its order says so."""
 
+    making = False
+    """Its process isn't that of the run yet, but makes it."""
+
     def __init__(self, order: dict[str, Any], files: int) -> None:
         self._order = order
         self._files = files
@@ -56,6 +59,10 @@ class ProcessGroup:
 
     def enter(self) -> None:
         """In the child, before it becomes the run's user: joins what holds the run's processes. Raises `OSError`."""
+
+    def made(self, code: int) -> str:
+        """The process that makes that of the run has ended. Why there is none; empty: there is."""
+        raise NotImplementedError
 
     def clear(self) -> bool:
         """Removes what held the processes, now that the run is over; False: it is to be called again, soon."""

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from events.spec.parts import HostResources
 from events.spec.problems import problems
 from hostagent.agent import AgentSettings
+from hostagent.container_level import ContainerSettings
 from hostagent.retention import Retention
 from paceline.services.data_folder import CannotStart, given_umask
 from paceline.services.settings import AgentPart
@@ -31,8 +32,20 @@ def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Pa
         isolation=part.isolation,
         umask=given_umask(),
         retention=Retention(part.output_runs, part.output_mib << 20, part.output_age, part.failed_output_age),
+        containers=ContainerSettings(
+            devices=tuple(part.devices),
+            user_namespace=_mapped(part.user_namespace),
+            images_max=part.images_max << 20,
+            images_unused_s=part.images_unused / 1000,
+        ),
         ports_moved=not part.model_fields_set & {"port_first", "port_last"},
     )
+
+
+def _mapped(text: str) -> tuple[int, int] | None:
+    """FIRST:NUMBER of a user namespace; None: there is none."""
+    first, _, number = text.partition(":")
+    return (int(first), int(number)) if text else None
 
 
 def _offered(resources: Mapping[str, float | str]) -> HostResources:

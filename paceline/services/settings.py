@@ -22,7 +22,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from events.bounds import ALARM_UNREAD_MS
+from events.bounds import ALARM_UNREAD_MS, DEVICE
+from events.quantities import Mebibytes, Milliseconds
 from events.time_units import span_s
 from paceline.client.cell_file import DATA_DEFAULT
 from paceline.client.errors import Faults
@@ -65,7 +66,10 @@ class UpPart(SettingsTable):
 class AgentPart(SettingsTable):
     """`[agent]`, what an agent needs to know. None: the name of this machine. `resources`: what the host offers instead
     of what is detected or beside it, written as in jobs. `run_as`: the user as whom tasks run, empty: the agent's.
-    `isolation`: the least that keeps runs apart; auto: cgroup where tasks run as another user and the host can.
+    `isolation`: the least that keeps runs apart; auto: cgroup where tasks run as another user and the host can. Of
+    containers: `devices` that they may have; `user_namespace`, FIRST:NUMBER, the uids and gids of the host that their
+    users are mapped to, empty: they are not; images that no run has used for `images_unused` are removed, and more
+    where all take more than `images_max`.
     `output_runs`: the runs that have ended which are kept for their output, in all within `output_mib`, and for
     `output_age`, or `failed_output_age` where they failed: seconds, or times with a unit.
     """
@@ -80,6 +84,10 @@ class AgentPart(SettingsTable):
     output_mib: int = Field(default=1024, ge=1)
     output_age: Seconds = 7 * 86_400.0
     failed_output_age: Seconds = 30 * 86_400.0
+    devices: list[Annotated[str, Field(pattern=rf"^{DEVICE.pattern}$")]] = []
+    user_namespace: str = Field(default="", pattern=r"^([0-9]{1,9}:[0-9]{1,9})?$")
+    images_max: Mebibytes = 20 * 1024
+    images_unused: Milliseconds = 7 * 86_400_000
     port_first: int = Field(default=31000, ge=1, le=65535)
     port_last: int = Field(default=31999, ge=1, le=65535)
 

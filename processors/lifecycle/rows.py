@@ -188,6 +188,8 @@ class IsolationRow(msgspec.Struct, frozen=True, array_like=True):
     processes: int
     output_head: int = 0
     output_tail: int = 0
+    user: str = ""
+    devices: tuple[str, ...] = ()
 
 
 class SecretRow(msgspec.Struct, frozen=True, array_like=True):

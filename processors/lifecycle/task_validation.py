@@ -7,6 +7,9 @@ from events.bounds import (
     CHECK_EVERY_MS_MIN,
     CHECKS_MAX,
     CONSTRAINTS_MAX,
+    CONTAINER_USER,
+    DEVICE,
+    DEVICES_MAX,
     EXIT_CODE_MAX,
     GANG_PORTS_MAX,
     IMAGE,
@@ -111,9 +114,15 @@ def _isolation(job: SubmittedRow) -> str:
         return f"network is {apart.network[:40]!r}, it must be one of {', '.join(NETWORKS)}"
     if not apart.image:
         own = apart.image_digest or apart.network != "host" or apart.writable_root or apart.level == "container"
-        return "isolation container, network, writable_root and image_digest are for jobs with an image" if own else ""
+        if not (own or apart.user or apart.devices):
+            return ""
+        return "isolation container, network, writable_root, user, devices and image_digest are for jobs with an image"
     if not IMAGE.fullmatch(apart.image):
         return f"image is {apart.image[:80]!r}, it must be a name such as registry.example/app:1.2"
+    if apart.user and not CONTAINER_USER.fullmatch(apart.user):
+        return f"user is {apart.user[:80]!r}, it must be USER or USER:GROUP, names or numbers"
+    if len(apart.devices) > DEVICES_MAX or not all(map(DEVICE.fullmatch, apart.devices)):
+        return f"devices must be at most {DEVICES_MAX} paths such as /dev/fuse"
     if apart.level != "container":
         return f"isolation is {apart.level}, a job with an image runs in a container"
     return ""

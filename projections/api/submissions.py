@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.abilities import NEEDED, needed
+from events.abilities import field_of, needed
 from events.codes import IN_EFFECT, Code, no_pool, not_a_leaf, other_specification, too_many_jobs, too_many_tasks
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.topics import JOBS
@@ -131,7 +131,7 @@ def _warnings(
     chunk = with_uploads(connection, uploads)
     nowhere = [] if missing else fits_nowhere.warnings(connection, event, chunk)
     warnings = [
-        f"no host offers {attribute}, which the {NEEDED[attribute]} of the job needs: it waits for one that does"
+        f"no host offers {attribute}, which the {field_of(attribute)} of the job needs: it waits for one that does"
         for attribute in missing
     ]
     warnings += [f"{each['message']} ({each['code']})" for each in nowhere]

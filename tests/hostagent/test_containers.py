@@ -17,11 +17,9 @@ from hostagent.containers import (
     User,
     bundle,
     find_user,
-    hide_hybrid,
-    mount_overlay,
     seccomp,
-    unmount,
 )
+from hostagent.mounts import mount_overlay, own_mounts, unmount
 
 pytestmark = pytest.mark.outside
 ROOT = os.geteuid() == 0
@@ -80,7 +78,7 @@ def run(container: Container, folder: Path) -> tuple[int, str]:
     (folder / "config.json").write_text(json.dumps(bundle(container)))
     done = subprocess.run(
         ["crun", "--cgroup-manager=disabled", "run", "--bundle", folder, f"test-{os.getpid()}"],
-        preexec_fn=hide_hybrid,
+        preexec_fn=own_mounts,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -152,26 +150,30 @@ def test_ways_out_of_a_container_are_refused_by_the_kernel(root: Path, work: Pat
     )
     host = Path("/")
     container = described(host, work, "/usr/bin/python3", "-I", "-c", program, env={"PATH": "/usr/bin"})
-    view = mount_overlay("/usr", str(tmp_path / "over"))  # a copy of the host's programs, mount points made in it
+    view = tmp_path / "view"
+    view.mkdir()
+    mount_overlay("/usr", str(tmp_path / "over"), str(view))  # the host's programs, mount points made beside them
     try:
         for name in ("proc", "dev", "tmp", "paceline", "www", "etc"):
-            (Path(view) / name).mkdir(exist_ok=True)
-        (Path(view) / "usr").symlink_to(".")
-        (Path(view) / "etc/passwd").write_text("web:x:1000:1000::/:/bin/sh\n")
-        code, said = run(container._replace(root=Path(view)), tmp_path)
+            (view / name).mkdir(exist_ok=True)
+        (view / "usr").symlink_to(".")
+        (view / "etc/passwd").write_text("web:x:1000:1000::/:/bin/sh\n")
+        code, said = run(container._replace(root=view), tmp_path)
     finally:
-        unmount(view)
+        unmount(str(view))
     assert code == 0, said
     assert said.splitlines() == [f"{name} True" for name in ESCAPES]
 
 
 def test_what_a_writable_root_takes_is_the_runs_own(root: Path, work: Path, tmp_path: Path) -> None:
-    view = mount_overlay(str(root), str(tmp_path / "over"))
+    view = tmp_path / "view"
+    view.mkdir()
+    mount_overlay(str(root), str(tmp_path / "over"), str(view))
     try:
         script = "echo mine > /www/index.html && cat /www/index.html"
-        said = sh(Path(view), work, tmp_path, script, writable=True, user="0")
+        said = sh(view, work, tmp_path, script, writable=True, user="0")
     finally:
-        unmount(view)
+        unmount(str(view))
     assert said == (0, "mine\n")
     assert "image" in (root / "www/index.html").read_text()
     assert (tmp_path / "over/upper/www/index.html").read_text() == "mine\n"

@@ -1,0 +1,251 @@
+"""Jobs from images on a real host: their tasks run in containers, from the registry of this machine."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from tests.helpers.image_registry import ImageRegistry, image_registry
+from tests.helpers.real_cell import CellProcess
+from tests.helpers.waiting import until
+from tests.hostagent.test_groups import REFUSED
+
+pytestmark = [pytest.mark.outside, pytest.mark.xdist_group("limits"), pytest.mark.skipif(bool(REFUSED), reason=REFUSED)]
+BUILD = Path(__file__).parents[2] / "examples/image/build.sh"
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder that any user of the machine passes through, as through that of an agent; pytest's are closed."""
+    with TemporaryDirectory(prefix="paceline-test-") as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def registry(folder: Path) -> Iterator[ImageRegistry]:
+    with image_registry(folder / "registry") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def image(folder: Path, registry: ImageRegistry) -> str:
+    subprocess.run([BUILD, folder / "layout"], check=True, capture_output=True)
+    return registry.push(folder / "layout", "1.0", "web:1.0")
+
+
+@pytest.fixture(scope="module")
+def cell(folder: Path) -> Iterator[CellProcess]:
+    (folder / "paceline.toml").write_text('[agent]\ndevices = ["/dev/zero", "/dev/none"]\n')
+    made = CellProcess(folder / "data", sim_hosts=0, agent=True)
+    made.start()
+    try:
+        made.pool("/p")
+        yield made
+    finally:
+        made.stop()
+
+
+def run(cell: CellProcess, job_id: str, wait: bool = True, **spec: Any) -> dict[str, Any]:
+    """A task, to its end unless it isn't waited for."""
+    asked = {"job_id": job_id, "pool": "/p", "resources": {"cpu": 0.1, "memory": "64MiB"}}
+    answer = cell.request("POST", "/v1/jobs", {**asked, **spec})
+    assert answer.status_code < 300, answer.text
+    states = ("SUCCEEDED", "FAILED", "KILLED") if wait else ("RUNNING",)
+    try:
+        until(lambda: cell.state(job_id) in states, f"{job_id} to be in {states}")
+    except AssertionError as fault:
+        raise AssertionError(cell.get(f"/v1/jobs/{job_id}/explanation").text) from fault
+    tasks: list[dict[str, Any]] = cell.get(f"/v1/jobs/{job_id}/tasks").json()["tasks"]
+    return tasks[0]
+
+
+def output(cell: CellProcess, job_id: str, stream: str = "stdout") -> str:
+    words = ("logs", job_id, "--stderr") if stream == "stderr" else ("logs", job_id)
+    return command(cell, *words).stdout
+
+
+def command(cell: CellProcess, *words: str, text: str = "") -> "subprocess.CompletedProcess[str]":
+    """`paceline job` to its end."""
+    environment = {**os.environ, "PACELINE_DATA": str(cell.data)}
+    return subprocess.run(
+        [sys.executable, "-m", "paceline", "job", *words],
+        input=text,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_task_runs_from_its_image(cell: CellProcess, image: str) -> None:
+    task = run(cell, "first", image=image, command=["sh", "-c", "id -u; cat /www/index.html; pwd; echo $PACELINE_JOB"])
+    assert task["state"] == "SUCCEEDED", cell.get("/v1/jobs/first/explanation").text
+    assert output(cell, "first") == "1000\n<h1>It runs from an image.</h1>\n/www\nfirst\n"
+
+
+LIVES = "echo up; trap 'echo down; exit 3' TERM; while :; do sleep 0.1; done"
+
+
+def containers(cell: CellProcess) -> list[str]:
+    """All that is there of the containers of its agent: control groups, mounts, and what crun knows of."""
+    agent = cell.data.with_name("data-agent").resolve()
+    place = f"paceline-{blake2b(bytes(agent), digest_size=8).hexdigest()}"
+    walked = os.walk("/sys/fs/cgroup")  # unlike a glob, not troubled by what others remove meanwhile
+    groups = {name for top, names, _ in walked if os.path.basename(top) == place for name in names}
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(agent) in line]
+    states = [path.parent.name for path in agent.glob("runs/*/*/*/crun/run")]
+    return [*sorted(groups), *mounts, *states, *(os.listdir("/run/crun") if os.path.isdir("/run/crun") else ())]
+
+
+def stop(cell: CellProcess, job_id: str) -> None:
+    cell.request("POST", f"/v1/jobs/{job_id}/stops", {"command_id": "end", "reason": ""})
+    until(lambda: cell.state(job_id) == "KILLED", f"{job_id} to end")
+
+
+def test_a_service_is_stopped_by_its_signal_and_leaves_nothing(cell: CellProcess, image: str) -> None:
+    run(cell, "service", wait=False, kind="stateless", image=image, command=["sh", "-c", LIVES])
+    until(lambda: "up" in output(cell, "service"))
+    stop(cell, "service")
+    assert output(cell, "service") == "up\ndown\n"
+    until(lambda: not containers(cell), f"{containers(cell)} to be gone")
+
+
+def test_a_user_enters_a_container(cell: CellProcess, image: str, tmp_path: Path) -> None:
+    run(cell, "entered", wait=False, kind="stateless", image=image, command=["sh", "-c", LIVES])
+    try:
+        for _ in range(3):
+            done = command(cell, "exec", "entered", "--", "sh", "-c", "id -u; pwd; echo $PACELINE_JOB; exit 7")
+            assert (done.returncode, done.stdout, done.stderr) == (7, "1000\n/www\nentered\n", "")
+        assert command(cell, "exec", "entered", "--", "nosuch").returncode == 127
+        assert command(cell, "exec", "entered", "-i", "--", "cat", text="abc\n" * 9999).stdout == "abc\n" * 9999
+        assert command(cell, "cp", "entered:/www/index.html", str(tmp_path)).returncode == 0
+        assert (tmp_path / "index.html").read_text() == "<h1>It runs from an image.</h1>\n"
+        assert cell.state("entered") == "RUNNING"
+    finally:
+        stop(cell, "entered")
+
+
+def test_a_terminal_in_a_container_behaves_as_one(cell: CellProcess, image: str) -> None:
+    run(cell, "terminal", wait=False, kind="stateless", image=image, command=["sh", "-c", LIVES])
+    try:
+        pid, terminal = pty.fork()
+        if not pid:
+            os.environ["PACELINE_DATA"] = str(cell.data)
+            os.execv(sys.executable, [sys.executable, "-m", "paceline", "job", "exec", "terminal", "-t", "--", "sh"])
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 117, 0, 0))
+        os.write(terminal, b"echo a$((1 + 1))b; trap 'echo caught' INT; sleep 1000\n")
+        seen = read_until(terminal, b"a2b")
+        os.write(terminal, b"\x03")
+        seen = read_until(terminal, b"caught")
+        os.write(terminal, b"exit 5\n")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5, seen
+        os.close(terminal)
+    finally:
+        stop(cell, "terminal")
+
+
+def read_until(file: int, wanted: bytes) -> bytes:
+    """What a terminal shows, until that is among it."""
+    seen = b""
+
+    def read() -> bool:
+        nonlocal seen
+        if select.select([file], [], [], 0)[0]:
+            seen += os.read(file, 4096)
+        return wanted in seen
+
+    until(read, f"{wanted!r} to be shown")
+    return seen
+
+
+def test_health_is_asked_inside_the_container(cell: CellProcess, image: str) -> None:
+    script = f"sleep 0.3; echo > /tmp/ready; {LIVES}"
+    check = {"command": ["sh", "-c", "cat /tmp/ready"], "interval": "200ms", "timeout": "5s"}
+    run(cell, "checked", wait=False, kind="stateless", image=image, command=["sh", "-c", script], health=check)
+    stop(cell, "checked")
+
+
+def test_a_tag_that_nobody_has_is_told_at_submission_and_a_digest_when_it_runs(
+    cell: CellProcess, registry: ImageRegistry
+) -> None:
+    spec = {"job_id": "none", "pool": "/p", "image": f"{registry.address}/nothing:1"}
+    refused = cell.request("POST", "/v1/jobs", spec)
+    assert (refused.status_code, refused.json()["code"]) == (422, "IMAGE_UNPINNED")
+    task = run(cell, "none", image=f"{registry.address}/nothing@sha256:{'0' * 64}", retries={"max": 0, "system": 1})
+    assert task["state"] == "FAILED"
+    assert "its image can't be had" in cell.get("/v1/jobs/none/explanation").text
+
+
+def test_memory_beyond_what_was_asked_for_is_told_as_such(cell: CellProcess, image: str) -> None:
+    script = "x=$(cat /dev/zero | head -c 300000000 | tr '\\0' x); echo $x | wc -c"
+    task = run(cell, "hungry", image=image, command=["busybox", "sh", "-c", script])
+    assert task["state"] == "FAILED"
+    assert "out of memory, it used all of its 64 MiB" in cell.get("/v1/jobs/hungry/explanation").text
+
+
+def test_no_network_and_a_root_of_its_own(cell: CellProcess, image: str) -> None:
+    script = "echo mine > /www/index.html && cat /www/index.html; cat /proc/net/dev | wc -l"
+    more: dict[str, Any] = {"network": "none", "root": "writable", "user": "0"}
+    run(cell, "own", image=image, command=["busybox", "sh", "-c", script.replace("wc", "busybox wc")], **more)
+    assert output(cell, "own", "stderr") + output(cell, "own") == "mine\n3\n"
+    script = "cat /www/index.html; echo no > /www/index.html"
+    run(cell, "shared", image=image, user="0", command=["sh", "-c", script], retries={"max": 0})
+    assert output(cell, "shared") == "<h1>It runs from an image.</h1>\n"
+    assert "Read-only file system" in output(cell, "shared", "stderr")
+    until(lambda: not containers(cell))
+
+
+def test_a_user_and_devices_are_those_that_the_job_names(cell: CellProcess, image: str) -> None:
+    script = "id -u; id -g; echo > /dev/zero && echo written"
+    run(cell, "named", image=image, user="7:8", devices=["/dev/zero"], command=["sh", "-c", script])
+    assert output(cell, "named") == "7\n8\nwritten\n"
+    spec = {"job_id": "other", "pool": "/p", "image": image, "devices": ["/dev/mem"]}
+    warned = cell.request("POST", "/v1/jobs", spec).json()["warnings"]
+    assert warned == [
+        "no host offers paceline/device/dev/mem, which the devices of the job needs: it waits for one that does"
+    ]
+    until(lambda: "paceline/device/dev/mem" in cell.get("/v1/jobs/other/explanation").text)
+
+
+def test_volumes_and_the_working_folder_stand_under_paceline(cell: CellProcess, image: str) -> None:
+    script = (
+        "echo kept > $PACELINE_VOLUME_DATA/f; echo $PACELINE_VOLUME_DATA $HOME; echo w > ~/w; ls ~ ; exec sleep 1000"
+    )
+    more: dict[str, Any] = {"kind": "stateful", "volumes": ["data"], "command": ["sh", "-c", script]}
+    run(cell, "keeps", wait=False, image=image, **more)
+    until(lambda: output(cell, "keeps") == "/paceline/volumes/data /paceline/work\nw\n")
+    stop(cell, "keeps")
+
+
+def test_all_goes_on_when_agent_and_cell_are_killed_and_nothing_is_left_when_a_keeper_is(
+    cell: CellProcess, image: str
+) -> None:
+    run(cell, "kept", wait=False, kind="stateless", image=image, command=["sh", "-c", LIVES], root="writable")
+    (record,) = cell.data.with_name("data-agent").glob("runs/kept/0/1/init.pid")
+    pid = int(record.read_text())
+    cell.kill()
+    cell.start()
+    assert cell.state("kept") == "RUNNING"
+    assert int(record.read_text()) == pid
+    assert command(cell, "exec", "kept", "--", "sh", "-c", "echo in").stdout == "in\n"
+    keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(keeper, signal.SIGKILL)
+    until(lambda: len(list(record.parent.parent.glob("2/init.pid"))) == 1, "the run to be replaced")
+    assert not Path(f"/proc/{pid}").exists()
+    until(lambda: cell.state("kept") == "RUNNING")
+    stop(cell, "kept")
+    until(lambda: not containers(cell), f"{containers(cell)} to be gone")
