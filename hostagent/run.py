@@ -90,7 +90,7 @@ class Run:
         """Whether it has ended as nobody asked it to."""
         if self.state == RunReport.EXITED:
             return self.exit_code != 0
-        return not self.alive and self.state != RunReport.STOPPED
+        return not self.alive and self.state not in (RunReport.STOPPED, RunReport.REVOKED)
 
     def report(self) -> RunState:
         """The state that is reported to the cell; a run on its way to start counts as started."""

@@ -186,6 +186,13 @@ def test_runs_that_failed_keep_their_output_longest(tmp_path: Path) -> None:
     assert [key.instance for key in keys if key in runs] == [0, 3, 6, 7, 8, 9, 10, 11]
 
 
+@pytest.mark.parametrize(
+    ("state", "exit_code", "failed"), [(2, 0, 0), (2, 1, 1), (3, 143, 0), (8, 255, 1), (11, 137, 0)]
+)
+def test_a_run_that_was_asked_to_end_has_not_failed(state: int, exit_code: int, failed: int) -> None:
+    assert module.Run(KEY, Path(), state=state, exit_code=exit_code).failed == failed
+
+
 def test_failures_leave_room_for_the_output_of_those_that_end_now(tmp_path: Path) -> None:
     runs = Runs(tmp_path, retention=Retention(runs=4))
     keys = [RunKey("j", instance, 1) for instance in range(6)]

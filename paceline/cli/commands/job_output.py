@@ -66,7 +66,7 @@ def attach(client: "Client", job_id: str, instance: int) -> int:
     from paceline.cli.output_printing import print_pieces
     from paceline.client.output import STREAMS
 
-    run = client.output(job_id, instance).run
+    run = client.output(job_id, instance, limit=1).run
     offsets = {each: client.output_end(job_id, instance, run, each) for each in STREAMS}
     try:
         print_pieces(client.read_output(job_id, instance, run, STREAMS, True, offsets))
