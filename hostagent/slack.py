@@ -2,7 +2,7 @@
 
 A run is taken to need all that it asked for while it is young. Then its need falls slowly to what it used at most in
 the last minute and a quarter more, and rises at once where it uses more. What an agent knows of that is kept in a file,
-so that it doesn't take back what it lends when it is started again.
+so that it doesn't take back what it lends when it is started again (decision 071).
 """
 
 import json

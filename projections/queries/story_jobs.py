@@ -257,6 +257,7 @@ SENTENCES: dict[str, _Say] = {
     "PreemptionsOrdered": _ordered,
     "PreemptionAnswered": _runs("named in the answer to an order to preempt"),
     "HostsReserved": _reserved,
+    "RevocationAsked": _on_hosts("run", "to give back lent CPU"),
     "JobChanged": _changed,
     "JobHeld": lambda detail: ["held" if detail.get("held") else "released"],
     "JobPriorityChanged": lambda detail: [f"priority {detail['priority']}"],
