@@ -23,6 +23,8 @@ from events.records.tasks import HostInventory, RunsReported
 from events.rounds import accept, sealed
 from hostagent.gateway import Gateway
 from hostagent.gateway.http import output_routes, routes, usage_routes
+from hostagent.gateway.secrets.routes import agent_routes
+from hostagent.gateway.secrets.store import SecretStore
 from hostagent.listen_address import bound
 from hostagent.server import Server as HttpServer
 from paceline.client.proof import Proving
@@ -218,8 +220,10 @@ def ended(tasks: Sequence[Task]) -> RunsEnded:
 class Server:
     """The gateway's routes on a port of this machine."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, secrets: SecretStore | None = None) -> None:
         app = FastAPI()
+        if secrets is not None:
+            app.include_router(agent_routes(gateway, secrets, TOKEN))
         app.include_router(routes(gateway, TOKEN))
         app.include_router(output_routes(gateway, TOKEN))
         app.include_router(usage_routes(gateway, TOKEN))

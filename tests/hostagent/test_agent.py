@@ -15,6 +15,7 @@ import pytest
 from events.records.jobs import JobSubmitted
 from hostagent.agent import Agent, AgentSettings
 from hostagent.capacity import detect
+from hostagent.gateway.secrets.folder import SecretFolder
 from hostagent.kernel import status_of
 from hostagent.messages import JobOrder, OrderKind, OrdersLine, RunOrder
 from hostagent.run_record import RunKey
@@ -32,7 +33,8 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.cell = Cell()
-        self.server = Server(self.cell.gateway)
+        self.secrets = SecretFolder(folder.with_name("secrets"))
+        self.server = Server(self.cell.gateway, self.secrets)
         self.agent: Agent | None = None
 
     def settings(self) -> AgentSettings:
