@@ -21,8 +21,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from events.bounds import NAME
@@ -175,17 +176,18 @@ class Runs:
         if not launches:
             return
         full: OSError | None = None
-        for run, locks in self._laid_out(launches):
+        laid_out = self._laid_out(launches)
+        self.keepers.open(BEGIN_S)
+        for run, locks in laid_out:
             if isinstance(locks, list):
                 self._waiting[run.key] = locks
+                self._hand_over()
             elif isinstance(locks, OSError) and locks.errno in FULL:
                 full = locks
                 del self._runs[run.key]
                 self._discard(run.key)
             else:
                 self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {locks}")
-        self.keepers.open(BEGIN_S)
-        self._hand_over()
         if full is not None:
             raise full
 
@@ -345,8 +347,8 @@ class Runs:
     def _work(self, key: RunKey) -> Path:
         return self.tasks / f"{key.job_id}.{key.instance}.{key.run}"
 
-    def _laid_out(self, launches: Mapping[RunKey, Launch]) -> list[tuple[Run, list[int] | Exception]]:
-        """The new runs with their locked files, or why they have none."""
+    def _laid_out(self, launches: Mapping[RunKey, Launch]) -> Iterator[tuple[Run, list[int] | Exception]]:
+        """The new runs with their locked files, or why they have none, as they come."""
         outcomes: list[tuple[Run, list[int] | Exception]] = []
         ordered: list[tuple[Run, Ordered]] = []
         for key, launch in launches.items():
@@ -355,7 +357,7 @@ class Runs:
                 ordered.append((run, self._files.order(run, launch, self._work(key))))
             except (OSError, ValueError) as error:
                 outcomes.append((run, error))
-        return outcomes + side_by_side(lambda each: (each[0], self._files.lay_out(*each)), ordered)
+        return chain(outcomes, side_by_side(lambda each: (each[0], self._files.lay_out(*each)), ordered))
 
     def _discard(self, key: RunKey) -> None:
         """Removes all there is of a run."""
