@@ -106,7 +106,10 @@ class Up:
             self._write_cell_file()
             note(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
             note(f"web UI: http://{self.listen()}/ui/")
-            Host(self.log, self._components, self.projector, LONGEST_MS if self._wake else IDLE_MS).run(self._stop)
+            longest_ms = LONGEST_MS if self._wake else IDLE_MS
+            # what real hosts say shall not wait for all machines; simulated ones are stepped by the same thread
+            impatient = None if self._settings.sim_hosts else self._components[-1]
+            Host(self.log, self._components, self.projector, longest_ms, impatient).run(self._stop)
         finally:
             server.should_exit = True
             self._server_thread.join(timeout=5)

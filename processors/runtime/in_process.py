@@ -199,16 +199,23 @@ class Host:
     """Steps components in the thread that calls `run`.
 
     `background` (the views) steps when nothing else is to be done, but often enough: many records at once cost it much
-    less than one by one. `longest_ms`: how long it may sleep where nobody has a deadline.
+    less than one by one. `longest_ms`: how long it may sleep where nobody has a deadline. `impatient`: somebody outside
+    waits for it, so it steps after each component that did something.
     """
 
     def __init__(
-        self, log: Log, components: Sequence[Component], background: Component, longest_ms: int = IDLE_MS
+        self,
+        log: Log,
+        components: Sequence[Component],
+        background: Component,
+        longest_ms: int = IDLE_MS,
+        impatient: Component | None = None,
     ) -> None:
         self._log = log
         self._longest_ms = longest_ms
         self._components = components
         self._background = background
+        self._impatient = impatient
         self._background_at = 0.0
 
     def run(self, stop: threading.Event) -> None:
@@ -228,7 +235,10 @@ class Host:
         """Steps each component once, in order; True where one of them may have more to do."""
         busy = False
         for component in self._components:
-            busy = component.step() or busy
+            works = component.step()
+            if works and self._impatient is not None and component is not self._impatient:
+                self._impatient.step()
+            busy = works or busy
         if not busy or time.monotonic() >= self._background_at:
             busy = self._background.step() or busy
             self._background_at = time.monotonic() + BACKGROUND_S
