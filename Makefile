@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
 
-.PHONY: help demo cell fast test soak storm lock clean
+.PHONY: help demo cell fast test soak storm hostile lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
@@ -33,6 +33,9 @@ N ?= 100
 LIVE ?= 100000
 storm: .venv/ready .kafka/ready ## N=100 kills, LIVE=100000 tasks meanwhile; see docs/reliability.md
 	PACELINE_TEST_ALL=1 $(BIN)/python -m tests.storms $(N) $(LIVE)
+
+hostile: .venv/ready ## attacks of tasks on their host, at all levels; writes the table of docs/security.md
+	$(ROOT) $(BIN)/python -m tests.hostile
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv

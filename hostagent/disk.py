@@ -3,6 +3,8 @@
 A host without project quotas can't refuse a write, so the files of runs are counted every half a minute, and at once
 when the disk fills quickly or is nearly full. Counted are the working folder and the writable root of a run; not its
 volumes, not what it writes elsewhere, and not files that it holds open and has removed.
+
+Decision 072.
 """
 
 import asyncio

@@ -10,6 +10,8 @@ import signal
 from contextlib import suppress
 from typing import Any
 
+from hostagent.keeper import system
+
 LASTING = (
     *(errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
     *(errno.EINVAL, errno.EPERM, errno.E2BIG, errno.ELIBBAD, errno.EMFILE),
@@ -152,6 +154,7 @@ class ProcessGroup:
                 os.setgroups(user["groups"])
                 os.setresgid(user["gid"], user["gid"], user["gid"])
                 os.setresuid(user["uid"], user["uid"], user["uid"])
+                system.gain_nothing()
             os.umask(self._order["umask"])
             lasting = False
             os.chdir(self._order["work"])

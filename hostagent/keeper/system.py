@@ -5,7 +5,7 @@ import os
 import sys
 from contextlib import suppress
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 FILES_MAX = 1 << 17
 """Open files that a keeper asks for at most, seven a run."""
 
@@ -15,6 +15,12 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 def adopt_orphans() -> None:
     """Makes this process the parent of those below it that lose theirs."""
     if _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def gain_nothing() -> None:
+    """From now on no program that this process executes gives it rights, be it setuid or not."""
+    if _prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 

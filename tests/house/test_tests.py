@@ -6,7 +6,19 @@ from pathlib import Path
 
 from tests.helpers import ROOT
 
-SPANNING = {"browser", "cost", "deploy", "foreign", "helpers", "house", "processes", "scenarios", "storms", "upgrade"}
+SPANNING = {
+    "browser",
+    "cost",
+    "deploy",
+    "foreign",
+    "helpers",
+    "hostile",
+    "house",
+    "processes",
+    "scenarios",
+    "storms",
+    "upgrade",
+}
 """Folders of `tests/` that are about more than one package."""
 PARTS = {"processors/cases", "processors/cell", "processors/restored"}
 """Folders that are about several machines."""
