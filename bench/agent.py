@@ -18,6 +18,11 @@ from typing import Any
 
 from bench import Options, Result, sized
 from deploy.processes import Processes
+from events.codec import decode
+from events.log.embedded import EmbeddedLog
+from events.records.hosts import HostSilent
+from events.topics import HOSTS
+from hostagent.groups import GroupFault, Tree
 from paceline.client.client import Client
 
 SIDE_BY_SIDE = 16
@@ -38,9 +43,7 @@ def run(log: str, options: Options) -> Result:
     figures: dict[str, float] = {}
     bare_s, bare_rate = bare(options.folder / "bare", sized(1000, 50))
     references = {"bare_cpu_ms": 1000 * bare_s, "bare_runs_per_s": bare_rate}
-    for name, words in {"": [], "run_as_": ["--run-as", OTHER] if os.geteuid() == 0 else []}.items():
-        if name and not words:
-            continue
+    for name, words in ways().items():
         with site(options.folder / f"{name}rate", *words) as host:
             cpu, rate = host.rate(sized(2000, 50))
             figures |= {f"{name}real_runs_over_bare": sum(cpu.values()) / bare_s, f"{name}real_runs_per_s": rate}
@@ -53,7 +56,23 @@ def run(log: str, options: Options) -> Result:
         figures |= host.storm(sized(1000, 50))
     references |= hyperqueue(sized(2000, 50))
     targets = {"real_runs_over_bare": 4.0, "wave_ms": 50.0, "agent_memory_mib": 150.0, "storm_1000_lost": 0.0}
+    targets["storm_late_heartbeats"] = 0.0
     return Result(figures, references, targets)
+
+
+def ways() -> dict[str, list[str]]:
+    """The words for an agent of each way of running a task that this machine can do, by the prefix of its figures."""
+    own = {"": ["--isolation", "none"]}
+    as_root = {"run_as_": ["--isolation", "none", "--run-as", OTHER]} if os.geteuid() == 0 else {}
+    limited: dict[str, list[str]] = {}
+    with suppress(GroupFault):
+        tree = Tree.take(f"bench-{os.getpid()}")
+        try:
+            tree.trial()
+            limited = {"cgroup_": ["--isolation", "cgroup"]}
+        finally:
+            tree.remove()
+    return own | as_root | limited
 
 
 def bare(folder: Path, count: int) -> tuple[float, float]:
@@ -179,7 +198,16 @@ class Site:
             time.sleep(KILL_S)
         twice = sum(len(path.read_text().splitlines()) > 1 for path in ran.iterdir())
         lost = count - len({path.name.split(".")[0] for path in ran.iterdir()})
-        return {"storm_1000_lost": lost, "storm_ran_twice": twice, "storm_kills": kills}
+        figures = {"storm_1000_lost": lost, "storm_ran_twice": twice, "storm_kills": kills}
+        return {**figures, "storm_late_heartbeats": self._silences()}
+
+    def _silences(self) -> int:
+        """So often the cell took the host for silent, as no heartbeat came in time."""
+        log = EmbeddedLog.open_secondary(self.data / "log")
+        try:
+            return sum(isinstance(decode(record.value), HostSilent) for record in log.scan(HOSTS.name, 0))
+        finally:
+            log.close()
 
     def pids(self) -> dict[str, list[int]]:
         """The processes of each part."""
