@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 
 mkdir -p "$work/root/bin" "$work/root/etc" "$work/root/www" "$work/root/tmp"
 cp /bin/busybox "$work/root/bin/busybox"
-for name in sh httpd cat echo sleep id ls; do ln -s busybox "$work/root/bin/$name"; done
+for name in sh httpd cat echo sleep id ls true; do ln -s busybox "$work/root/bin/$name"; done
 echo 'web:x:1000:1000::/www:/bin/sh' > "$work/root/etc/passwd"
 echo 'web:x:1000:' > "$work/root/etc/group"
 echo '<h1>It runs from an image.</h1>' > "$work/root/www/index.html"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection, select, tuple_
 
-from events.codes import JobState, RunCause, TaskState
+from events.codes import JobState, RunCause, RunReport, TaskState
 from projections.queries.end_reasons import FAILED_BY
 from projections.queries.tasks import TASK_PLACES, columns_at
 from projections.views import tables
@@ -56,7 +56,8 @@ def _reported(connection: Connection, jobs: Sequence[JobRow]) -> dict[str, tuple
     reported, reports = dict[str, tuple[str, int]](), tables.run_reports.c
     runs = [(row.job_id, row.failed_instance, row.failed_run) for row in jobs]
     key = tuple_(reports.job_id, reports.instance, reports.run)
-    query = select(reports.job_id, reports.reason, reports.signal).where(key.in_(runs)).order_by(reports.offset)
+    query = select(reports.job_id, reports.reason, reports.signal).order_by(reports.offset)
+    query = query.where(key.in_(runs), reports.state != RunReport.PREPARING)
     for job_id, reason, signal in connection.execute(query):
         before = reported.get(job_id, ("", 0))
         reported[job_id] = reason or before[0], signal or before[1]

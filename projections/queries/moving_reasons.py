@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, tuple_
 
-from events.codes import Code, TaskState
+from events.codes import Code, RunReport, TaskState
 from projections.queries.reason import Reason, counted, of_code
 from projections.queries.tasks import TASK_PLACES, columns_of
 from projections.record_json import at
@@ -14,6 +14,8 @@ from projections.views import tables
 from projections.views.rows import JobRow
 
 HOSTS_SHOWN = 3
+RUNS_ASKED = 100
+"""The tasks that it is looked for whether their hosts prepare them."""
 
 
 class Moving(NamedTuple):
@@ -26,6 +28,8 @@ class Moving(NamedTuple):
     hosts_all: int
     """The number of hosts."""
     silent: list[tuple[str, int]]
+    prepares: str = ""
+    """The words of a host about what one of them waits for there, such as its image."""
 
 
 def moving(connection: Connection, job: JobRow) -> dict[int, Moving]:
@@ -37,8 +41,19 @@ def moving(connection: Connection, job: JobRow) -> dict[int, Moving]:
         mine = columns[0] == state
         if mine.any():
             numbers = np.unique(columns[TASK_PLACES["host"]][mine]).tolist()
-            found[int(state)] = _moving(connection, int(columns[TASK_PLACES["state_s"]][mine].min()), numbers)
+            here = _moving(connection, int(columns[TASK_PLACES["state_s"]][mine].min()), numbers)
+            instances = np.flatnonzero(mine)[:RUNS_ASKED]
+            runs = columns[TASK_PLACES["run"]][instances]
+            found[int(state)] = here._replace(prepares=_prepares(connection, job, instances.tolist(), runs.tolist()))
     return found
+
+
+def _prepares(connection: Connection, job: JobRow, instances: list[int], runs: list[int]) -> str:
+    """The newest words of a host about what one of these runs waits for on it; empty: none has said any."""
+    reports = tables.run_reports.c
+    mine = tuple_(reports.instance, reports.run).in_(list(zip(instances, runs, strict=True)))
+    query = select(reports.reason).where(reports.job_id == job.job_id, reports.state == RunReport.PREPARING, mine)
+    return connection.execute(query.order_by(reports.offset.desc()).limit(1)).scalar() or ""
 
 
 def _moving(connection: Connection, since_s: int, numbers: list[int]) -> Moving:
@@ -59,7 +74,13 @@ def of_moving(job: JobRow, moving_by_state: dict[int, Moving] | None) -> Iterato
         if not count:
             continue
         here = (moving_by_state or {}).get(state)
-        words = {**counted(count), "on": _on(here), "waits": waits, "has": "has" if count == 1 else "have"}
+        prepares = here.prepares if here is not None else ""
+        words = {
+            **counted(count),
+            "on": _on(here),
+            "waits": f"{prepares}, so it doesn't run" if prepares else waits,
+            "has": "has" if count == 1 else "have",
+        }
         reason = of_code(code, "lifecycle", words, here.since_ms if here is not None else 0)
         if here is not None and here.silent:
             host_id, since_ms = here.silent[0]

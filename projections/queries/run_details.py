@@ -27,6 +27,7 @@ def run_details(connection: Connection, job: JobRow, runs: Sequence[tuple[int, i
         rows.job_id == job.job_id,
         rows.instance.between(runs[0][0], runs[-1][0]),
         rows.run >= min(run for _, run in runs),
+        rows.state != RunReport.PREPARING,
     )
     for instance, run, state, exit_code, *values in connection.execute(query.order_by(rows.offset)):
         details = by_run.setdefault((instance, run), {})

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -190,6 +191,21 @@ def test_a_tag_that_nobody_has_is_told_at_submission_and_a_digest_when_it_runs(
     assert "its image can't be had" in cell.get("/v1/jobs/none/explanation").text
 
 
+def test_a_run_that_waits_for_its_image_is_told_so_and_can_be_stopped(
+    cell: CellProcess, registry: ImageRegistry
+) -> None:
+    registry.stop()
+    try:
+        image = f"{registry.address}/away@sha256:{'1' * 64}"
+        asked = {"job_id": "away", "pool": "/p", "kind": "stateless", "image": image, "resources": {"cpu": 0.1}}
+        assert cell.request("POST", "/v1/jobs", asked).status_code < 300
+        waits = f"its host pulls {registry.address}/away, so it doesn't run yet"
+        until(lambda: waits in cell.get("/v1/jobs/away/explanation").text, "the pull to be told")
+        stop(cell, "away")
+    finally:
+        registry.start()
+
+
 def test_memory_beyond_what_was_asked_for_is_told_as_such(cell: CellProcess, image: str) -> None:
     script = "x=$(cat /dev/zero | head -c 300000000 | tr '\\0' x); echo $x | wc -c"
     task = run(cell, "hungry", image=image, command=["busybox", "sh", "-c", script])
@@ -249,3 +265,32 @@ def test_all_goes_on_when_agent_and_cell_are_killed_and_nothing_is_left_when_a_k
     until(lambda: cell.state("kept") == "RUNNING")
     stop(cell, "kept")
     until(lambda: not containers(cell), f"{containers(cell)} to be gone")
+
+
+@pytest.mark.parametrize("contained", [False, True])
+def test_what_dies_of_memory_again_and_again_leaves_nothing_though_its_keeper_is_killed(
+    cell: CellProcess, image: str, contained: bool
+) -> None:
+    job_id, fills = f"again-{contained:d}", ["sh", "-c", "x=x; while :; do x=$x$x; done"]
+    spec = {"image": image} if contained else {"isolation": "cgroup"}
+    asked = {"job_id": job_id, "pool": "/p", "command": fills, "retries": {"max": 16}}
+    small = {"resources": {"cpu": 0.1, "memory": "16MiB"}}
+    assert cell.request("POST", "/v1/jobs", {**asked, **small, **spec}).status_code < 300
+    for number in (3, 9):
+        until(partial(reached, cell, job_id, number), f"run {number}")
+        os.kill(keepers(cell)[number], signal.SIGKILL)
+    until(lambda: cell.state(job_id) == "FAILED", f"{job_id} to fail", 120)
+    until(lambda: not containers(cell), f"{containers(cell)} to be gone")
+
+
+def reached(cell: CellProcess, job_id: str, number: int) -> bool:
+    """Whether its task has had so many runs."""
+    tasks = cell.get(f"/v1/jobs/{job_id}/tasks").json().get("tasks", [])
+    return any(task["run"] >= number for task in tasks)
+
+
+def keepers(cell: CellProcess) -> list[int]:
+    """The pids of the keepers of its agent that live."""
+    sockets = cell.data.with_name("data-agent").glob("keepers/*.sock")
+    pids = [int(path.name.split(".")[1]) for path in sockets]
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
