@@ -37,6 +37,10 @@ LOOK_S = 10.0
 """So often it is looked whether all is well with the holder."""
 HANGS_S = 30.0
 """A keeper that is doubted and greets nobody for so long hangs: it is killed."""
+SHORT_S = 30.0
+"""After so long with fewer keepers another holder is started: the present one doesn't replace those that ended by
+themselves, as nobody was connected.
+"""
 AGAIN_S = 0.05
 """So soon after a keeper was lost it is looked for the one in its place, and the same until it is there."""
 PACKET_MAX = 4096
@@ -88,6 +92,8 @@ class Keepers:
         self._holder_pid = 0
         self._wanted = False
         """Runs are to be started, so that there must be keepers."""
+        self._short_since_s = 0.0
+        """Since when there are fewer keepers than there should be; 0: there are all."""
         self._look_at_s = 0.0
         self._lost = False
         """A connection was lost since the last news."""
@@ -161,7 +167,7 @@ class Keepers:
     def restless(self) -> bool:
         """Whether something has to be looked at or tried again soon."""
         doubted = any(each.doubted for each in self._connections.values())
-        return doubted or bool(self._stops) or (self._wanted and not self._turn)
+        return doubted or bool(self._stops) or (self._wanted and len(self._turn) < KEEPERS)
 
     def look(self) -> bool:
         """Looks after holder and keepers, if it is time; True: then runs may have changed unheard."""
@@ -278,7 +284,14 @@ class Keepers:
                 os.kill(self._holder_pid, signal.SIGTERM)
                 return False
         self._drain_others()
-        return len(self._turn) >= KEEPERS
+        if len(self._turn) >= KEEPERS:
+            self._short_since_s = 0.0
+            return True
+        self._short_since_s = self._short_since_s or time.monotonic()
+        if time.monotonic() - self._short_since_s > SHORT_S:
+            self._short_since_s = 0.0
+            os.kill(self._holder_pid, signal.SIGTERM)
+        return False
 
     def _drain_others(self) -> None:
         """Keepers of an earlier holder end with their last run, once there are such of the present one."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from hostagent.keepers import KEEPERS
 from tests.helpers.image_registry import ImageRegistry, image_registry
 from tests.helpers.real_cell import CellProcess
 from tests.helpers.waiting import until
@@ -281,6 +282,7 @@ def test_what_dies_of_memory_again_and_again_leaves_nothing_though_its_keeper_is
         os.kill(keepers(cell)[number], signal.SIGKILL)
     until(lambda: cell.state(job_id) == "FAILED", f"{job_id} to fail", 120)
     until(lambda: not containers(cell), f"{containers(cell)} to be gone")
+    until(lambda: len(keepers(cell)) == KEEPERS, "keepers in the place of the lost ones")
 
 
 def reached(cell: CellProcess, job_id: str, number: int) -> bool:
