@@ -288,9 +288,10 @@ class Keepers:
             self._short_since_s = 0.0
             return True
         self._short_since_s = self._short_since_s or time.monotonic()
-        if time.monotonic() - self._short_since_s > SHORT_S:
+        if self._holder_pid and time.monotonic() - self._short_since_s > SHORT_S:
             self._short_since_s = 0.0
-            os.kill(self._holder_pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):
+                os.kill(self._holder_pid, signal.SIGTERM)
         return False
 
     def _drain_others(self) -> None:
