@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench import Options, Result, sized
@@ -98,9 +99,9 @@ def hyperqueue(count: int) -> dict[str, float]:
         from hyperqueue.cluster import WorkerConfig
     except ImportError:
         return {}
-    with LocalCluster() as cluster:
+    with TemporaryDirectory() as output, LocalCluster() as cluster:
         cluster.start_worker(WorkerConfig(cores=SIDE_BY_SIDE))
-        client, job = cluster.client(), Job()
+        client, job = cluster.client(), Job(default_workdir=Path(output))
         for _ in range(count):
             job.program([TRUE])
         begin = time.perf_counter()
