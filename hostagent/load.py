@@ -1,4 +1,4 @@
-"""When a host tells its cell what its runs use: seldom, as all hosts of a cell say it into one log."""
+"""When a host tells its cell what its runs use: seldom, as all hosts of a cell say it into one log (decision 074)."""
 
 from events.bounds import LOAD_STEPS
 from hostagent.messages import HostLoad

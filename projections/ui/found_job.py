@@ -51,4 +51,5 @@ def named(scene: Scene, of_job: FoundJob) -> PageValues:
         "cells_more": len(scene.cells) > 1,
         "row": of_job.row,
         "has_output": of_job.context.task_log is not None,
+        "has_usage": of_job.context.host_usage is not None,
     }

@@ -1,7 +1,8 @@
 """Amounts that jobs asked for and used, counted when runs end: for each job, and for each pool and owner, by month.
 
 All of it follows from lifecycle's topic: what hosts reported of a run counts from the round that has read the report,
-and once, while the run is the present one of its task. A run belongs to the month in which it ended.
+and once, while the run is the present one of its task. A run belongs to the month in which it ended (decision
+074).
 """
 
 from collections.abc import Sequence

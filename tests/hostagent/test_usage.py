@@ -78,3 +78,27 @@ def test_a_host_that_measures_nothing_says_so(cell: CellProcess) -> None:
     assert (answer.status_code, answer.json()["detail"]) == (503, "the host doesn't measure its runs")
     assert cell.get("/v1/hosts/nobody/usage").status_code == 404
     assert cell.get("/v1/jobs/nobody/usage").status_code == 404
+
+
+def test_ended_runs_are_summed_and_written_as_a_table_and_as_csv(cell: CellProcess) -> None:
+    submit(cell, "done", [sys.executable, "-c", "x = sum(range(20_000_000))"], owner="ann")
+    until(lambda: cell.state("done") == "SUCCEEDED", "the job to end")
+    title, row = paceline(cell, "usage", "--by", "owner", "--owner", "ann")
+    assert (title[0], row[:2]) == ("OWNER", ["ann", "1"])
+    [names, values] = [
+        line.split(",") for [line] in paceline(cell, "usage", "--by", "job", "--owner", "ann", "-o", "csv")
+    ]
+    sums = dict(zip(names, values, strict=True))
+    assert (sums["job_id"], sums["pool"], sums["owner"], sums["measured_runs"]) == ("done", "/p", "ann", "1")
+    assert int(sums["used_cpu_ms"]) > 100
+    assert int(sums["peak_memory_kib"]) > 4096
+    assert paceline(cell, "usage", "--by", "owner", "--since", "2999-01")[1:] == []
+
+
+def test_the_pages_of_a_job_and_of_its_host_ask_for_it(cell: CellProcess) -> None:
+    until(lambda: cell.get("/v1/jobs/busy/usage").json()["runs"], "a run to be measured")
+    host_id = cell.get("/v1/jobs/busy/usage").json()["runs"][0]["host_id"]
+    assert 'data-usage="/v1/jobs/busy/usage"' in cell.get("/ui/jobs/busy").text
+    assert f'data-usage="/v1/hosts/{host_id}/usage"' in cell.get(f"/ui/hosts/{host_id}").text
+    [other] = {each["host_id"] for each in cell.get("/v1/hosts").json()["hosts"]} - {host_id}
+    assert "data-usage" not in cell.get(f"/ui/hosts/{other}").text

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
+from events.abilities import USAGE
 from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
 from projections.api import hosts as api
 from projections.api.all_cells import OpenCell
@@ -95,6 +96,7 @@ def load(scene: Scene) -> PageValues:
         "ended": sorted((run for run in runs if run.outcome), key=lambda run: -run.ended_s)[:ENDED],
         "outcomes": OUTCOMES,
         "hours": hours,
+        "has_usage": of.context.host_usage is not None and USAGE in body["attributes"],
         "choices": HOURS,
         "volumes": [volume_json(each) for each in volumes.rows],
         "more_volumes": volumes.more,
