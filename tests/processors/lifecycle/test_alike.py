@@ -51,6 +51,7 @@ OTHER: dict[str, Any] = {
     "owner": "o" * 300,
     "simulated": Simulated(1000),
     "isolation": Isolation(level="cgroup", processes=8, output_head=64),
+    "revocable": True,
     "secrets": (Secret(name="db", version=1),),
 }
 LEFT_OUT = {"overrides", "override_first", "override_count", "override", "chunks"}
