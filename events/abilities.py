@@ -1,6 +1,6 @@
 """Abilities of agents beside running a process: attributes that they offer, and that jobs which need it wait for."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 HEALTH = "paceline/health"
@@ -80,6 +80,16 @@ def needed(job: _Asks) -> list[str]:
     }
     devices = apart.devices if apart is not None else ()
     return [*(attribute for attribute, uses in asks.items() if uses), *(f"{DEVICE}{path}" for path in devices)]
+
+
+def enforced(attributes: Collection[str]) -> str:
+    """A sentence about the limits that a host holds its runs to, for those who look at it."""
+    if CGROUP not in attributes:
+        return (
+            "memory, CPU and processes aren't limited here, and no containers run; the agent said why when it started"
+        )
+    limits = "memory, CPU and processes where the agent has --run-as or --isolation cgroup, or the job asks for it"
+    return f"{limits}; {'containers run' if CONTAINER in attributes else 'no containers run, the agent said why'}"
 
 
 def field_of(attribute: str) -> str:

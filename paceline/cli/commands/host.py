@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from events.abilities import enforced
 from paceline.cli.commands.common import (
     DECIDED_S,
     at_option,
@@ -109,6 +110,8 @@ def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
     if name == "ignored_resources" and value:
         reasons = [f"{each['name']}: {each['message']} ({each['code']})" for each in value]
         return [(name, reasons[0]), *(("", reason) for reason in reasons[1:])]
+    if name == "attributes":
+        return [("limits", enforced(value)), (name, words(value))]
     return [(name, words(value) if isinstance(value, dict) else value if value != [] else None)]
 
 

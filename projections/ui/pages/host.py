@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from events.abilities import USAGE
+from events.abilities import USAGE, enforced
 from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
 from projections.api import hosts as api
 from projections.api.all_cells import OpenCell
@@ -81,6 +81,7 @@ def load(scene: Scene) -> PageValues:
     volumes = volume_rows(connection, VOLUMES, None, row.host_id, "")
     return {
         "body": body,
+        "limits": enforced(body["attributes"]),
         "row": row,
         "host_id": row.host_id,
         "of_cell": of.context.cell,
