@@ -46,7 +46,7 @@ class Reasons:
             if event is None or event.code != "BEHIND_IN_QUEUE":
                 continue
             lines = self._lines() if lines is None else lines
-            mine, line = self._units.priority[task[0]], lines.get(self._line(task), Counter())
+            mine, line = self._precedence(task), lines.get(self._line(task), Counter())
             if line[mine] <= 1 and max(line, default=mine) <= mine:
                 raise Violation(f"at {now}, {task} is told that others come before it, and none does")
 
@@ -88,7 +88,7 @@ class Reasons:
 
     def _lines(self) -> dict[tuple[str, str], Counter[int]]:
         """The number of gangs of each class of each pool that wait, or are borrowed and keep their place, by
-        priority.
+        precedence.
         """
         lines: dict[tuple[str, str], Counter[int]] = {}
         borrowed = (task for task, admission in self._units.held.items() if not admission.entitled)
@@ -97,8 +97,12 @@ class Reasons:
                 line = self._line(task)
                 if line not in lines:
                     lines[line] = Counter()
-                lines[line][self._units.priority[task[0]]] += 1
+                lines[line][self._precedence(task)] += 1
         return lines
+
+    def _precedence(self, task: Task) -> int:
+        """The priority of a task in its line; daemons stand there in the order in which they came."""
+        return 0 if self._units.jobs[task[0]].kind == "daemon" else self._units.priority[task[0]]
 
     def _line(self, task: Task) -> tuple[str, str]:
         job = self._units.jobs[task[0]]

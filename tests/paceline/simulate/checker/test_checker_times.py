@@ -1,5 +1,7 @@
 """Each promise about times and explanations, broken in rounds of this test alone."""
 
+from contextlib import nullcontext
+
 import pytest
 from msgspec import structs
 
@@ -190,3 +192,14 @@ def test_whoever_waits_is_told_why() -> None:
         world.reasons.at_rest(world.now)
     world.entitlement([], [held("BACKOFF")])
     world.reasons.at_rest(world.now)
+
+
+@pytest.mark.parametrize(("kind", "stands_behind"), [("daemon", True), ("batch", False)])
+def test_daemons_stand_in_line_as_they_came_and_other_work_by_priority(kind: str, stands_behind: bool) -> None:
+    world = World(A, B)
+    for job_id, priority in (("first", 0), ("slow", 2)):
+        world.entitlement([job(job_id, "/a", kind=kind, priority=priority), queued(job_id)])
+    world.entitlement([], [structs.replace(held("BACKOFF"), **ranges("first", 1)), held("BEHIND_IN_QUEUE")])
+    world.later(MINUTE)
+    with nullcontext() if stands_behind else pytest.raises(Violation, match=r"'slow', 0.* is told that others come"):
+        world.reasons.at_rest(world.now)
