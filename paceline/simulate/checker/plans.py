@@ -18,6 +18,7 @@ from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Range, Task, flags_of, places_of, ranges_of, runs_of
 from paceline.simulate.checker.orders import SECOND_MS, Unit
 from paceline.simulate.checker.pools import Pools
+from paceline.simulate.checker.rules import MOVE
 
 TENTH = 10
 """Several gangs may reserve hosts at once, if all together reserve no more than this part of the hosts."""
@@ -48,6 +49,8 @@ class Plans:
         self._overdue: set[int] = set()
         self._relied: set[Unit] = set()
         """Units planned where an ask or order came to nothing: what they need may not come free."""
+        self._moved: set[Task] = set()
+        """The victims of this round that are to have a place elsewhere: later asks of it leave them that."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
@@ -55,6 +58,7 @@ class Plans:
             self._take(event, now)
         self._late(round_.now_ms)
         self._forget(0)
+        self._moved = set()
         for event in round_.decisions:
             self._decided(event, round_)
         self._forget(round_.now_ms)
@@ -174,6 +178,7 @@ class Plans:
         for task, run in victims.items():
             if self._hosts.run_of(task) != run:
                 raise Violation(f"{what}: {task} run {run} has no place")
+        self._moved |= {task for task, way in zip(victims, ints(event.way).tolist(), strict=True) if way == MOVE}
         plan = Plan(unit, hosts, victims, round_.now_ms + self._pools.settings.hold_for_ms)
         self._relied.discard(unit)
         for host_id in hosts:
@@ -197,8 +202,8 @@ class Plans:
         return sorted({self._pools.units.unit(task) for task in plan.victims})
 
     def _may_count_on(self, plan: Plan) -> bool:
-        """Whether other claims may count on what comes free on these hosts without this plan: those that need nobody
-        else to leave ask for nobody, and are planned for before later ones all the same.
+        """Whether others may count on what comes free on these hosts without this plan: claims that need nobody else to
+        leave ask for nobody, and are planned for before later ones all the same; and victims that move there.
         """
         planned = {task for other in self.plans for task in other.tasks()} | {*plan.unit.tasks()}
         counting = [task for task, _ in self._hosts.waiting() if self._hosts.is_entitled(task) and task not in planned]
@@ -207,8 +212,9 @@ class Plans:
                 amount <= room[name] or name in self._pools.licences
                 for name, amount in self._pools.units.need(task).items()
             )
-            for room in [self._room(plan, host_id, tuple(plan.victims)) for host_id in plan.hosts]
-            for task in counting
+            for host_id in plan.hosts
+            for room in [self._room(plan, host_id, tuple(plan.victims))]
+            for task in (*counting, *(task for task in self._moved if self._hosts.host_of(task) != host_id))
         )
 
     def _short(self, plan: Plan, host_id: str, stays: tuple[Task, ...]) -> dict[str, int]:

@@ -290,6 +290,18 @@ def test_who_counts_on_what_comes_free_anyway_is_no_reason_to_ask_fewer() -> Non
             world.placement([ordered(1)], [asked(2)])
 
 
+@pytest.mark.parametrize(("way", "is_left_room"), [(MOVE, True), (CLEAR, False)])
+def test_whoever_moves_to_a_host_is_left_room_there_by_asks_after_it(way: int, is_left_room: bool) -> None:
+    world = contended(taker=job("taker", "/b", cpu=2000))
+    world.offer("h", 5000)
+    world.offer("g", 1000)
+    world.runs(job("mover", "/a", instances=1), 1, host="g")
+    world.waits(job("second", "/b"))
+    moves = replace(asked(0, way=way, hosts=("g",)), job_id="second", job_ids=("mover",))
+    with nullcontext() if is_left_room else pytest.raises(Violation, match="isn't in the way"):
+        world.placement([], [moves, asked(2, 3)])
+
+
 def test_who_was_to_leave_and_has_not_in_time_is_not_counted_on() -> None:
     world = contended()
     world.placement([ordered(1)])
