@@ -70,6 +70,8 @@ NETWORKS = ("host", "none")
 IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._:/-]{0,254}")
 """Names of images, with or without registry and tag."""
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+USER_NUMBER_MAX = 2**32 - 2
+"""The highest number of a user or a group of Linux."""
 CONTAINER_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?")
 """USER[:GROUP], each a name of the image or a number."""
 DEVICE = re.compile(r"/dev(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")

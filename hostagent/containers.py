@@ -2,8 +2,6 @@
 
 The control group of a run is the agent's affair (see `groups`), so crun is told to leave those alone. It creates the
 namespaces, mounts and the first process, and ends; the process belongs to whoever called it.
-
-For agent and keepers: it imports nothing but the standard library.
 """
 
 import json
@@ -11,6 +9,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from events.bounds import USER_NUMBER_MAX
 
 OCI_VERSION = "1.0.2"
 INIT = "/dev/init"
@@ -84,6 +84,8 @@ def bundle(container: Container) -> dict[str, Any]:
     """The `config.json` of a bundle. Raises `ContainerFault`."""
     image = container.image
     user = find_user(container.root, container.user or image.get("User") or "0")
+    if container.uid_map is not None and max(user.uid, user.gid, *user.groups) >= container.uid_map[1]:
+        raise ContainerFault(f"user {user.uid}:{user.gid} is beyond the {container.uid_map[1]} that this host maps")
     command = list(container.command) or [*(image.get("Entrypoint") or ()), *(image.get("Cmd") or ())]
     if not command:
         raise ContainerFault("the image says no command to run; give the job one")
@@ -159,6 +161,9 @@ def find_user(root: Path, text: str) -> User:
     entry = next((each for each in users if name in (each[0], each[2])), None)
     if entry is None and not name.isdecimal():
         raise ContainerFault(f"the image knows no user {name!r}; name it by its number")
+    faults = [number for number in (name, group) if number.isdecimal() and not is_user_number(number)]
+    if faults:
+        raise ContainerFault(f"the user {text!r} has a number beyond {USER_NUMBER_MAX}, which no host has")
     login, uid, gid = (entry[0], int(entry[2]), int(entry[3])) if entry else ("", int(name), 0)
     if not group:
         return User(uid, gid, tuple(int(each[2]) for each in groups if login and login in each[3].split(",")))
@@ -168,13 +173,18 @@ def find_user(root: Path, text: str) -> User:
     return User(uid, int(row[2] if row else group))
 
 
+def is_user_number(text: str) -> bool:
+    """Whether it is the number of a user or a group."""
+    return text.isdecimal() and len(text) <= len(str(USER_NUMBER_MAX)) and int(text) <= USER_NUMBER_MAX
+
+
 def _rows(root: Path, name: str, numbers: Iterable[int]) -> list[list[str]]:
     """The whole rows of a file of users or groups; in an image it may be a link, which never leads out of its root."""
     path = (root / name).resolve()
     if not path.is_relative_to(root.resolve()) or not path.is_file():
         return []
     rows = (line.split(":") for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
-    return [row for row in rows if len(row) >= _FIELDS and all(row[each].isdecimal() for each in numbers)]
+    return [row for row in rows if len(row) >= _FIELDS and all(is_user_number(row[each]) for each in numbers)]
 
 
 def _mounts(container: Container) -> Iterator[dict[str, Any]]:

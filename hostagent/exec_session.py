@@ -26,7 +26,7 @@ import termios
 from contextlib import suppress
 from typing import Any
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 LINE_BYTES_MAX = 4 << 20
 """An order is an environment and a command, which Linux takes no more of."""
 KILL_POLL_MS = 20
@@ -104,6 +104,8 @@ def _become(order: dict[str, Any]) -> None:
         os.setgroups(user["groups"])
         os.setresgid(user["gid"], user["gid"], user["gid"])
         os.setresuid(user["uid"], user["uid"], user["uid"])
+        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):  # as its run
+            raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
     os.umask(order.get("umask", 0o022))
     os.chdir(order["cwd"])
     os.execvpe(order["argv"][0], order["argv"], order["env"])

@@ -78,7 +78,7 @@ class ImagePulls:
         fault, lasting = "", False
         try:
             await self._images.pull(image)
-        except (ImageFault, OSError) as error:
+        except Exception as error:  # whatever a registry sends, the run is told of it
             lasting = isinstance(error, ImageFault) and error.lasting
             fault = f"its image can't be had: {error}"
         while self._runs.expected(key):  # else it was told to stop meanwhile
@@ -94,5 +94,5 @@ class ImagePulls:
 
     async def _fetch(self, image: Image) -> None:
         assert self._images is not None
-        with suppress(ImageFault, OSError):
+        with suppress(Exception):
             await self._images.pull(image)

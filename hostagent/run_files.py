@@ -93,7 +93,7 @@ class RunFiles:
             own = (order["user"]["uid"], order["user"]["gid"]) if order["user"] is not None else None
             self._make_work(Path(order["work"]), members, bundle.owner if bundle is not None else own)
             return self.take_locks(run.folder, order.get("container"))
-        except (OSError, ValueError) as error:
+        except Exception as error:  # it is the outcome of this run, whatever it is
             return error
 
     def _bundle(self, run: Run, launch: Launch, env: dict[str, str], work: Path, volumes: dict[str, Path]) -> Bundle:

@@ -17,6 +17,7 @@ from events.records.parts import HealthCheck, Isolation
 from events.structs import known
 from hostagent import kernel, private_files
 from hostagent.folders import entries, shown
+from hostagent.keeper import system
 
 FILES = ("order.json", "process.json", "started", "exit.json", "reported", "forgotten")
 """The files of each run that has ended and is forgotten."""
@@ -132,8 +133,10 @@ class Check(msgspec.Struct):
     def identity(self) -> dict[str, Any]:
         """The arguments of `Popen` that start a process as the run was."""
         user = self.user
-        own = {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]} if user is not None else {}
-        return {"umask": self.umask, **own}
+        if user is None:
+            return {"umask": self.umask}
+        own = {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]}
+        return {"umask": self.umask, "preexec_fn": system.gain_nothing, **own}
 
 
 class Owner(msgspec.Struct):

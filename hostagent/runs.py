@@ -355,7 +355,7 @@ class Runs:
             run = self._runs[key] = Run(key, self._folder(key), ports=launch.ports)
             try:
                 ordered.append((run, self._files.order(run, launch, self._work(key))))
-            except (OSError, ValueError) as error:
+            except Exception as error:  # one run's order ends no agent, whatever is in it
                 outcomes.append((run, error))
         return chain(outcomes, side_by_side(lambda each: (each[0], self._files.lay_out(*each)), ordered))
 

@@ -28,6 +28,7 @@ from events.bounds import (
     OPEN_FILES_MAX,
     OUTPUT_KIB,
     PROCESSES_MAX,
+    USER_NUMBER_MAX,
     WORD_MAX,
 )
 from events.codec import encode
@@ -270,6 +271,13 @@ class JobSpec(Spec):
         if value not in ("host", "read-only", None, []) and "image" in info.data and info.data["image"] is None:
             raise PydanticCustomError("container", "is for jobs with an image")
         return value
+
+    @field_validator("user")
+    @classmethod
+    def _has_numbers_of_linux(cls, user: str | None) -> str | None:
+        if any(each.isdecimal() and int(each) > USER_NUMBER_MAX for each in (user or "").split(":")):
+            raise PydanticCustomError("user", "has a number beyond {most}, the highest", {"most": USER_NUMBER_MAX})
+        return user
 
     @field_validator("cpu_limit")
     @classmethod

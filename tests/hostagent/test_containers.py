@@ -209,6 +209,17 @@ def test_users_are_found_by_name_and_by_number(tmp_path: Path) -> None:
         find_user(tmp_path, "web:x")
 
 
+def test_no_user_has_a_number_that_linux_has_not(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text(f"web:x:{2**32}:8::/:/bin/sh\n")
+    for user in ("99999999999", "1:4294967295", "9" * 5000):
+        with pytest.raises(ContainerFault, match="beyond 4294967294, which no host has"):
+            find_user(tmp_path, user)
+    with pytest.raises(ContainerFault, match="knows no user 'web'"):
+        find_user(tmp_path, "web")
+    assert find_user(tmp_path, "4294967294") == User(2**32 - 2, 0)
+
+
 def test_users_of_the_host_are_not_those_of_an_image(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/passwd").symlink_to("/etc/passwd")

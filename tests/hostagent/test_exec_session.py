@@ -84,6 +84,14 @@ def test_a_command_that_a_signal_ends_says_so() -> None:
     session.close()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as another user")
+def test_a_command_of_another_user_gains_nothing_from_a_setuid_program() -> None:
+    user = {"uid": 12345, "gid": 12345, "groups": []}
+    session = Session("grep", "NoNewPrivs", "/proc/self/status", user=user)
+    assert session.process.communicate()[0].split() == [b"NoNewPrivs:", b"1"]
+    session.close()
+
+
 def test_what_is_not_there_is_told() -> None:
     session = Session("pyhton3")
     assert session.said() == [{"fault": "pyhton3: No such file or directory"}]

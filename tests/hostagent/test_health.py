@@ -1,5 +1,6 @@
 """Health checks of real processes by a real agent."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 from events.records.jobs import JobSubmitted
 from events.records.parts import HealthCheck
+from hostagent.health import _command_fault
+from hostagent.run_record import Check
 from hostagent.runs import stop_all
 from tests.helpers.ports import kept_port
 from tests.hostagent.cell import stopping
@@ -146,3 +149,12 @@ def test_a_check_begins_after_its_delay(site: Site) -> None:
     site.says("j", 0, 1, "HEALTHY", 0)
     begun, first = ((work(site, "j") / name).read_text() for name in ("begun", "first"))
     assert float(first) - float(begun) > 1.0
+
+
+@pytest.mark.anyio
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as another user")
+async def test_a_check_as_another_user_gains_nothing_from_a_setuid_program() -> None:
+    user = {"uid": 12345, "gid": 12345, "groups": []}
+    words = ("sh", "-c", "grep NoNewPrivs /proc/self/status; exit 1")
+    check = Check(HealthCheck(kind="command", command=words), 0, "/", {"PATH": "/usr/bin:/bin"}, user)
+    assert (await _command_fault(check, 10.0)).endswith("NoNewPrivs:\t1")

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from events.codes import RunReport
-from hostagent import folders, private_files, run_output
+from hostagent import folders, private_files, run_files, run_output
 from hostagent import runs as module
 from hostagent.kept_output import HEAD_BYTES, TAIL_BYTES, Output
 from hostagent.kernel import boot_id
@@ -366,3 +366,18 @@ def test_an_end_that_is_another_runs_is_not_taken(tmp_path: Path) -> None:
     assert said["run"] == "j/0/1"
     (folder / "exit.json").write_text(json.dumps(said | {"run": "i/0/1"}))
     assert [each.state for each in Runs(tmp_path).inventory()] == [RunReport.VANISHED]
+
+
+def test_an_order_that_can_not_be_laid_out_is_the_outcome_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chown(*_: object) -> None:
+        raise OverflowError("uid is greater than maximum")
+
+    runs = Runs(tmp_path)
+    monkeypatch.setattr(run_files.RunFiles, "_make_work", chown)
+    start(runs)
+    state = runs.inventory()[0]
+    assert state.state == RunReport.NOT_STARTED
+    assert state.reason == "the agent could not start it: uid is greater than maximum"
+    runs.close()

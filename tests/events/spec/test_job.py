@@ -172,6 +172,13 @@ def test_a_wrong_field_is_named(fields, pointer):
     assert list(wrong({**MINIMAL, **fields})) == [pointer]
 
 
+@pytest.mark.parametrize("user", ["4294967295", "web:99999999999"])
+def test_no_user_of_a_container_has_a_number_that_linux_has_not(user):
+    assert wrong({"pool": "/p", "image": "app:1", "user": user}) == {
+        "/user": "has a number beyond 4294967294, the highest"
+    }
+
+
 def test_a_simulated_job_needs_no_command():
     sim = {"duration": "2s", "fail_runs": 1, "fail_run": 3}
     event = JobSpec.model_validate({"pool": "/a", "sim": sim}).to_event("a")
