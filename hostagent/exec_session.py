@@ -35,6 +35,8 @@ KILL_POLL_MS = 20
 
 def main(control: int, result: int) -> int:
     """Runs the command of an order to its end."""
+    for each in (control, result):  # the command's own words must not pass for this process's
+        os.set_inheritable(each, False)
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
     order = json.loads(_line(control))

@@ -10,10 +10,11 @@ import termios
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from events.bounds import EXIT_CODE_MAX
 from hostagent import private_files
 from hostagent.container_exec import ENVIRONMENT, entering
 from hostagent.messages import ExecLine
@@ -32,6 +33,13 @@ Send = Callable[[Kind, bytes], Awaitable[None]]
 
 class ExecFault(Exception):
     """A command can't be started, or a port not be reached; the message says why."""
+
+
+class News(msgspec.Struct):
+    """A line of `exec_session.py`."""
+
+    fault: str = ""
+    code: Annotated[int, msgspec.Meta(ge=0, le=EXIT_CODE_MAX)] | None = None
 
 
 class Target(Protocol):
@@ -130,13 +138,16 @@ class Command:
     async def wait(self, send: Send) -> int:
         """Implements `Target`."""
         result = await _reader(self._result)
-        async for line in result:
-            news = json.loads(line)
-            if fault := news.get("fault"):
-                await send(Kind.ERRORS, f"{fault}\n".encode())
-                return NO_SUCH_PROGRAM if "No such file" in fault else NOT_STARTED
-            if "code" in news:
-                return int(news["code"])
+        try:
+            async for line in result:
+                news = msgspec.json.decode(line, type=News)
+                if news.fault:
+                    await send(Kind.ERRORS, f"{news.fault}\n".encode())
+                    return NO_SUCH_PROGRAM if "No such file" in news.fault else NOT_STARTED
+                if news.code is not None:
+                    return news.code
+        except (msgspec.DecodeError, ValueError):  # a line that is too long is one too
+            return UNKNOWN_CODE
         return UNKNOWN_CODE
 
     async def type(self, data: bytes) -> None:

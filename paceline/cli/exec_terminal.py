@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.client.errors import PacelineError
-from paceline.client.exec_frames import PING_S, SIZE, UNKNOWN_CODE, Frame, Kind, pack
+from paceline.client.exec_frames import PING_S, SIZE, UNKNOWN_CODE, Frame, Kind, code_of, pack
 from paceline.output import note
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _show(frames: Iterator[Frame], out: int = 1) -> int:
                 case Kind.ERRORS:
                     _write(2, frame.data)
                 case Kind.CODE:
-                    return int(frame.data)
+                    return code_of(frame.data)
                 case Kind.FAULT:
                     why = frame.data.decode(errors="replace")
     except PacelineError as error:

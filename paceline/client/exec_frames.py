@@ -57,6 +57,11 @@ def pack(kind: int, data: bytes = b"") -> bytes:
     return b"".join(HEAD.pack(kind, len(piece)) + piece for piece in pieces)
 
 
+def code_of(data: bytes) -> int:
+    """The exit code in a frame of the kind `CODE`; what is none isn't known."""
+    return code if len(data) <= 3 and data.isdigit() and (code := int(data)) <= UNKNOWN_CODE else UNKNOWN_CODE
+
+
 class FrameReader:
     """Puts frames together from what comes in pieces."""
 

@@ -1,5 +1,6 @@
 """Commands inside a run, by the program that is their parent."""
 
+import asyncio
 import json
 import os
 import pty
@@ -13,7 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.client.exec_frames import DATA_BYTES_MAX, HEAD, Frame, FrameFault, FrameReader, Kind, pack
+from hostagent.exec_targets import Command
+from hostagent.messages import ExecLine
+from paceline.client.exec_frames import (
+    DATA_BYTES_MAX,
+    HEAD,
+    UNKNOWN_CODE,
+    Frame,
+    FrameFault,
+    FrameReader,
+    Kind,
+    code_of,
+    pack,
+)
 from tests.helpers.waiting import until
 
 PROGRAM = Path(__file__).parents[2] / "hostagent/exec_session.py"
@@ -76,6 +89,44 @@ def test_output_and_exit_code_are_those_of_the_command() -> None:
     assert out == b"typed\nerr\n"
     assert session.said()[1:] == [{"code": 7}]
     session.close()
+
+
+FORGER = """
+import os
+for number in range(3, 60):
+    try:
+        os.write(number, b'{"code": 9}\\n')
+    except OSError:
+        pass
+"""
+
+
+def test_a_command_can_not_speak_for_its_parent() -> None:
+    session = Session(sys.executable, "-I", "-S", "-c", FORGER)
+    assert session.said()[1:] == [{"code": 0}]
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [(b"0", 0), (b"255", 255), (b"256", 255), (b"-1", 255), (b"", 255), (b"9" * 5000, 255), (b"x", 255)],
+)
+def test_an_exit_code_that_is_none_is_not_known(said: bytes, code: int) -> None:
+    assert code_of(said) == code
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", '{"code": -1}', '{"code": 9223372036854775808}', "9" * 40_000, '{"code": "\\ud800"}', "\0"]
+)
+def test_what_the_parent_never_says_means_that_the_end_is_not_known(line: str, tmp_path: Path) -> None:
+    async def waited() -> int:
+        command = Command(ExecLine("0" * 32, "j", 0, 1, ("true",)), tmp_path)
+        command._result, end = os.pipe()
+        with open(end, "w") as file:
+            file.write(f"{line}\n")
+        return await command.wait(lambda *_: asyncio.sleep(0))
+
+    assert asyncio.run(waited()) == UNKNOWN_CODE
 
 
 def test_a_command_that_a_signal_ends_says_so() -> None:
