@@ -40,6 +40,7 @@ from hostagent.levels import Levels
 from hostagent.load import LoadNews, steps
 from hostagent.machine_identity import identity
 from hostagent.messages import (
+    EXEC_ENDS_MAX,
     HEARTBEAT_MS,
     PING_S,
     Acknowledged,
@@ -407,7 +408,7 @@ class Agent:
             volumes, changes = self.runs.volumes, self.runs.volumes.changes
             batch = ReportBatch(session, number + 1, self.runs.unreported()[:REPORTS_MAX])
             batch.volumes = volumes.all() if changes != reported_changes else None
-            batch.execs = list(self._execs.untold)
+            batch.execs = self._execs.untold[:EXEC_ENDS_MAX]
             now_ms, load = kernel.since_boot_ms(), self._load
             batch.load = load if load is not None and self._load_news.due(load, now_ms) else None
             news = batch.runs or batch.execs or batch.load is not None or changes != reported_changes

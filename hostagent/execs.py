@@ -12,7 +12,7 @@ from contextlib import suppress
 import httpx2
 
 from hostagent.exec_targets import READ_BYTES, Command, Connection, ExecFault, Target
-from hostagent.messages import ExecEnd, ExecLine
+from hostagent.messages import REASON_CHARS_MAX, ExecEnd, ExecLine
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs
 from paceline.client.exec_frames import PING_S, SIZE, UNKNOWN_CODE, FrameFault, FrameReader, Kind, pack
@@ -56,7 +56,7 @@ class Execs:
     async def _serve(self, ask: ExecLine) -> None:
         fault = await Session(self._runs, ask).serve(self._client, self._url(f"execs/{ask.request}"))
         if fault:
-            self.untold.append(ExecEnd(ask.request, ask.job_id, UNKNOWN_CODE, fault))
+            self.untold.append(ExecEnd(ask.request, ask.job_id, UNKNOWN_CODE, fault[:REASON_CHARS_MAX]))
             self._changed()
 
     async def __aenter__(self) -> "Execs":

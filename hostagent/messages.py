@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 
-from events.bounds import HOST_RUNS_MAX, INT_MAX, LOAD_STEPS, NAME, PORT_MAX, SESSION_MAX, VOLUME
+from events.bounds import EXIT_CODE_MAX, HOST_RUNS_MAX, INT_MAX, LOAD_STEPS, NAME, PORT_MAX, SESSION_MAX, VOLUME
 from events.codes import Number, RunReport
 from events.columns import I32, I64, indexed
 from events.records.jobs import JobSubmitted
@@ -85,6 +85,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
 Long = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Session = Annotated[int, msgspec.Meta(ge=1, le=SESSION_MAX)]
 REASON_CHARS_MAX = 1000
+EXEC_ENDS_MAX = 64
+"""Ends of commands inside runs in one report; the others come with the next."""
 Name = Annotated[str, msgspec.Meta(max_length=128)]
 Text = Annotated[str, msgspec.Meta(max_length=REASON_CHARS_MAX)]
 
@@ -196,10 +198,10 @@ class SessionRefused(msgspec.Struct):
 class ExecEnd(msgspec.Struct):
     """The end of a command inside a run whose gateway was lost before it could be told."""
 
-    exec_id: str
-    job_id: str
-    exit_code: int
-    reason: str
+    exec_id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
+    job_id: Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
+    exit_code: Annotated[int, msgspec.Meta(ge=0, le=EXIT_CODE_MAX)]
+    reason: Text
 
 
 class ReportBatch(msgspec.Struct):
@@ -210,7 +212,7 @@ class ReportBatch(msgspec.Struct):
     runs: Annotated[list[RunState], msgspec.Meta(max_length=HOST_RUNS_MAX)] = []
     volumes: list[VolumeState] | None = None
     """All that the host has; None: they are as was reported in this session, or there never were any."""
-    execs: list[ExecEnd] = []
+    execs: Annotated[list[ExecEnd], msgspec.Meta(max_length=EXEC_ENDS_MAX)] = []
     load: HostLoad | None = None
     """Where it has changed so much that the cell is to be told."""
 

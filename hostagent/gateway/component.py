@@ -5,7 +5,6 @@ gateway that wrote its newest session. One that reads a newer session of another
 reports of the old one, and no longer watches that host.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -45,6 +44,7 @@ from hostagent.gateway.connections import (
     NotHere,
     Post,
     Report,
+    refuse,
     split,
 )
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders, only
@@ -52,6 +52,7 @@ from hostagent.gateway.hosts import Hosts
 from hostagent.gateway.liveness import NEVER_MS, LivenessWatch
 from hostagent.gateway.loads import Loads
 from hostagent.gateway.metrics import Metrics
+from hostagent.gateway.open_execs import OpenExecs
 from hostagent.gateway.output_requests import OutputRequests
 from hostagent.gateway.secrets.sealer import Grant
 from hostagent.gateway.usage_requests import UsageRequests
@@ -69,8 +70,6 @@ POLL_MS = 20
 """So often a gateway wants to be stepped that has not caught up, or that is posted to from other threads unnoticed."""
 RECONNECT_MS = 45_000
 """After so long a silence a host must connect again and report its runs: it may have been declared lost meanwhile."""
-CLOSED_EXECS = 1000
-"""So many commands are remembered whose end was written: a host may tell of it again within seconds."""
 RETRY_MS = 500
 """Wait before the log is tried again."""
 
@@ -116,7 +115,7 @@ class Gateway:
         """Hosts whose link has not got the whole wanted set yet."""
         self._output_requests = OutputRequests()
         self._usage_requests = UsageRequests()
-        self._closed_execs: deque[str] = deque(maxlen=CLOSED_EXECS)
+        self._open_execs = OpenExecs()
         self._loads = Loads(name)
         self._metrics = Metrics(log.cell, name)
         self._checkpoint_at = clock.monotonic_ms() + CHECKPOINT_MS if path else NEVER_MS
@@ -249,7 +248,10 @@ class Gateway:
         parts: list[tuple[Sequence[int], Reports]] = []
         count = size = 0
         while (post := self._next_post()) is not None:
-            if isinstance(post, Report):
+            try:
+                if not isinstance(post, Report):
+                    self._take_other(post, now)
+                    continue
                 runs, weight = len(post.reports.job), facts.size_of(post.reports)
                 if parts and (count + runs > HOST_RUNS_MAX or size + weight > ROUND_BYTES_MAX):
                     self._held = post
@@ -257,8 +259,9 @@ class Gateway:
                 if self._take_report(post, now) and runs:
                     parts.append((post.sessions, post.reports))
                     count, size = count + runs, size + weight
-            else:
-                self._take_other(post, now)
+            except (ValueError, OverflowError) as fault:  # no record can say it: a matter of who posts it alone
+                if not refuse(post, f"what is said can't be written to the log: {fault}"):
+                    raise
         if parts:
             self._records.append(facts.reported(self.name, parts))
             self._metrics.reports.inc(count)
@@ -273,12 +276,13 @@ class Gateway:
     def _take_report(self, report: Report, now: int) -> bool:
         hosts = self._hosts.speaking(report.reports.host_ids, report.sessions)
         current = hosts is not None and not any(host.silent and now - host.heard_ms >= RECONNECT_MS for host in hosts)
-        for host in hosts if hosts and current else ():
-            host.heard_ms = now
         if current and report.volumes is not None:
             self._records.append(facts.volumes_of(report.reports.host_ids[0], report.sessions[0], report.volumes))
+        for host in hosts if hosts and current else ():
+            host.heard_ms = now
         for end in report.execs if current else ():
-            self._close_exec(ExecClosed(**msgspec.structs.asdict(end)))
+            if self._open_execs.of_host(report.reports.host_ids[0], end):
+                self._close_exec(ExecClosed(**msgspec.structs.asdict(end)))
         for at, load in report.loads if current else ():
             self._loads.say(report.reports.host_ids[at], report.sessions[at], load)
         self._after.append(lambda: report.done(current))
@@ -311,10 +315,11 @@ class Gateway:
         if (refused := host.refusal(post.host_id, post.hello, self._desired_runs.runs)) is not None:
             self._after.append(lambda: post.done(refused))
             return
+        news = facts.connected(post.host_id, post.hello, self.name)
         host.cut(post.host_id)
         host.connected(post.hello.session, self.name, post.hello.machine)
         host.floor, host.heard_ms = post.hello.position, now
-        self._records += facts.connected(post.host_id, post.hello, self.name)
+        self._records += news
         self._after.append(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell, self.log_id)))
 
     def _attach(self, host_id: str, session: int, link: Link) -> None:
@@ -339,6 +344,7 @@ class Gateway:
                 post.host.set_exception(LogMissing(why) if host_id is None else NotHere(why))
             return
         self._records.append(facts.exec_opened(host_id, post.line, post.actor))
+        self._open_execs.begun(host_id, post.line)
 
         def pass_on(host_id: str = host_id, link: Link = link) -> None:
             if post.host.set_running_or_notify_cancel():
@@ -358,9 +364,9 @@ class Gateway:
 
     def _close_exec(self, event: ExecClosed) -> None:
         """Writes the end of a command once, though both its gateway and its host tell of it."""
-        if event.exec_id not in self._closed_execs:
-            self._closed_execs.append(event.exec_id)
-            self._records.append(facts.fact(event, event.job_id))
+        record = facts.fact(event, event.job_id)
+        if self._open_execs.ends(event):
+            self._records.append(record)
 
     def _host_of(self, post: AskLog | AskExec) -> str | None:
         """The host that a run was ordered on; None: it isn't known."""

@@ -139,6 +139,21 @@ class AskSecrets(NamedTuple):
 Post = Connect | Attach | Detach | Report | AskLog | AskExec | AskUsage | CloseExec | AskSecrets
 
 
+def refuse(post: Post, why: str) -> bool:
+    """Tells who posted something that it can't be written; False: nothing of it is ever written, so that isn't why."""
+    match post:
+        case Connect():
+            post.done(SessionRefused(post.hello.session, why))
+        case Report():
+            post.done(False)
+        case AskExec():
+            if post.host.set_running_or_notify_cancel():
+                post.host.set_exception(LogMissing(why))
+        case _:
+            return isinstance(post, CloseExec)
+    return True
+
+
 def split(orders: Orders, links: list[Link | None]) -> list[tuple[Link | None, Orders]]:
     """Orders by link, where `links` names that of each host of the orders."""
     if all(link is links[0] for link in links):

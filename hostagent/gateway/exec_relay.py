@@ -15,9 +15,9 @@ import msgspec
 from events.records.tasks import ExecClosed
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import AskExec, CloseExec, LogMissing, NotHere
-from hostagent.messages import ExecLine
+from hostagent.messages import REASON_CHARS_MAX, ExecLine
 from hostagent.run_record import RunKey
-from paceline.client.exec_frames import UNKNOWN_CODE, FrameFault, FrameReader, Kind, pack
+from paceline.client.exec_frames import UNKNOWN_CODE, FrameFault, FrameReader, Kind, code_of, pack
 
 CHUNKS_MAX = 16
 """Pieces in flight each way: enough to keep a fast link busy, few enough that a terminal obeys Ctrl-C at once."""
@@ -120,10 +120,10 @@ class ExecSession:
         reader = FrameReader()
         async for chunk in chunks:
             for frame in reader.feed(chunk):
-                if frame.kind == Kind.CODE and frame.data.isdigit():
-                    self.exit_code, self.reason = int(frame.data), ""
+                if frame.kind == Kind.CODE:
+                    self.exit_code, self.reason = code_of(frame.data), ""
                 elif frame.kind == Kind.FAULT:
-                    self.reason = frame.data.decode(errors="replace")
+                    self.reason = frame.data.decode(errors="replace")[:REASON_CHARS_MAX]
             self.bytes_out += len(chunk)
             await self.for_user.put(chunk)
 

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.bounds import INT_MAX, PORT_MAX, STRINGS_MAX
+from events.bounds import INT_MAX, PORT_MAX
 from events.codes import TaskState
+from events.spec.parts import Command
 from projections.api.context import Context, Execs
 from projections.api.job_lookup import find_job, read_views
 from projections.api.problems import Problem, not_found
@@ -27,7 +28,7 @@ class ExecCommand(BaseModel):
     """A command to run inside a run."""
 
     model_config = ConfigDict(extra="forbid")
-    command: list[str] = Field(default=[], max_length=STRINGS_MAX, description="Program and arguments.")
+    command: Command = Field(default=[], description="Program and arguments.")
     port: int = Field(default=0, ge=0, le=PORT_MAX, description="In its place a connection to this port of the run.")
     run: int | None = Field(default=None, ge=1, le=INT_MAX, description="Number of the run; none: the last.")
     terminal: bool = Field(default=False, description="Whether it gets a terminal.")
