@@ -21,6 +21,8 @@ from events.records.lifecycle import RunsEnded, RunsOrdered
 from events.records.rounds import RoundCommitted
 from events.rounds import accept
 from events.topics import rounds_of
+from hostagent.runs import stop_all
+from paceline.services.data_folder import agent_folder
 from paceline.simulate.checker import Checker, Violation
 from paceline.simulate.checker.items import runs_of
 from processors.cell_machines import machines
@@ -137,6 +139,13 @@ class CellProcess:
 
     def stop(self) -> None:
         assert self.kill(signal.SIGTERM) == 0, self.output.read_text()[-3000:]
+
+    def end(self) -> None:
+        """Stops it, and the runs that would go on on its host."""
+        try:
+            self.stop()
+        finally:
+            stop_all(agent_folder(self.data, None), 20.0)
 
     def open_log(self) -> Log:
         """The log of the stopped cell."""

@@ -57,7 +57,7 @@ def cell(folder: Path) -> Iterator[CellProcess]:
         made.pool("/p")
         yield made
     finally:
-        made.stop()
+        made.end()
 
 
 def run(cell: CellProcess, job_id: str, wait: bool = True, **spec: Any) -> dict[str, Any]:

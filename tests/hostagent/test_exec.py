@@ -34,7 +34,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellProcess]:
         for job_id in ("web", "over", "short"):
             made.request("POST", f"/v1/jobs/{job_id}/stops", {"command_id": f"end-{job_id}", "reason": ""})
         until(lambda: made.state("web") == "KILLED")
-        made.stop()
+        made.end()
 
 
 def run(cell: CellProcess, job_id: str, **more: object) -> None:

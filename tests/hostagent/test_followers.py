@@ -54,7 +54,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellProcess]:
                 "POST", f"/v1/jobs/{job['job_id']}/stops", {"command_id": f"end-{job['job_id']}", "reason": ""}
             )
         until(lambda: all(made.state(job["job_id"]) not in ("RUNNING", "PENDING") for job in jobs))
-        made.stop()
+        made.end()
 
 
 def run(cell: CellProcess, job_id: str, *command: str, **more: Any) -> None:

@@ -27,7 +27,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellProcess]:
         made.pool("/p")
         yield made
     finally:
-        made.stop()
+        made.end()
 
 
 def run(cell: CellProcess, job_id: str, command: list[str], wait: bool = True, **more: Any) -> dict[str, Any]:

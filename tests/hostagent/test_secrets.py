@@ -33,7 +33,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellProcess]:
         for job in made.get("/v1/jobs").json()["jobs"]:
             made.request("POST", f"/v1/jobs/{job['job_id']}/stops", {"command_id": f"end-{job['job_id']}"})
         until(lambda: not made.get("/v1/jobs?state=RUNNING,KILLING").json()["jobs"])
-        made.stop()
+        made.end()
 
 
 @pytest.fixture

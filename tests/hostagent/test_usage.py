@@ -24,7 +24,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellProcess]:
         made.pool("/p")
         yield made
     finally:
-        made.stop()
+        made.end()
 
 
 def submit(cell: CellProcess, job_id: str, command: list[str], **more: Any) -> None:
