@@ -12,6 +12,8 @@ INSTANCES_MAX = 100_000
 INT_MAX = (1 << 31) - 1
 AMOUNT_MAX = 1 << 38
 """The largest amount of any resource, requested by a task or a pool or offered by a host."""
+USE_MAX = 1 << 50
+"""The most that a host says of what one run used: ms of CPU (35,000 years of a core), or KiB; more is a mistake."""
 KINDS_MAX = 32
 """Kinds of resources that a cell knows, cpu, memory, disk and gpu among them; of which a host, a job or a pool may name
 so many too.

@@ -8,7 +8,17 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 
-from events.bounds import EXIT_CODE_MAX, HOST_RUNS_MAX, INT_MAX, LOAD_STEPS, NAME, PORT_MAX, SESSION_MAX, VOLUME
+from events.bounds import (
+    EXIT_CODE_MAX,
+    HOST_RUNS_MAX,
+    INT_MAX,
+    LOAD_STEPS,
+    NAME,
+    PORT_MAX,
+    SESSION_MAX,
+    USE_MAX,
+    VOLUME,
+)
 from events.codes import Number, RunReport
 from events.columns import I32, I64, indexed
 from events.records.jobs import JobSubmitted
@@ -83,6 +93,7 @@ class Reports(NamedTuple):
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
 Long = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Used = Annotated[int, msgspec.Meta(ge=0, le=USE_MAX)]
 Session = Annotated[int, msgspec.Meta(ge=1, le=SESSION_MAX)]
 REASON_CHARS_MAX = 1000
 EXEC_ENDS_MAX = 64
@@ -103,12 +114,12 @@ class RunState(msgspec.Struct):
     signal: Annotated[int, msgspec.Meta(ge=0, le=127)] = 0
     """The signal that ended the process; 0: none."""
     out_of_memory: bool = False
-    cpu_ms: Long = 0
-    memory_kib: Long = 0
+    cpu_ms: Used = 0
+    memory_kib: Used = 0
     """The most memory that the process has used, in KiB."""
-    throttled_ms: Long = 0
-    read_kib: Long = 0
-    written_kib: Long = 0
+    throttled_ms: Used = 0
+    read_kib: Used = 0
+    written_kib: Used = 0
 
     def details(self) -> tuple[int, ...]:
         """A row of `Reports.details`."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from events.bounds import USE_MAX
 from events.codes import LIVE_REPORTS, RunReport
 from hostagent.messages import REASON_CHARS_MAX, RunState
 from hostagent.oom import OutOfMemory
@@ -94,7 +95,8 @@ class Run:
 
     def report(self) -> RunState:
         """The state that is reported to the cell; a run on its way to start counts as started."""
-        reason = self.reason[:REASON_CHARS_MAX]  # a longer one would keep the host out of its cell
+        # A longer reason, or a larger number, would keep the host out of its cell.
+        reason = self.reason[:REASON_CHARS_MAX]
         return RunState(
             *self.key,
             state=self.state or int(RunReport.STARTED),
@@ -102,11 +104,11 @@ class Run:
             reason=reason,
             signal=self.signal_number,
             out_of_memory=self.out_of_memory,
-            cpu_ms=self.cpu_ms,
-            memory_kib=self.memory_kib,
-            throttled_ms=self.throttled_ms,
-            read_kib=self.read_kib,
-            written_kib=self.written_kib,
+            cpu_ms=min(self.cpu_ms, USE_MAX),
+            memory_kib=min(self.memory_kib, USE_MAX),
+            throttled_ms=min(self.throttled_ms, USE_MAX),
+            read_kib=min(self.read_kib, USE_MAX),
+            written_kib=min(self.written_kib, USE_MAX),
         )
 
     def learn_end(self, ending: Ending, out_of_memory: OutOfMemory) -> None:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, func, select
 
 from paceline.client.usage_models import UsageSum
 from projections.views import tables
+from projections.views.usage import MOST
 
 SUMS = ("runs", "measured", "seconds", "asked_cpu_ms", "asked_mib_s", "used_cpu_ms", "peak_mib_s")
 MORE = ("throttled_ms", "read_kib", "written_kib")
@@ -21,7 +22,7 @@ def usage_sums(
     of: Any = tables.job_usage.c if by == "job" else months
     whose: Any = jobs if by == "job" else months
     keys: tuple[Any, ...] = (of.job_id, jobs.pool, jobs.owner) if by == "job" else (months[by],)
-    sums = [func.sum(of[name]).label(name) for name in (*SUMS, *MORE)]
+    sums = [func.total(of[name]).label(name) for name in (*SUMS, *MORE)]
     query = select(*keys, *sums, func.max(of.peak_kib).label("peak_kib")).where(of.month >= first_month)
     if by == "job":
         query = query.join(tables.jobs, jobs.job_id == of.job_id)
@@ -30,12 +31,16 @@ def usage_sums(
         query = query.where((whose.pool == pool) | below)
     if owner:
         query = query.where(whose.owner == owner)
-    order = (months.month,) if by == "month" else (func.sum(of.asked_cpu_ms).desc(), keys[0])
+    order = (months.month,) if by == "month" else (func.total(of.asked_cpu_ms).desc(), keys[0])
     rows = connection.execute(query.group_by(keys[0]).order_by(*order).limit(size + 1)).mappings().all()
     return [_sum(dict(row)) for row in rows[:size]], len(rows) > size
 
 
-def _sum(row: dict[str, Any]) -> UsageSum:
+def _sum(totals: dict[str, Any]) -> UsageSum:
+    # A total is a float, where a sum that is too large for the file would be an error: no query ends by what hosts say.
+    row: dict[str, Any] = {
+        name: min(int(value), MOST) if isinstance(value, float) else value for name, value in totals.items()
+    }
     month = row.get("month")
     return {
         "job_id": row.get("job_id"),

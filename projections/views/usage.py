@@ -25,6 +25,8 @@ Use = tuple[int, int, int, int, int]
 RunUse = tuple[str, int, int, Use]
 """Job, instance, run, and its use."""
 UsageRow = JobUsageRow | MonthUsageRow
+MOST = 2**63 - 1
+"""The largest number of the file: a sum stays there, whatever hosts have said."""
 
 
 def month_of(at_ms: int) -> int:
@@ -58,8 +60,8 @@ class UsageFold:
             for each in self._rows(row, now):
                 each.runs += count
                 each.seconds += lasted
-                each.asked_cpu_ms += need.get("cpu", 0) * lasted
-                each.asked_mib_s += need.get("memory", 0) * lasted
+                each.asked_cpu_ms = min(each.asked_cpu_ms + need.get("cpu", 0) * lasted, MOST)
+                each.asked_mib_s = min(each.asked_mib_s + need.get("memory", 0) * lasted, MOST)
 
     def reported(self, now: int, uses: Sequence[RunUse]) -> None:
         """Lifecycle has read, in its round at this time, what hosts say of runs that are over. Of a run that isn't the
@@ -84,12 +86,12 @@ class UsageFold:
         cpu_ms, memory_kib, throttled_ms, read_kib, written_kib = use
         for each in self._rows(row, now):
             each.measured += 1
-            each.used_cpu_ms += cpu_ms
+            each.used_cpu_ms = min(each.used_cpu_ms + cpu_ms, MOST)
             each.peak_kib = max(each.peak_kib, memory_kib)
-            each.peak_mib_s += (memory_kib >> 10) * seconds
-            each.throttled_ms += throttled_ms
-            each.read_kib += read_kib
-            each.written_kib += written_kib
+            each.peak_mib_s = min(each.peak_mib_s + (memory_kib >> 10) * seconds, MOST)
+            each.throttled_ms = min(each.throttled_ms + throttled_ms, MOST)
+            each.read_kib = min(each.read_kib + read_kib, MOST)
+            each.written_kib = min(each.written_kib + written_kib, MOST)
 
     def _rows(self, job: JobRow, now: int) -> tuple[UsageRow, UsageRow]:
         month = month_of(now)

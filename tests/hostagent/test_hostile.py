@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from events.bounds import AMOUNT_MAX, ATTRIBUTES_MAX, HOST_RUNS_MAX, SESSION_MAX
+from events.bounds import AMOUNT_MAX, ATTRIBUTES_MAX, HOST_RUNS_MAX, SESSION_MAX, USE_MAX
 from events.codec import encode
 from events.log.port import NewRecord
 from events.records.base import Event
@@ -24,6 +25,8 @@ from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.connections import Report
 from hostagent.gateway.facts import columns_of, connected
 from hostagent.messages import Hello, ReportBatch, RunState
+from hostagent.run import Run
+from hostagent.run_record import RunKey
 from projections.queries import entities
 from projections.views.projector import Projector
 from tests.helpers import whole_cell as world
@@ -140,6 +143,8 @@ def test_offsets_of_output_that_can_not_be_are_refused(host: Host, offsets: tupl
         ({"attributes": {"a": "x" * 257}}, "attribute 'a'"),
         ({"session": 2**63 - 1}, str(SESSION_MAX)),
         ({"runs": [msgspec.to_builtins(RUN)] * (HOST_RUNS_MAX + 1)}, str(HOST_RUNS_MAX)),
+        ({"runs": [msgspec.to_builtins(RUN) | {"cpu_ms": 2**63 - 1}]}, f"<= {USE_MAX} - at `$.runs[0].cpu_ms`"),
+        ({"runs": [msgspec.to_builtins(RUN) | {"memory_kib": USE_MAX + 1}]}, "$.runs[0].memory_kib"),
     ],
 )
 def test_an_agent_is_told_what_is_refused_of_its_hello(host: Host, change: dict[str, Any], says: str) -> None:
@@ -148,6 +153,12 @@ def test_an_agent_is_told_what_is_refused_of_its_hello(host: Host, change: dict[
     assert response.status_code == 422
     assert says in response.json()["title"]
     assert host.cell.facts("paceline.hosts", HostConnected) == before
+
+
+def test_an_agent_says_no_more_of_a_run_than_its_cell_takes(tmp_path: Path) -> None:
+    numbers = dict.fromkeys(("cpu_ms", "memory_kib", "throttled_ms", "read_kib", "written_kib"), 2**64)
+    said = Run(RunKey("j", 0, 1), tmp_path, state=2, **numbers).report()
+    assert set(said.details()[2:]) == {USE_MAX}
 
 
 def test_hosts_that_are_only_named_are_not_kept() -> None:

@@ -15,23 +15,23 @@ from tests.helpers.written_cell import Cell, dump, ended, ordered, queued, runs
 NEED = {"resources": {"cpu": 2, "memory": "100MiB"}}
 
 
-def used(job_id: str, run: int = 1, state: RunReport = RunReport.EXITED) -> RunsReported:
+def used(job_id: str, run: int = 1, state: RunReport = RunReport.EXITED, **more: bytes) -> RunsReported:
     """A run is over that used 1.5 s of CPU and 50 MiB, was throttled and wrote."""
+    use = {"cpu_ms": pack_longs([1500]), "memory_kib": pack_longs([50 << 10]), "throttled_ms": pack_longs([20]),
+           "read_kib": b"", "written_kib": pack_longs([7])} | more  # fmt: skip
     one, zero = pack_ints([int(state)]), pack_ints([0])
     return RunsReported(gateway="g", host_ids=("h1",), **runs(job_id, (0,), run), host=zero, state=one, exit_code=zero,
-                        reason=zero, signal=zero, out_of_memory=zero, cpu_ms=pack_longs([1500]),
-                        memory_kib=pack_longs([50 << 10]), throttled_ms=pack_longs([20]), read_kib=b"",
-                        written_kib=pack_longs([7]))  # fmt: skip
+                        reason=zero, signal=zero, out_of_memory=zero, **use)  # fmt: skip
 
 
-def run(cell: Cell, job_id: str, number: int = 1, reports: int = 1) -> None:
-    """A run of ten seconds."""
+def run(cell: Cell, job_id: str, number: int = 1, reports: int = 1, s: int = 10, **more: bytes) -> None:
+    """A run of so many seconds."""
     if number > 1:
         cell.decide("lifecycle", queued(job_id, (0,), number))
     cell.decide("lifecycle", ordered(job_id, (0,), number, "h1"))
-    cell.ms += 10_000
+    cell.ms += 1000 * s
     for _ in range(reports):
-        cell.fact(used(job_id, number))
+        cell.fact(used(job_id, number, **more))
     cell.decide("lifecycle", ended(job_id, (0,), Outcome.SUCCEEDED, run=number))
 
 
@@ -74,6 +74,24 @@ def test_a_run_of_which_no_host_says_anything_counts_as_asked_for(api: Any) -> N
     api.cell.decide("lifecycle", queued("a", (0,), 2))
     api.fold()
     assert sums(api, by="job") == {"a": (1, 0, 10, 20_000, 0, 1000, 0)}
+
+
+def test_numbers_that_no_run_can_have_used_stay_within_what_the_views_hold(api: Any) -> None:
+    most = 2**63 - 1
+    said = dict.fromkeys(("cpu_ms", "memory_kib", "throttled_ms", "read_kib", "written_kib"), pack_longs([most]))
+    api.cell.host()
+    for job_id, owner in (("a", "ann"), ("b", "bob")):
+        api.cell.accept(job_id, owner=owner, **NEED)
+        run(api.cell, job_id, 1, s=10_000, **said)
+        run(api.cell, job_id, 2, s=10_000, **said)
+    api.cell.accept("c", owner="eve", **NEED)
+    run(api.cell, "c")
+    api.fold()
+    assert sums(api, by="job")["a"] == (2, 2, 20_000, 40_000_000, most, 2_000_000, most)
+    assert sums(api, by="month") == {"2023-11": (5, 5, 40_010, 80_020_000, most, 4_001_000, most)}
+    [row] = api.get("/v1/usage?by=month")["usage"]
+    assert {row[name] for name in ("peak_memory_kib", "throttled_ms", "read_kib", "written_kib")} == {most}
+    assert sums(api, by="owner")["eve"] == ONE
 
 
 def test_a_job_that_is_forgotten_still_counts_for_its_owner(api: Any) -> None:
