@@ -214,7 +214,8 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
 
 def nearest(view: ClusterView, shape: ShapeView, room: I64, among: I64) -> tuple[NearMiss, ...]:
     """The hosts that lack least for one task, each kind by its share of the largest host."""
-    lacks = np.maximum(shape.column[:-1] - room[:-1, among], 0)
+    need = shape.column[:-1]
+    lacks = np.where(need, np.maximum(need - room[:-1, among], 0), 0)
     distance = np.zeros(len(among), dtype=np.int64)
     for row, weight in zip(lacks, view.weight, strict=True):
         distance += np.minimum(row, LACK_MAX // weight) * weight

@@ -271,7 +271,7 @@ class Draft:
             need, open_ = self.board.task_of(number)
             column = np.array(need, dtype=np.int64)[:, None]
             room = np.minimum(self.board.free, self.board.at_once)
-            fits = (room >= column).all(axis=0) & open_
+            fits = ((room >= column) | (column == 0)).all(axis=0) & open_
             fits[list(unit.at)] = False
             hosts = np.flatnonzero(fits)
             self.board.work += 1

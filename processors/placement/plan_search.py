@@ -143,7 +143,8 @@ class Search:
         if must is None:
             return None
         have: list[int] = self._board.free[:, host].tolist()
-        lack = [need - one for need, one in zip(self._part.need, have, strict=True)]
+        # A host that offers less than before, or lends less, may hold too much of what the task doesn't need.
+        lack = [need - one if need else 0 for need, one in zip(self._part.need, have, strict=True)]
         if max(lack) <= 0 and not must:
             return []
         gains: dict[int, int] = {}

@@ -193,7 +193,8 @@ class Victims:
 
     def ranked(self, board: Board, part: Part, taker: Taker, ways: tuple[int, ...]) -> list[int]:
         """The hosts on which a task might find a place, those that cost least first, as far as one sees from afar."""
-        lack = np.maximum(np.array(part.need, dtype=np.int64)[:, None] - board.free, 0)
+        need = np.array(part.need, dtype=np.int64)[:, None]
+        lack = np.where(need, np.maximum(need - board.free, 0), 0)
         kinds = np.flatnonzero(part.need)
         worst = np.where((lack == 0).all(axis=0) & part.open_, -1, CLASSES_MAX)
         worst[(worst < 0) & ~self._hosts.without(part.ports)] = 0
