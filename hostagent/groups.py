@@ -85,10 +85,11 @@ class Group:
             _write(f"{folder}/cgroup.procs", "0")
 
     def processes(self) -> list[int]:
-        """The pids in it; empty too where it is gone."""
+        """The pids in it and in the groups that its processes have made below; empty too where it is gone."""
         pids: set[int] = set()
         for folder in self._distinct():
-            pids.update(int(line) for line in _read(f"{folder}/cgroup.procs").split())
+            for each in _with_those_below(folder):
+                pids.update(int(line) for line in _read(f"{each}/cgroup.procs").split())
         return sorted(pids - {0})  # 0: of another namespace
 
     def kill(self) -> bool:
@@ -127,15 +128,18 @@ class Group:
         return _fields(f"{self.folders['memory']}/memory.oom_control").get("oom_kill", 0)
 
     def remove(self) -> bool:
-        """Removes it; False: a process is still in it, or one that has ended is not cleared up yet."""
+        """Removes it, and the groups that its processes have made below; False: a process is still in one, or one that
+        has ended is not cleared up yet.
+        """
         removed = True
         for folder in self._distinct():
-            try:
-                os.rmdir(folder)
-            except FileNotFoundError:
-                continue
-            except OSError:
-                removed = False
+            for each in _with_those_below(folder):
+                try:
+                    os.rmdir(each)
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    removed = False
         return removed
 
     def _v2(self) -> bool:
@@ -347,6 +351,16 @@ def _working_set_v2(folder: str) -> int:
 def _working_set_v1(folder: str) -> int:
     cache = _fields(f"{folder}/memory.stat").get("total_inactive_file", 0)
     return max(0, _number(f"{folder}/memory.usage_in_bytes") - cache) // 1024
+
+
+def _with_those_below(folder: str) -> list[str]:
+    """A group and all below it, the lowest first."""
+    try:
+        if os.stat(folder).st_nlink == 2:  # itself and `.`: it has no folder
+            return [folder]
+    except OSError:
+        return []
+    return [path for path, _, _ in os.walk(folder, topdown=False)]
 
 
 def _pairs(words: list[str]) -> Iterator[tuple[str, int]]:

@@ -41,9 +41,8 @@ class ControlGroup(ProcessGroup):
 
     def clear(self) -> bool:
         """Kills what is left, and removes the control group; False: it is to be called again, soon."""
-        if not self._group.kill():
-            return False
-        if not self._used:
+        over = self._group.kill()
+        if over or not self._used:
             used = self._group.usage()
             self._used = {
                 "cpu_ms": used.cpu_ms,
@@ -53,8 +52,8 @@ class ControlGroup(ProcessGroup):
                 "written_kib": used.written_kib,
                 "oom_kills": used.oom_kills,
             }
-        return self._group.remove()
+        return over and self._group.remove()
 
     def used(self) -> dict[str, Any]:
-        """The use of the run, once it is cleared away."""
+        """The use of the run, once it was to be cleared away."""
         return self._used

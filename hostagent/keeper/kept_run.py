@@ -49,6 +49,8 @@ TURN_S = 15.0
 TURN_POLL_S = 0.1
 GROUP_POLL_S = 0.05
 """So often it is looked whether all of a process group has obeyed a stop whose first process is over."""
+CLEAR_S = 10.0
+"""So long a run that is over waits until what held its processes is cleared away; then that is left to the agent."""
 MAKE_S = 60.0
 """So long a container may take until its first process runs."""
 READ_BYTES = 65_536
@@ -121,6 +123,8 @@ class KeptRun:
         self._outputs: dict[int, Output | CoveredOutput] = {}
         self._output_lost = 0
         """Bytes of streams that are closed which the disk didn't take."""
+        self._clear_until_s = 0.0
+        """When it waits no longer for what held its processes to be cleared away; 0: it doesn't yet."""
         self._stop_state = 0
         self._terminated = False
         self._running = False
@@ -331,8 +335,11 @@ class KeptRun:
         self._cancel(self._kill)
         self._kill = None
         if not self._level.clear():
-            self._next = self._keeper.after(GROUP_POLL_S, self._guarded(self._linger))
-            return
+            self._clear_until_s = self._clear_until_s or time.monotonic() + CLEAR_S
+            if time.monotonic() < self._clear_until_s:
+                self._next = self._keeper.after(GROUP_POLL_S, self._guarded(self._linger))
+                return
+            self._ending["left"] = True
         self._ending |= self._level.used()
         self._draining = True
         for source in list(self._outputs):

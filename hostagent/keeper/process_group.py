@@ -71,7 +71,7 @@ class ProcessGroup:
         return True
 
     def used(self) -> dict[str, Any]:
-        """The use of the run, where the level knows better than its first process; once it is cleared away."""
+        """The use of the run, where the level knows better than its first process; once it was to be cleared away."""
         return {}
 
     def goes_on(self) -> bool:

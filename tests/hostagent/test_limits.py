@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -43,9 +44,11 @@ def run(cell: CellProcess, job_id: str, command: list[str], wait: bool = True, *
 
 def test_a_task_is_held_to_its_cpu_limit_and_its_runs_say_how_long(cell: CellProcess) -> None:
     busy = "import time; end = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    began = time.monotonic()
     task = run(cell, "held", ["python3", "-c", busy], cpu_limit=0.1)
-    assert task["throttled_ms"] > 200
-    assert 0 < task["cpu_ms"] < 700
+    wall_ms = 1000 * (time.monotonic() - began)
+    assert 0 < task["cpu_ms"] <= 0.1 * (wall_ms + 100)  # the kernel gives the quota of a period at once
+    assert task["throttled_ms"] or task["cpu_ms"] < 150  # a busy host may give it less than its quota
 
 
 def groups(cell: CellProcess) -> list[Path]:
@@ -85,6 +88,15 @@ def test_a_task_is_held_below_its_limit_of_cpu(cell: CellProcess) -> None:
 def test_what_leaves_its_session_ends_with_the_run(cell: CellProcess) -> None:
     run(cell, "daemon", ["sh", "-c", "setsid sleep 1000 & sleep 0.1"])
     until(lambda: not groups(cell), "its child to end")
+
+
+def test_a_run_that_leaves_a_group_of_its_own_making_ends(cell: CellProcess) -> None:
+    script = (
+        "own=$(grep -m1 -E ':memory:|^0::' /proc/self/cgroup | cut -d: -f3); "
+        "mkdir /sys/fs/cgroup/memory$own/inner || mkdir /sys/fs/cgroup$own/inner; exit 0"
+    )
+    assert run(cell, "nested", ["sh", "-c", script])["state"] == "SUCCEEDED"
+    until(lambda: not groups(cell), "its groups to be removed")
 
 
 def test_runs_that_die_of_memory_again_and_again_leave_nothing_behind(cell: CellProcess) -> None:
