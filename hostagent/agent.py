@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -226,7 +226,7 @@ class Agent:
                 tasks.create_task(self._watch())
                 tasks.create_task(self._measure())
                 tasks.create_task(pressure.follow(self._candidates, self.runs.revoke))
-                tasks.create_task(Disk(self.settings.folder).follow(self.runs, self._news.set))
+                tasks.create_task(Disk(self.settings.folder).follow(self.runs, self._news.set, self._tried))
                 tasks.create_task(self._keep_connected())
 
     def start(self) -> None:
@@ -245,15 +245,17 @@ class Agent:
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
-        self.runs.keepers.open()
+        with self._tried("its keepers"):
+            self.runs.keepers.open()
         loop.add_reader(self.runs.keepers.fileno(), self._news.set)
         async with HealthChecks(self.runs, self._changed.set) as checks:
             while True:
                 self._news.clear()
-                if self.runs.poll():
-                    self._changed.set()
-                    self._output_waits.look()
-                checks.look()
+                with self._tried("its runs"):
+                    if self.runs.poll():
+                        self._changed.set()
+                        self._output_waits.look()
+                    checks.look()
                 pause_s = POLL_S if self.runs.restless() else LOOK_S if self.runs.alive() else IDLE_S
                 with suppress(TimeoutError):  # not wait_for: before Python 3.12 that may swallow a cancellation
                     async with asyncio.timeout(pause_s):
@@ -263,7 +265,8 @@ class Agent:
         """Measures what its runs use, and has the cell told of it."""
         meter = self._meter
         while True:
-            await meter.sample()
+            with self._tried("the use of its runs"):
+                await meter.sample()
             cpu = steps(meter.cpu_milli(), self._capacity.get("cpu", 0))
             memory = steps(meter.memory_kib(), self._capacity.get("memory", 0) * 1024)
             now_ms = kernel.since_boot_ms()
@@ -347,6 +350,14 @@ class Agent:
             self._say(f"other ports are in use by another agent of this machine: hands out {ports.first}-{ports.last}")
         self._ports = ports.first, ports.last
         self.state.port_first = ports.first
+
+    @contextmanager
+    def _tried(self, what: str) -> Iterator[None]:
+        """Whatever the system refuses within, as where no file is left to open, is told; it is tried again later."""
+        try:
+            yield
+        except OSError as error:
+            self._note(f"can't look at {what}: {error.strerror or error}. Tries again until it can.")
 
     def _note(self, trouble: str) -> None:
         """Says a trouble that was not said since there was contact."""

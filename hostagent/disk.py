@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from hostagent.run import Measured
@@ -43,16 +43,19 @@ class Disk:
         self._free = 0
         """The free bytes when it was last measured."""
 
-    async def follow(self, runs: Runs, ended: Callable[[], None]) -> None:
-        """Measures and ends runs until cancelled. `ended`: called when one was ended."""
+    async def follow(
+        self, runs: Runs, ended: Callable[[], None], tried: Callable[[str], AbstractContextManager[None]]
+    ) -> None:
+        """Measures and ends runs until cancelled. `ended`: called when one was ended; `tried`: tells what failed."""
         try:
             while True:
                 alive = runs.alive()
                 await asyncio.sleep(LOOK_S if alive else IDLE_S)
-                if alive and self.due():
-                    for key, reason in await asyncio.to_thread(self.measure, runs.on_disk()):
-                        runs.exceeded(key, reason)
-                        ended()
+                with tried("the disk"):
+                    if alive and self.due():
+                        for key, reason in await asyncio.to_thread(self.measure, runs.on_disk()):
+                            runs.exceeded(key, reason)
+                            ended()
         finally:
             self._stopped.set()
 

@@ -1,5 +1,6 @@
 """The files of a run's record, read whatever became of them."""
 
+import errno
 import fcntl
 import os
 import re
@@ -22,6 +23,8 @@ from hostagent.keeper import system
 FILES = ("order.json", "process.json", "started", "exit.json", "reported", "forgotten")
 """The files of each run that has ended and is forgotten."""
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+NO_FILE_LEFT = (errno.EMFILE, errno.ENFILE)
+"""Errors of an open that say nothing about what is opened."""
 PID_MAX = 2**22
 """No system numbers a process higher."""
 
@@ -174,10 +177,16 @@ class FoundHealth(msgspec.Struct):
 
 
 def read_json(path: Path, kind: type[T]) -> T | None:
-    """Reads a file; None where there is none, or nothing that can be read."""
+    """Reads a file; None where there is none, or nothing that can be read. Raises `OSError` where this process, or its
+    host, can open no more files: that says nothing about this one.
+    """
     try:
         return msgspec.json.decode(private_files.read_file(path), type=known(kind))
-    except (OSError, ValueError, RecursionError):
+    except OSError as error:
+        if error.errno in NO_FILE_LEFT:
+            raise
+        return None
+    except (ValueError, RecursionError):
         return None
 
 
@@ -219,8 +228,8 @@ def is_held(folder: Path) -> bool:
     """Whether somebody keeps the run of a folder, or is about to."""
     try:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:  # not there, mostly
-        return False
+    except OSError as error:  # not there, mostly
+        return error.errno in NO_FILE_LEFT  # nobody knows then: it isn't taken for lost
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

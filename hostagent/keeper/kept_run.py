@@ -244,15 +244,25 @@ class KeptRun:
             hidden = Hidden(values_in(self._secrets)) if self._secrets else None
         except OSError as error:
             return self._end(NOT_STARTED, 127, f"its secrets can't be read: {error}")
-        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
+        pipes: list[tuple[int, int]] = []
+        try:
+            while len(pipes) < 2:
+                pipes.append(os.pipe2(os.O_CLOEXEC))
+        except OSError as error:  # no file is left
+            for end in (end for pipe in pipes for end in pipe):
+                os.close(end)
+            system.say(f"can't start {self.name} yet: {error.strerror}")
+            return self._retry(self._start)
         kinds = {"container": Container, "groups": ControlGroup}
         kind = next((kinds[name] for name in kinds if name in self._order), ProcessGroup)
         level = kind(self._order, self._keeper.files)
         try:
             level.spawn(pipes[0][1], pipes[1][1])
-        except CannotSpawn as fault:
+        except (CannotSpawn, OSError) as fault:
             for source, _ in pipes:
                 os.close(source)
+            if not isinstance(fault, CannotSpawn):
+                return self._end(NOT_STARTED, 127, f"it can't be started: {fault.strerror}")
             return self._end(CANNOT_START if fault.lasting else NOT_STARTED, 127, str(fault))
         finally:
             for _, end in pipes:

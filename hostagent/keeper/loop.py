@@ -37,6 +37,8 @@ FDS_MAX = 4
 IDLE_S = 10.0
 SWEEP_S = 1.0 if kernel.lists_children() else 5.0
 """So long after the end of a run it is looked for what hid from it, and again while there is any."""
+PAUSE_S = 1.0
+"""So long nothing is read where that has failed, as where no file is left to accept a connection."""
 
 
 class Keeper:
@@ -54,6 +56,8 @@ class Keeper:
         self._code, self._holder = code, os.getppid()
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
+        self._pausing: set[int] = set()
+        """What isn't read for a while."""
         self._connections: dict[int, Connection] = {}
         self._timers = Timers()
         self._sweep: Timer | None = None
@@ -76,7 +80,7 @@ class Keeper:
             for fd, _ in self._epoll.poll(self._timers.wait_s()):
                 handler = self._handlers.get(fd)
                 if handler is not None:  # an earlier one of this turn may have closed it
-                    handler()
+                    self._handle(fd, handler)
             self._timers.run()
         os.unlink(self._path)
 
@@ -88,6 +92,7 @@ class Keeper:
     def unwatch(self, fd: int) -> None:
         """Closes what was watched."""
         del self._handlers[fd]
+        self._pausing.discard(fd)
         self._epoll.unregister(fd)
         os.close(fd)
 
@@ -137,6 +142,23 @@ class Keeper:
                 run.give_up()
             except Exception:
                 system.say_trouble()
+
+    def _handle(self, fd: int, handler: Callable[[], None]) -> None:
+        """Calls; whatever goes wrong is told once, and tried again later."""
+        try:
+            handler()
+            self._pausing.discard(fd)
+        except Exception:
+            if fd not in self._pausing:
+                system.say_trouble()
+            if fd in self._handlers:
+                self._pausing.add(fd)
+                self._epoll.modify(fd, 0)
+                self.after(PAUSE_S, partial(self._go_on, fd))
+
+    def _go_on(self, fd: int) -> None:
+        if fd in self._pausing:
+            self._epoll.modify(fd, select.EPOLLIN)
 
     def _listen(self, slot: int) -> None:
         keepers = os.path.join(self.folder, "keepers")
@@ -201,14 +223,15 @@ class Keeper:
         """Kills children of processes of runs that have ended: they left their session, and came here. Such a one is
         told by its environment; one that hides that too ends when no run is left.
         """
-        self._sweep = None
+        self._sweep = self.after(SWEEP_S, self._end_strays)  # should this fail, as where no file is left
         strays = [pid for pid in kernel.children() if pid not in self.by_pid]
         rest = [pid for pid in strays if not self.runs or not self._is_of_live_run(pid)]
         for pid in rest:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if rest:  # what they leave comes here too
-            self._sweep = self.after(SWEEP_S, self._end_strays)
+        if not rest:  # what they leave comes here too
+            self._sweep.cancel()
+            self._sweep = None
 
     def _is_of_live_run(self, pid: int) -> bool:
         try:

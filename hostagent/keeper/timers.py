@@ -4,6 +4,8 @@ import heapq
 import time
 from collections.abc import Callable
 
+from hostagent.keeper import system
+
 KEPT_MIN = 64
 
 
@@ -50,10 +52,13 @@ class Timers:
         return max(0.0, self._heap[0].at_s - time.monotonic()) if self._heap else None
 
     def run(self) -> None:
-        """Calls all that are due."""
+        """Calls all that are due. One that fails is told, and keeps no other from its time."""
         if not self._heap:
             return
         now_s = time.monotonic()
         while self._heap and self._heap[0].at_s <= now_s:
             if (call := heapq.heappop(self._heap).call) is not None:
-                call()
+                try:
+                    call()
+                except Exception:
+                    system.say_trouble()
