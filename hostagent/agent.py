@@ -212,6 +212,7 @@ class Agent:
             trust_env=False,
         )
         self._say(self._users.described())
+        self._held.callback(self._secrets.close)
         with self._held:
             self._execs = Execs(self.runs, client, self._at, self._changed.set)
             self._output_waits = OutputWaits(self.runs, self._send_output)

@@ -1,7 +1,8 @@
 """Secrets on their host: asked for when a run is to start, and kept in memory (tmpfs) as long as it goes on.
 
-`RUN/NAME` under `place` holds a value, for the user of the run alone. Its keeper removes `RUN` when the run ends; what
-a lost keeper leaves is removed here. Nothing of a value is in the agent's folder: that has the key alone (`host.key`),
+`RUN/NAME` under `place` holds a value, for the user of the run alone, by its group where it isn't the agent's: what a
+task owns it could make writable, and fill the memory of its host. Its keeper removes `RUN` when the run ends; what a
+lost keeper leaves is removed here. Nothing of a value is in the agent's folder: that has the key alone (`host.key`),
 to which gateways seal.
 """
 
@@ -93,6 +94,12 @@ class HostSecrets:
         if self.place is not None and os.path.lexists(folder := self.folder_of(run)) and (faults := remove(folder)):
             self._say(f"can't remove secrets: {faults[0]}")
 
+    def close(self) -> None:
+        """Removes the place, if no run has secrets."""
+        if self.place is not None:
+            with suppress(OSError):
+                self.place.rmdir()
+
     def keep_only(self, runs: Collection[RunKey]) -> None:
         """Removes what is of no run that goes on."""
         if self.place is not None:
@@ -157,7 +164,7 @@ class HostSecrets:
                 waiting.start()
 
     def _write(self, run: RunKey, secrets: list[SealedSecret], session: tuple[int, str, int]) -> None:
-        """Opens the values into the folder of a run, which is its user's from then on. Raises `OSError`."""
+        """Opens the values into the folder of a run, which its user can read from then on. Raises `OSError`."""
         from hostagent.sealing import open_sealed, purpose
 
         private = b64decode(self._key.private)
@@ -172,11 +179,13 @@ class HostSecrets:
                 if os.write(file, value) != len(value):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 if user is not None:
-                    os.fchown(file, user.uid, user.gid)
+                    os.fchown(file, -1, user.gid)
+                    os.fchmod(file, 0o440)
             finally:
                 os.close(file)
         if user is not None:
-            os.chown(folder, user.uid, user.gid)
+            os.chown(folder, -1, user.gid)
+            folder.chmod(0o510)
 
 
 def _stored_key(folder: Path) -> StoredKey:

@@ -113,6 +113,8 @@ class RunFiles:
             launch.secrets,
         )
         secrets = [Path(launch.secrets), *Path(launch.secrets).iterdir()] if launch.secrets else []
+        for path in secrets:  # which the container has read-only
+            path.chmod(0o500 if path.is_dir() else 0o400)
         for path in (*volumes.values(), *secrets):
             os.chown(path, *bundle.owner, follow_symlinks=False)
         return bundle

@@ -106,8 +106,8 @@ class Ending(msgspec.Struct):
     """Processes of it that the kernel killed for want of memory; None: nobody counted."""
     output_lost: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Bytes of its output that the disk didn't take."""
-    left: bool = False
-    """What held its processes is still there: it could not be cleared away in time."""
+    has_remains: bool = False
+    """Its control group could not be removed in time, and is the agent's to remove."""
 
 
 class Process(msgspec.Struct):

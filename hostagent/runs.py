@@ -466,7 +466,7 @@ class Runs:
                 private_files.sync(str(path))
                 private_files.sync(str(run.folder))
             run.learn_end(ending, self._out_of_memory)
-            self._lost_groups |= ending.left
+            self._lost_groups |= ending.has_remains
             self.ended_cpu_ms += run.cpu_ms
         elif os.path.lexists(path) or os.path.lexists(run.folder / "process.json") or not run.folder.is_dir():
             self._vanished(run)

@@ -349,7 +349,7 @@ class KeptRun:
             if time.monotonic() < self._clear_until_s:
                 self._next = self._keeper.after(GROUP_POLL_S, self._guarded(self._linger))
                 return
-            self._ending["left"] = True
+            self._ending["has_remains"] = True
         self._ending |= self._level.used()
         self._draining = True
         for source in list(self._outputs):

@@ -57,7 +57,7 @@ class Keeper:
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._pausing: set[int] = set()
-        """What isn't read for a while."""
+        """The files that aren't read for a while."""
         self._connections: dict[int, Connection] = {}
         self._timers = Timers()
         self._sweep: Timer | None = None

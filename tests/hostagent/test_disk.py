@@ -1,5 +1,6 @@
 """The disk that real runs take: more than they asked for ends them, and a full disk takes none but its own task."""
 
+import errno
 import os
 import re
 import subprocess
@@ -110,3 +111,50 @@ def test_very_many_small_files_are_much(tmp_path: Path) -> None:
     for number in range(3000):
         (tmp_path / f"{number}").touch()
     assert len(Disk(tmp_path).measure([Measured(ONE, (str(tmp_path),), 4 * MIB)])) == 1
+
+
+def reason(folder: Path, limit: int) -> str:
+    """Why a run with this working folder has to end."""
+    [(_, text)] = Disk(folder).measure([Measured(ONE, (str(folder),), limit)])
+    return text
+
+
+def test_files_deeper_than_a_path_can_name_count(tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=here)
+        inner = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    with open(os.open("big", os.O_CREAT | os.O_WRONLY, dir_fd=here), "wb") as file:
+        file.write(bytes(4 * MIB))
+    os.close(here)
+    assert reason(tmp_path, 2 * MIB) == "it used 5 MiB of disk, more than the 2 MiB that it asked for"
+
+
+def test_who_hides_from_the_count_ends_if_it_asked_for_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "1" / "2" / "3").mkdir(parents=True)
+    monkeypatch.setattr(disk, "DEPTH_MAX", 3)
+    assert reason(tmp_path, MIB) == "the disk that it uses can't be measured: its folders are nested more than 3 deep"
+    assert Disk(tmp_path).measure([Measured(ONE, (str(tmp_path),), 0)]) == []
+    monkeypatch.setattr(disk, "DEPTH_MAX", 4)
+    first = tmp_path / "file"
+    first.touch()
+    for number in range(4):
+        os.link(first, tmp_path / f"again-{number}")
+    assert Disk(tmp_path).measure([Measured(ONE, (str(tmp_path),), MIB)]) == []
+    monkeypatch.setattr(disk, "ENTRIES_MAX", 7)
+    assert reason(tmp_path, MIB) == "the disk that it uses can't be measured: it has more than 7 files"
+
+
+def test_a_folder_that_is_shut_does_not_hide_what_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+
+    def refuses(path: str, flags: int, **more: int | None) -> int:
+        if path == "shut":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return opened(path, flags, **more)  # type: ignore[arg-type]
+
+    (tmp_path / "shut").mkdir()
+    monkeypatch.setattr(os, "open", refuses)
+    assert reason(tmp_path, MIB) == "the disk that it uses can't be measured: its folder shut: Permission denied"

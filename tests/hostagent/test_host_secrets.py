@@ -125,7 +125,7 @@ def test_a_place_of_somebody_else_is_not_used(site: Site) -> None:
     where = place(site)
     assert stat.S_IMODE(where.stat().st_mode) == 0o711
     site.stop_agent()
-    where.rmdir()
+    assert not where.exists(), "no run has secrets"
     where.symlink_to("/tmp")
     try:
         agent = site.start_agent()
@@ -161,14 +161,14 @@ def test_the_user_of_a_run_reads_its_own_secret_and_no_other_user_does(open_site
     agent = subprocess.Popen([sys.executable, "-m", "paceline", "agent", *words], env=environment)
     try:
         cell.until(cell.inventories)
-        script = (
-            f"stat -c '%a %u' {PATH} $(dirname {PATH}); wc -c < {PATH}; echo {PATH}; ls {PATH}/../..; exec sleep 600"
-        )
+        fill = f"chmod u+w {PATH} $(dirname {PATH}); echo more >> {PATH}; touch {PATH}.more; ls {PATH}/../.."
+        script = f"stat -c '%a %u %g' {PATH} $(dirname {PATH}); wc -c < {PATH}; echo {PATH}; {fill}; exec sleep 600"
         site.run(with_secret(site, "j", script))
         site.says("j", 0, 1, "STARTED", 0)
         cell.until(lambda: len(site.output("j").splitlines()) == 4)
         file, folder, size, path = site.output("j").splitlines()
-        assert (file, folder, size) == (f"400 {user.uid}", f"700 {user.uid}", "11")
+        assert (file, folder, size) == (f"440 0 {user.gid}", f"510 0 {user.gid}", "11")
+        assert [(each.name, each.stat().st_size) for each in Path(path).parent.iterdir()] == [("db", 11)]
         other = {"user": 12345, "group": 12345, "extra_groups": []}
         for each in (path, str(Path(path).parent), str(Path(path).parent.parent)):
             done = subprocess.run(["cat" if each == path else "ls", each], capture_output=True, check=False, **other)
