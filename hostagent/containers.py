@@ -34,6 +34,8 @@ _NEVER = (
 )
 """The common profile allows these; each was the way out of a container once, and batch and services do without."""
 _CLONE_NEWUSER = 0x1000_0000
+ROWS_MAX = 1 << 20
+"""Characters that are read of an image's file of users or groups."""
 _FIELDS = 4
 """The fields that a row of users and one of groups have at least."""
 
@@ -183,7 +185,8 @@ def _rows(root: Path, name: str, numbers: Iterable[int]) -> list[list[str]]:
     path = (root / name).resolve()
     if not path.is_relative_to(root.resolve()) or not path.is_file():
         return []
-    rows = (line.split(":") for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
+    with open(path, encoding="utf-8", errors="replace") as file:
+        rows = [line.split(":") for line in file.read(ROWS_MAX).splitlines()]
     return [row for row in rows if len(row) >= _FIELDS and all(is_user_number(row[each]) for each in numbers)]
 
 

@@ -20,13 +20,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from events.process.images import Image, ImageFault, access, ask_registry, last_line, run_tool
+from hostagent.folders import disarm
 
 KEPT_S = 7 * 86_400.0
 """An image that no run has used for so long goes."""
 MOST_BYTES = 20 << 30
 """Beyond this the longest unused go."""
+PULLS = 2
+"""Pulls from one registry at the same time; one that doesn't answer holds up no other."""
+ROOM_BYTES = 512 << 20
+"""No image is pulled or unpacked where less than this is free: the disk is that of runs and their records too."""
 MOUNT_POINTS = ("proc", "dev", "tmp", "paceline")
 """Folders that each container mounts something on."""
 
@@ -49,9 +55,16 @@ class Images:
         """An empty folder, on which each container that may write to its root has that mounted, for itself alone."""
         self._kept_s = kept_s
         self._most_bytes = most_bytes
-        self._pulling = asyncio.Lock()
+        self._incoming = folder / "incoming"
+        self._changing = asyncio.Lock()
+        """Of the layout and the roots; never held while a registry is waited for."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Of the images that are pulled."""
+        self._registries: dict[str, asyncio.Semaphore] = {}
         for each in (self._roots, self.view):
             each.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700 if uid_map is None else 0o711)
+        shutil.rmtree(self._incoming, ignore_errors=True)
         for half in self._roots.glob("*.tmp"):  # of an agent that was killed meanwhile
             shutil.rmtree(half, ignore_errors=True)
 
@@ -84,15 +97,33 @@ class Images:
         return lock
 
     async def pull(self, image: Image, authfile: str = "") -> Path:
-        """Brings an image here, if it isn't; its root. One at a time: they share layers, and the disk. Raises
-        `ImageFault`.
-        """
-        async with self._pulling:
+        """Brings an image here, if it isn't; its root. Raises `ImageFault`, `OSError`."""
+        lock = self._locks.setdefault(image.hex, asyncio.Lock())
+        async with lock:
             if (root := self.root(image)) is not None:
                 return root
-            target = f"oci:{self._layout}:{image.hex}"
-            await ask_registry(image.name, "copy", "-q", *access(image.name, authfile, "src-"), image.source, target)
-            return await self._unpack(image)
+            registry = self._registries.setdefault(image.name.partition("/")[0], asyncio.Semaphore(PULLS))
+            incoming, blobs = self._incoming / image.hex, self._layout / "blobs"
+            blobs.mkdir(parents=True, exist_ok=True)
+            incoming.mkdir(parents=True, exist_ok=True)
+            try:
+                async with registry:
+                    self._check_room(image)
+                    words = ("copy", "-q", *access(image.name, authfile, "src-"), f"--dest-shared-blob-dir={blobs}")
+                    await ask_registry(image.name, *words, image.source, f"oci:{incoming}:{image.hex}")
+                async with self._changing:
+                    words = ("copy", "-q", f"--src-shared-blob-dir={blobs}", f"oci:{incoming}:{image.hex}")
+                    await ask_registry(image.name, *words, f"oci:{self._layout}:{image.hex}")
+                    self._check_room(image)
+                    return await self._unpack(image)
+            finally:
+                shutil.rmtree(incoming, ignore_errors=True)
+
+    def _check_room(self, image: Image) -> None:
+        """Raises `ImageFault` where the disk is nearly full."""
+        free = shutil.disk_usage(self._roots).free
+        if free < ROOM_BYTES:
+            raise ImageFault(f"{image.name}: its host has {free >> 20} MiB left on its disk", lasting=False)
 
     async def _unpack(self, image: Image) -> Path:
         root, half = self._roots / image.hex, self._roots / f"{image.hex}.tmp"
@@ -105,10 +136,9 @@ class Images:
             code, _, errors = await run_tool(*words)
             if code:
                 raise ImageFault(f"{image.name} can't be unpacked: {last_line(errors)}", lasting=False)
-            for name in MOUNT_POINTS:  # so that no run writes to the root that all share
-                (half / name).mkdir(parents=True, exist_ok=True)
+            _make_mount_points(image, half)
             half.chmod(0o755)
-            size = await asyncio.to_thread(_bytes, half)
+            size = await asyncio.to_thread(disarm, half)
             described = {"config": _config(self._layout, image.hex), "bytes": size}
             (self._roots / f"{image.hex}.json").write_text(json.dumps(described))
             half.rename(root)
@@ -121,7 +151,9 @@ class Images:
         enough. The digests that are gone.
         """
         now_s = time.time() if now_s is None else now_s
-        async with self._pulling:
+        if self._locks:  # layers that come belong to no image yet
+            return []
+        async with self._changing:
             unused = sorted((used_s, hex_, size) for hex_, used_s, size in self._known())
             total = sum(size for *_, size in unused)
             removed = []
@@ -163,6 +195,15 @@ class Images:
             os.close(lock)
 
 
+def _make_mount_points(image: Image, root: Path) -> None:
+    """So that no run writes to the root that all share. Raises `ImageFault`, `OSError`."""
+    for name in MOUNT_POINTS:
+        path = root / name
+        if os.path.lexists(path) and (path.is_symlink() or not path.is_dir()):
+            raise ImageFault(f"{image.name} has no folder at /{name}, where its containers need one", lasting=True)
+        path.mkdir(exist_ok=True)
+
+
 def _config(layout: Path, hex_: str) -> dict[str, Any]:
     """The configuration of an image in the layout, by its tag."""
     index = json.loads((layout / "index.json").read_bytes())
@@ -174,12 +215,3 @@ def _config(layout: Path, hex_: str) -> dict[str, Any]:
 
 def _blob(layout: Path, digest: str) -> bytes:
     return (layout / "blobs" / digest.replace(":", "/")).read_bytes()
-
-
-def _bytes(folder: Path) -> int:
-    """The room that a folder takes on disk."""
-    return sum(
-        os.lstat(os.path.join(top, name)).st_blocks * 512
-        for top, folders, files in os.walk(folder)
-        for name in (*folders, *files)
-    )

@@ -10,6 +10,10 @@ from events.bounds import DIGEST, IMAGE
 
 TOOL_S = 900.0
 """A pull or an unpacking that takes longer is given up: its run's `start_deadline` is over long before."""
+RESOLVE_S = 10.0
+"""A look at what a tag stands for is given up after so long: whoever submits the job waits for it."""
+_RESOLVING = asyncio.Semaphore(4)
+"""Looks at the same time: each is a program of this machine."""
 TRIES = 3
 """Times that a registry is asked that can't be reached, or says that it can't just now."""
 RETRY_S = 1.0
@@ -52,7 +56,11 @@ async def resolve(name: str, authfile: str = "") -> str:
     """The digest that a name stands for in its registry now. Raises `ImageFault`."""
     if not IMAGE.fullmatch(name):
         raise ImageFault(f"{name!r} is no name of an image, such as registry.example/app:1.2", lasting=True)
-    manifest = await ask_registry(name, "inspect", "--raw", *access(name, authfile), f"docker://{name}")
+    try:
+        async with asyncio.timeout(RESOLVE_S), _RESOLVING:
+            manifest = await ask_registry(name, "inspect", "--raw", *access(name, authfile), f"docker://{name}")
+    except TimeoutError:
+        raise ImageFault(f"{name}: no answer of its registry within {RESOLVE_S:.0f} s", lasting=False) from None
     return f"sha256:{hashlib.sha256(manifest).hexdigest()}"
 
 
@@ -61,7 +69,8 @@ async def ask_registry(name: str, *words: str) -> bytes:
     for tried in range(TRIES):
         if tried:
             await asyncio.sleep(RETRY_S * 2 ** (tried - 1))
-        code, out, errors = await run_tool("skopeo", "--insecure-policy", *words)  # the digest is all that is trusted
+        limit = f"--command-timeout={TOOL_S:.0f}s"
+        code, out, errors = await run_tool("skopeo", limit, "--insecure-policy", *words)  # the digest alone is trusted
         if not code:
             return out
         if any(word in errors.lower() for word in _LASTING):

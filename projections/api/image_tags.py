@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from events.bounds import DIGEST
+from events.bounds import DIGEST, IMAGE
 from events.codes import Code
 from events.process.images import ImageFault, resolve
 from events.records.jobs import JobSubmitted
@@ -25,7 +25,8 @@ async def digest_of(spec: Any, at: str = "") -> str:
     try:
         return await resolve(image)
     except ImageFault as fault:
-        text = f"{fault}; a name with its digest, {image}@sha256:..., needs no look at the registry"
+        by_digest = f"; a name with its digest, {image}@sha256:..., needs no look at the registry"
+        text = f"{fault}{by_digest if IMAGE.fullmatch(image) else ''}"
         raise Problem(422 if fault.lasting else 503, Code.IMAGE_UNPINNED, text, [(f"{at}/image", str(fault))]) from None
 
 

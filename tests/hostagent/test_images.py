@@ -3,6 +3,8 @@
 import asyncio
 import os
 import shutil
+import socket
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,7 +14,8 @@ import pytest
 
 from events.process import images
 from events.process.images import Image, ImageFault, resolve
-from hostagent.images import Images
+from hostagent.folders import disarm
+from hostagent.images import Images, _make_mount_points
 from tests.helpers.image_registry import ImageRegistry, image_registry
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
@@ -140,3 +143,47 @@ async def test_the_half_of_an_image_that_a_kill_has_left_is_no_image(
     assert not half.exists()
     assert here.root(image) is None
     assert not ((await here.pull(image)) / "part").exists()
+
+
+async def test_a_registry_that_does_not_answer_holds_up_no_other(
+    registry: ImageRegistry, layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = registry.push(layout, "1.0", "web:1.0")
+    image = Image(name, await resolve(name))
+    here = Images(tmp_path / "images")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        away = f"127.0.0.1:{silent.getsockname()[1]}/x"
+        waiting = [asyncio.create_task(here.pull(Image(away, f"sha256:{each}" + "0" * 63))) for each in range(4)]
+        assert (await asyncio.wait_for(here.pull(image), 30)).is_dir()
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        monkeypatch.setattr(images, "RESOLVE_S", 0.5)
+        with pytest.raises(ImageFault, match="no answer of its registry") as told:
+            await resolve(f"{away}:1")
+    assert not told.value.lasting
+
+
+async def test_nothing_is_pulled_where_the_disk_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostagent.images.ROOM_BYTES", 1 << 60)
+    with pytest.raises(ImageFault, match="MiB left on its disk"):
+        await Images(tmp_path / "images").pull(Image("app:1", f"sha256:{'0' * 64}"))
+
+
+async def test_an_image_without_a_folder_where_one_is_needed_never_runs(tmp_path: Path) -> None:
+    image = Image("app:1", f"sha256:{'0' * 64}")
+    (tmp_path / "tmp").symlink_to("/nowhere")
+    with pytest.raises(ImageFault, match="app:1 has no folder at /tmp") as told:
+        _make_mount_points(image, tmp_path)
+    assert told.value.lasting
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device nodes")
+def test_no_image_brings_devices_or_rights(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    os.mknod(tmp_path / "x/kmsg", stat.S_IFCHR | 0o666, os.makedev(1, 11))
+    (tmp_path / "x/sh").write_text("")
+    (tmp_path / "x/sh").chmod(0o6755)
+    disarm(tmp_path)
+    assert [each.name for each in (tmp_path / "x").iterdir()] == ["sh"]
+    assert stat.S_IMODE((tmp_path / "x/sh").stat().st_mode) == 0o755
