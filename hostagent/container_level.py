@@ -47,6 +47,10 @@ class Bundle(NamedTuple):
     text: str
     order: dict[str, Any]
     owner: tuple[int, int]
+    above: int
+    """The mode of the folder above its working folder: a user may leave setuid files there, which are another's of the
+    host only where users are mapped.
+    """
 
     def write(self, folder: Path) -> None:
         """Puts it into the folder of its run. Raises `OSError`."""
@@ -70,6 +74,8 @@ class Containers:
         """The filter, compiled and in base64; empty: crun compiles it at each start."""
         self.devices = tuple(path for path in settings.devices if os.path.exists(path))
         self._map = settings.user_namespace
+        self.closed = self._map is None
+        """Its users are those of the host, so what they leave must be reached through containers alone."""
         if self._map is not None:  # crun looks for roots and folders as their root
             for each in (folder, folder / "tasks", folder / "volumes", folder / "images"):
                 each.mkdir(mode=0o711, exist_ok=True)
@@ -148,7 +154,9 @@ class Containers:
             bundle_json["annotations"] = {FILTER: self._filter}
             del bundle_json["linux"]["seccomp"]
         user, first = bundle_json["process"]["user"], self._map[0] if self._map is not None else 0
-        return Bundle(json.dumps(bundle_json), order, (first + user["uid"], first + user["gid"]))
+        return Bundle(
+            json.dumps(bundle_json), order, (first + user["uid"], first + user["gid"]), 0o700 if self.closed else 0o711
+        )
 
     def _trial(self, folder: Path, group: Group) -> None:
         """Runs a container to its end; what crun has compiled for it is kept. Raises `ContainerFault`."""

@@ -25,6 +25,9 @@ from hostagent.volumes import Volumes
 MEMBERS = ".paceline-members.json"
 """In the working folder of a member of a gang: where all members are."""
 
+INSIDE = "work"
+"""In the folder of a container, where no user of the host gets: its working folder."""
+
 
 class Ordered(NamedTuple):
     """A run that has no files yet: its order, the text about its gang, and its bundle where it is a container."""
@@ -52,7 +55,11 @@ class RunFiles:
         """The order of a run that works in a folder; its volumes are made. Raises `OSError`, `ValueError`."""
         as_user = self._users.of(run.key.job_id)
         user = as_user and as_user._asdict()
-        volumes = self._volumes.open(run.key.job_id, run.key.instance, launch.volumes)
+        containers = self._levels.containers if self._levels is not None and launch.contained else None
+        if containers is not None:  # the folder above it is closed
+            work /= INSIDE
+        closed = containers is not None and containers.closed
+        volumes = self._volumes.open(run.key.job_id, run.key.instance, launch.volumes, closed)
         env = launch.env | _places(launch, work, volumes)
         if not env.get("HOME", "-"):  # a user without a home
             env["HOME"] = str(work)
@@ -91,7 +98,11 @@ class RunFiles:
                 bundle.write(run.folder)
             private_files.write(str(run.folder / "order.json"), json.dumps(order))  # its keeper syncs it
             own = (order["user"]["uid"], order["user"]["gid"]) if order["user"] is not None else None
-            self._make_work(Path(order["work"]), members, bundle.owner if bundle is not None else own)
+            work = Path(order["work"])
+            if bundle is not None:
+                self._make_folder(work.parent)
+                work.parent.chmod(bundle.above)
+            self._make_work(work, members, bundle.owner if bundle is not None else own)
             return self.take_locks(run.folder, order.get("container"))
         except Exception as error:  # it is the outcome of this run, whatever it is
             return error
@@ -131,16 +142,19 @@ class RunFiles:
         return locks
 
     def _make_work(self, work: Path, members: str, owner: tuple[int, int] | None) -> None:
-        try:
-            work.mkdir(mode=0o700)
-        except FileExistsError:  # a task may have made it
-            self._trash.add(work)
-            work.mkdir(mode=0o700)
+        self._make_folder(work)
         if members:
             private_files.write(str(work / MEMBERS), members)
         for each in (work / MEMBERS, work) if members else (work,):
             if owner is not None:
                 os.chown(each, *owner)
+
+    def _make_folder(self, folder: Path) -> None:
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:  # a task may have made it
+            self._trash.add(folder)
+            folder.mkdir(mode=0o700)
 
 
 def _places(launch: Launch, work: Path, volumes: Mapping[str, Path]) -> dict[str, str]:

@@ -8,13 +8,14 @@ Decision 042.
 
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from events.bounds import NAME, VOLUME
-from hostagent.folders import Trash, entries, shown, summary
+from hostagent.folders import Trash, disarm, entries, shown, summary
 from hostagent.messages import VolumeState
 from hostagent.run_as import Users
 from hostagent.run_record import NUMBER
@@ -42,11 +43,12 @@ class Volumes:
         """The volumes that there are."""
         return [volume for by_name in self._of.values() for volume in by_name.values()]
 
-    def open(self, job_id: str, instance: int, names: Iterable[str]) -> dict[str, Path]:
-        """The folders of the volumes of a task by name; creates those that are missing. Raises `OSError`, and
-        `ValueError` for what is no name.
+    def open(self, job_id: str, instance: int, names: Iterable[str], closed: bool = False) -> dict[str, Path]:
+        """The folders of the volumes of a task by name; creates those that are missing. `closed`: a container's, whose
+        users leave files of any owner: no user of the host gets to them. Raises `OSError`, and `ValueError` for what
+        is no name.
         """
-        return {name: self._open(job_id, instance, name) for name in names}
+        return {name: self._open(job_id, instance, name, closed) for name in names}
 
     def remove(self, volume: VolumeState) -> None:
         """Removes a volume with all that is in it, if it is there and not another one of its name."""
@@ -63,7 +65,7 @@ class Volumes:
             with suppress(OSError):  # not empty
                 parent.rmdir()
 
-    def _open(self, job_id: str, instance: int, name: str) -> Path:
+    def _open(self, job_id: str, instance: int, name: str, closed: bool) -> Path:
         if not VOLUME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a volume")
         by_name = self._of.setdefault((job_id, instance), {})
@@ -71,6 +73,11 @@ class Volumes:
             by_name[name] = self._create(VolumeState(job_id, instance, name, time.time_ns() // 1_000_000))
             self.changes += 1
         folder = self._folder(by_name[name])
+        if closed:
+            folder.parent.chmod(0o700)
+        elif self._users.sample is not None and stat.S_IMODE(folder.parent.stat().st_mode) == 0o700:
+            disarm(folder)  # the job was one of containers
+            folder.parent.chmod(0o711)
         if (user := self._users.of(job_id)) is not None:
             os.chown(folder, user.uid, user.gid, follow_symlinks=False)
         return folder

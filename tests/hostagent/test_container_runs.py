@@ -248,6 +248,27 @@ def test_volumes_and_the_working_folder_stand_under_paceline(cell: CellProcess, 
     stop(cell, "keeps")
 
 
+def test_what_a_container_leaves_is_reached_by_no_user_of_the_host(cell: CellProcess, image: str) -> None:
+    write = "echo x > ~/f; echo x > $PACELINE_VOLUME_DATA/f"
+    script = f"{write}; busybox chmod 4777 ~ ~/f $PACELINE_VOLUME_DATA/f; exec sleep 99"
+    more: dict[str, Any] = {"kind": "stateful", "volumes": ["data"], "user": "0", "command": ["sh", "-c", script]}
+    run(cell, "leaves", wait=False, image=image, **more)
+    agent = cell.data.with_name("data-agent")
+    found: list[Path] = []
+    until(lambda: found.extend(agent.glob("*/leaves*/**/f")) or len(set(found)) == 2)
+    for path in set(found):
+        done = subprocess.run(["test", "-e", path], user=12345, group=12345, extra_groups=(), check=False)
+        assert done.returncode, path
+    stop(cell, "leaves")
+
+
+def test_a_name_that_is_none_is_told_so(cell: CellProcess) -> None:
+    spec = {"job_id": "none", "pool": "/p", "image": "--help"}
+    told = cell.request("POST", "/v1/jobs", spec).json()
+    assert "is no name of an image" in str(told)
+    assert "--help@" not in str(told)
+
+
 def test_all_goes_on_when_agent_and_cell_are_killed_and_nothing_is_left_when_a_keeper_is(
     cell: CellProcess, image: str
 ) -> None:
