@@ -57,9 +57,9 @@ class Images:
         self._most_bytes = most_bytes
         self._incoming = folder / "incoming"
         self._changing = asyncio.Lock()
-        """Of the layout and the roots; never held while a registry is waited for."""
+        """Guards the layout and the roots; it is never held while a registry is waited for."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Of the images that are pulled."""
+        """One guards each image that is pulled."""
         self._registries: dict[str, asyncio.Semaphore] = {}
         for each in (self._roots, self.view):
             each.mkdir(parents=True, exist_ok=True)
