@@ -1,6 +1,7 @@
 """The ends of what users do inside runs: a command, or a connection to a port."""
 
 import asyncio
+import errno
 import fcntl
 import json
 import os
@@ -18,6 +19,9 @@ from events.bounds import EXIT_CODE_MAX
 from hostagent import private_files
 from hostagent.container_exec import ENVIRONMENT, entering
 from hostagent.messages import ExecLine
+from hostagent.run import Run
+from hostagent.run_sockets import has_own_network, listeners, sockets_of
+from hostagent.usage import session_of
 from paceline.client.exec_frames import UNKNOWN_CODE, Kind
 
 PROGRAM = Path(__file__).with_name("exec_session.py")
@@ -191,13 +195,15 @@ class Command:
 class Connection:
     """A connection to a port that the run listens on, by the loopback address of the host."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, run: Run) -> None:
         self._port = port
+        self._run = run
         self._over = asyncio.Event()
         self._input: asyncio.StreamWriter | None = None
 
     async def start(self) -> list[Output]:
         """Implements `Target`."""
+        await asyncio.to_thread(self._check)
         try:
             async with asyncio.timeout(CONNECT_S):
                 reader, self._input = await asyncio.open_connection("127.0.0.1", self._port, limit=READ_BYTES)
@@ -205,6 +211,19 @@ class Connection:
             why = os.strerror(error.errno) if error.errno else "it takes no connections"
             raise ExecFault(f"port {self._port} of the run: {why}") from error
         return [(reader, Kind.DATA)]
+
+    def _check(self) -> None:
+        """Raises `ExecFault` unless the port was handed to the run, or the run alone listens on it."""
+        order: dict[str, Any] = json.loads(private_files.read_file(self._run.folder / "order.json"))
+        if "container" in order and has_own_network(self._run.folder):
+            raise ExecFault(f"port {self._port} of the run: its container has no network (isolation: network: none)")
+        if self._port in self._run.ports:
+            return
+        if not (there := listeners(self._port)):
+            raise ExecFault(f"port {self._port} of the run: {os.strerror(errno.ECONNREFUSED)}")
+        groups = [Path(each) for each in dict.fromkeys(order.get("groups", {}).values())]
+        if not there <= set(sockets_of(session_of(self._run), groups)):
+            raise ExecFault(f"port {self._port} of the run: something else on its host listens there, not the run")
 
     async def wait(self, send: Send) -> int:
         """Implements `Target`: it ends with what the other side sends."""

@@ -99,7 +99,7 @@ class Session:
         run = self._runs.get(self._key)
         if run is None or not run.alive:
             return pack(Kind.FAULT, f"run {self._key.run} has ended".encode())
-        target: Target = Connection(self._ask.port) if self._ask.port else Command(self._ask, run.folder)
+        target: Target = Connection(self._ask.port, run) if self._ask.port else Command(self._ask, run.folder)
         try:
             outputs = await target.start()
             return await self._carry(

@@ -79,7 +79,7 @@ class UsageMeter:
         for number, run in enumerate(live):
             if (group := self.levels.group_of(run)) is not None:
                 self._take(meters, run, _of_group(group))
-            elif session := _session(run):
+            elif session := session_of(run):
                 by_session[session] = run
             if number % TURN_RUNS == TURN_RUNS - 1:
                 await asyncio.sleep(0)
@@ -158,7 +158,7 @@ def _of_group(group: Group) -> Sample:
     return Sample(*group.load())
 
 
-def _session(run: Run) -> int:
+def session_of(run: Run) -> int:
     """The session of a run, 0: it has no process yet."""
     if not run.session:
         process = read_json(run.folder / "process.json", Process)
