@@ -95,17 +95,19 @@ class Command:
     async def start(self) -> list[Output]:
         """Implements `Target`."""
         order = self._order()
-        control, self._control = os.pipe()
-        self._result, result = os.pipe()
         files: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
-        ends = [control, result]
-        if self._ask.terminal:
-            self._terminal, end = os.openpty()
-            self.resize(self._ask.rows, self._ask.columns)
-            files = dict.fromkeys(files, end)
-            ends.append(end)
-        words = (sys.executable, "-I", "-S", str(PROGRAM), str(control), str(result))
+        ends: list[int] = []
         try:
+            control, self._control = os.pipe()
+            ends.append(control)
+            self._result, result = os.pipe()
+            ends.append(result)
+            if self._ask.terminal:
+                self._terminal, end = os.openpty()
+                ends.append(end)
+                self.resize(self._ask.rows, self._ask.columns)
+                files = dict.fromkeys(files, end)
+            words = (sys.executable, "-I", "-S", str(PROGRAM), str(control), str(result))
             self._process = await asyncio.create_subprocess_exec(*words, **files, pass_fds=(control, result))
         finally:
             for end in ends:
@@ -141,7 +143,8 @@ class Command:
 
     async def wait(self, send: Send) -> int:
         """Implements `Target`."""
-        result = await _reader(self._result)
+        file, self._result = self._result, -1
+        result = await _reader(file)
         try:
             async for line in result:
                 news = msgspec.json.decode(line, type=News)
@@ -184,6 +187,9 @@ class Command:
         self.end()
         if self._process is not None:
             await self._process.wait()
+        if self._result >= 0:
+            os.close(self._result)
+            self._result = -1
         if self._terminal >= 0:
             os.close(self._terminal)
             self._terminal = -1

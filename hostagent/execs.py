@@ -12,7 +12,7 @@ from contextlib import suppress
 import httpx2
 
 from hostagent.exec_targets import READ_BYTES, Command, Connection, ExecFault, Target
-from hostagent.messages import REASON_CHARS_MAX, ExecEnd, ExecLine
+from hostagent.messages import EXECS_MAX, REASON_CHARS_MAX, ExecEnd, ExecLine
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs
 from paceline.client.exec_frames import PING_S, SIZE, UNKNOWN_CODE, FrameFault, FrameReader, Kind, pack
@@ -44,7 +44,7 @@ class Execs:
 
     def open(self, ask: ExecLine) -> None:
         """Begins a session; whatever becomes of it is told to the gateway."""
-        session = asyncio.create_task(self._serve(ask))
+        session = asyncio.create_task(self._serve(ask, full=len(self._sessions) >= EXECS_MAX))
         self._sessions.add(session)
         session.add_done_callback(self._sessions.discard)
 
@@ -53,8 +53,8 @@ class Execs:
         for end in ends:
             self.untold.remove(end)
 
-    async def _serve(self, ask: ExecLine) -> None:
-        fault = await Session(self._runs, ask).serve(self._client, self._url(f"execs/{ask.request}"))
+    async def _serve(self, ask: ExecLine, full: bool) -> None:
+        fault = await Session(self._runs, ask, full).serve(self._client, self._url(f"execs/{ask.request}"))
         if fault:
             self.untold.append(ExecEnd(ask.request, ask.job_id, UNKNOWN_CODE, fault[:REASON_CHARS_MAX]))
             self._changed()
@@ -70,9 +70,10 @@ class Execs:
 
 
 class Session:
-    """One of them, from its start to its end."""
+    """One of them, from its start to its end. `full`: so many go on that it may not begin."""
 
-    def __init__(self, runs: Runs, ask: ExecLine) -> None:
+    def __init__(self, runs: Runs, ask: ExecLine, full: bool = False) -> None:
+        self._full = full
         self._runs = runs
         self._ask = ask
         self._key = RunKey(ask.job_id, ask.instance, ask.run)
@@ -96,6 +97,8 @@ class Session:
 
     async def _run(self, client: httpx2.AsyncClient, url: str) -> bytes:
         """Begins, waits for the end and clears up; the last frame."""
+        if self._full:
+            return pack(Kind.FAULT, f"{EXECS_MAX} commands and connections go on on this host, no more may".encode())
         run = self._runs.get(self._key)
         if run is None or not run.alive:
             return pack(Kind.FAULT, f"run {self._key.run} has ended".encode())
@@ -105,7 +108,7 @@ class Session:
             return await self._carry(
                 target, [asyncio.create_task(self._read(*output)) for output in outputs], client, url
             )
-        except (ExecFault, OSError) as fault:
+        except (ExecFault, OSError, ValueError) as fault:  # a record of the run that can't be read is a `ValueError`
             return pack(Kind.FAULT, str(fault).encode())
         finally:
             await target.close()

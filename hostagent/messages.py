@@ -96,8 +96,14 @@ Long = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Used = Annotated[int, msgspec.Meta(ge=0, le=USE_MAX)]
 Session = Annotated[int, msgspec.Meta(ge=1, le=SESSION_MAX)]
 REASON_CHARS_MAX = 1000
+Port = Annotated[int, msgspec.Meta(ge=0, le=PORT_MAX)]
+Cells = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
+"""Rows or columns of a terminal."""
+EXECS_MAX = 64
+"""Commands and connections inside the runs of a host at once: they are outside of the limits of its runs."""
 EXEC_ENDS_MAX = 64
 """Ends of commands inside runs in one report; the others come with the next."""
+JobId = Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
 Name = Annotated[str, msgspec.Meta(max_length=128)]
 Text = Annotated[str, msgspec.Meta(max_length=REASON_CHARS_MAX)]
 
@@ -105,7 +111,7 @@ Text = Annotated[str, msgspec.Meta(max_length=REASON_CHARS_MAX)]
 class RunState(msgspec.Struct):
     """One run as an agent knows it; `state` is a `RunReport`."""
 
-    job_id: Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
+    job_id: JobId
     instance: Count
     run: Count
     state: Annotated[int, msgspec.Meta(ge=1, le=int(max(RunReport)))]
@@ -130,7 +136,7 @@ class RunState(msgspec.Struct):
 class VolumeState(msgspec.Struct, frozen=True):
     """A volume of a host; `created_ms` tells it from one by the same name that was there before."""
 
-    job_id: Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
+    job_id: JobId
     instance: Count
     name: Annotated[str, msgspec.Meta(pattern=rf"^{VOLUME.pattern}\Z")]
     created_ms: Long
@@ -210,7 +216,7 @@ class ExecEnd(msgspec.Struct):
     """The end of a command inside a run whose gateway was lost before it could be told."""
 
     exec_id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
-    job_id: Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
+    job_id: JobId
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=EXIT_CODE_MAX)]
     reason: Text
 
@@ -315,9 +321,9 @@ class ExecLine(msgspec.Struct, tag="exec", tag_field="kind"):
     run: int
     command: tuple[str, ...]
     terminal: bool = False
-    rows: int = 0
-    columns: int = 0
-    port: int = 0
+    rows: Cells = 0
+    columns: Cells = 0
+    port: Port = 0
     """In place of a command: a connection to this port of the run, by the address that only its host has."""
 
 

@@ -9,13 +9,15 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
+from typing import Annotated
 
 import msgspec
 
+from events.bounds import STRINGS_MAX
 from events.records.tasks import ExecClosed
 from hostagent.gateway.component import Gateway
-from hostagent.gateway.connections import AskExec, CloseExec, LogMissing, NotHere
-from hostagent.messages import REASON_CHARS_MAX, ExecLine
+from hostagent.gateway.connections import AskExec, CloseExec, LogMissing
+from hostagent.messages import EXECS_MAX, REASON_CHARS_MAX, Cells, Count, ExecLine, JobId, Name, Port, Text
 from hostagent.run_record import RunKey
 from paceline.client.exec_frames import UNKNOWN_CODE, FrameFault, FrameReader, Kind, code_of, pack
 
@@ -23,31 +25,31 @@ CHUNKS_MAX = 16
 """Pieces in flight each way: enough to keep a fast link busy, few enough that a terminal obeys Ctrl-C at once."""
 JOIN_S = 10.0
 """So long after it was asked for both sides may take to come."""
-RUN_MAX, GATEWAY_MAX = 64, 1000
+RUN_MAX, GATEWAY_MAX = 32, 1000
 """Sessions at once, of one run and of all: a browser opens several connections through a forwarded port."""
 
 
 class ExecRefused(Exception):
-    """A command can't be started; the message says why. `here`: another gateway would say the same."""
+    """A command can't be started; the message says why. `full`: too many go on."""
 
-    def __init__(self, message: str, here: bool = True) -> None:
+    def __init__(self, message: str, full: bool = False) -> None:
         super().__init__(message)
-        self.here = here
+        self.full = full
 
 
 class ExecAsk(msgspec.Struct, frozen=True):
     """A command for a run. `host_id` empty: wherever the run was ordered."""
 
-    job_id: str
-    instance: int
-    run: int
-    host_id: str
-    command: tuple[str, ...]
+    job_id: JobId
+    instance: Count
+    run: Count
+    host_id: Name
+    command: Annotated[tuple[str, ...], msgspec.Meta(max_length=STRINGS_MAX)]
     terminal: bool
-    rows: int
-    columns: int
-    port: int
-    actor: str
+    rows: Cells
+    columns: Cells
+    port: Port
+    actor: Text
 
     @property
     def key(self) -> RunKey:
@@ -151,8 +153,12 @@ class ExecRelay:
         """Has a command started; its id. It is in the log before the host hears of it. Raises `ExecRefused`."""
         going_on = [each for each in self._sessions.values() if not each.closed]
         of_run = sum(each.ask.key == ask.key for each in going_on)
-        if of_run >= RUN_MAX or len(going_on) >= GATEWAY_MAX:
-            raise ExecRefused(f"{of_run} commands and connections go on inside this run, at most {RUN_MAX} may at once")
+        of_host = sum(ask.host_id in (each.ask.host_id, each.host_id) for each in going_on) if ask.host_id else 0
+        counts = ("inside this run", of_run, RUN_MAX), (f"on host {ask.host_id}", of_host, EXECS_MAX)
+        for where, count, most in (*counts, ("through this gateway", len(going_on), GATEWAY_MAX)):
+            if count >= most:
+                why = f"{count} commands and connections go on {where}, at most {most} may at once"
+                raise ExecRefused(why, full=True)
         exec_id = secrets.token_hex(16)
         session = self._sessions[exec_id] = ExecSession(exec_id, ask)
         line = ExecLine(
@@ -165,11 +171,11 @@ class ExecRelay:
                 session.host_id = await asyncio.wrap_future(host)
         except LogMissing as missing:
             del self._sessions[exec_id]
-            raise ExecRefused(str(missing), here=not isinstance(missing, NotHere)) from missing
+            raise ExecRefused(str(missing)) from missing
         except TimeoutError as error:
             self.end(session, "the log couldn't be written")
             del self._sessions[exec_id]
-            raise ExecRefused("the log can't be written now", here=False) from error
+            raise ExecRefused("the log can't be written now") from error
         asyncio.get_running_loop().call_later(JOIN_S, self._expire, session)
         return exec_id
 

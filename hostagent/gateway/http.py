@@ -13,12 +13,20 @@ from fastapi.responses import StreamingResponse
 from events.bounds import NAME
 from events.host_offers import offer_fault
 from events.log.port import LogUnavailable
-from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import Attach, Connect, Detach, LogMissing, NotHere, Report
 from hostagent.gateway.exec_relay import ExecAsk, ExecRefused, ExecRelay, ExecSession
 from hostagent.gateway.facts import columns_of, offered
-from hostagent.gateway.http_answers import Denied, answered, call, check_serving, check_token, decoded, guarded
+from hostagent.gateway.http_answers import (
+    Denied,
+    answered,
+    body_of,
+    call,
+    check_serving,
+    check_token,
+    decoded,
+    guarded,
+)
 from hostagent.gateway.usage_requests import in_time
 from hostagent.messages import (
     LOG_BYTES_MAX,
@@ -42,8 +50,6 @@ from paceline.client.output_ask import WAIT_MAX_MS, OutputAsk
 
 LOG_S = 10.0
 """Seconds for which a reader of output waits for the host."""
-BODY_BYTES_MAX = ROUND_BYTES_MAX
-"""The bound of a request: it is written as one record, which takes no more bytes."""
 LINES_MAX = 1000
 """An agent that leaves so many lines unread is cut off; it gets the whole wanted set when it connects again."""
 
@@ -110,12 +116,7 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
         if not NAME.fullmatch(host_id):
             raise Denied(422, "no id of a host")
         check_serving(gateway)
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > BODY_BYTES_MAX:
-                raise Denied(413, f"more than {BODY_BYTES_MAX} bytes")
-        return bytes(body)
+        return await body_of(request)
 
     @router.post("/{host_id}/sessions")
     async def connect(host_id: str, request: Request) -> Response:
@@ -190,11 +191,11 @@ def exec_routes(relay: ExecRelay, token: str) -> APIRouter:
         async def answer() -> Response:
             check_token(request, token)
             check_serving(relay.gateway)
-            ask = decoded(await request.body(), ExecAsk)
+            ask = decoded(await body_of(request), ExecAsk)
             try:
                 exec_id = await relay.open(ask)
             except ExecRefused as refused:
-                raise Denied(429 if refused.here else 503, str(refused)) from refused
+                raise Denied(429 if refused.full else 503, str(refused)) from refused
             return Response(msgspec.json.encode({"exec": exec_id}), 201, media_type="application/json")
 
         return await guarded(answer())

@@ -10,10 +10,13 @@ import msgspec
 from fastapi import Request, Response
 
 from events.structs import known
+from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.component import Gateway
 
 ANSWER_S = 10.0
 """Seconds for which a request waits for the gateway, that is for the log; then the agent tries again."""
+BODY_BYTES_MAX = ROUND_BYTES_MAX
+"""The bound of a request: it is written as one record, which takes no more bytes."""
 
 T = TypeVar("T")
 
@@ -59,6 +62,16 @@ def call(loop: asyncio.AbstractEventLoop, function: Callable[[T], None], value: 
     """Calls a function on an event loop from another thread; nothing happens where the loop is closed."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, value)
+
+
+async def body_of(request: Request, most: int = BODY_BYTES_MAX) -> bytes:
+    """The body of a request. Raises `Denied` where it has more than so many bytes."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise Denied(413, f"more than {most} bytes")
+    return bytes(body)
 
 
 async def guarded(answer: Awaitable[Response]) -> Response:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from hostagent.gateway.exec_relay import ExecAsk, ExecRefused, ExecRelay
+from paceline.client.exec_frames import ExecsFull
 
 
 class LocalExecs:
@@ -13,11 +14,11 @@ class LocalExecs:
         self._relay = relay
 
     async def open(self, ask: dict[str, Any]) -> str:
-        """Has a command started; its id. Raises `LookupError`."""
+        """Has a command started; its id. Raises `ExecsFull`, `LookupError`."""
         try:
             return await self._relay.open(ExecAsk(**ask))
         except ExecRefused as refused:
-            raise LookupError(str(refused)) from refused
+            raise (ExecsFull if refused.full else LookupError)(str(refused)) from refused
 
     async def typed(self, exec_id: str, chunks: AsyncIterator[bytes]) -> None:
         """Hands on what its user types. Raises `LookupError`."""

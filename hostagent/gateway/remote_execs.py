@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from paceline.client.exec_frames import ExecsFull
 from paceline.client.proven_transport import AsyncProvenTransport
 
 CONNECT_S = 2.0
@@ -27,15 +28,16 @@ class RemoteExecs:
         """The gateway of each command."""
 
     async def open(self, ask: dict[str, Any]) -> str:
-        """Has a command started; its id. Raises `LookupError`."""
+        """Has a command started; its id. Raises `ExecsFull`, `LookupError`."""
         if not self._addresses:
             raise LookupError("no gateway is named to reach hosts by: start the API with --gateway")
         answers = await asyncio.gather(*(self._ask(address, ask) for address in self._addresses))
-        for address, (exec_id, _) in zip(self._addresses, answers, strict=True):
+        for address, (exec_id, _, _) in zip(self._addresses, answers, strict=True):
             if exec_id:
                 self._at[exec_id] = address
                 return exec_id
-        raise LookupError(next(why for _, why in answers))
+        full = next((why for _, why, full in answers if full), "")
+        raise ExecsFull(full) if full else LookupError(answers[0][1])
 
     async def typed(self, exec_id: str, chunks: AsyncIterator[bytes]) -> None:
         """Hands on what its user types. Raises `LookupError`."""
@@ -65,15 +67,16 @@ class RemoteExecs:
             self._at.pop(exec_id, None)
             await response.aclose()
 
-    async def _ask(self, address: str, ask: dict[str, Any]) -> tuple[str, str]:
-        """The id, or why there is none."""
+    async def _ask(self, address: str, ask: dict[str, Any]) -> tuple[str, str, bool]:
+        """The id, or why there is none, and whether that is because too many go on."""
         try:
             timeout = httpx2.Timeout(ANSWER_S, connect=CONNECT_S)
             response = await self._http().post(f"{address}/v1/execs", content=msgspec.json.encode(ask), timeout=timeout)
             answer = msgspec.json.decode(response.content, type=dict[str, Any])
         except (httpx2.HTTPError, msgspec.DecodeError) as error:
-            return "", f"no gateway that answers has the host of the run: {str(error) or type(error).__name__}"
-        return str(answer.get("exec", "")), str(answer.get("title", ""))
+            return "", f"no gateway that answers has the host of the run: {str(error) or type(error).__name__}", False
+        full = response.status_code == httpx2.codes.TOO_MANY_REQUESTS
+        return str(answer.get("exec", "")), str(answer.get("title", "")), full
 
     def _url(self, exec_id: str) -> str:
         if exec_id not in self._at:

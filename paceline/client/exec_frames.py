@@ -45,6 +45,10 @@ class Frame(NamedTuple):
     data: bytes = b""
 
 
+class ExecsFull(LookupError):
+    """So many commands go on that no more may begin; the message says where and how many."""
+
+
 class FrameFault(Exception):
     """The bytes are no frames."""
 

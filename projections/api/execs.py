@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from events.bounds import INT_MAX, PORT_MAX
 from events.codes import TaskState
 from events.spec.parts import Command
+from paceline.client.exec_frames import ExecsFull
 from projections.api.context import Context, Execs
 from projections.api.job_lookup import find_job, read_views
 from projections.api.problems import Problem, not_found
@@ -69,6 +70,8 @@ def routes(context: Context) -> APIRouter:
         size = {"terminal": wish.terminal, "rows": wish.rows, "columns": wish.columns, "port": wish.port}
         try:
             exec_id = await context.execs.open({**place, **size, "command": tuple(wish.command), "actor": ""})
+        except ExecsFull as error:
+            raise Problem(429, "TOO_MANY_SESSIONS", str(error)) from error
         except LookupError as error:
             raise Problem(503, "NOT_REACHED", str(error)) from error
         return JSONResponse({"exec": exec_id, "run": run, "host_id": host_id}, 201)

@@ -11,7 +11,15 @@ from fastapi import APIRouter, Request, Response
 from events.bounds import SECRET_BYTES_MAX
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import AskSecrets
-from hostagent.gateway.http_answers import Denied, answered, check_serving, check_token, decoded, guarded
+from hostagent.gateway.http_answers import (
+    Denied,
+    answered,
+    body_of,
+    check_serving,
+    check_token,
+    decoded,
+    guarded,
+)
 from hostagent.gateway.secrets.local import LocalSecrets
 from hostagent.gateway.secrets.sealer import Grant, sealed_for
 from hostagent.gateway.secrets.store import SecretStore
@@ -27,7 +35,7 @@ def agent_routes(gateway: Gateway, store: SecretStore, token: str) -> APIRouter:
         async def answer() -> Response:
             check_token(request, token)
             check_serving(gateway)
-            ask = decoded(await request.body(), SecretsAsk)
+            ask = decoded(await body_of(request), SecretsAsk)
             keys = tuple(each.key for each in ask.runs)
             grant: Grant | None = await answered(
                 lambda done: gateway.post(AskSecrets(host_id, ask.session, keys, done))
