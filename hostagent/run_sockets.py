@@ -28,7 +28,7 @@ def has_own_network(folder: Path) -> bool:
 
 def listeners(port: int) -> set[int]:
     """Inodes of the sockets of this host that may take a connection to a port of 127.0.0.1."""
-    found = set()
+    inodes = set()
     for path in PROC_NET:
         with suppress(OSError), open(path, encoding="ascii") as file:  # without IPv6 there is no second
             next(file, None)
@@ -36,8 +36,8 @@ def listeners(port: int) -> set[int]:
                 fields = line.split()
                 address, _, number = fields[1].rpartition(":")
                 if fields[3] == LISTENING and int(number, 16) == port and address in LOOPBACK:
-                    found.add(int(fields[9]))
-    return found
+                    inodes.add(int(fields[9]))
+    return inodes
 
 
 def sockets_of(pid: int, groups: Sequence[Path]) -> Iterator[int]:
@@ -55,7 +55,7 @@ def sockets_of(pid: int, groups: Sequence[Path]) -> Iterator[int]:
 
 def _processes(pid: int, groups: Sequence[Path]) -> set[int]:
     children: dict[int, list[int]] = {}
-    found, waiting = {0}, [pid]
+    pids, waiting = {0}, [pid]
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
             _, parent, _, session = file.read().rpartition(b")")[2].split()[:4]
@@ -67,7 +67,7 @@ def _processes(pid: int, groups: Sequence[Path]) -> set[int]:
             with suppress(OSError):
                 waiting += map(int, path.read_text(encoding="ascii").split())
     while waiting:
-        if (each := waiting.pop()) not in found:
-            found.add(each)
+        if (each := waiting.pop()) not in pids:
+            pids.add(each)
             waiting += children.get(each, ())
-    return found
+    return pids
