@@ -166,6 +166,7 @@ class Containers:
             root = trial / "root"
             for each in ("work", "root", *(f"root/{point}" for point in ("proc", "dev", "tmp", "paceline"))):
                 (trial / each).mkdir()
+                (trial / each).chmod(0o755)  # whatever the umask: a mapped root must get in
             container = self._container(root, {"Cmd": [INIT, "--version"]}, trial / "work")
             run = partial(_crun, group, trial)
             try:
