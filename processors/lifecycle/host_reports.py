@@ -1,6 +1,6 @@
 """The reports of hosts about runs, their inventories, and the loss of a host."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,18 @@ class Reported(NamedTuple):
 
 
 HEALTH = int(Trait.HEALTH)
+
+
+def _current(event: RunsReported, rows: Sequence[HostRow | None]) -> Mask:
+    """True for reports that aren't of a session that is over: since then the host may have restarted, so what went on
+    there counts no more.
+    """
+    host, sessions = event.host_array, event.host_session_array
+    if len(sessions) != len(rows):
+        return np.ones(len(host), dtype=np.bool_)
+    last = np.array([row.session if row is not None else 0 for row in rows], dtype=np.int64)
+    current: Mask = (sessions >= last).take(host, mode="clip")
+    return current
 
 
 class Hosts:
@@ -84,26 +96,21 @@ class Hosts:
         return recorded(self.table[self._places.ids[number - 1]].lost_by)
 
     def reported(self, event: RunsReported, now: int) -> None:
-        """Notes what runs are reported to be; reports of other than the present runs are void."""
+        """Notes what runs are reported to be; reports of other than the present runs, or by other hosts than theirs,
+        are void.
+        """
         slots, exists = locate(event, self._jobs)
         run, reported, exit_code = event.run_array, event.state_array, event.exit_code_array
         if not len(slots) == len(run) == len(reported) == len(exit_code):
             return
-        reports = Reported(slots, run, reported, exit_code, self._current(event))
+        rows = [self.table.get(host_id) for host_id in event.host_ids]
+        numbers = np.array([row.number if row is not None else -1 for row in rows], dtype=np.int64)
+        host = event.host_array
+        if len(host) != len(run) or not numbers.size:
+            return
+        exists[exists] = self._tasks.arena["host"][slots[exists]] == numbers.take(host[exists], mode="clip")
+        reports = Reported(slots, run, reported, exit_code, _current(event, rows))
         self._note(reports.some(exists))
-
-    def _current(self, event: RunsReported) -> Mask:
-        """True for reports that aren't of a session that is over: since then the host may have restarted, so what went
-        on there counts no more.
-        """
-        host, sessions = event.host_array, event.host_session_array
-        runs = len(event.run_array)
-        if len(host) != runs or not len(sessions) == len(event.host_ids) > 0:
-            return np.ones(runs, dtype=np.bool_)
-        rows = (self.table.get(host_id) for host_id in event.host_ids)
-        last = np.array([row.session if row is not None else 0 for row in rows], dtype=np.int64)
-        current: Mask = (sessions >= last).take(host, mode="clip")
-        return current
 
     def _note(self, reports: Reported) -> I64:
         """Notes reports and returns the slots whose present runs they are about."""

@@ -19,6 +19,8 @@ class World(Alone[Lifecycle]):
     def __init__(self) -> None:
         super().__init__(Lifecycle)
         self.orders = self.commands = 0
+        self.host_of = dict[Run, str]()
+        """The hosts of the runs that were placed."""
         self.session = 1
         """The last one of h1."""
         self.fact("paceline.pools", PoolDefined(path="/p", command_id="1", open_jobs_max=3, open_tasks_max=1000))
@@ -75,6 +77,7 @@ class World(Alone[Lifecycle]):
             host_session=pack_longs([1]),
             host=pack_ints([0] * len(runs)),
         )
+        self.host_of |= dict.fromkeys(runs, host)
         return self.peer("placement", placed)
 
     def match(self, job_id: str, *host_ids: str, matches: int = 1) -> list[Event]:
@@ -94,14 +97,18 @@ class World(Alone[Lifecycle]):
         """A host is forgotten."""
         return self.peer("placement", HostRemoved(host_id=host_id, session=1, code="ASKED", left_ms=1))
 
-    def report(self, state: int, *runs: Run, exit_code: int = 0, session: int | None = None) -> list[Event]:
-        """What h1 says, in its present session unless said."""
+    def report(
+        self, state: int, *runs: Run, exit_code: int = 0, session: int | None = None, host: str = ""
+    ) -> list[Event]:
+        """What a host says, each run's own unless said, in the present session of h1 unless said."""
+        hosts = [host or self.host_of.get(run, "h1") for run in runs]
+        host_ids = tuple(dict.fromkeys(hosts))
         event = RunsReported(
             gateway="g",
-            host_ids=("h1",),
+            host_ids=host_ids,
             **columns(runs),
-            host_session=pack_longs([self.session if session is None else session]),
-            host=pack_ints([0] * len(runs)),
+            host_session=pack_longs([self.session if session is None else session] * len(host_ids)),
+            host=pack_ints([host_ids.index(each) for each in hosts]),
             state=pack_ints([state] * len(runs)),
             exit_code=pack_ints([exit_code] * len(runs)),
         )

@@ -424,6 +424,19 @@ def test_a_process_that_takes_over_goes_on_alike() -> None:
     assert world.state.hash == other.state.rehash()
 
 
+@pytest.mark.parametrize("host", ["h2", "unknown"])
+@pytest.mark.parametrize("state", [RunReport.EXITED, RunReport.STARTED, RunReport.CANNOT_START])
+def test_no_host_ends_or_starts_a_run_of_another(host: str, state: RunReport) -> None:
+    world = World()
+    world.submit("a", instances=2)
+    world.place(A0)
+    world.place(A1, host="h2")
+    assert world.report(state, A0, host=host, session=9) == []
+    assert runs_of(one(world.report(RunReport.STARTED, A0), RunsAvailable)) == [A0]
+    assert world.report(state, A0, host=host, session=9) == []
+    assert ints(one(world.report(RunReport.EXITED, A0, exit_code=3), RunsEnded).exit_code).tolist() == [3]
+
+
 def test_ports_reach_the_order() -> None:
     world = World()
     world.submit("a", ports=("http", "admin"), instances=2)
