@@ -131,7 +131,7 @@ def test_a_run_that_does_not_get_its_port_is_refused_with_the_reason(
     finally:
         signal.set_wakeup_fd(-1)
     said = json.loads((folder / "exit.json").read_text())
-    assert said == {"state": 4, "exit_code": 127, "reason": f"a stranger listens on port {port}"}
+    assert said == {"run": "j/0/1", "state": 4, "exit_code": 127, "reason": f"a stranger listens on port {port}"}
 
 
 def test_ports_are_taken_all_or_none(locks: Path, listener: socket.socket) -> None:
