@@ -18,6 +18,7 @@ from hostagent.containers import INIT, INITS, SECCOMP_PROFILES, Container, Conta
 from hostagent.groups import Group, GroupFault, Limits
 from hostagent.images import KEPT_S, MOST_BYTES, Images
 from hostagent.keeper.container import BUNDLE
+from hostagent.launch import CannotStart
 from hostagent.mounts import own_mounts
 
 TOOLS = ("crun", "skopeo", "umoci")
@@ -116,7 +117,7 @@ class Containers:
             )
             bundle_json = bundle(container)
         except (ContainerFault, ImageFault) as fault:
-            raise ValueError(str(fault)) from None
+            raise CannotStart(str(fault)) from None
         order: dict[str, Any] = {"folder": str(folder), "image": list(image), "view": {}}
         if container.view is not None:
             order["view"] = {"lower": str(root), "over": str(folder / OVERLAY), "view": str(container.view)}

@@ -65,3 +65,7 @@ def _environment(
     port_variables = {variable_of(name): str(port) for name, port in ports.items()}
     of_host = {} if job.isolation is not None and job.isolation.image else environment(user)
     return of_host | job.env | own | port_variables
+
+
+class CannotStart(ValueError):
+    """A run can't start as its job is, here or elsewhere, however often it is tried."""

@@ -34,6 +34,7 @@ from hostagent.folders import Trash, entries, measure, shown, summary
 from hostagent.host_secrets import HostSecrets
 from hostagent.keeper.container import STATE
 from hostagent.keepers import Keepers
+from hostagent.launch import CannotStart
 from hostagent.levels import Levels
 from hostagent.messages import LogPage, RunState
 from hostagent.oom import VMSTAT, OutOfMemory
@@ -187,7 +188,8 @@ class Runs:
                 del self._runs[run.key]
                 self._discard(run.key)
             else:
-                self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {locks}")
+                state = RunReport.CANNOT_START if isinstance(locks, CannotStart) else RunReport.NOT_STARTED
+                self._never(run.key, state, 127, f"the agent could not start it: {locks}")
         if full is not None:
             raise full
 

@@ -53,6 +53,20 @@ The host keeps the first 5 MiB of each stream and the newest 2.5 to 5 MiB of the
 with a whole line. Output stays on the host for some days after the run, that of failed runs longest; how much of it
 is the host's setting ([hosts](hosts.md#output)). It isn't in the log and doesn't outlive the host.
 
+## What was asked for and used
+
+```
+paceline job top web                      # live, every five seconds; --once, -o json
+paceline usage --by job --pool /research  # ended runs; by job, pool, owner or month
+paceline usage --by owner --since 2026-10 -o csv
+```
+
+`usage` sums, over runs that have ended, CPU time and memory asked for and used. What was asked for counts from the order
+of a run to its end; memory used is the most that a run had at a time, for as long as it ran. A run belongs to the month
+(UTC) of its end, so a service counts when its runs end. A job counts in `--by job` until the cell forgets it, seven days
+after its end; the sums by pool, owner and month stay. Runs of which no host said what they used, as on a host that was
+lost, count as asked for (`NOT MEASURED`).
+
 ## Secrets
 
 `paceline secret put NAME` stores a value, read from stdin. A job that names it under `secrets` gets the newest version
@@ -109,7 +123,6 @@ Peloton had these; Paceline leaves them out on purpose.
 * Executors of one's own, init containers and groups of containers in one task.
 * Groups of a directory (LDAP) that own a job: `owner` is a name, and access is by the token of the cell.
 * A listing of the files of a task.
-* Container images and secrets: tasks are processes of the host so far.
 * Jobs that depend on others, or start at a time: whatever submits jobs can wait (`paceline job wait`).
 * Lockdown of a job against changes.
 """

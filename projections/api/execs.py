@@ -58,8 +58,8 @@ def routes(context: Context) -> APIRouter:
             if task is None or not task["run"]:
                 raise not_found("run of task", f"{instance} of job {job_id}")
             if wish.run not in (None, task["run"]) or task["state"] not in LIVE:
-                state = f"task {instance} is {task['state']}, in run {task['run']}"
-                detail = f"{state}: only a run that goes on can be entered"
+                state = f"run {task['run']} of task {instance} is {task['state']}"
+                detail = f"{state}: only a run that has started and goes on can be entered"
                 raise Problem(409, "RUN_ENDED", detail)
             return task["run"], str(task["host_id"])
 

@@ -77,7 +77,9 @@ def of_failed(job: JobRow, failure: Failure | None) -> Reason:
     again = f"`paceline job start {job.job_id} --failed` runs what failed again"
     change = f"look at the output of the task; {again}; to change the job {resubmit(job)}"
     if failure is not None and failure.cannot_start:
-        change = f"correct the command in the file, then {resubmit(job)}; or install the program on the hosts: {again}"
+        change = (
+            f"correct the command or the image in the file, then {resubmit(job)}; or put there what is missing: {again}"
+        )
     return Reason(Code.RUN_FAILED, text, "lifecycle", job.ended_ms, Remedy(YOU, change))
 
 

@@ -102,7 +102,7 @@ def test_what_can_not_be_entered_is_told(cell: CellProcess) -> None:
     cell.request("POST", "/v1/jobs/over/stops", {"command_id": "x", "reason": ""})
     until(lambda: cell.state("over") == "KILLED")
     done = enter(cell, "exec", "over", "--", "true")
-    assert "only a run that goes on can be entered" in done.stderr
+    assert "only a run that has started and goes on can be entered" in done.stderr
     done = enter(cell, "exec", "web", "-t", "--", "true")
     assert (done.returncode, "needs a terminal" in done.stderr) == (2, True)
 
