@@ -31,9 +31,9 @@ def reads(server: Server) -> list[str]:
 
 
 def addresses(server: Server) -> Iterator[str]:
-    """All of them with names that are there, but for streams."""
+    """All of them with names that are there, but for streams and what hosts are asked for now."""
     for path in reads(server):
-        if path == "/v1/events" or path.endswith("/out"):
+        if path == "/v1/events" or path.endswith(("/out", "}/usage")):
             continue
         filled = [path]
         for name, values in PARAMETERS.items():
