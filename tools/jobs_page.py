@@ -61,11 +61,11 @@ paceline usage --by job --pool /research  # ended runs; by job, pool, owner or m
 paceline usage --by owner --since 2026-10 -o csv
 ```
 
-`usage` sums, over runs that have ended, CPU time and memory asked for and used. What was asked for counts from the order
-of a run to its end; memory used is the most that a run had at a time, for as long as it ran. A run belongs to the month
-(UTC) of its end, so a service counts when its runs end. A job counts in `--by job` until the cell forgets it, seven days
-after its end; the sums by pool, owner and month stay. Runs of which no host said what they used, as on a host that was
-lost, count as asked for (`NOT MEASURED`).
+`usage` sums, over runs that have ended, CPU time and memory asked for and used. What was asked for counts from the
+order of a run to its end; memory used is the most that a run had at a time, for as long as it ran. A run belongs to
+the month (UTC) of its end, so a service counts when its runs end. A job counts in `--by job` until the cell forgets
+it, seven days after its end; the sums by pool, owner and month stay. Runs of which no host said what they used, as on
+a host that was lost, count as asked for (`NOT MEASURED`).
 
 ## Secrets
 
