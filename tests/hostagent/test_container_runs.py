@@ -16,7 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import httpx2
 import pytest
+import yaml
 
 from hostagent.keepers import KEEPERS
 from tests.helpers.image_registry import ImageRegistry, image_registry
@@ -97,6 +99,20 @@ def test_a_task_runs_from_its_image(cell: CellProcess, image: str) -> None:
     task = run(cell, "first", image=image, command=["sh", "-c", "id -u; cat /www/index.html; pwd; echo $PACELINE_JOB"])
     assert task["state"] == "SUCCEEDED", cell.get("/v1/jobs/first/explanation").text
     assert output(cell, "first") == "1000\n<h1>It runs from an image.</h1>\n/www\nfirst\n"
+
+
+def test_the_service_of_the_examples_answers(cell: CellProcess, image: str) -> None:
+    spec = yaml.safe_load(BUILD.with_name("web.yaml").read_text()) | {"job_id": "web", "pool": "/p", "image": image}
+    assert cell.request("POST", "/v1/jobs", spec).status_code < 300
+
+    def tasks() -> list[dict[str, Any]]:
+        return list(cell.get("/v1/jobs/web/tasks").json().get("tasks", []))
+
+    until(lambda: [each["state"] for each in tasks()] == ["RUNNING"] * 2, "both servers to be healthy")
+    for task in tasks():
+        page = httpx2.get(f"http://127.0.0.1:{task['ports'][0]}/").text
+        assert page == "<h1>It runs from an image.</h1>\n"
+    assert command(cell, "stop", "web").returncode == 0
 
 
 LIVES = "echo up; trap 'echo down; exit 3' TERM; while :; do sleep 0.1; done"
