@@ -108,4 +108,5 @@ def last_line(errors: str) -> str:
     """The last words of a tool, without its time and level."""
     lines = [line for line in errors.splitlines() if line.strip()]
     match = re.search(r'msg="(.*)"$', lines[-1]) if lines else None
-    return match[1].replace('\\"', '"') if match else (lines[-1] if lines else "no word of why")
+    words = match[1].replace('\\"', '"') if match else (lines[-1] if lines else "no word of why")
+    return re.sub('^Error parsing image name "[^"]*": ', "", words)  # skopeo says so of all that a registry answers

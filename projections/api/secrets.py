@@ -62,7 +62,7 @@ def routes(context: Context) -> APIRouter:
         try:
             deleted = await _store(context).delete(name, version)
         except LookupError as error:
-            raise not_found("secret", name) from error
+            raise not_found("secret", f"{name} version {version}" if version else name) from error
         except ConnectionError as error:
             raise _away(error) from error
         return JSONResponse({"name": name, "versions": deleted})

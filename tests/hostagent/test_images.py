@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from events.process import images
-from events.process.images import Image, ImageFault, resolve
+from events.process.images import Image, ImageFault, last_line, resolve
 from hostagent.folders import disarm
 from hostagent.images import Images, _make_mount_points
 from tests.helpers.image_registry import ImageRegistry, image_registry
@@ -187,3 +187,10 @@ def test_no_image_brings_devices_or_rights(tmp_path: Path) -> None:
     disarm(tmp_path)
     assert [each.name for each in (tmp_path / "x").iterdir()] == ["sh"]
     assert stat.S_IMODE((tmp_path / "x/sh").stat().st_mode) == 0o755
+
+
+async def test_what_a_registry_answers_is_not_told_as_a_fault_of_the_name() -> None:
+    said = (
+        r'time="2026-01-01T00:00:00Z" level=fatal msg="Error parsing image name \"docker://r/web:1.0\": no such host"'
+    )
+    assert last_line(said) == "no such host"

@@ -14,7 +14,7 @@ from paceline.cli.commands.common import (
     output_option,
     with_client,
 )
-from paceline.output import Column, TableOptions, note, say, show, table
+from paceline.output import Column, TableOptions, say, show, table
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -47,8 +47,9 @@ def put(client: "Client", name: str, form: str) -> None:
     Jobs that name no version get this one when they are submitted or updated from now on.
     """
     if sys.stdin.isatty():
-        note("Type the value, then Ctrl-D.")
-    value = sys.stdin.buffer.read(SECRET_BYTES_MAX + 1)
+        value = click.prompt("Value", hide_input=True, err=True).encode()
+    else:
+        value = sys.stdin.buffer.read(SECRET_BYTES_MAX + 1)
     if not 0 < len(value) <= SECRET_BYTES_MAX:
         raise click.UsageError(f"the value on stdin must have 1 to {SECRET_BYTES_MAX:,} bytes")
     stored = client.put_secret(name, value)
