@@ -1,7 +1,7 @@
 // @ts-check
 /** What live runs use, asked of their hosts every five seconds while the page is seen. */
 
-const AGAIN_MS = 5000;
+const MEASURED_EVERY_MS = 5000;
 
 for (const part of document.querySelectorAll("[data-usage]")) if (part instanceof HTMLElement) void follow(part);
 
@@ -15,7 +15,7 @@ async function follow(part) {
       else say(part, body?.detail ?? "It can't be asked now; it is tried again.");
       if (answer && answer.status === 404) return;
     }
-    await new Promise((done) => setTimeout(done, AGAIN_MS));
+    await new Promise((done) => setTimeout(done, MEASURED_EVERY_MS));
   }
 }
 

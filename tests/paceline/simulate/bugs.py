@@ -306,10 +306,10 @@ PLANTED: dict[Plant, Planted] = {
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
     asked_twice: Planted("it would fit within that", 10),
     old_reports_count: Planted("by itself, which no host has said", 4, 60),
-    reports_count_twice: Planted("for the second time", 11, 60),
+    reports_count_twice: Planted("for the second time|none has come to its end", 11, 60),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
-    released_twice: Planted("aren't fair"),
+    released_twice: Planted("aren't fair|^AssertionError: /"),  # a pool that holds less than one below it stops it
     never_released: Planted("nothing runs, and"),
     disk_not_counted: Planted("of 10000 disk"),
     ports_twice: Planted("has another holder"),
