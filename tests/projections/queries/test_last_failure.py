@@ -82,8 +82,8 @@ def test_a_job_that_failed_for_a_program_that_is_not_there_says_so_and_sends_nob
     fail(api, 1, WHY, RunCause.CANNOT_START, following=TaskState.FAILED)
     api.cell.decide("lifecycle", JobChanged(job_id="a", state=JobState.FAILED, failed=1))
     help_ = (
-        "correct the command in the file, then `paceline job delete a` and submit it again; or install the program on "
-        "the hosts: `paceline job start a --failed` runs what failed again"
+        "correct the command or the image in the file, then `paceline job delete a` and submit it again; or put there "
+        "what is missing: `paceline job start a --failed` runs what failed again"
     )
     assert told(api) == ("RUN_FAILED", "you", f"1 task of 1 failed; task 0: {WHY}; {help_}")
     [task] = api.get("/v1/jobs/a/tasks")["tasks"]
