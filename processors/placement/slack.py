@@ -126,6 +126,8 @@ class Slack:
 
     def next_ms(self) -> int | None:
         """When the next runs are asked to end."""
+        if not self._over:
+            return None
         times = (self._hosts.lent[host_id].over_ms for host_id in self._over)
         first = min((at for at in times if at), default=None)
         return None if first is None else first + PATIENCE_MS
@@ -146,6 +148,8 @@ class Slack:
 
     def decide(self, now: int, budget: Budget) -> RevocationAsked | None:
         """The runs that are to end now; a unit is a run."""
+        if not self._over:
+            return None
         jobs, hosts = Names(), Names()
         columns: list[tuple[int, int, int, int]] = []
         lent, used, causes = list[int](), list[int](), list[CauseRow]()

@@ -57,11 +57,12 @@ class UsageFold:
         for key, count, lasted in zip(kinds.tolist(), counts.tolist(), sums.tolist(), strict=True):
             row = selection.jobs[key // SPAN]
             need = need_of(row.need, row.needs, key % SPAN)
+            cpu_ms, mib_s = need.get("cpu", 0) * lasted, need.get("memory", 0) * lasted
             for each in self._rows(row, now):
                 each.runs += count
                 each.seconds += lasted
-                each.asked_cpu_ms = min(each.asked_cpu_ms + need.get("cpu", 0) * lasted, MOST)
-                each.asked_mib_s = min(each.asked_mib_s + need.get("memory", 0) * lasted, MOST)
+                each.asked_cpu_ms = min(each.asked_cpu_ms + cpu_ms, MOST)
+                each.asked_mib_s = min(each.asked_mib_s + mib_s, MOST)
 
     def reported(self, now: int, uses: Sequence[RunUse]) -> None:
         """Lifecycle has read, in its round at this time, what hosts say of runs that are over. Of a run that isn't the
@@ -84,11 +85,12 @@ class UsageFold:
 
     def _add(self, row: JobRow, now: int, seconds: int, use: Use) -> None:
         cpu_ms, memory_kib, throttled_ms, read_kib, written_kib = use
+        mib_s = (memory_kib >> 10) * seconds
         for each in self._rows(row, now):
             each.measured += 1
             each.used_cpu_ms = min(each.used_cpu_ms + cpu_ms, MOST)
             each.peak_kib = max(each.peak_kib, memory_kib)
-            each.peak_mib_s = min(each.peak_mib_s + (memory_kib >> 10) * seconds, MOST)
+            each.peak_mib_s = min(each.peak_mib_s + mib_s, MOST)
             each.throttled_ms = min(each.throttled_ms + throttled_ms, MOST)
             each.read_kib = min(each.read_kib + read_kib, MOST)
             each.written_kib = min(each.written_kib + written_kib, MOST)
