@@ -9,7 +9,7 @@ import sys
 import termios
 import threading
 import tty
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ def enter(client: "Client", job_id: str, instance: int, command: Sequence[str], 
         typed = Typed(typing)
         if terminal:
             restoring.enter_context(_resizing(typed))
-        threading.Thread(target=_send, args=(client, job_id, instance, entered["exec"], typed), daemon=True).start()
+        send_beside(client, job_id, instance, entered["exec"], typed)
         try:
             return _show(client.written(job_id, instance, entered["exec"]))
         finally:
@@ -48,7 +48,7 @@ def copy(client: "Client", job_id: str, instance: int, path: str, target: Path) 
     """Copies a file out of a run, which is there whole or not at all; 0, or the exit code of what failed."""
     entered = client.enter(job_id, instance, ("cat", "--", path))
     typed = Typed(typing=False)
-    threading.Thread(target=_send, args=(client, job_id, instance, entered["exec"], typed), daemon=True).start()
+    send_beside(client, job_id, instance, entered["exec"], typed)
     half = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with open(half, "wb") as file:
@@ -108,9 +108,14 @@ class Typed:
                 return
 
 
-def _send(client: "Client", job_id: str, instance: int, exec_id: str, typed: Typed) -> None:
-    with suppress(PacelineError):  # the other direction says what became of the connection
-        client.send_typed(job_id, instance, exec_id, typed)
+def send_beside(client: "Client", job_id: str, instance: int, exec_id: str, typed: Iterable[bytes]) -> None:
+    """Sends frames into a run from a thread of their own, until either side ends."""
+
+    def send() -> None:
+        with suppress(PacelineError):  # the other direction says what became of the connection
+            client.send_typed(job_id, instance, exec_id, typed)
+
+    threading.Thread(target=send, daemon=True).start()
 
 
 def _show(frames: Iterator[Frame], out: int = 1) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from paceline.cli.exec_terminal import send_beside
 from paceline.client.errors import PacelineError
 from paceline.client.exec_frames import PING_S, Kind, pack
 from paceline.client.models import ENDED
@@ -49,8 +50,7 @@ def _carry(client: "Client", job_id: str, instance: int, port: int, connection: 
     with connection:
         try:
             entered = client.enter(job_id, instance, port=port)
-            words = (client, job_id, instance, entered["exec"], connection)
-            threading.Thread(target=_send, args=words, daemon=True).start()
+            send_beside(client, job_id, instance, entered["exec"], _sent(connection))
             for frame in client.written(job_id, instance, entered["exec"]):
                 if frame.kind == Kind.DATA:
                     connection.sendall(frame.data)
@@ -61,11 +61,6 @@ def _carry(client: "Client", job_id: str, instance: int, port: int, connection: 
         finally:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-
-
-def _send(client: "Client", job_id: str, instance: int, exec_id: str, connection: socket.socket) -> None:
-    with suppress(PacelineError):  # the other direction says what became of it
-        client.send_typed(job_id, instance, exec_id, _sent(connection))
 
 
 def _sent(connection: socket.socket) -> Iterator[bytes]:
