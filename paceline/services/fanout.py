@@ -1,5 +1,7 @@
 """`paceline fanout`: each decision again as one message of its own type, for the cells that its group gives it."""
 
+from collections import defaultdict
+
 from events.log.kafka.kafka_log import KafkaLog
 from events.topics import MACHINES, rounds_of
 from paceline.services.cell_log import with_archive
@@ -17,12 +19,13 @@ def serve(settings: Settings, start: Start) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CannotStart(str(error)) from error
+    reached: defaultdict[int, dict[str, int]] = defaultdict(dict)
 
     def make(cell: int) -> FanoutCell:
         def say(text: str) -> None:
             start.say(cell, text)
 
         log = KafkaLog(settings.kafka, cell, {**PACE, **settings.kafka_options}, say)
-        return FanoutCell(log, with_archive(log, settings.archive), folder, say)
+        return FanoutCell(log, with_archive(log, settings.archive), folder, say, reached[cell])
 
     run_cells(settings, start, [rounds_of(machine) for machine in MACHINES], make)

@@ -50,10 +50,14 @@ class FanoutCell:
     """The fan-out of one cell; see `paceline.services.cell_thread.CellComponent`. While Kafka is away it waits; where
     nobody knows what was written it finds that in the log again.
 
-    `history` is the log with its archive, for a start without files; `folder` holds the files; `say` takes a line.
+    `history` is the log with its archive, for a start without files; `folder` holds the files; `say` takes a line;
+    `reached` holds, per topic, the position of followers that were given up, and is kept by the process beyond this
+    cell: a log that ends before has lost records, though it was away or without topics when that could be seen first.
     """
 
-    def __init__(self, log: KafkaLog, history: Log, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, log: KafkaLog, history: Log, folder: Path, say: Callable[[str], None], reached: dict[str, int]
+    ) -> None:
         self._log = log
         self._history = history
         self._folder = folder
@@ -67,8 +71,7 @@ class FanoutCell:
         """Read, and not published yet."""
         self._machine = ""
         """The machine whose rounds it deals with."""
-        self._reached: dict[str, int] = {}
-        """The positions of followers that were given up: a log that ends before has lost records."""
+        self._reached = reached
         self._progress: dict[str, Progress] = {}
         self._waits_for = ""
         self._look_at = 0.0

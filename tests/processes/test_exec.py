@@ -15,7 +15,7 @@ from events.log.lookup import records
 from events.records.tasks import ExecClosed, ExecOpened
 from events.topics import TASKS
 from tests.helpers.broker import Broker
-from tests.helpers.site import TOKEN, Site, empty
+from tests.helpers.site import READY_S, TOKEN, Site, empty
 
 pytestmark = pytest.mark.xdist_group("processes")
 HEARD_S = 10.0
@@ -37,6 +37,28 @@ def sleeping(mark: str) -> bool:
     return subprocess.run(["pgrep", "-f", f"sleep {mark}"], capture_output=True, check=False).returncode == 0
 
 
+def entered(site: Site, job: str, script: str) -> subprocess.Popen[str]:
+    """A client in a run of a job whose script has said "in". An agent or a gateway that was just started again may not
+    be connected yet: that is told, and it enters once it is.
+    """
+    words = ["job", "exec", job, "--server", site.address("api"), "--", "sh", "-c", script]
+    deadline = time.monotonic() + READY_S
+    while True:
+        client = subprocess.Popen(
+            [sys.executable, "-m", "paceline", *words],
+            env={**os.environ, "PACELINE_TOKEN": TOKEN},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert client.stdout is not None
+        if client.stdout.readline() == "in\n":
+            return client
+        _, errors = client.communicate()
+        assert "(NOT_REACHED)" in errors, errors
+        assert time.monotonic() < deadline, errors
+
+
 def test_whoever_is_killed_the_one_who_entered_hears_of_it_and_the_run_goes_on(broker: Broker, tmp_path: Path) -> None:
     site = Site(tmp_path, empty(broker, 1), sim_hosts=0)
     log = KafkaLog(broker.address)
@@ -47,26 +69,7 @@ def test_whoever_is_killed_the_one_who_entered_hears_of_it_and_the_run_goes_on(b
         site.until(lambda: site.running("web") == 1)
         for number, name in enumerate(("agent.0", "gateway.0", "api", "client")):
             mark = f"{3000 + number}.{os.getpid()}"
-            words = [
-                "job",
-                "exec",
-                "web",
-                "--server",
-                site.address("api"),
-                "--",
-                "sh",
-                "-c",
-                f"echo in; sleep {mark}; exit 7",
-            ]
-            inside = subprocess.Popen(
-                [sys.executable, "-m", "paceline", *words],
-                env={**os.environ, "PACELINE_TOKEN": TOKEN},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            assert inside.stdout is not None
-            assert inside.stdout.readline() == "in\n", inside.communicate()
+            inside = entered(site, "web", f"echo in; sleep {mark}; exit 7")
             began = time.monotonic()
             if name == "client":
                 inside.send_signal(signal.SIGKILL)

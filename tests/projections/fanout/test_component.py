@@ -11,7 +11,7 @@ import pytest
 
 from events.codec import encode
 from events.log.memory import MemoryLog
-from events.log.port import AppendUnknown, LogGap, LogUnavailable, NewRecord
+from events.log.port import AppendUnknown, LogFault, LogGap, LogUnavailable, NewRecord
 from events.topics import FANOUT, MACHINES, rounds_of
 from projections.fanout import component
 from projections.fanout.component import LAG, FanoutCell
@@ -63,10 +63,10 @@ class Publisher:
 class Site:
     """A cell of the fan-out, and the lines that it wrote."""
 
-    def __init__(self, folder: Path, log: Log) -> None:
+    def __init__(self, folder: Path, log: Log, reached: dict[str, int] | None = None) -> None:
         self.log: Any = log
         self.lines: list[str] = []
-        self.cell = FanoutCell(self.log, self.log, folder, self.lines.append)
+        self.cell = FanoutCell(self.log, self.log, folder, self.lines.append, {} if reached is None else reached)
         self.publisher: Any = Publisher(log)
         self.cell._publisher = self.publisher
 
@@ -156,6 +156,20 @@ def test_a_log_that_lost_what_was_published_stops_it_with_the_machine_in_its_lin
         site.cell.step()
     assert site.cell.status()["machine"] == "lifecycle"
     assert lag("lifecycle") == inf, "its alarm rises"
+
+
+def test_a_log_that_first_had_no_topics_and_then_empty_ones_stops_it(tmp_path: Path) -> None:
+    reached: dict[str, int] = {}
+    site = Site(tmp_path / "stopped", Log(history()), reached)
+    site.settle()
+    site.log.error = LogFault("no partition 0")
+    site.cell._look_at = 0.0
+    with pytest.raises(LogFault, match="no partition 0"):
+        site.cell.step()
+    site.cell.close()
+    again = Site(tmp_path / "made anew without its files", Log(history(), 0.0), reached)
+    with pytest.raises(LogGap, match=r"paceline.lifecycle ends at"):
+        again.cell.step()
 
 
 def test_its_end_gives_its_log_back_whatever_else_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
