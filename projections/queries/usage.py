@@ -6,7 +6,7 @@ from sqlalchemy import Connection, func, select
 
 from paceline.client.usage_models import UsageSum
 from projections.views import tables
-from projections.views.usage import MOST
+from projections.views.usage_rows import MOST
 
 SUMS = ("runs", "measured", "seconds", "asked_cpu_ms", "asked_mib_s", "used_cpu_ms", "peak_mib_s")
 MORE = ("throttled_ms", "read_kib", "written_kib")

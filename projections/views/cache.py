@@ -10,9 +10,10 @@ from msgspec.structs import astuple
 from sqlalchemy import Table
 
 from events.codes import LIVE_TASKS, TaskState
-from projections.views import rows, run_rows, series_rows, sharing_rows, tables, update_rows, usage_rows
+from projections.views import rows, run_rows, series_rows, sharing_rows, tables, update_rows
 from projections.views.blocks import Blocks
 from projections.views.job_records import JobRecords
+from projections.views.usage_rows import UsageSums
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -234,12 +235,13 @@ class Cache:
         self.marks = Rows(tables.marks, series_rows.MarkRow)
         self.pool_numbers = Rows(tables.pool_numbers, series_rows.PoolNumberRow)
         self.pool_tasks = Rows(tables.pool_tasks, series_rows.PoolTasksRow)
-        self.job_usage = Rows(tables.job_usage, usage_rows.JobUsageRow)
-        self.month_usage = Rows(tables.month_usage, usage_rows.MonthUsageRow)
+        self.usage = UsageSums()
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
-        self._all: tuple[Rows[Any] | Lines[Any] | Blocks | JobRecords, ...] = tuple(
-            holder for holder in vars(self).values() if isinstance(holder, Rows | Lines | Blocks | JobRecords)
+        self._all: tuple[Rows[Any] | Lines[Any] | Blocks | JobRecords | UsageSums, ...] = tuple(
+            holder
+            for holder in vars(self).values()
+            if isinstance(holder, Rows | Lines | Blocks | JobRecords | UsageSums)
         )
 
     def begin(self, connection: Connection) -> None:

@@ -169,7 +169,7 @@ class JobRetention:
             cache.update_steps,
             cache.versions,
             cache.updates,
-            cache.job_usage,
+            cache.usage,
         ):
             self.removed += table.delete("job_id = ?", [(each,) for each in ids])
         override_chunks.remove_unused(cache)

@@ -3,6 +3,7 @@
 Most records of a quiet cell name one task, and for one task each call of numpy costs more than the work does.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,9 @@ class TaskMoves:
         self._times.left(tasks, places[before != after], before[before != after], moment.now // 1000)
         tasks.touch(places)
         self._stand(selection, before, keeps_admission)
-        for at in np.flatnonzero(counted).tolist():
-            _count(moment, selection.jobs[at // STATES], at % STATES, int(counted[at]))
+        cells = np.flatnonzero(counted)
+        more = zip(cells.tolist(), counted[cells].tolist(), strict=True)
+        _count(moment, [(selection.jobs[cell // STATES], cell % STATES, tasks) for cell, tasks in more])
 
     def _move_one(self, moment: RecordContext, task: NamedTasks, after: int, stays: bool | None) -> None:
         tasks, place, now_s = self._cache.tasks, int(task.places[0]), moment.now // 1000
@@ -71,19 +73,18 @@ class TaskMoves:
         if before != after:
             self._times.left_one(before, now_s - since)
             tasks["state_s"][place] = now_s
-            _count(moment, job, before, -1)
-            _count(moment, job, after, 1)
+            _count(moment, ((job, before, -1), (job, after, 1)))
         tasks.touch(task.places)
         leaves, comes = before == TaskState.QUEUED, after == TaskState.QUEUED
         standing = tasks["standing"]
         if leaves:
-            self._waiting.count_one(job, int(standing[place]), -1)
+            self._waiting.count_each(((job, int(standing[place]), -1),))
         if comes and stays is not None:
             standing[place] = min(int(standing[place]), 0) if stays else Standing.UNKNOWN
         elif leaves and not comes and after != TaskState.ORDERED:
             standing[place] = Standing.UNKNOWN
         if comes:
-            self._waiting.count_one(job, int(standing[place]), 1)
+            self._waiting.count_each(((job, int(standing[place]), 1),))
 
     def _stand(self, selection: NamedTasks, before: I32, keeps_admission: I64 | None) -> None:
         """Keeps the standing by entitlement of a task that gets a place, and of one that keeps its admission."""
@@ -104,11 +105,12 @@ class TaskMoves:
         self._waiting.count(selection.jobs, selection.job[came], standing[came], 1)
 
 
-def _count(moment: RecordContext, job: JobRow, state: int, more: int) -> None:
-    """A job has so many more tasks of a state."""
-    name = _COUNTS.get(state)
-    if name is None:
-        return
-    setattr(job, name, getattr(job, name) + more)
-    if name == "queued":
-        job.waits_ms = (job.waits_ms or moment.now) if job.queued and not job.ended_ms else 0
+def _count(moment: RecordContext, moves: Iterable[tuple[JobRow, int, int]]) -> None:
+    """Jobs have each so many more tasks of a state."""
+    for job, state, more in moves:
+        name = _COUNTS.get(state)
+        if name is None:
+            continue
+        setattr(job, name, getattr(job, name) + more)
+        if name == "queued":
+            job.waits_ms = (job.waits_ms or moment.now) if job.queued and not job.ended_ms else 0

@@ -14,19 +14,16 @@ import numpy as np
 from events.codes import LIVE_TASKS
 from events.columns import indexed
 from projections.views.cache import Cache
-from projections.views.host_use import SPAN, need_of
+from projections.views.host_use import NEEDS_KEPT, SPAN, need_of
 from projections.views.named_tasks import NamedTasks
 from projections.views.rows import JobRow
-from projections.views.usage_rows import JobUsageRow, MonthUsageRow
+from projections.views.usage_rows import MOST
 
 DAY_MS = 86_400_000
 Use = tuple[int, int, int, int, int]
 """CPU time in ms, most memory in KiB, throttled in ms, KiB read and written of a run."""
 RunUse = tuple[str, int, int, Use]
 """Job, instance, run, and its use."""
-UsageRow = JobUsageRow | MonthUsageRow
-MOST = 2**63 - 1
-"""The largest number of the file: a sum stays there, whatever hosts have said."""
 
 
 def month_of(at_ms: int) -> int:
@@ -54,15 +51,12 @@ class UsageFold:
         sums = np.zeros(len(kinds), dtype=np.int64)
         np.add.at(sums, kind, seconds)
         counts = np.bincount(kind, minlength=len(kinds))
+        month, new = month_of(now), self._cache.usage.new
         for key, count, lasted in zip(kinds.tolist(), counts.tolist(), sums.tolist(), strict=True):
             row = selection.jobs[key // SPAN]
-            need = need_of(row.need, row.needs, key % SPAN)
-            cpu_ms, mib_s = need.get("cpu", 0) * lasted, need.get("memory", 0) * lasted
-            for each in self._rows(row, now):
-                each.runs += count
-                each.seconds += lasted
-                each.asked_cpu_ms = min(each.asked_cpu_ms + cpu_ms, MOST)
-                each.asked_mib_s = min(each.asked_mib_s + mib_s, MOST)
+            cpu, mib = _asked(row.need, row.needs, key % SPAN)
+            asked = min(cpu * lasted, MOST), min(mib * lasted, MOST)
+            new.append((row.job_id, month, row.pool, row.owner, count, 0, lasted, *asked, 0, 0, 0, 0, 0, 0))
 
     def reported(self, now: int, uses: Sequence[RunUse]) -> None:
         """Lifecycle has read, in its round at this time, what hosts say of runs that are over. Of a run that isn't the
@@ -83,23 +77,14 @@ class UsageFold:
             if run == present and LIVE_TASKS[0] <= state <= LIVE_TASKS[-1]:
                 self._add(row, now, max(0, now // 1000 - ordered_s), use)
 
-    def _add(self, row: JobRow, now: int, seconds: int, use: Use) -> None:
-        cpu_ms, memory_kib, throttled_ms, read_kib, written_kib = use
-        mib_s = (memory_kib >> 10) * seconds
-        for each in self._rows(row, now):
-            each.measured += 1
-            each.used_cpu_ms = min(each.used_cpu_ms + cpu_ms, MOST)
-            each.peak_kib = max(each.peak_kib, memory_kib)
-            each.peak_mib_s = min(each.peak_mib_s + mib_s, MOST)
-            each.throttled_ms = min(each.throttled_ms + throttled_ms, MOST)
-            each.read_kib = min(each.read_kib + read_kib, MOST)
-            each.written_kib = min(each.written_kib + written_kib, MOST)
+    def _add(self, job: JobRow, now: int, seconds: int, use: Use) -> None:
+        cpu_ms, memory_kib, *more = use
+        used = cpu_ms, min((memory_kib >> 10) * seconds, MOST), memory_kib, *more
+        self._cache.usage.new.append((job.job_id, month_of(now), job.pool, job.owner, 0, 1, 0, 0, 0, *used))
 
-    def _rows(self, job: JobRow, now: int) -> tuple[UsageRow, UsageRow]:
-        month = month_of(now)
-        of_job, of_month = self._cache.job_usage, self._cache.month_usage
-        key = month, job.pool, job.owner
-        return (
-            of_job.change((job.job_id, month)) or of_job.put(JobUsageRow(job.job_id, month)),
-            of_month.change(key) or of_month.put(MonthUsageRow(*key)),
-        )
+
+@lru_cache(NEEDS_KEPT)
+def _asked(need: str, needs: str, version: int) -> tuple[int, int]:
+    """CPU and memory that a task of a version of a job asks for, by these columns of its row."""
+    amounts = need_of(need, needs, version)
+    return amounts.get("cpu", 0), amounts.get("memory", 0)

@@ -5,7 +5,7 @@ Entitlement says it of runs that wait, lifecycle ends that; either may come firs
 a task that still waits at the run it names, and is gone when the task is over, or is at its next run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 import numpy as np
@@ -50,24 +50,24 @@ class Waiting:
     def count(self, jobs: Sequence[JobRow], job: I64, standing: I32, sign: int) -> None:
         """Tasks of `jobs`, each with the index of its job, begin (1) or cease (-1) to wait with a standing."""
         keys, counts = counted(job * SPAN + standing - Standing.BORROWED)
-        rows = self._cache.waiting
         pairs = [(jobs[key // SPAN], key % SPAN + Standing.BORROWED) for key in keys.tolist()]
-        places = [(each.job_id, value) for each, value in pairs]
-        rows.load(places)
-        for (each, value), tasks in zip(pairs, counts.tolist(), strict=True):
-            self.count_one(each, value, sign * tasks)
+        self._cache.waiting.load([(each.job_id, value) for each, value in pairs])
+        tasks = (sign * counts).tolist()
+        self.count_each([(each, value, more) for (each, value), more in zip(pairs, tasks, strict=True)])
 
-    def count_one(self, job: JobRow, standing: int, tasks: int) -> None:
-        """So many tasks more of a job wait with a standing."""
-        if job.ended_ms:
-            return
-        rows, place = self._cache.waiting, (job.job_id, standing)
-        row = rows.change(place) or rows.put(WaitingRow(job.job_id, standing))
-        row.tasks += tasks
-        if not row.tasks:
-            rows.remove(place)
-        if standing > 0:
-            self._count_hold(standing, tasks)
+    def count_each(self, waits: Iterable[tuple[JobRow, int, int]]) -> None:
+        """Of jobs, so many tasks more each wait with a standing."""
+        rows = self._cache.waiting
+        for job, standing, tasks in waits:
+            if job.ended_ms:
+                continue
+            place = job.job_id, standing
+            row = rows.change(place) or rows.put(WaitingRow(job.job_id, standing))
+            row.tasks += tasks
+            if not row.tasks:
+                rows.remove(place)
+            if standing > 0:
+                self._count_hold(standing, tasks)
 
     def leave(self, job: JobRow) -> None:
         """A job is over: nothing of it waits any more."""
