@@ -1,6 +1,7 @@
 """The series of tasks by state, of the cell and of pools; lifecycle's. Tasks of jobs that are over count no more."""
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
 import numpy as np
 from sqlalchemy import Connection, select
@@ -22,6 +23,7 @@ NAMES: dict[int, str] = {
 }
 """The name of the value that counts tasks of a state, or those that came to their end in it."""
 ON_HOLD, OLDEST = "on_hold", "oldest_s"
+_open_tasks: Callable[[JobRow], tuple[int, ...]] = attrgetter(*(COUNTS[state] for state in OPEN))
 _GROUPS = ([TaskState.QUEUED], list(LIVE_TASKS), [TaskState.BACKOFF])
 
 
@@ -93,11 +95,11 @@ class TaskSeries:
 
     def job_over(self, moment: RecordContext, job: JobRow, tasks: Blocks) -> None:
         """A job is over: whatever the states of its tasks, they count no more."""
-        if not any(getattr(job, COUNTS[state]) for state in OPEN):
+        still_open = _open_tasks(job)
+        if not any(still_open):
             return
         counts = np.zeros((1, STATES), dtype=np.int64)
-        for state in OPEN:
-            counts[0, state] = -getattr(job, COUNTS[state])
+        counts[0, list(OPEN)] = -np.array(still_open)
         self._count([job], counts)
         if job.queued:
             places = tasks.place(job.base + np.arange(job.instances))
