@@ -55,8 +55,8 @@ class UsageFold:
         for key, count, lasted in zip(kinds.tolist(), counts.tolist(), sums.tolist(), strict=True):
             row = selection.jobs[key // SPAN]
             cpu, mib = _asked(row.need, row.needs, key % SPAN)
-            asked = min(cpu * lasted, MOST), min(mib * lasted, MOST)
-            new.append((row.job_id, month, row.pool, row.owner, count, 0, lasted, *asked, 0, 0, 0, 0, 0, 0))
+            request = min(cpu * lasted, MOST), min(mib * lasted, MOST)
+            new.append((row.job_id, month, row.pool, row.owner, count, 0, lasted, *request, 0, 0, 0, 0, 0, 0))
 
     def reported(self, now: int, uses: Sequence[RunUse]) -> None:
         """Lifecycle has read, in its round at this time, what hosts say of runs that are over. Of a run that isn't the

@@ -56,7 +56,7 @@ class Waiting:
         self.count_each([(each, value, more) for (each, value), more in zip(pairs, tasks, strict=True)])
 
     def count_each(self, waits: Iterable[tuple[JobRow, int, int]]) -> None:
-        """Of jobs, so many tasks more each wait with a standing."""
+        """Counts waits: a job, a standing and how many tasks more wait with it."""
         rows = self._cache.waiting
         for job, standing, tasks in waits:
             if job.ended_ms:
