@@ -2,8 +2,8 @@
 
 Each append is one write batch, synced before it returns, so what was acknowledged survives `kill -9` and a loss of
 power, and a batch is there whole or not at all. Batches that come while the disk works are synced together, and nobody
-reads a record before it is synced. Offsets have no holes. The newest records of each topic stay in memory,
-shared by all readers: one that keeps up never asks RocksDB.
+reads a record before it is synced, unless he reads ahead (`events.log.ahead`). Offsets have no holes. The newest
+records of each topic stay in memory, shared by all readers: one that keeps up never asks RocksDB.
 
 Keys: topic, 0, offset (8 bytes, big-endian). Values: time, length of the key, key, value. What begins with 0 is about
 the log: its format, and per topic the start, the end and the time of the last append.
@@ -22,9 +22,10 @@ from typing import cast
 from rocksdict import AccessType, Options, Rdict, WriteBatch
 
 from events.log.embedded_folder import fault_of_opening, is_missing, no_log, options
+from events.log.embedded_reader import EmbeddedReader
 from events.log.embedded_rows import TopicState, items, record_key
 from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord, gap
-from events.log.tail_cache import TailCache, in_shares
+from events.log.tail_cache import TailCache
 
 FORMAT = 1
 POLL_BYTES = 16 * 1024 * 1024
@@ -96,11 +97,14 @@ class EmbeddedLog:
         self._syncing = threading.Lock()
         """Taken before `_appending` by who needs both."""
         self._appending = threading.Lock()
-        self._unsynced: list[LogRecord] = []
+        self._unsynced: dict[str, int] = {}
+        """The ends of the topics that have records which were not synced yet."""
         self._written = self._synced = 0
         """Batches so far."""
         self._news = threading.Condition()
         self._version = 0
+        self.follows = bool(self._secondary)
+        """Whether another process writes it."""
         self._seen = threading.local()
         self._fault = "opened for reading only" if self._secondary else ""
         self._failed: AppendUnknown | None = None
@@ -135,12 +139,21 @@ class EmbeddedLog:
             if state is None:
                 self._topics[name] = TopicState(start, end, last_ms)
             elif (start, end) != (state.start, state.end):
-                state.start, state.newest = start, TailCache(end)
+                state.start, state.end, state.newest = start, end, TailCache(end)
                 self._version += 1
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
         """Implements `Log.append`. `LogUnavailable`: the disk is full; `LogFault`: an earlier append failed, or the log
         is closed or open for reading only.
+        """
+        offsets = self.write(records)
+        if offsets:
+            self.sync()
+        return offsets
+
+    def write(self, records: Sequence[NewRecord]) -> list[int]:
+        """Appends without waiting for the disk: until they are synced the records are lost with the machine, and only
+        those who read ahead read them. Raises what `append` does.
         """
         if not records:
             return []
@@ -148,7 +161,7 @@ class EmbeddedLog:
             self._check_room(records)
             now = self._last_ms = max(self._last_ms, self._now_ms())
             batch = WriteBatch(raw_mode=True)
-            ends = {name: self.known(name).written for name in {record.topic: None for record in records}}
+            ends = {name: self.known(name).newest.end for name in {record.topic: None for record in records}}
             placed = []
             for name, key, value in records:
                 offset = ends[name]
@@ -161,20 +174,21 @@ class EmbeddedLog:
                 self._db.write(batch)
             except Exception as error:  # rocksdict raises plain exceptions
                 raise self._failure(error) from error
-            for name, end in ends.items():
-                self._topics[name].written = end
-            self._unsynced += placed
-            self._written = number = self._written + 1
-        self._sync(number)
+            with self._news:
+                for record in placed:
+                    self._topics[record.topic].newest.add(record)
+            self._unsynced |= ends
+            self._written += 1
         return [record.offset for record in placed]
 
-    def _sync(self, number: int) -> None:
-        """Returns when a batch is on the disk, and all that were written before the disk began with it."""
+    def sync(self) -> None:
+        """Returns when all that was written is on the disk. Raises `AppendUnknown`."""
+        number = self._written
         with self._syncing:
             if self._synced >= number:
                 return
             with self._appending:
-                placed, self._unsynced = self._unsynced, []
+                ends, self._unsynced = self._unsynced, {}
                 written = self._written
             if self._failed:
                 raise self._failed
@@ -183,10 +197,8 @@ class EmbeddedLog:
             except Exception as error:  # rocksdict raises plain exceptions
                 raise self._failure(error) from error
             with self._news:
-                for record in placed:
-                    topic = self._topics[record.topic]
-                    topic.newest.add(record)
-                    topic.last_ms = record.at_ms
+                for name, end in ends.items():
+                    self._topics[name].end = end
                 self._version += 1
                 self._news.notify_all()
             self._synced = written
@@ -200,7 +212,7 @@ class EmbeddedLog:
             self._check_room(())
             batch = WriteBatch(raw_mode=True)
             batch.delete_range(record_key(topic, state.start), record_key(topic, start))
-            batch.put(_TOPIC_KEY + topic.encode(), _TOPIC_ROW.pack(start, state.written, self._last_ms))
+            batch.put(_TOPIC_KEY + topic.encode(), _TOPIC_ROW.pack(start, state.newest.end, self._last_ms))
             try:
                 self._db.write(batch)
                 self._db.flush_wal(True)
@@ -210,9 +222,9 @@ class EmbeddedLog:
                 state.start = start
                 state.newest.drop_before(start)
 
-    def reader(self, positions: Mapping[str, int]) -> "EmbeddedReader":
-        """Implements `Log.reader`."""
-        return EmbeddedReader(self, positions)
+    def reader(self, positions: Mapping[str, int], ahead: bool = False) -> EmbeddedReader:
+        """Implements `Log.reader`; `ahead`: it reads what isn't synced too."""
+        return EmbeddedReader(self, positions, ahead)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
         """Implements `Log.scan`."""
@@ -231,10 +243,23 @@ class EmbeddedLog:
         state = self.known(topic)
         return state.start, state.end
 
-    def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """Implements `Log.ends`."""
+    def ends(self, topics: Iterable[str], ahead: bool = False) -> dict[str, int]:
+        """Implements `Log.ends`; `ahead`: with what isn't synced."""
         self.refresh()
-        return {topic: self.known(topic).end for topic in topics}
+        states = {topic: self.known(topic) for topic in topics}
+        return {topic: state.newest.end if ahead else state.end for topic, state in states.items()}
+
+    def written(self) -> int:
+        """Batches that were written so far."""
+        return self._written
+
+    def synced(self) -> int:
+        """Batches of them that are on the disk."""
+        return self._synced
+
+    def version(self, ahead: bool) -> int:
+        """Changes when there may be more to read."""
+        return self._written if ahead else self._version
 
     def wait(self, timeout: float) -> None:
         """Implements `Log.wait`; what was appended is remembered for each thread that waits."""
@@ -252,22 +277,25 @@ class EmbeddedLog:
         with self._appending:
             self._fault = "closed"
         with suppress(AppendUnknown):  # whoever appends meets it too
-            self._sync(self._written)
+            self.sync()
         with self._syncing:
             with suppress(Exception):  # a full disk has no room for a last file; its journal holds the same
                 self._db.close()
             if self._secondary:
                 self._secondary.cleanup()
 
-    def take(self, topic: str, position: int, limit: int) -> list[LogRecord]:
-        """Up to `limit` records of one topic from a position, at least one where there is one. Raises `LogGap`."""
+    def take(self, topic: str, position: int, limit: int, ahead: bool = False) -> list[LogRecord]:
+        """Up to `limit` records of one topic from a position, at least one where there is one; `ahead`: those too that
+        aren't synced. Raises `LogGap`.
+        """
         with self._news:
             state = self.known(topic)
-            if not state.start <= position <= state.end:
-                raise gap(topic, position, state.start, state.end)
+            end = state.newest.end if ahead else state.end
+            if not state.start <= position <= end:
+                raise gap(topic, position, state.start, end)
+            stop = min(position + limit, end)
             if position >= state.newest.first:
-                return state.newest.take(position, limit)
-            stop = min(position + limit, state.end)
+                return state.newest.take(position, stop - position)
         return self._stored(topic, position, stop)
 
     def refresh(self) -> None:
@@ -341,52 +369,6 @@ class EmbeddedLog:
         self._fault = f"an append failed ({error}). Look after its disk and start again"
         self._failed = AppendUnknown(f"The log in {self._folder} could not be written: {error}.")
         return self._failed
-
-
-class EmbeddedReader:
-    """Implements `Reader`."""
-
-    def __init__(self, log: EmbeddedLog, positions: Mapping[str, int]) -> None:
-        self._log = log
-        self._positions = dict(positions)
-        self._topics = [(name, log.known(name)) for name in positions]
-        self._version = -1
-        """That of the log in which all was read."""
-
-    def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """Implements `Reader.poll`."""
-        if self._log._secondary:
-            self._log.refresh()
-        if not self._come() and not (timeout > 0 and self._log.wait_until(self._come, timeout)):
-            return []
-        positions = self._positions
-        news = {name: end for name, topic in self._topics if (end := topic.newest.end) != positions[name]}
-        return in_shares(positions, news, limit, self._log.take)
-
-    def news(self) -> bool:
-        """Implements `Reader.news`."""
-        return bool(self._log._secondary) or (self._version != self._log._version and self._come())
-
-    def ends(self) -> dict[str, int]:
-        """Implements `Reader.ends`."""
-        return self._log.ends(self._positions)
-
-    def position(self, topic: str) -> int:
-        """Implements `Reader.position`."""
-        return self._positions[topic]
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
-    def _come(self) -> bool:
-        positions, version = self._positions, self._log._version
-        if version == self._version:  # nothing was appended since nothing was there
-            return False
-        for name, topic in self._topics:
-            if positions[name] != topic.newest.end:
-                return True
-        self._version = version
-        return False
 
 
 def wall_clock_ms() -> int:

@@ -9,20 +9,15 @@ from events.log.tail_cache import TailCache
 
 
 class TopicState:
-    """A topic as its log knows it, guarded by the log's `_news`. `written` is the offset after the last record that was
-    written, maybe not synced yet, guarded by `_appending`.
+    """A topic as its log knows it, guarded by the log's `_news`. `end` is the offset after the last record that is
+    synced; `newest` holds what was written since, too.
     """
 
-    __slots__ = ("last_ms", "newest", "start", "written")
+    __slots__ = ("end", "last_ms", "newest", "start")
 
     def __init__(self, start: int = 0, end: int = 0, last_ms: int = 0) -> None:
-        self.start, self.written, self.last_ms = start, end, last_ms
+        self.start, self.end, self.last_ms = start, end, last_ms
         self.newest = TailCache(end)
-
-    @property
-    def end(self) -> int:
-        """The offset after the last record that is synced."""
-        return self.newest.end
 
 
 def record_key(topic: str, offset: int) -> bytes:

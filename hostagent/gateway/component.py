@@ -17,6 +17,7 @@ from events.acceptance import Chain
 from events.bounds import HOST_RUNS_MAX
 from events.columns import distinct
 from events.delivery import Inbox
+from events.log.ahead import AheadLog
 from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
 from events.process.clock import Clock
 from events.records.base import Event
@@ -30,6 +31,7 @@ from events.rounds import Delivered
 from events.structs import known
 from events.topics import HOSTS, JOBS, ROUND_BYTES_MAX, rounds_of
 from hostagent.gateway import checkpoint, facts
+from hostagent.gateway.answers import Answers
 from hostagent.gateway.connections import (
     AskExec,
     AskLog,
@@ -80,10 +82,12 @@ class Gateway:
     `step` and `wait_ms` belong to one thread, all that posts, asks or answers to any. Posts are taken once the log was
     folded to the end that it had when this gateway began (`serving`). `path`: where the fold is kept, so that a restart
     goes on from there; without the file everything is folded from the log's start. One that doesn't watch writes no
-    beats and takes nobody for silent.
+    beats and takes nobody for silent. `ahead`: it writes there, and answers once that is durable.
     """
 
-    def __init__(self, log: Log, path: Path | None, clock: Clock, name: str, watches: bool = True) -> None:
+    def __init__(
+        self, log: Log, path: Path | None, clock: Clock, name: str, watches: bool = True, ahead: AheadLog | None = None
+    ) -> None:
         self.name = name
         self.cell = log.cell
         self.polled = False
@@ -110,7 +114,9 @@ class Gateway:
         self._posts: SimpleQueue[Post] = SimpleQueue()
         self._held: Report | None = None
         self._records: list[NewRecord] = []
-        self._after: list[Callable[[], None]] = []
+        self._facts = ahead or log
+        """Where facts are written."""
+        self._answers = Answers(ahead)
         self._waiting: dict[str, None] = {}
         """Hosts whose link has not got the whole wanted set yet."""
         self._output_requests = OutputRequests()
@@ -201,10 +207,12 @@ class Gateway:
         return end if position > folded and position > (end := self._reader.ends()[LIFECYCLE]) else None
 
     def checkpoint(self) -> None:
-        """Keeps the fold on disk, if it went on since then; not while facts wait, which would pass for written."""
+        """Keeps the fold on disk, if it went on since then; not while facts wait or aren't durable, which would
+        pass for written.
+        """
         self._checkpoint_at = self._clock.monotonic_ms() + CHECKPOINT_MS
         position = sum(self._inbox.positions.values())
-        if self._path is None or position == self._kept_position or self._records:
+        if self._path is None or position == self._kept_position or self._records or self._answers:
             return
         self._kept_position = position
         checkpoint.save(
@@ -285,7 +293,7 @@ class Gateway:
                 self._close_exec(ExecClosed(**msgspec.structs.asdict(end)))
         for at, load in report.loads if current else ():
             self._loads.say(report.reports.host_ids[at], report.sessions[at], load)
-        self._after.append(lambda: report.done(current))
+        self._answers.add(lambda: report.done(current))
         return current
 
     def _take_other(
@@ -313,14 +321,14 @@ class Gateway:
     def _connect(self, post: Connect, now: int) -> None:
         host = self._hosts[post.host_id]
         if (refused := host.refusal(post.host_id, post.hello, self._desired_runs.runs)) is not None:
-            self._after.append(lambda: post.done(refused))
+            self._answers.add(lambda: post.done(refused))
             return
         news = facts.connected(post.host_id, post.hello, self.name)
         host.cut(post.host_id)
         host.connected(post.hello.session, self.name, post.hello.machine)
         host.floor, host.heard_ms = post.hello.position, now
         self._records += news
-        self._after.append(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell, self.log_id)))
+        self._answers.add(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell, self.log_id)))
 
     def _attach(self, host_id: str, session: int, link: Link) -> None:
         host = self._hosts.get(host_id)
@@ -351,7 +359,7 @@ class Gateway:
                 link.ask(host_id, post.line)
                 post.host.set_result(host_id)
 
-        self._after.append(pass_on)
+        self._answers.add(pass_on)
 
     def _secrets_for(self, post: AskSecrets) -> Grant | None:
         """The secrets that a host may have: of runs that it is to start, in its present session with this gateway."""
@@ -478,17 +486,15 @@ class Gateway:
                 link.deliver(part)
 
     def _write(self, now: int) -> bool:
-        """Appends the facts at hand and then answers those who wait for them."""
+        """Appends the facts at hand, and answers those who wait for facts that are durable."""
         if now < self._retry_at:
             return False
         if self._records:
             try:
-                self._log.append(self._records)
+                self._facts.append(self._records)
             except (AppendUnknown, LogUnavailable):  # facts may be repeated: a repeat is void
                 self._retry_at = self._clock.monotonic_ms() + RETRY_MS  # the append may have waited long
                 return False
-        done, self._after = self._after, []
         wrote, self._records = bool(self._records), []
-        for call in done:
-            call()
-        return wrote or bool(done)
+        self._answers.written()
+        return self._answers.give() or wrote

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
+from events.log.ahead import AheadLog
 from events.log.port import Log, LogError
 from events.process.clock import SystemClock
 from hostagent.agent_state import AgentFault
@@ -85,6 +86,8 @@ class Up:
         self._other_logs: list[Log] = []
         self._wake: Callable[[], None] | None = None
         """Wakes the thread that steps the components, where that can be woken."""
+        self._ahead: AheadLog | None = None
+        """The log for machines and facts, where they needn't wait for the disk."""
         self.log = self._open_log()
         self._ownership: Ownership | None = None
         components: list[Component] = []
@@ -109,7 +112,8 @@ class Up:
             longest_ms = LONGEST_MS if self._wake else IDLE_MS
             # what real hosts say shall not wait for all machines; simulated ones are stepped by the same thread
             impatient = None if self._settings.sim_hosts else self._components[-1]
-            Host(self.log, self._components, self.projector, longest_ms, impatient).run(self._stop)
+            settle = self._ahead.settle if self._ahead is not None else lambda idle: False
+            Host(self.log, self._components, self.projector, longest_ms, impatient, settle).run(self._stop)
         finally:
             server.should_exit = True
             self._server_thread.join(timeout=5)
@@ -142,7 +146,7 @@ class Up:
             from events.log.embedded import EmbeddedLog
 
             log = EmbeddedLog(self._data / "log", cell, on_trouble=note)
-            self._wake = log.wake
+            self._wake, self._ahead = log.wake, AheadLog(log)
             return log
         from events.log.kafka.kafka_log import KafkaLog
         from events.log.kafka.topics import cells, check
@@ -187,11 +191,13 @@ class Up:
 
     def _processor(self, make: Callable[[], Any], name: str, claimant: str) -> Processor:
         folder = self._data / "store" / name
-        return Processor(make, self.log, lambda: RocksStore(folder), claimant, self._ownership, note)
+        log, before = self._ahead or self.log, self._ahead.sync if self._ahead is not None else lambda: None
+        return Processor(make, log, lambda: RocksStore(folder, before), claimant, self._ownership, note)
 
     def _for_hosts(self) -> WhileOwned:
         clock = SystemClock()
-        self._gateway = Gateway(self.log, self._data / "gateway.msgpack", clock, instance_of(self._data))
+        path = self._data / "gateway.msgpack"
+        self._gateway = Gateway(self.log, path, clock, instance_of(self._data), ahead=self._ahead)
         self._gateway.on_post = self._wake
         other_components: list[Component] = []
         if self._settings.sim_hosts:

@@ -225,7 +225,7 @@ class Driver:
         """Gives back reader and store; what can't be written there any more is folded again."""
         with ExitStack() as closing:
             closing.callback(self._store.close)
-            with suppress(StoreFault):
+            with suppress(StoreFault, AppendUnknown):
                 self._writer.flush()
             for reader in self._readers:
                 closing.callback(reader.close)

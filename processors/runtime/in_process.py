@@ -200,7 +200,8 @@ class Host:
 
     `background` (the views) steps when nothing else is to be done, but often enough: many records at once cost it much
     less than one by one. `longest_ms`: how long it may sleep where nobody has a deadline. `impatient`: somebody outside
-    waits for it, so it steps after each component that did something.
+    waits for it, so it steps after each component that did something. `settle`: makes durable what components have
+    appended; it is told whether they have nothing else to do, and says whether it did.
     """
 
     def __init__(
@@ -210,12 +211,14 @@ class Host:
         background: Component,
         longest_ms: int = IDLE_MS,
         impatient: Component | None = None,
+        settle: Callable[[bool], bool] = lambda idle: False,
     ) -> None:
         self._log = log
         self._longest_ms = longest_ms
         self._components = components
         self._background = background
         self._impatient = impatient
+        self._settle = settle
         self._background_at = 0.0
 
     def run(self, stop: threading.Event) -> None:
@@ -236,9 +239,15 @@ class Host:
         busy = False
         for component in self._components:
             works = component.step()
-            if works and self._impatient is not None and component is not self._impatient:
-                self._impatient.step()
+            if works:
+                self._settle(False)
+                if self._impatient is not None and component is not self._impatient:
+                    self._impatient.step()
             busy = works or busy
+        if not busy and self._settle(True):  # now others may read it
+            if self._impatient is not None:
+                self._impatient.step()
+            busy = True
         if not busy or time.monotonic() >= self._background_at:
             busy = self._background.step() or busy
             self._background_at = time.monotonic() + BACKGROUND_S

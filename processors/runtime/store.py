@@ -5,7 +5,7 @@ It may be behind the log, never ahead of it, so losing its tail costs time and n
 Decision 016.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -118,11 +118,13 @@ _FIRST, _AFTER = b"\1", b"\xff"
 
 class RocksStore:
     """A store in a RocksDB folder of its own. Keys are table, 0, packed key; the standing has a key of its own.
+    `before`: called before each write, so that the log is durable up to what is written.
 
     Raises `StoreFault` where the folder is in use, not writable, damaged or of a newer version.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, before: Callable[[], None] = lambda: None) -> None:
+        self._before = before
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_write_buffer_size(32 * 1024 * 1024)
@@ -175,6 +177,7 @@ class RocksStore:
             else:
                 batch.put(name, row)
         batch.put(_PROGRESS, msgspec.msgpack.encode(progress))
+        self._before()
         try:
             self._db.write(batch)
         except Exception as error:  # rocksdict raises plain exceptions
