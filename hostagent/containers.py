@@ -34,6 +34,8 @@ _NEVER = (
 )
 """The common profile allows these; each was the way out of a container once, and batch and services do without."""
 _CLONE_NEWUSER = 0x1000_0000
+WORD_BYTES_MAX = 32 * os.sysconf("SC_PAGE_SIZE") - 1
+"""The longest argument or variable that Linux gives to a program."""
 ROWS_MAX = 1 << 20
 """Characters that are read of an image's file of users or groups."""
 _FIELDS = 4
@@ -92,13 +94,16 @@ def bundle(container: Container) -> dict[str, Any]:
     if not command:
         raise ContainerFault("the image says no command to run; give the job one")
     env = {**_parsed([PATH, f"HOME={HOME}/work", *(image.get("Env") or ())]), **container.env}
+    variables = [f"{name}={value}" for name, value in env.items()]
+    if (longest := max(len(os.fsencode(word)) for word in (*command, *variables))) > WORD_BYTES_MAX:
+        raise ContainerFault(f"an argument or a variable of {longest} bytes; Linux takes {WORD_BYTES_MAX} at most")
     files = max(container.open_files, 1)
     return {
         "ociVersion": OCI_VERSION,
         "hostname": container.hostname,
         "process": {
             "args": [INIT, "-g", "--", *command],
-            "env": [f"{name}={value}" for name, value in env.items()],
+            "env": variables,
             "cwd": image.get("WorkingDir") or f"{HOME}/work",
             "user": {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups), "umask": 0o22},
             "noNewPrivileges": True,

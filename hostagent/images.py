@@ -63,7 +63,8 @@ class Images:
         self._registries: dict[str, asyncio.Semaphore] = {}
         for each in (self._roots, self.view):
             each.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700 if uid_map is None else 0o711)
+        for each in (folder, self._roots, self.view):  # the root of a user namespace must get in
+            each.chmod(0o700 if uid_map is None else 0o711)
         shutil.rmtree(self._incoming, ignore_errors=True)
         for half in self._roots.glob("*.tmp"):  # of an agent that was killed meanwhile
             shutil.rmtree(half, ignore_errors=True)
@@ -201,7 +202,9 @@ def _make_mount_points(image: Image, root: Path) -> None:
         path = root / name
         if os.path.lexists(path) and (path.is_symlink() or not path.is_dir()):
             raise ImageFault(f"{image.name} has no folder at /{name}, where its containers need one", lasting=True)
-        path.mkdir(exist_ok=True)
+        if not path.is_dir():
+            path.mkdir()
+            path.chmod(0o755)  # whatever the umask: the root of a user namespace opens it
 
 
 def _config(layout: Path, hex_: str) -> dict[str, Any]:

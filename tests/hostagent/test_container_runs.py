@@ -334,3 +334,35 @@ def keepers(cell: CellProcess) -> list[int]:
     sockets = cell.data.with_name("data-agent").glob("keepers/*.sock")
     pids = [int(path.name.split(".")[1]) for path in sockets]
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_with_a_user_namespace_root_of_a_container_is_a_user_without_name_of_its_host(
+    folder: Path, registry: ImageRegistry, image: str
+) -> None:
+    place = folder / "mapped"
+    place.mkdir()
+    place.joinpath("paceline.toml").write_text('[agent]\nuser_namespace = "300000:65536"\n')
+    cell = CellProcess(place / "data", sim_hosts=0, agent=True)
+    cell.start()
+    try:
+        cell.pool("/p")
+        assert cell.request("PUT", "/v1/secrets/db", {"value": "c2VjcmV0LXZhbHVl"}).status_code < 300
+        script = "id -u; echo x > ~/f; echo x > $PACELINE_VOLUME_DATA/f; echo mine > /www/index.html"
+        script += f"; cat /www/index.html; cat $PACELINE_SECRET_DB | busybox wc -c; {LIVES}"
+        more: dict[str, Any] = {"kind": "stateful", "volumes": ["data"], "root": "writable", "secrets": ["db"]}
+        check = {"command": ["sh", "-c", "cat /www/index.html"], "interval": "200ms", "timeout": "5s"}
+        words = ["sh", "-c", script]
+        run(cell, "mapped", wait=False, image=image, user="0", command=words, health=check, **more)
+        until(lambda: "up" in output(cell, "mapped"))
+        assert output(cell, "mapped") == "0\nmine\n12\nup\n"
+        agent = cell.data.with_name("data-agent")
+        owners = {path.stat().st_uid for path in agent.glob("*/mapped*/**/f")}
+        (record,) = agent.glob("runs/mapped/0/1/init.pid")
+        pid = int(record.read_text())
+        assert owners == {300_000}
+        assert os.stat(f"/proc/{pid}").st_uid == 300_000
+        assert command(cell, "exec", "mapped", "--", "sh", "-c", "id -u").stdout == "0\n"
+        stop(cell, "mapped")
+        until(lambda: not containers(cell), f"{containers(cell)} to be gone")
+    finally:
+        cell.end()

@@ -234,6 +234,8 @@ def test_what_can_not_be_made_is_told(root: Path, work: Path) -> None:
         bundle(described(root, work, devices=("/dev/none",)))
     with pytest.raises(ContainerFault, match="/etc/passwd is no device"):
         bundle(described(root, work, devices=("/etc/passwd",)))
+    with pytest.raises(ContainerFault, match="argument or a variable of 3145728 bytes; Linux takes 131071 at most"):
+        bundle(described(root, work, "true", "x" * (3 << 20)))
     with pytest.raises(ContainerFault, match="there is no filter of system calls"):
         seccomp("/nowhere", "x86_64")
 

@@ -1,8 +1,8 @@
 """The attacks, as programs: `python3 attacks.py NAME`, with what they aim at as JSON in the environment variable AIM.
 
-An attack that returns has worked, one that raises or dies was stopped; either way it says so in its last line. Each is
-bounded by itself: at most 160 processes, 200 MiB of memory, 64 MiB of disk, and nothing is changed that isn't its own.
-It runs outside of the project, so it imports the standard library alone.
+An attack that returns has worked, one that raises or dies was stopped, one that lacks a module is broken; each says so
+in its last line. Each is bounded by itself: at most 160 processes, 200 MiB of memory, 64 MiB of disk, and nothing is
+changed that isn't its own. It runs outside of the project, so it imports the standard library alone.
 """
 
 import ctypes
@@ -373,6 +373,9 @@ def nest_folders_and_links():
 def main():
     try:
         globals()[sys.argv[1]]()
+    except (ImportError, LookupError) as error:
+        say(f"broken: {type(error).__name__}: {error}")
+        os._exit(2)
     except BaseException as error:
         say(f"stopped: {type(error).__name__}: {error}")
         os._exit(1)

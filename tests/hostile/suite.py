@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from events.codes import RunReport
 from events.records.parts import Isolation
 from hostagent import keepers, levels
@@ -23,7 +25,7 @@ from hostagent.levels import Levels
 from hostagent.run import Run
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs, stop_all
-from tests.hostile import attacks
+from tests.hostile import attacks, image
 
 PYTHON = "/usr/bin/python3"
 """One that every user may run."""
@@ -41,6 +43,21 @@ class Level(NamedTuple):
     name: str
     run_as: str
     isolation: str
+    uid_map: tuple[int, int] | None = None
+
+    @property
+    def contained(self) -> bool:
+        """Whether its runs are containers, of an image whose user is root."""
+        return self.isolation == "container"
+
+    @property
+    def agents(self) -> str:
+        """The level that its agent is told."""
+        return "cgroup" if self.contained else self.isolation
+
+    def settings(self) -> ContainerSettings:
+        """That of its containers."""
+        return ContainerSettings(user_namespace=self.uid_map)
 
 
 LEVELS = (
@@ -49,6 +66,7 @@ LEVELS = (
     Level("`cgroup`, one user", "daemon", "cgroup"),
     Level("`cgroup`, a user per job", "auto:261000-261999", "cgroup"),
     Level("`container`", "auto:261000-261999", "container"),
+    Level("`container`, `user_namespace`", "auto:261000-261999", "container", (300_000, 65_536)),
 )
 
 
@@ -143,12 +161,13 @@ def refused(level: Level) -> str:
     """Why a level isn't there; empty: it is."""
     if os.geteuid() != 0 or not os.path.exists(PYTHON):
         return "only root can take on other users"
-    if level.isolation == "container":
-        return "attacks aren't carried out in containers yet"
+    if level.contained and (why := image.needs()):
+        return why
     with tempfile.TemporaryDirectory() as folder:
-        made = Levels(Path(folder), level.isolation, bool(level.run_as), lambda _: None, ContainerSettings())
+        os.chmod(folder, 0o711)
+        made = Levels(Path(folder), level.agents, bool(level.run_as), lambda _: None, level.settings())
         made.close()
-    return made.fault if level.isolation == "cgroup" else ""
+    return {"none": "", "cgroup": made.fault, "container": made.no_containers}[level.isolation]
 
 
 class Host:
@@ -157,14 +176,23 @@ class Host:
     def __init__(self, folder: Path, level: Level, bystander: int, port: int) -> None:
         self.folder, self.level = folder, level
         as_users = users(level.run_as, folder)
-        self.levels = Levels(folder, level.isolation, as_users.sample is not None, lambda _: None, ContainerSettings())
+        self.levels = Levels(folder, level.agents, as_users.sample is not None, lambda _: None, level.settings())
         self.runs = Runs(folder, say=lambda _: None, users=as_users, levels=self.levels)
         self._disk = Disk(folder)
-        shutil.copy(attacks.__file__, folder / "attacks.py")
-        (folder / "attacks.py").chmod(0o644)
+        self._apart: Isolation | None = None
+        self._script = f"{folder}/attacks.py"
+        if level.contained:
+            assert self.levels.containers is not None
+            brought = image.bring(PYTHON, self.levels.containers.images, folder / "image")
+            self._apart = Isolation("container", brought.name, brought.digest, processes=PROCESSES)
+            self._script = image.SCRIPT
+        else:
+            shutil.copy(attacks.__file__, self._script)
+            os.chmod(self._script, 0o644)
+            self._apart = Isolation(processes=PROCESSES) if level.isolation == "cgroup" else None
         neighbour = self.start("neighbour", ["sh", "-c", "echo x > secret; echo ready; sleep 600"])
-        self.until(lambda: self.text(neighbour), ENDS_S)
-        process = json.loads((neighbour.folder / "process.json").read_text())["pid"]
+        self.until(lambda: self.text(neighbour) and _pid_of(neighbour), ENDS_S)
+        process = _pid_of(neighbour)
         self.aim = {
             "keeper": _parent(process),
             "holder": int((folder / "holder.lock").read_text().split()[0]),
@@ -182,8 +210,9 @@ class Host:
 
     def start(self, job_id: str, command: list[str]) -> Run:
         """Starts the run of a job, within the limits that its level has."""
-        limit = 50 if job_id == "take-all-cores" else 0
-        apart = Isolation(processes=PROCESSES, cpu_limit=limit) if self.level.isolation == "cgroup" else None
+        apart = self._apart
+        if apart is not None and job_id == "take-all-cores":
+            apart = msgspec.structs.replace(apart, cpu_limit=50)
         env = {"PATH": os.defpath, "AIM": json.dumps(getattr(self, "aim", {}))}
         env |= {"PACELINE_JOB": job_id, "PACELINE_TASK": "0", "PACELINE_RUN": "1"}
         asked = {"cpu": 100, "memory": MEMORY, "disk": DISK, "open_files": 256}
@@ -193,7 +222,7 @@ class Host:
         """Carries out attacks side by side; yields of each whether it was stopped."""
         begun: dict[str, Run] = {}
         for name in names:
-            command = [PYTHON, "-I", "-S", f"{self.folder}/attacks.py", name]
+            command = [PYTHON, "-I", "-S", self._script, name]
             if ATTACKS[name].how == "LONG":
                 command = ["/bin/true", "x" * (3 << 20)]
             begun[name] = self.start(name.replace("_", "-"), command)
@@ -202,6 +231,7 @@ class Host:
 
     def _says(self, _: str, run: Run) -> bool:
         ended = self.until(lambda: not run.alive, SAYS_S)
+        assert "broken: " not in self.text(run)[-1000:], self.text(run)
         return not ended or not self.text(run).endswith("worked\n")
 
     def _grows(self, _: str, run: Run) -> bool:
@@ -215,19 +245,30 @@ class Host:
         return self.until(lambda: not run.alive, SAYS_S) and run.state == RunReport.CANNOT_START
 
     def _ends(self, name: str, run: Run) -> bool:
-        self.until(lambda: "\n" in self.text(run) or not run.alive, SAYS_S)
+        self.until(lambda: ("\n" in self.text(run) and _pid_of(run)) or not run.alive, SAYS_S)
+        pids = self._parts(run)
         self.runs.stop(run.key)
-        pids = [int(word) for word in self.text(run).split() if word.isdecimal()]
         words = f"attacks.py\0{name}\0".encode()
-        ended = bool(pids) and self.until(lambda: not run.alive, ENDS_S)
+        ended = "\n" in self.text(run) and self.until(lambda: not run.alive, ENDS_S)
         gone = self.until(lambda: not any(map(_goes_on, pids)) and not _any_with(words), GONE_S)
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return ended and gone
 
+    def _parts(self, run: Run) -> list[int]:
+        """The processes of a run that have to be gone with it: those that it names, or all of its container, which has
+        other names for them.
+        """
+        if self.level.contained:
+            space = _pid_namespace(_pid_of(run))
+            if space in ("", _pid_namespace(os.getpid())):
+                return []
+            return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _pid_namespace(pid) == space]
+        return [int(word) for word in self.text(run).split() if word.isdecimal()]
+
     def _links(self, name: str, run: Run) -> bool:
-        ended = self._ends(name, run)
+        ended = self._ends(name, run) or run.reason.startswith("the disk that it uses can't be measured")
         self.runs._discard(run.key)
         removed = self.until(lambda: not os.listdir(self.folder / "trash"), ENDS_S)
         return ended and removed and (self.folder / "token").exists()
@@ -256,6 +297,7 @@ def host(level: Level) -> Iterator[Host]:
     """A host in a folder that its tasks may pass through; all of it is ended."""
     folder = Path(tempfile.mkdtemp(prefix="paceline-hostile-"))
     folder.chmod(0o711)
+    umask = os.umask(0o077)  # as that of an agent
     before = keepers.KEEPERS, levels.USER_PROCESSES
     keepers.KEEPERS, levels.USER_PROCESSES = 1, PROCESSES  # type: ignore[misc]
     bystander = subprocess.Popen(["sleep", "600"], env={"PACELINE_TOKEN": "secret"})
@@ -272,6 +314,7 @@ def host(level: Level) -> Iterator[Host]:
         bystander.kill()
         bystander.wait()
         keepers.KEEPERS, levels.USER_PROCESSES = before  # type: ignore[misc]
+        os.umask(umask)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -283,6 +326,18 @@ def measured(level: Level, short: bool) -> dict[str, bool]:
     parts += [[attack.name] for attack in chosen if attack.alone]
     with host(level) as made:
         return {name: stopped for part in parts for name, stopped in made.attack(part)}
+
+
+def _pid_of(run: Run) -> int:
+    """Its first process; 0: it isn't known yet."""
+    return int(json.loads((run.folder / "process.json").read_text())["pid"])
+
+
+def _pid_namespace(pid: int) -> str:
+    """Where its number is of; empty: it is gone."""
+    with suppress(OSError):
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    return ""
 
 
 def _parent(pid: int) -> int:
