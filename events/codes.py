@@ -206,6 +206,8 @@ class Code(StrEnum):
     TOO_LARGE = "TOO_LARGE"
     IMAGE_UNPINNED = "IMAGE_UNPINNED"
     """The image of the job is named by a tag alone, and nobody could look up its digest."""
+    IMAGE_NO_ROOM = "IMAGE_NO_ROOM"
+    """The disk of a host has no room for the image of a run."""
     SECRET_MISSING = "SECRET_MISSING"
     """The job names a secret that isn't in the store, or a version that isn't there any more."""
     SECRETS_AWAY = "SECRETS_AWAY"

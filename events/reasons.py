@@ -100,6 +100,7 @@ _JOB = (
     ReasonKind(Code.UNKNOWN_RESOURCE, YOU, "correct the name, or have the resource added to the cell"),
     ReasonKind(Code.TOO_LARGE, YOU, "submit it again, smaller"),
     ReasonKind(Code.IMAGE_UNPINNED, YOU, "name the image by its digest, or submit the job when the registry answers"),
+    ReasonKind(Code.IMAGE_NO_ROOM, OPERATOR, "make room on the disk of the host, or lower its images_max"),
     ReasonKind(Code.SECRET_MISSING, YOU, "put the secret, then submit or update the job"),
     ReasonKind(Code.SECRETS_AWAY, OPERATOR, "mend the store of secrets, or its way to the gateways"),
     ReasonKind(Code.SLACK_OFF, YOU, "submit it without revocable, or have the cell lend slack: "

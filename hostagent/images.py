@@ -16,12 +16,13 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
+from events.codes import Code
 from events.process.images import Image, ImageFault, access, ask_registry, last_line, run_tool
 from hostagent.folders import disarm
 
@@ -33,8 +34,16 @@ PULLS = 2
 """Pulls from one registry at the same time; one that doesn't answer holds up no other."""
 ROOM_BYTES = 512 << 20
 """No image is pulled or unpacked where less than this is free: the disk is that of runs and their records too."""
+ROOM_S = 0.1
+"""So often it is looked at during a pull."""
+_FULL = "no space left on device"
+"""Words of tools by which the disk is full already."""
 MOUNT_POINTS = ("proc", "dev", "tmp", "paceline")
 """Folders that each container mounts something on."""
+
+
+class NoRoom(ImageFault):
+    """The disk of the host has no room for the image."""
 
 
 class Images:
@@ -103,28 +112,67 @@ class Images:
         async with lock:
             if (root := self.root(image)) is not None:
                 return root
-            registry = self._registries.setdefault(image.name.partition("/")[0], asyncio.Semaphore(PULLS))
-            incoming, blobs = self._incoming / image.hex, self._layout / "blobs"
-            blobs.mkdir(parents=True, exist_ok=True)
-            incoming.mkdir(parents=True, exist_ok=True)
             try:
-                async with registry:
-                    self._check_room(image)
-                    words = ("copy", "-q", *access(image.name, authfile, "src-"), f"--dest-shared-blob-dir={blobs}")
-                    await ask_registry(image.name, *words, image.source, f"oci:{incoming}:{image.hex}")
-                async with self._changing:
-                    words = ("copy", "-q", f"--src-shared-blob-dir={blobs}", f"oci:{incoming}:{image.hex}")
-                    await ask_registry(image.name, *words, f"oci:{self._layout}:{image.hex}")
-                    self._check_room(image)
-                    return await self._unpack(image)
-            finally:
-                shutil.rmtree(incoming, ignore_errors=True)
+                return await self._while_room(image, self._bring(image, authfile))
+            except NoRoom:
+                await self._drop_layers(image)
+                raise
+
+    async def _bring(self, image: Image, authfile: str) -> Path:
+        registry = self._registries.setdefault(image.name.partition("/")[0], asyncio.Semaphore(PULLS))
+        incoming, blobs = self._incoming / image.hex, self._layout / "blobs"
+        blobs.mkdir(parents=True, exist_ok=True)
+        incoming.mkdir(parents=True, exist_ok=True)
+        try:
+            async with registry:
+                words = ("copy", "-q", *access(image.name, authfile, "src-"), f"--dest-shared-blob-dir={blobs}")
+                await ask_registry(image.name, *words, image.source, f"oci:{incoming}:{image.hex}")
+            async with self._changing:
+                words = ("copy", "-q", f"--src-shared-blob-dir={blobs}", f"oci:{incoming}:{image.hex}")
+                await ask_registry(image.name, *words, f"oci:{self._layout}:{image.hex}")
+                return await self._unpack(image)
+        finally:
+            shutil.rmtree(incoming, ignore_errors=True)
+
+    async def _while_room(self, image: Image, bringing: Coroutine[Any, Any, Path]) -> Path:
+        """Its root; gives it up as soon as the disk is nearly full. Raises `NoRoom`, and what it raises."""
+        task = asyncio.create_task(bringing)
+        try:
+            while not task.done():
+                self._check_room(image)
+                await asyncio.wait((task,), timeout=ROOM_S)
+            return task.result()
+        except ImageFault as fault:
+            if _FULL in str(fault):
+                self._refuse(image)
+            raise
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
 
     def _check_room(self, image: Image) -> None:
-        """Raises `ImageFault` where the disk is nearly full."""
-        free = shutil.disk_usage(self._roots).free
-        if free < ROOM_BYTES:
-            raise ImageFault(f"{image.name}: its host has {free >> 20} MiB left on its disk", lasting=False)
+        """Raises `NoRoom` where the disk is nearly full."""
+        if shutil.disk_usage(self._roots).free < ROOM_BYTES:
+            self._refuse(image)
+
+    def _refuse(self, image: Image) -> NoReturn:
+        free = shutil.disk_usage(self._roots).free >> 20
+        raise NoRoom(
+            f"{Code.IMAGE_NO_ROOM}: {image.name} was not pulled: the disk of its host has {free} MiB left, of which "
+            f"{ROOM_BYTES >> 20} MiB are kept for its runs",
+            lasting=False,
+        )
+
+    async def _drop_layers(self, image: Image) -> None:
+        """Gives back what came of an image, unless others are pulled, which may be of the same layers."""
+        async with self._changing:
+            if list(self._locks) != [image.hex]:
+                return
+            if (self._layout / "index.json").exists():
+                await run_tool("umoci", "rm", "--image", f"{self._layout}:{image.hex}")
+                await run_tool("umoci", "gc", "--layout", str(self._layout))
+            else:
+                await asyncio.to_thread(shutil.rmtree, self._layout, ignore_errors=True)
 
     async def _unpack(self, image: Image) -> Path:
         root, half = self._roots / image.hex, self._roots / f"{image.hex}.tmp"

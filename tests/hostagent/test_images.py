@@ -166,8 +166,45 @@ async def test_a_registry_that_does_not_answer_holds_up_no_other(
 
 async def test_nothing_is_pulled_where_the_disk_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hostagent.images.ROOM_BYTES", 1 << 60)
-    with pytest.raises(ImageFault, match="MiB left on its disk"):
+    with pytest.raises(ImageFault, match=r"IMAGE_NO_ROOM: app:1 was not pulled: the disk of its host has \d+ MiB"):
         await Images(tmp_path / "images").pull(Image("app:1", f"sha256:{'0' * 64}"))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 48 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "none", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a disk")
+@pytest.mark.parametrize("mib", [30, 60])
+async def test_a_pull_that_would_fill_the_disk_is_given_up_and_leaves_nothing(
+    registry: ImageRegistry, layout: Path, tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, mib: int
+) -> None:
+    monkeypatch.setattr("hostagent.images.ROOM_BYTES", 8 << 20)
+    large = changed(layout, tmp_path / "large")
+    (tmp_path / "random").write_bytes(os.urandom(mib << 20))
+    subprocess.run(["umoci", "insert", "--image", f"{large}:1.0", tmp_path / "random", "/random"], check=True)
+    names = registry.push(large, "1.0", "large:1"), registry.push(layout, "1.0", "web:1.0")
+    too_large, small = [Image(name, await resolve(name)) for name in names]
+    here = Images(small_disk / "images")
+    free = shutil.disk_usage(small_disk).free
+    with pytest.raises(ImageFault, match=r"IMAGE_NO_ROOM: .*large:1 was not pulled: the disk of its host has") as told:
+        await here.pull(too_large)
+    assert not told.value.lasting
+    assert "8 MiB are kept for its runs" in str(told.value)
+    assert shutil.disk_usage(small_disk).free > free - (1 << 20)
+    assert (await here.pull(small)).is_dir()
+    with pytest.raises(ImageFault, match="IMAGE_NO_ROOM"):
+        await here.pull(too_large)
+    assert here.root(small) is not None
+    assert shutil.disk_usage(small_disk).free > free - (8 << 20)
 
 
 async def test_an_image_without_a_folder_where_one_is_needed_never_runs(tmp_path: Path) -> None:
