@@ -40,9 +40,10 @@ ANSWERED = {"lifecycle": JOBS.name, "entitlement": POOLS.name, "placement": HOST
 _OLDEST_ROUND = "SELECT number FROM rounds WHERE machine = ? AND now >= ? ORDER BY number LIMIT 1"
 _OLDEST_ANSWER = "SELECT offset FROM answers WHERE topic = ? AND round >= ? ORDER BY offset LIMIT 1"
 _OLD_REJECTED = f"SELECT job_id FROM jobs WHERE state = '{REJECTED}' AND ended_ms < ? ORDER BY ended_ms, job_id LIMIT ?"
+_PAST_HOST = "SELECT host FROM past_runs WHERE job_id = ? AND instance = ? AND run = ?"
 
-Report = tuple[str, int, int, int]
-"""Job, instance and run that a reason is of, and the position before which it stands."""
+Report = tuple[str, int, int, str, int]
+"""Job, instance and run that a report is of, the host that says so, and the position before which it stands."""
 
 
 class JobRetention:
@@ -51,8 +52,8 @@ class JobRetention:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._unread = Unread(cache.unread, "lifecycle", TASKS.name)
-        """The subjects of reports of hosts that lifecycle hasn't read yet: job, instance and run; instance and run are
-        0 where it isn't about a reason.
+        """The subjects of reports of hosts that lifecycle hasn't read yet: job, instance, run and host, and what the run
+        used where it says so; of records about jobs the job alone.
         """
         self.removed = 0
         """Rows removed so far, to bound a transaction by."""
@@ -62,8 +63,8 @@ class JobRetention:
         self._unread.restore(connection)
 
     def note_unread(self, offset: int, about: Sequence[tuple[Any, ...]]) -> None:
-        """Notes a report of a host on jobs, and its reasons for runs, each with its use where it tells that. What the
-        views keep of it stays if lifecycle knows the job and the run when it reads the report.
+        """Notes a report of a host on jobs, and on runs, each with its use where it tells that. What the views keep of
+        it stays if lifecycle knows the job and the run when it reads the report, and the run is on that host.
         """
         if about:
             self._unread.add(offset, *about)
@@ -73,38 +74,54 @@ class JobRetention:
         self._unread.flush()
 
     def covered(self, position: int) -> list[RunUse]:
-        """Lifecycle has read the reports before a position; what they say of the use of runs."""
+        """Lifecycle has read the reports before a position; what they say of the use of runs on their hosts."""
         subjects = [each for about in self._unread.read(position) for each in about]
         if not subjects:
             return []
-        due = [(job_id, instance, run) for job_id, instance, run, *_ in subjects]
-        self._cache.jobs.load(job_id for job_id, _, _ in due)
-        reasons, unknown, reports = [], set(), []
-        for job_id, instance, run in due:
+        self._cache.jobs.load(each[0] for each in subjects)
+        void, unknown, reports, uses = list[Report](), set(), [], []
+        for job_id, instance, run, *more in subjects:
             job = self._cache.jobs.get(job_id)
-            if run and (job is None or job.base < 0 or run < job.first_run):
-                reasons.append((job_id, instance, run, position))
-            elif run and job is not None and instance < job.instances:
-                reports.append((job.base + instance, (job_id, instance, run, position)))
-            elif job is None or job.base < 0:
-                unknown.add(job_id)
-        reasons += self._too_old(reports)
-        if reasons:
-            self._delete("run_reports WHERE job_id = ? AND instance = ? AND run = ? AND offset < ?", reasons)
+            known = job is not None and job.base >= 0
+            if not more:
+                unknown |= set() if known else {job_id}
+            elif job is None or not known or run < job.first_run or not 0 <= instance < job.instances:
+                void.append((job_id, instance, run, more[0], position))
+            else:
+                reports.append((job.base + instance, (job_id, instance, run, more[0], position)))
+                uses += [(len(reports) - 1, tuple(use)) for use in more[1:]]
+        told = self._told_by_their_hosts(reports)
+        void += [report for (_, report), kept in zip(reports, told, strict=True) if not kept]
+        if void:
+            of = "job_id = ? AND instance = ? AND run = ? AND host_id = ? AND offset < ?"
+            self._delete(f"run_reports WHERE {of}", void)
         if unknown:
             self.removed += self._cache.history.keep(
                 unknown, lambda _, entry: entry.topic != RANK[TASKS.name] or entry.offset >= position
             )
-        return [(job_id, instance, run, tuple(use[0])) for job_id, instance, run, *use in subjects if use]
+        return [(*reports[at][1][:3], use) for at, use in uses if told[at]]
 
-    def _too_old(self, reports: Sequence[tuple[int, Report]]) -> list[Report]:
-        """The reports, each with the slot of its task, of runs that are kept no longer."""
+    def _told_by_their_hosts(self, reports: Sequence[tuple[int, Report]]) -> list[bool]:
+        """Which reports, each with the slot of its task, are of runs that are kept and by the hosts of these, as
+        lifecycle holds it: nobody else can know.
+        """
         if not reports:
             return []
-        slots, runs = (np.array(column) for column in zip(*((slot, each[2]) for slot, each in reports), strict=True))
+        slots = np.array([slot for slot, _ in reports])
         places = self._cache.tasks.place(slots)  # first: it may move the columns
-        old = self._cache.tasks["run"][places] - runs > RUNS_KEPT
-        return [reports[at][1] for at in np.flatnonzero(old).tolist()]
+        present, host = (self._cache.tasks[name][places].tolist() for name in ("run", "host"))
+        numbers = [
+            number if run == newest else self._host_of_past(job_id, instance, run) if newest - RUNS_KEPT <= run else 0
+            for (_, (job_id, instance, run, *_)), newest, number in zip(reports, present, host, strict=True)
+        ]
+        names = {row.number: row.host_id for row in self._cache.host_names.get_all(numbers) if row is not None}
+        return [names.get(number) == report[3] for (_, report), number in zip(reports, numbers, strict=True)]
+
+    def _host_of_past(self, job_id: str, instance: int, run: int) -> int:
+        """The number of the host of a run that another one came after; 0: none is known."""
+        self._cache.past_runs.flush()
+        found = self._connection.execute(_PAST_HOST, (job_id, instance, run)).fetchone()
+        return found[0] if found else 0
 
     def forgotten(self, event: JobsForgotten, covered: Mapping[str, int]) -> None:
         """Lifecycle keeps nothing of these jobs any more; `covered`: what it had read."""

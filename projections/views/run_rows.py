@@ -12,6 +12,8 @@ class RunReportRow(msgspec.Struct):
     instance: int
     run: int
     offset: int
+    host_id: str
+    """Who says so. What isn't said by the host of the run goes as soon as lifecycle has read it."""
     state: int
     reason: str
     signal: int

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows, usage_rows
 from projections.views.job_states import REJECTED
 
-FORMAT = "30"
+FORMAT = "31"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)
@@ -51,7 +51,7 @@ override_chunks = _table("override_chunks", rows.OverrideChunkRow, "name")
 jobs = _table("jobs", rows.JobRow, "job_id")
 task_blocks = _table("task_blocks", rows.BlockRow, "block")
 port_blocks = _table("port_blocks", rows.BlockRow, "block")
-run_reports = _table("run_reports", run_rows.RunReportRow, "job_id", "instance", "run", "offset")
+run_reports = _table("run_reports", run_rows.RunReportRow, "job_id", "instance", "run", "offset", "host_id")
 commands = _table("commands", update_rows.CommandRow, "offset")
 versions = _table("versions", update_rows.VersionRow, "job_id", "version")
 updates = _table("updates", update_rows.UpdateRow, "job_id", "number")

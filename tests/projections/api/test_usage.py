@@ -15,12 +15,14 @@ from tests.helpers.written_cell import Cell, dump, ended, ordered, queued, runs
 NEED = {"resources": {"cpu": 2, "memory": "100MiB"}}
 
 
-def used(job_id: str, run: int = 1, state: RunReport = RunReport.EXITED, **more: bytes) -> RunsReported:
+def used(
+    job_id: str, run: int = 1, state: RunReport = RunReport.EXITED, host_id: str = "h1", **more: bytes
+) -> RunsReported:
     """A run is over that used 1.5 s of CPU and 50 MiB, was throttled and wrote."""
     use = {"cpu_ms": pack_longs([1500]), "memory_kib": pack_longs([50 << 10]), "throttled_ms": pack_longs([20]),
            "read_kib": b"", "written_kib": pack_longs([7])} | more  # fmt: skip
     one, zero = pack_ints([int(state)]), pack_ints([0])
-    return RunsReported(gateway="g", host_ids=("h1",), **runs(job_id, (0,), run), host=zero, state=one, exit_code=zero,
+    return RunsReported(gateway="g", host_ids=(host_id,), **runs(job_id, (0,), run), host=zero, state=one, exit_code=zero,
                         reason=zero, signal=zero, out_of_memory=zero, **use)  # fmt: skip
 
 
@@ -64,6 +66,20 @@ def test_runs_count_once_for_their_job_pool_owner_and_month(api: Any) -> None:
     assert sums(api, by="owner", pool=pool) == {"ann": TWO, "bob": ONE}
     first = api.get("/v1/usage?by=job&page_size=1")
     assert (first["more"], first["usage"][0]["peak_memory_kib"], first["usage"][0]["written_kib"]) == (True, 51200, 14)
+
+
+def test_a_host_says_nothing_of_the_use_of_runs_elsewhere(api: Any) -> None:
+    api.cell.host()
+    api.cell.host("thief")
+    api.cell.accept("a", owner="ann", **NEED)
+    api.cell.decide("lifecycle", ordered("a", (0,), 1, "h1"))
+    api.cell.ms += 10_000
+    api.cell.fact(used("a", host_id="thief", cpu_ms=pack_longs([9_000_000])))
+    api.cell.fact(used("a"))
+    api.cell.fact(used("a", host_id="thief", cpu_ms=pack_longs([9_000_000])))
+    api.cell.decide("lifecycle", ended("a", (0,), Outcome.SUCCEEDED))
+    api.fold()
+    assert sums(api, by="job") == {"a": ONE}
 
 
 def test_a_run_of_which_no_host_says_anything_counts_as_asked_for(api: Any) -> None:

@@ -39,9 +39,9 @@ def rows(cell: Cell, tmp_path) -> dict[str, list]:
     return found
 
 
-def reported(job_id: str, run: int) -> RunsReported:
+def reported(job_id: str, run: int, host_id: str = "h1") -> RunsReported:
     one = pack_ints([1])
-    return RunsReported(gateway="g", host_ids=("h1",), **runs(job_id, (0,), run), host=pack_ints([0]), state=one,
+    return RunsReported(gateway="g", host_ids=(host_id,), **runs(job_id, (0,), run), host=pack_ints([0]), state=one,
                         exit_code=one, reason=one, reasons=("it broke",))  # fmt: skip
 
 
@@ -187,3 +187,22 @@ def test_the_hundred_newest_runs_of_a_task_are_kept_with_what_hosts_said_of_them
     left = rows(cell, tmp_path)
     assert [row[2] for row in left["past_runs"]] == [*range(21, 121)]
     assert {row[2] for row in left["run_reports"]} == {*range(21, 121)}
+
+
+def test_what_another_host_says_of_a_run_is_not_kept(cell, tmp_path):
+    cell.host("h1")
+    cell.host("h2")
+    cell.accept("a", kind="stateless")
+    cell.run("a")
+    for host_id in ("h2", "nobody", "h1", "h2"):
+        cell.fact(reported("a", 1, host_id))
+    cell.fact(reported("a", 2, "h2"))
+    cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED))
+    cell.decide("lifecycle", queued("a", (0,), 2))
+    cell.decide("lifecycle", ordered("a", (0,), 2, "h2"))
+    cell.fact(reported("a", 1, "h2"))
+    cell.fact(reported("a", 1, "h1"))
+    cell.fact(reported("a", 2, "h1"))
+    cell.fact(reported("a", 2, "h2"))
+    cell.decide("lifecycle")
+    assert [(row[2], row[4]) for row in rows(cell, tmp_path)["run_reports"]] == [(1, "h1"), (1, "h1"), (2, "h2")]
