@@ -254,6 +254,13 @@ _HOSTS = (
     ReasonKind(Code.NOT_AVOIDED),
     ReasonKind(Code.LICENCE, OPERATOR),
     ReasonKind(Code.WRONG_UNIT, OPERATOR),
+    ReasonKind(Code.EXEC_OFF, OPERATOR, "`paceline cell set exec=on` permits it"),
+    ReasonKind(Code.RUN_ENDED, YOU, "enter the run that came after it"),
+    ReasonKind(Code.TOO_MANY_SESSIONS, WAIT, "end one of them"),
+    ReasonKind(Code.EXEC_FAILED, YOU, "the message says why"),
+    ReasonKind(Code.PORT_CLOSED, YOU, "see whether the program listens: `paceline job logs ID --task N`"),
+    ReasonKind(Code.SESSION_IDLE, YOU, "begin again"),
+    ReasonKind(Code.CONNECTION_LOST, YOU, "begin again"),
 )
 _CELL = (
     ReasonKind(Code.STARTING, WAIT, "what isn't ready within start_deadline is stopped, and tried again",

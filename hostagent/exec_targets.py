@@ -16,6 +16,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 
 from events.bounds import EXIT_CODE_MAX
+from events.codes import Code
 from hostagent import private_files
 from hostagent.container_exec import ENVIRONMENT, entering
 from hostagent.messages import ExecLine
@@ -36,7 +37,11 @@ Send = Callable[[Kind, bytes], Awaitable[None]]
 
 
 class ExecFault(Exception):
-    """A command can't be started, or a port not be reached; the message says why."""
+    """A command can't be started, or a port not be reached; the message says why, `code` is its code."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class News(msgspec.Struct):
@@ -215,21 +220,24 @@ class Connection:
                 reader, self._input = await asyncio.open_connection("127.0.0.1", self._port, limit=READ_BYTES)
         except OSError as error:  # a timeout is one too
             why = os.strerror(error.errno) if error.errno else "it takes no connections"
-            raise ExecFault(f"port {self._port} of the run: {why}") from error
+            raise self._closed(why) from error
         return [(reader, Kind.DATA)]
 
     def _check(self) -> None:
         """Raises `ExecFault` unless the port was handed to the run, or the run alone listens on it."""
         order: dict[str, Any] = json.loads(private_files.read_file(self._run.folder / "order.json"))
         if "container" in order and has_own_network(self._run.folder):
-            raise ExecFault(f"port {self._port} of the run: its container has no network (isolation: network: none)")
+            raise self._closed("its container has no network (isolation: network: none)")
         if self._port in self._run.ports:
             return
         if not (there := listeners(self._port)):
-            raise ExecFault(f"port {self._port} of the run: {os.strerror(errno.ECONNREFUSED)}")
+            raise self._closed(os.strerror(errno.ECONNREFUSED))
         groups = [Path(each) for each in dict.fromkeys(order.get("groups", {}).values())]
         if not there <= set(sockets_of(session_of(self._run), groups)):
-            raise ExecFault(f"port {self._port} of the run: something else on its host listens there, not the run")
+            raise self._closed("something else on its host listens there, not the run")
+
+    def _closed(self, why: str) -> ExecFault:
+        return ExecFault(Code.PORT_CLOSED, f"port {self._port} of the run: {why}")
 
     async def wait(self, send: Send) -> int:
         """Implements `Target`: it ends with what the other side sends."""

@@ -11,11 +11,12 @@ from contextlib import suppress
 
 import httpx2
 
+from events.codes import Code
 from hostagent.exec_targets import READ_BYTES, Command, Connection, ExecFault, Target
 from hostagent.messages import EXECS_MAX, REASON_CHARS_MAX, ExecEnd, ExecLine
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs
-from paceline.client.exec_frames import PING_S, SIZE, UNKNOWN_CODE, FrameFault, FrameReader, Kind, pack
+from paceline.client.exec_frames import PING_S, SIZE, UNKNOWN_CODE, FrameFault, FrameReader, Kind, fault, pack
 
 CHUNKS_MAX = 16
 LOST_S = 20.0
@@ -54,9 +55,10 @@ class Execs:
             self.untold.remove(end)
 
     async def _serve(self, ask: ExecLine, full: bool) -> None:
-        fault = await Session(self._runs, ask, full).serve(self._client, self._url(f"execs/{ask.request}"))
-        if fault:
-            self.untold.append(ExecEnd(ask.request, ask.job_id, UNKNOWN_CODE, fault[:REASON_CHARS_MAX]))
+        lost = await Session(self._runs, ask, full).serve(self._client, self._url(f"execs/{ask.request}"))
+        if lost:
+            reason = f"{Code.CONNECTION_LOST}: {lost}"
+            self.untold.append(ExecEnd(ask.request, ask.job_id, UNKNOWN_CODE, reason[:REASON_CHARS_MAX]))
             self._changed()
 
     async def __aenter__(self) -> "Execs":
@@ -98,18 +100,21 @@ class Session:
     async def _run(self, client: httpx2.AsyncClient, url: str) -> bytes:
         """Begins, waits for the end and clears up; the last frame."""
         if self._full:
-            return pack(Kind.FAULT, f"{EXECS_MAX} commands and connections go on on this host, no more may".encode())
+            why = f"{EXECS_MAX} commands and connections go on on this host, no more may"
+            return fault(Code.TOO_MANY_SESSIONS, why)
         run = self._runs.get(self._key)
         if run is None or not run.alive:
-            return pack(Kind.FAULT, f"run {self._key.run} has ended".encode())
+            return fault(Code.RUN_ENDED, f"run {self._key.run} has ended")
         target: Target = Connection(self._ask.port, run) if self._ask.port else Command(self._ask, run.folder)
         try:
             outputs = await target.start()
             return await self._carry(
                 target, [asyncio.create_task(self._read(*output)) for output in outputs], client, url
             )
-        except (ExecFault, OSError, ValueError) as fault:  # a record of the run that can't be read is a `ValueError`
-            return pack(Kind.FAULT, str(fault).encode())
+        except ExecFault as why:
+            return fault(why.code, str(why))
+        except (OSError, ValueError) as error:  # a record of the run that can't be read is a `ValueError`
+            return fault(Code.EXEC_FAILED, str(error))
         finally:
             await target.close()
 
@@ -125,7 +130,7 @@ class Session:
             ends += reading
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            reason = next((task.result() for task in (typing, over) if task.done()), "")
+            why = next((task.result() for task in (typing, over) if task.done()), None)
             if not ended.done():
                 target.end()
             code = await ended
@@ -133,7 +138,7 @@ class Session:
         finally:
             for task in (*reading, typing, ended, over):
                 task.cancel()
-        return pack(Kind.FAULT, reason.encode()) if reason else pack(Kind.CODE, str(code).encode())
+        return fault(*why) if why else pack(Kind.CODE, str(code).encode())
 
     async def _upwards(self, ending: "asyncio.Task[bytes]") -> AsyncIterator[bytes]:
         """The frames for the user, to the last."""
@@ -158,20 +163,20 @@ class Session:
                 self._note_activity()
                 await self._send(kind, data)
 
-    async def _type(self, target: Target, client: httpx2.AsyncClient, url: str) -> str:
+    async def _type(self, target: Target, client: httpx2.AsyncClient, url: str) -> tuple[Code, str]:
         """Hands on what the user types, until the connection ends; why it ended."""
         reader = FrameReader()
         try:
             timeout = httpx2.Timeout(LOST_S, connect=LOST_S)
             async with client.stream("GET", f"{url}/down", timeout=timeout) as response:
                 if response.status_code != httpx2.codes.OK:
-                    return "its user did not come"
+                    return Code.CONNECTION_LOST, "its user did not come"
                 async for chunk in response.aiter_bytes():
                     for frame in reader.feed(chunk):
                         await self._obey(target, frame.kind, frame.data)
         except (httpx2.HTTPError, FrameFault) as error:
-            return f"the connection was lost: {str(error) or type(error).__name__}"
-        return "the connection to its user ended"
+            return Code.CONNECTION_LOST, f"the connection was lost: {str(error) or type(error).__name__}"
+        return Code.CONNECTION_LOST, "the connection to its user ended"
 
     async def _obey(self, target: Target, kind: int, data: bytes) -> None:
         if kind != Kind.PING:
@@ -185,16 +190,16 @@ class Session:
             case Kind.SIZE if len(data) == SIZE.size:
                 target.resize(*SIZE.unpack(data))
 
-    async def _watch(self) -> str:
+    async def _watch(self) -> tuple[Code, str]:
         """Why it must end, though its user goes on."""
         self._note_activity()
         while True:
             await asyncio.sleep(LOOK_S)
             run = self._runs.get(self._key)
             if run is None or not run.alive:
-                return f"run {self._key.run} has ended"
+                return Code.RUN_ENDED, f"run {self._key.run} has ended"
             if asyncio.get_running_loop().time() - self._active_s > IDLE_S:
-                return f"nothing was typed or written for {IDLE_S / 60:.0f} minutes"
+                return Code.SESSION_IDLE, f"nothing was typed or written for {IDLE_S / 60:.0f} minutes"
 
     def _note_activity(self) -> None:
         self._active_s = asyncio.get_running_loop().time()

@@ -137,3 +137,7 @@ class Run:
                 self.out_of_memory = out_of_memory.killed(age_s)
             if self.out_of_memory:
                 self.reason = "killed by the kernel: out of memory"
+        elif ending.oom_kills and self.state == RunReport.EXITED and not self.reason:
+            others = "a process" if ending.oom_kills == 1 else f"{ending.oom_kills} processes"
+            mib = self.memory_kib // 1024
+            self.reason = f"the kernel killed {others} of it, not its first: out of memory, it used all of its {mib} MiB"

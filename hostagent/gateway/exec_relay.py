@@ -14,12 +14,13 @@ from typing import Annotated
 import msgspec
 
 from events.bounds import STRINGS_MAX
+from events.codes import Code
 from events.records.tasks import ExecClosed
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import AskExec, CloseExec, LogMissing
 from hostagent.messages import EXECS_MAX, REASON_CHARS_MAX, Cells, Count, ExecLine, JobId, Name, Port, Text
 from hostagent.run_record import RunKey
-from paceline.client.exec_frames import UNKNOWN_CODE, FrameFault, FrameReader, Kind, code_of, pack
+from paceline.client.exec_frames import UNKNOWN_CODE, FrameFault, FrameReader, Kind, code_of, fault
 
 CHUNKS_MAX = 16
 """Pieces in flight each way: enough to keep a fast link busy, few enough that a terminal obeys Ctrl-C at once."""
@@ -136,8 +137,8 @@ class ExecSession:
         self.closed = True
         last = b""
         if self.exit_code == UNKNOWN_CODE and not self.reason:
-            self.reason = reason
-            last = pack(Kind.FAULT, reason.encode())
+            last = fault(Code.CONNECTION_LOST, reason)
+            self.reason = f"{Code.CONNECTION_LOST}: {reason}"
         self.for_user.close(last)
         self.for_host.close()
 

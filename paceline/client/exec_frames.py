@@ -35,7 +35,9 @@ class Kind(IntEnum):
     PING = 7
     """Nothing: both sides know by it that the connection stands."""
     FAULT = 8
-    """A sentence why there is no more, and the command's end isn't known. The last frame."""
+    """A code (`events/codes.py`) and a sentence, why there is no more, and the command's end isn't known, as
+    `CODE: sentence`. The last frame.
+    """
 
 
 class Frame(NamedTuple):
@@ -59,6 +61,11 @@ def pack(kind: int, data: bytes = b"") -> bytes:
         return HEAD.pack(kind, len(data)) + data
     pieces = (data[at : at + DATA_BYTES_MAX] for at in range(0, len(data), DATA_BYTES_MAX))
     return b"".join(HEAD.pack(kind, len(piece)) + piece for piece in pieces)
+
+
+def fault(code: str, sentence: str) -> bytes:
+    """The last frame of what hasn't said how it ended."""
+    return pack(Kind.FAULT, f"{code}: {sentence}".encode())
 
 
 def code_of(data: bytes) -> int:

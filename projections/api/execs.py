@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX, PORT_MAX
-from events.codes import TaskState
+from events.codes import Code, TaskState
 from events.spec.parts import Command
 from paceline.client.exec_frames import ExecsFull
 from projections.api.context import Context, Execs
@@ -52,7 +52,7 @@ def routes(context: Context) -> APIRouter:
         def find(connection: Connection) -> tuple[int, str]:
             if not settings_of(connection).exec:
                 raise Problem(
-                    403, "EXEC_OFF", "runs of this cell can't be entered: `paceline cell set exec=on` permits it"
+                    403, Code.EXEC_OFF, "runs of this cell can't be entered: `paceline cell set exec=on` permits it"
                 )
             task = task_queries.task(connection, find_job(connection, job_id), instance)
             if task is None or not task["run"]:
@@ -60,7 +60,7 @@ def routes(context: Context) -> APIRouter:
             if wish.run not in (None, task["run"]) or task["state"] not in LIVE:
                 state = f"run {task['run']} of task {instance} is {task['state']}"
                 detail = f"{state}: only a run that has started and goes on can be entered"
-                raise Problem(409, "RUN_ENDED", detail)
+                raise Problem(409, Code.RUN_ENDED, detail)
             return task["run"], str(task["host_id"])
 
         run, host_id = await run_in_threadpool(read_views, context, find)
@@ -71,7 +71,7 @@ def routes(context: Context) -> APIRouter:
         try:
             exec_id = await context.execs.open({**place, **size, "command": tuple(wish.command), "actor": ""})
         except ExecsFull as error:
-            raise Problem(429, "TOO_MANY_SESSIONS", str(error)) from error
+            raise Problem(429, Code.TOO_MANY_SESSIONS, str(error)) from error
         except LookupError as error:
             raise Problem(503, "NOT_REACHED", str(error)) from error
         return JSONResponse({"exec": exec_id, "run": run, "host_id": host_id}, 201)

@@ -52,8 +52,8 @@ class JobRetention:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._unread = Unread(cache.unread, "lifecycle", TASKS.name)
-        """The subjects of reports of hosts that lifecycle hasn't read yet: job, instance, run and host, and what the run
-        used where it says so; of records about jobs the job alone.
+        """The subjects of reports of hosts that lifecycle hasn't read yet: job, instance, run and host, and what the
+        run used where it says so; of records about jobs the job alone.
         """
         self.removed = 0
         """Rows removed so far, to bound a transaction by."""

@@ -150,7 +150,7 @@ def test_a_command_ends_with_its_run(cell: CellProcess) -> None:
     assert inside.stdout.readline() == "in\n"
     cell.request("POST", "/v1/jobs/short/stops", {"command_id": "s", "reason": ""})
     _, errors = inside.communicate(timeout=30)
-    assert (inside.returncode, errors) == (255, "paceline: run 1 has ended\n")
+    assert (inside.returncode, errors) == (255, "paceline: RUN_ENDED: run 1 has ended\n")
 
 
 def test_each_who_entered_stands_in_the_log_with_how_it_ended(cell: CellProcess) -> None:
@@ -201,7 +201,7 @@ def test_a_port_of_a_run_is_reached_for_as_long_as_its_job_lasts(cell: CellProce
         assert forwarding.stderr is not None
         assert "goes to port" in forwarding.stdout.readline()
         assert fetched(local) == b""
-        assert forwarding.stderr.readline() == f"paceline: port {port} of the run: Connection refused\n"
+        assert forwarding.stderr.readline() == f"paceline: PORT_CLOSED: port {port} of the run: Connection refused\n"
         go.touch()
         until(lambda: fetched(local))
         with socket.create_connection(("127.0.0.1", local)) as one:  # a client that gives up at once

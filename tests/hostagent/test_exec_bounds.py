@@ -60,7 +60,7 @@ def test_no_run_and_no_host_has_more_than_so_many_at_once() -> None:
 
 def test_a_host_begins_no_more_than_so_many_whatever_its_gateway_asks() -> None:
     last = asyncio.run(Session(None, ExecLine("0" * 32, "j", 0, 1, ("true",)), full=True)._run(None, ""))  # type: ignore[arg-type]
-    assert last == pack(Kind.FAULT, b"64 commands and connections go on on this host, no more may")
+    assert last == pack(Kind.FAULT, b"TOO_MANY_SESSIONS: 64 commands and connections go on on this host, no more may")
 
 
 @pytest.mark.parametrize(

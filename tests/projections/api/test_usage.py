@@ -22,8 +22,8 @@ def used(
     use = {"cpu_ms": pack_longs([1500]), "memory_kib": pack_longs([50 << 10]), "throttled_ms": pack_longs([20]),
            "read_kib": b"", "written_kib": pack_longs([7])} | more  # fmt: skip
     one, zero = pack_ints([int(state)]), pack_ints([0])
-    return RunsReported(gateway="g", host_ids=(host_id,), **runs(job_id, (0,), run), host=zero, state=one, exit_code=zero,
-                        reason=zero, signal=zero, out_of_memory=zero, **use)  # fmt: skip
+    return RunsReported(gateway="g", host_ids=(host_id,), **runs(job_id, (0,), run), host=zero, state=one,
+                        exit_code=zero, reason=zero, signal=zero, out_of_memory=zero, **use)  # fmt: skip
 
 
 def run(cell: Cell, job_id: str, number: int = 1, reports: int = 1, s: int = 10, **more: bytes) -> None:
