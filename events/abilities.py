@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+PREFIX = "paceline/"
 HEALTH = "paceline/health"
 STOP_SIGNAL = "paceline/stop-signal"
 OPEN_FILES = "paceline/open-files"
@@ -90,6 +91,11 @@ def enforced(attributes: Collection[str]) -> str:
         )
     limits = "memory, CPU and processes where the agent has --run-as or --isolation cgroup, or the job asks for it"
     return f"{limits}; {'containers run' if CONTAINER in attributes else 'no containers run, the agent said why'}"
+
+
+def is_own(attribute: str) -> bool:
+    """Whether an attribute says what an agent can do, rather than what an operator says of the host."""
+    return attribute.startswith(PREFIX)
 
 
 def field_of(attribute: str) -> str:

@@ -56,6 +56,8 @@ class Usage(NamedTuple):
     read_kib: int = 0
     written_kib: int = 0
     oom_kills: int = 0
+    forks_refused: int = 0
+    """So often the limit of processes kept it from starting one."""
 
 
 class Group:
@@ -320,6 +322,7 @@ def _usage_v2(folder: str) -> Usage:
         read_kib=sum(each.get("rbytes", 0) for each in io) // 1024,
         written_kib=sum(each.get("wbytes", 0) for each in io) // 1024,
         oom_kills=events.get("oom_kill", 0),
+        forks_refused=_fields(f"{folder}/pids.events").get("max", 0),
     )
 
 
@@ -340,6 +343,7 @@ def _usage_v1(folders: dict[str, str]) -> Usage:
         read_kib=read // 1024,
         written_kib=written // 1024,
         oom_kills=_fields(f"{memory}/memory.oom_control").get("oom_kill", 0),
+        forks_refused=_fields(f"{folders['pids']}/pids.events").get("max", 0) if "pids" in folders else 0,
     )
 
 

@@ -137,7 +137,18 @@ class Run:
                 self.out_of_memory = out_of_memory.killed(age_s)
             if self.out_of_memory:
                 self.reason = "killed by the kernel: out of memory"
-        elif ending.oom_kills and self.state == RunReport.EXITED and not self.reason:
-            others = "a process" if ending.oom_kills == 1 else f"{ending.oom_kills} processes"
-            mib = self.memory_kib // 1024
-            self.reason = f"the kernel killed {others} of it, not its first: out of memory, it used all of its {mib} MiB"
+        elif self.state == RunReport.EXITED and not self.reason:
+            self.reason = limits_met(ending, self.memory_kib)
+
+
+def limits_met(ending: Ending, memory_kib: int) -> str:
+    """The limits that kept a run from going well, though its first process ended by itself; empty: none was met."""
+    if ending.oom_kills:
+        killed = "a process" if ending.oom_kills == 1 else f"{ending.oom_kills} processes"
+        return (
+            f"the kernel killed {killed} of it, not its first: out of memory, it used all of its {memory_kib >> 10} MiB"
+        )
+    if ending.forks_refused and ending.exit_code:
+        times = "once" if ending.forks_refused == 1 else f"{ending.forks_refused} times"
+        return f"it had as many processes as it may (processes of its job): {times} no more could be started"
+    return ""

@@ -104,6 +104,8 @@ class Ending(msgspec.Struct):
     """The name of the run; empty: it was of an agent before 0.4, or the agent itself has written it."""
     oom_kills: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Processes of it that the kernel killed for want of memory; None: nobody counted."""
+    forks_refused: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """So often its limit of processes kept it from starting one."""
     output_lost: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Bytes of its output that the disk didn't take."""
     has_remains: bool = False

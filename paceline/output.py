@@ -34,13 +34,14 @@ _AS_IS = 100_000
 
 class Column(NamedTuple):
     """A column of a table: its title, with the unit where there is one, and the cell of a row. `order` is what rows are
-    sorted by, where that is not the cell.
+    sorted by, where that is not the cell. `on_request`: it is shown only where it is named.
     """
 
     title: str
     cell: Callable[[Any], object]
     right: bool = False
     order: Callable[[Any], object] | None = None
+    on_request: bool = False
 
     @property
     def name(self) -> str:
@@ -142,7 +143,9 @@ def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = 
     if shape.sort:
         by = _column(columns, shape.sort.removeprefix("-"), "--sort")
         rows = sorted(rows, key=lambda row: _order(by, row), reverse=shape.sort.startswith("-"))
-    columns = [_column(columns, name, "--columns") for name in shape.columns] or columns
+    columns = [_column(columns, name, "--columns") for name in shape.columns] or [
+        column for column in columns if not column.on_request
+    ]
     out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=shape.header)
     for column in columns:
         out.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)

@@ -51,6 +51,7 @@ class ControlGroup(ProcessGroup):
                 "read_kib": used.read_kib,
                 "written_kib": used.written_kib,
                 "oom_kills": used.oom_kills,
+                "forks_refused": used.forks_refused,
             }
         return over and self._group.remove()
 

@@ -30,6 +30,8 @@ def enter(client: "Client", job_id: str, instance: int, command: Sequence[str], 
     """
     columns, rows = shutil.get_terminal_size()
     size = (rows, columns) if terminal else (0, 0)
+    if terminal:
+        note(f"entering task {instance} of {job_id}")
     entered = client.enter(job_id, instance, command, terminal, *size)
     with ExitStack() as restoring:
         if terminal:

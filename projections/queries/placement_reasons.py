@@ -2,9 +2,10 @@
 
 import msgspec
 
+from events.abilities import DEVICE, NEEDED, field_of
 from events.codes import Code
 from events.quantities import write_amounts
-from events.reasons import OPERATOR, kind_of
+from events.reasons import OPERATOR, YOU, kind_of
 from events.resources import Kinds, in_order
 from paceline.client.json_type import Json
 from projections.queries.reason import Reason, Remedy, counted, text_of
@@ -29,6 +30,8 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -
         if row.code == Code.NEVER_FITS and some:
             text = f"{fit} of the {size} tasks of the gang would fit at once, even if nothing else ran"
             remedy = MORE_HOSTS
+        if row.code == Code.CONSTRAINT_MISMATCH:
+            remedy = _without_ability(numbers) or remedy
         if missing and some:
             text += f"; without a place: {'task' if missing.isdigit() else 'tasks'} {missing}"
         if row.code != Code.WAITING_FOR_HOST:
@@ -37,6 +40,19 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -
     fields |= funnel_of(row, kinds) | {"tasks": tasks, "round": row.round}
     fields["asked"] = write_amounts(in_order(need), kinds.units) if need else None
     return Reason(row.code, text, row.machine, row.since_ms, remedy, waiting, fields)
+
+
+def _without_ability(numbers: Json) -> Remedy | None:
+    """What helps where hosts lack what a field of the job needs, and no constraint that anybody wrote."""
+    attributes = [name.removeprefix("constraint:") for name in numbers.get("hosts_by_reason", ())]
+    if not all(each in NEEDED or each.startswith(DEVICE) for each in attributes):
+        return None
+    fields = ", ".join(dict.fromkeys(map(field_of, attributes)))
+    return (
+        Remedy(YOU, f"leave out {fields} of the job, or add hosts that offer {', '.join(attributes)} (docs/hosts.md)")
+        if fields
+        else None
+    )
 
 
 def _text(code: str, tasks: int, numbers: Json, kinds: Kinds) -> str:

@@ -68,6 +68,14 @@ def test_a_task_that_takes_more_memory_than_it_asked_for_is_killed_and_told_why(
 def test_a_child_that_takes_it_is_killed_alone_or_with_its_run_but_never_the_host(cell: CellProcess) -> None:
     script = "python3 -c 'bytearray(500 << 20)'; exit 3"
     assert run(cell, "parent", ["sh", "-c", script])["state"] == "FAILED"
+    explained = str(cell.get("/v1/jobs/parent/explanation").json())
+    assert "out of memory, it used all of its 32 MiB" in explained, explained
+
+
+def test_a_task_that_failed_at_its_limit_of_processes_says_so(cell: CellProcess) -> None:
+    run(cell, "crowd", ["bash", "-c", "for i in 1 2 3 4 5 6; do sleep 3 & done; exit 4"], processes=4)
+    explained = str(cell.get("/v1/jobs/crowd/explanation").json())
+    assert "it had as many processes as it may" in explained, explained
 
 
 def test_a_fork_bomb_ends_with_its_task(cell: CellProcess) -> None:

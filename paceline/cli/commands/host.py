@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from events.abilities import enforced
+from events.abilities import enforced, is_own
 from paceline.cli.commands.common import (
     DECIDED_S,
     at_option,
@@ -35,13 +35,16 @@ def host() -> None:
 host.add_command(host_top)
 
 
-@host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))
+@host.command("list", epilog=examples("paceline host list", "paceline host list --columns host,abilities"))
 @list_options
 @at_option
 @cell_option
 @with_client
 def list_(client: "Client", form: str, shape: TableOptions) -> None:
-    """List the hosts with their state, capacity and allocation."""
+    """List the hosts with their state, capacity and allocation.
+
+    What agents can do (attributes paceline/...) is in the column ABILITIES of --columns, and in `host get`.
+    """
     hosts = list(client.hosts())
 
     def amount(name: str, say: Any) -> Any:
@@ -57,7 +60,8 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
         Column("GiB HELD", amount("allocated", gib), right=True),
         Column("GiB", amount("capacity", gib), right=True),
         *other_columns(hosts, {"allocated": "OTHER HELD", "capacity": "OTHER"}),
-        Column("ATTRIBUTES", lambda each: words(each["attributes"])),
+        Column("ATTRIBUTES", lambda each: words(_attributes(each, abilities=False))),
+        Column("ABILITIES", lambda each: words(_attributes(each, abilities=True)), on_request=True),
         *cell_column(hosts),
     ]
     body = {"hosts": hosts, "next_page_token": ""}
@@ -74,6 +78,11 @@ def get(client: "Client", host_id: str, form: str) -> None:
     """Show a host and the tasks on it."""
     body = client.host(host_id)
     show(form, body, [host_id], lambda: _print(client, body))
+
+
+def _attributes(host: Any, abilities: bool) -> dict[str, object]:
+    """What its operator says of a host, or what its agent can do."""
+    return {name: value for name, value in host["attributes"].items() if is_own(name) == abilities}
 
 
 def _print(client: "Client", body: Any) -> None:

@@ -19,9 +19,21 @@ TASK = click.option(
 )
 
 
+class ExecCommand(click.Command):
+    """Says where options of the command inside a run stand, to whom has them taken for this one's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Takes the arguments. Raises `UsageError`."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as fault:
+            fault.message += "; options of the command inside the run stand after `--`: paceline job exec ID -- ls -l"
+            raise
+
+
 @click.command(
     name="exec",
-    context_settings={"ignore_unknown_options": False},
+    cls=ExecCommand,
     epilog=examples("paceline job exec web --task 2 -t -- sh", "paceline job exec web -- cat /proc/self/limits"),
 )
 @ID
@@ -40,6 +52,9 @@ def exec_(client: "Client", job_id: str, instance: int, terminal: bool, typing: 
     """
     from paceline.cli.exec_terminal import enter
 
+    if command[0].startswith("-"):
+        words = f"{command[0]} stands where the command inside the run begins"
+        raise click.UsageError(f"{words}; options of this command stand before `--`: paceline job exec ID -t -- sh")
     if terminal and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("--terminal needs a terminal as input and output; leave it out for pipes")
     return enter(client, job_id, instance, command, terminal, terminal or typing)
@@ -57,7 +72,10 @@ def cp(client: "Client", source: str, target: Path, instance: int) -> int:
 
     job_id, colon, path = source.partition(":")
     if not colon or not path:
-        raise click.BadParameter("is written ID:PATH", param_hint="ID:PATH")
+        words = f"{source} is no file in a run, which is written ID:PATH"
+        if ":" in str(target):
+            words = "files are copied out of runs only; into one: paceline job exec -i ID -- sh -c 'cat > PATH' < FILE"
+        raise click.BadParameter(words, param_hint="ID:PATH")
     return copy(client, job_id, instance, path, target / os.path.basename(path) if target.is_dir() else target)
 
 

@@ -45,7 +45,7 @@ POOL = {
 }  # fmt: skip
 HOST = {
     "host_id": "h1", "state": "UP", "session": 5, "runs": 2, "capacity": AMOUNTS, "allocated": AMOUNTS,
-    "attributes": {"os": "linux", "arch": "arm64"},
+    "attributes": {"os": "linux", "arch": "arm64", "paceline/health": "yes"},
 }  # fmt: skip
 JOB_FILE = "pool: /maps/tiles\ncommand: [ls]\njob_id: {}\n"
 
@@ -498,8 +498,20 @@ def test_hosts(cli, cell):
 HOST  STATE  RUNS  CPU HELD  CPU  GiB HELD  GiB  ATTRIBUTES
 h1    UP        2       1.5  1.5       2.0  2.0  os linux, arch arm64
 """, "")  # fmt: skip
+    assert cli("host", "list", "--columns", "abilities")[1] == "ABILITIES\npaceline/health yes\n"
     assert cli("host", "get", "h1")[1].endswith("JOB  TASK  RUN  STATE\na       1    2  RUNNING\n")
     assert cli("host", "confirm-loss", "h1", "--yes")[:2] == (0, "host h1 is given up\n")
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("exec", "web", "ls", "-l"), "options of the command inside the run stand after `--`"),
+    (("exec", "web", "--", "-t", "sh"), "options of this command stand before `--`"),
+    (("cp", "log.txt", "web:/log.txt"), "files are copied out of runs only; into one: paceline job exec -i"),
+    (("cp", "log.txt", "."), "log.txt is no file in a run, which is written ID:PATH"),
+])  # fmt: skip
+def test_who_mixes_up_the_places_of_words_hears_where_they_stand(cli, cell, words, said):
+    code, _, errors = cli("job", *words)
+    assert (code, said in errors) == (2, True), errors
 
 
 def test_a_suspected_host_is_shown_with_why_and_until_when(cli, cell, monkeypatch):

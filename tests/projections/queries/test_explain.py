@@ -721,6 +721,19 @@ def test_who_is_behind_others_hears_that_no_host_meets_its_constraints(api):
     assert told(api, "b")[0] == "BEHIND_IN_QUEUE"
 
 
+def test_who_lacks_a_device_hears_of_the_field_that_asks_for_it_and_not_of_constraints(api):
+    api.cell.host()
+    api.cell.accept("a")
+    reasons = {"constraint:paceline/device/dev/fuse": 1}
+    api.cell.decide("placement", unplaced("a", "CONSTRAINT_MISMATCH", hosts_considered=1, hosts_by_reason=reasons))
+    api.cell.decide("entitlement", held("a", (0,), "CONSTRAINT_MISMATCH"))
+    code, actor, said = told(api)
+    assert (code, actor) == ("CONSTRAINT_MISMATCH", "you")
+    assert said.endswith(
+        "; leave out devices of the job, or add hosts that offer paceline/device/dev/fuse (docs/hosts.md)"
+    )
+
+
 def test_a_host_that_is_given_up_meets_no_constraints(api):
     api.cell.host("gone")
     api.cell.fact(HostOffered(host_id="gone", session=1, capacity=CPU, attributes={"gpu_model": "h100"}))
