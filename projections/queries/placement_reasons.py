@@ -43,7 +43,7 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -
 
 
 def _without_ability(numbers: Json) -> Remedy | None:
-    """What helps where hosts lack what a field of the job needs, and no constraint that anybody wrote."""
+    """The remedy where hosts lack what a field of the job needs; None: a constraint was written by somebody."""
     attributes = [name.removeprefix("constraint:") for name in numbers.get("hosts_by_reason", ())]
     if not all(each in NEEDED or each.startswith(DEVICE) for each in attributes):
         return None

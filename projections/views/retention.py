@@ -82,16 +82,16 @@ class JobRetention:
         void, unknown, reports, uses = list[Report](), set(), [], []
         for job_id, instance, run, *more in subjects:
             job = self._cache.jobs.get(job_id)
-            known = job is not None and job.base >= 0
+            has_tasks = job is not None and job.base >= 0
             if not more:
-                unknown |= set() if known else {job_id}
-            elif job is None or not known or run < job.first_run or not 0 <= instance < job.instances:
+                unknown |= set() if has_tasks else {job_id}
+            elif job is None or not has_tasks or run < job.first_run or not 0 <= instance < job.instances:
                 void.append((job_id, instance, run, more[0], position))
             else:
                 reports.append((job.base + instance, (job_id, instance, run, more[0], position)))
                 uses += [(len(reports) - 1, tuple(use)) for use in more[1:]]
-        told = self._told_by_their_hosts(reports)
-        void += [report for (_, report), kept in zip(reports, told, strict=True) if not kept]
+        counts = self._said_by_their_hosts(reports)
+        void += [report for (_, report), count in zip(reports, counts, strict=True) if not count]
         if void:
             of = "job_id = ? AND instance = ? AND run = ? AND host_id = ? AND offset < ?"
             self._delete(f"run_reports WHERE {of}", void)
@@ -99,10 +99,10 @@ class JobRetention:
             self.removed += self._cache.history.keep(
                 unknown, lambda _, entry: entry.topic != RANK[TASKS.name] or entry.offset >= position
             )
-        return [(*reports[at][1][:3], use) for at, use in uses if told[at]]
+        return [(*reports[at][1][:3], use) for at, use in uses if counts[at]]
 
-    def _told_by_their_hosts(self, reports: Sequence[tuple[int, Report]]) -> list[bool]:
-        """Which reports, each with the slot of its task, are of runs that are kept and by the hosts of these, as
+    def _said_by_their_hosts(self, reports: Sequence[tuple[int, Report]]) -> list[bool]:
+        """Whether reports, each with the slot of its task, are of runs that are kept and by the hosts of these, as
         lifecycle holds it: nobody else can know.
         """
         if not reports:
@@ -120,8 +120,8 @@ class JobRetention:
     def _host_of_past(self, job_id: str, instance: int, run: int) -> int:
         """The number of the host of a run that another one came after; 0: none is known."""
         self._cache.past_runs.flush()
-        found = self._connection.execute(_PAST_HOST, (job_id, instance, run)).fetchone()
-        return found[0] if found else 0
+        row = self._connection.execute(_PAST_HOST, (job_id, instance, run)).fetchone()
+        return row[0] if row else 0
 
     def forgotten(self, event: JobsForgotten, covered: Mapping[str, int]) -> None:
         """Lifecycle keeps nothing of these jobs any more; `covered`: what it had read."""

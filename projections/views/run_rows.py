@@ -13,7 +13,7 @@ class RunReportRow(msgspec.Struct):
     run: int
     offset: int
     host_id: str
-    """Who says so. What isn't said by the host of the run goes as soon as lifecycle has read it."""
+    """The host that says so. What isn't said by the host of the run goes as soon as lifecycle has read it."""
     state: int
     reason: str
     signal: int

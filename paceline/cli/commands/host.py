@@ -81,7 +81,7 @@ def get(client: "Client", host_id: str, form: str) -> None:
 
 
 def _attributes(host: Any, abilities: bool) -> dict[str, object]:
-    """What its operator says of a host, or what its agent can do."""
+    """The attributes of a host: those of its operator, or those that say what its agent can do."""
     return {name: value for name, value in host["attributes"].items() if is_own(name) == abilities}
 
 
