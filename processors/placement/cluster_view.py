@@ -154,7 +154,12 @@ class ClusterView:
         self.kept = kept_room.amounts.copy()
         """The room that is kept for units and isn't used by what was put here."""
         self.free: I64 = hosts.capacity - hosts.used - kept_room.amounts
-        self.weight = weights(np.max(hosts.capacity * hosts.counts, axis=1, initial=0))
+        self.lack_weight = weights(np.max(hosts.capacity * hosts.counts, axis=1, initial=0))
+        """The weight of a unit of each kind, where it lacks."""
+        self.weight = self.lack_weight.copy()
+        """The same where it is free: what hosts lend comes and goes, and steers no placing."""
+        if hosts.kinds.revocable >= 0:
+            self.weight[hosts.kinds.revocable] = 0
         self.score = scores(self.free, self.weight)
         self.touched: list[int] = []
         """Hosts that got few tasks, in order."""

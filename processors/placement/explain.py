@@ -217,7 +217,7 @@ def nearest(view: ClusterView, shape: ShapeView, room: I64, among: I64) -> tuple
     need = shape.column[:-1]
     lacks = np.where(need, np.maximum(need - room[:-1, among], 0), 0)
     distance = np.zeros(len(among), dtype=np.int64)
-    for row, weight in zip(lacks, view.weight, strict=True):
+    for row, weight in zip(lacks, view.lack_weight, strict=True):
         distance += np.minimum(row, LACK_MAX // weight) * weight
     first = np.argsort(distance, kind="stable")[:NEAREST]
     return tuple(

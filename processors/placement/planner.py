@@ -243,7 +243,7 @@ class Planner:
             self._board = Board(
                 free,
                 seen.view.free.copy(),
-                seen.view.weight,
+                seen.view.lack_weight,
                 self._rights.all_givers(seen.victims.asked_of()),
                 seen.victims.units_at,
                 self._task_of,

@@ -93,7 +93,7 @@ class Reserving:
             physical - needed(seen.hosts, seen.holds),
             seen.hosts.used - seen.victims.services,
             seen.victims.preemptible,
-            seen.view.weight,
+            seen.view.lack_weight,
         )
         parts = [shape.part(tasks) for shape, tasks in unplaced.parts]
         blocked = self._reservations.blocked(seen.now)

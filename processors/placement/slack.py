@@ -11,17 +11,19 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from events.arrays.runs_by_host import RunsByHost
 from events.bounds import LOAD_STEPS
 from events.cell_settings import Settings
-from events.columns import I64, Names
+from events.columns import I64, Names, indexed
 from events.records.hosts import HostOffered, HostsLoaded
-from events.records.lifecycle import RunsEnded
-from events.records.placement import CapacityChanged, RevocationAsked
+from events.records.lifecycle import InstancesChanged, RunsEnded
+from events.records.placement import CapacityChanged, RevocationAsked, TasksPlaced
 from events.records.rounds import TimerPassed
 from events.resources import REVOCABLE
 from processors.placement.hosts import Hosts
 from processors.placement.rows import LentRow
 from processors.placement.runs import Runs
+from processors.state.arena import locate
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, CurrentInput, recorded
 from processors.state.table import Table, struct_table
@@ -47,12 +49,18 @@ class Slack:
         self._hosts = hosts
         self._runs = runs
         self._input = current
-        self._over: dict[str, None] = {}
-        """Hosts that lend less than is held there, or where runs were asked to end."""
+        self._over: dict[str, int] = {}
+        """Hosts that lend less than is held there, or where runs were asked to end, and what was in use there when they
+        were looked at.
+        """
+        self._by_host = RunsByHost(lambda slots: runs.arena["host"][slots] - 1)
+        """The revocable runs."""
 
     def restored(self) -> None:
         """Finds again where too much is held."""
-        self._over = {host_id: None for host_id, row in self._hosts.lent.items() if row.over_ms or row.ending}
+        over = [host_id for host_id, row in self._hosts.lent.items() if row.over_ms or row.ending]
+        self._over = {host_id: self._used(host_id) for host_id in over}
+        self._by_host.restored(self._revocable(np.flatnonzero(self._runs.arena["host"])))
 
     # What is said.
 
@@ -110,10 +118,22 @@ class Slack:
                 row.ending.append((event.job_ids[job], instance, run))
             self._review(host_id, now, again=True)
 
+    def placed(self, event: TasksPlaced, now: int) -> None:
+        """Runs have places; to be called once they hold them."""
+        if self._hosts.kinds.revocable >= 0:
+            self._by_host.add(self._revocable(locate(event, self._runs.jobs)[0]))
+
+    def instances_changed(self, event: InstancesChanged, now: int) -> None:
+        """The tasks of a job may have other slots."""
+        row = self._runs.jobs.get(event.job_id)
+        if row is not None and self._hosts.kinds.revocable >= 0:
+            self._by_host.add(self._revocable(np.arange(row.base, row.base + row.instances)))
+
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over; to be called once they hold nothing any more."""
-        for host_id in list(self._over):
-            self._review(host_id, now)
+        for host_id, used in list(self._over.items()):
+            if used != self._used(host_id):
+                self._review(host_id, now)
 
     def passed(self, event: TimerPassed, now: int) -> None:
         """A deadline passed at which nobody was there to end: it is looked again later."""
@@ -206,7 +226,7 @@ class Slack:
             row = self._hosts.lent.change(host_id)
             row.ending, row.over_ms = ending, over_ms
         if row.ending or row.over_ms:
-            self._over[host_id] = None
+            self._over[host_id] = self._used(host_id)
         else:
             self._over.pop(host_id, None)
 
@@ -218,10 +238,23 @@ class Slack:
         """Thousandths of a CPU that a host lends."""
         return int(self._hosts.capacity[self._hosts.kinds.revocable, self._hosts.table[host_id].number])
 
+    def _used(self, host_id: str) -> int:
+        """Thousandths of a CPU that are in use of what it lends."""
+        return int(self._hosts.used[self._hosts.kinds.revocable, self._hosts.table[host_id].number])
+
+    def _revocable(self, slots: I64) -> I64:
+        """Those of some tasks that are revocable."""
+        at = self._hosts.kinds.revocable
+        if at < 0 or not len(slots):
+            return slots[:0]
+        shapes, index = indexed(self._runs.arena["shape"][slots])
+        needs = np.array([self._runs.shapes[number].need[at] for number in shapes.tolist()], dtype=np.int64)
+        return slots[needs[index] > 0]
+
     def _held(self, host_id: str, ending: list[tuple[str, int, int]] | None = None) -> list[tuple[int, int]]:
         """The runs on a host that hold slack and weren't asked to end, by slot, and how much each holds."""
         arena, at = self._runs.arena, self._hosts.kinds.revocable
-        slots = np.flatnonzero((arena["host"] == self._hosts.table[host_id].number + 1) & (arena["placed"] > 0))
+        slots = self._by_host.of(np.array([self._hosts.table[host_id].number]))
         ending = self._hosts.lent[host_id].ending if ending is None else ending
         leaving = {self._runs.jobs[job_id].base + instance for job_id, instance, _ in ending}
         shapes = arena["shape"][slots].tolist()
