@@ -35,6 +35,7 @@ from hostagent.health import HealthChecks
 from hostagent.host_secrets import HostSecrets
 from hostagent.image_pulls import ImagePulls
 from hostagent.job_users import users
+from hostagent.later import Aside
 from hostagent.launch import launch
 from hostagent.levels import Levels
 from hostagent.load import LoadNews, steps
@@ -159,6 +160,7 @@ class Agent:
                 umask=settings.umask,
                 retention=settings.retention,
                 secrets=self._secrets,
+                later=Aside(),
             )
             if self._users.sample is not None:
                 check(self._users.sample, self.runs.tasks)

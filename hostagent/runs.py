@@ -23,6 +23,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from hostagent.folders import Trash, entries, measure, shown, summary
 from hostagent.host_secrets import HostSecrets
 from hostagent.keeper.container import STATE
 from hostagent.keepers import Keepers
+from hostagent.later import Later, at_once
 from hostagent.launch import CannotStart
 from hostagent.levels import Levels
 from hostagent.messages import LogPage, RunState
@@ -78,7 +80,7 @@ LOST_CODE = 255
 class Runs:
     """All runs of one host, by key. Not thread-safe. `locks`: see `hostagent.ports`; `say`: told of what can't be read
     or removed, from any thread; `users`: as whom tasks run, None: as that of this process; `umask`: that of tasks;
-    `retention`: the runs that are kept for their output.
+    `retention`: the runs that are kept for their output; `later`: does what waits for the disk and nobody waits for.
     """
 
     def __init__(
@@ -92,10 +94,14 @@ class Runs:
         umask: int = 0o022,
         retention: Retention = RETENTION,
         secrets: HostSecrets | None = None,
+        later: Later = at_once,
     ) -> None:
+        self._later = later
         self._retention = retention
         self._secrets = secrets
         self._cleaned_s = 0.0
+        self._forgot = False
+        """Runs were forgotten since the last look for those that needn't be kept."""
         self._levels = levels
         folder = folder.absolute()
         self._say = say
@@ -274,13 +280,13 @@ class Runs:
 
     def forget(self, *keys: RunKey) -> None:
         """The cell needs these runs no more: ends those that go on, and keeps only their output, for a time."""
-        for key in keys:
-            run = self._runs.get(key)
-            if run is not None and not run.forgotten:
-                self.stop(key)
-                private_files.write(str(run.folder / "forgotten"), "")
-                run.forgotten_ns = time.time_ns()
-        self._clean()
+        runs = [run for run in map(self._runs.get, keys) if run is not None and not run.forgotten]
+        for run in runs:
+            self.stop(run.key)
+            run.forgotten_ns = time.time_ns()
+        self._later(partial(self._note_forgotten, runs))
+        if self._forgot:
+            self._clean()
 
     def keep_only(self, wanted_keys: set[RunKey]) -> None:
         """Forgets all runs but these."""
@@ -292,9 +298,8 @@ class Runs:
             run = self._runs.get(RunKey(state.job_id, state.instance, state.run))
             if run is not None and run.reported != state.state:
                 run.reported = state.state
-                with suppress(OSError):
-                    if not run.alive:
-                        private_files.write(str(run.folder / "reported"), str(state.state))
+                if not run.alive:
+                    self._later(partial(_note, run.folder / "reported", str(state.state)))
 
     def note_health(self, run: Run, state: RunReport, reason: str) -> None:
         """Notes the result of the health check of a run that goes on."""
@@ -318,7 +323,7 @@ class Runs:
         self._hand_over()
         if self._lost_groups:
             self._end_lost_groups()
-        if time.monotonic() - self._cleaned_s > CLEAN_S:
+        if self._forgot or time.monotonic() - self._cleaned_s > CLEAN_S:
             self._clean()
         return changed
 
@@ -521,23 +526,33 @@ class Runs:
             ending = {"state": run.state, "exit_code": exit_code, "reason": reason}
             private_files.write_durably(str(run.folder / "exit.json"), json.dumps(ending))
 
+    def _note_forgotten(self, runs: list[Run]) -> None:
+        """Notes that runs are forgotten, and measures what has ended. What isn't noted is asked for again."""
+        for run in runs:
+            _note(run.folder / "forgotten", "")
+            if not run.alive:
+                self._measure(run)
+        self._forgot = True
+
+    def _measure(self, run: Run) -> None:
+        sizes = (measure(folder) for folder in (run.folder, self._work(run.key)))
+        record, work = (self._retention.size + 1 if size is None else size for size in sizes)
+        run.traces = record, work, run.failed
+
     def _clean(self) -> None:
         """Removes those of the ended and forgotten runs that aren't kept. What is removed counts no more. The bytes
         that are left go to working folders, so that no task's files cost any run its output.
         """
-        self._cleaned_s = time.monotonic()
+        self._cleaned_s, self._forgot = time.monotonic(), False
         old = [run for run in self._runs.values() if run.forgotten_ns and not run.alive]
-        too_much = self._retention.size + 1
         for run in old:
             if run.traces is NO_TRACES:
-                sizes = (measure(folder) for folder in (run.folder, self._work(run.key)))
-                record, work = (too_much if size is None else size for size in sizes)
-                run.traces = record, work, run.failed
+                self._measure(run)
         stay, go = self._retention.choose(old, time.time_ns())
         for run in go:
             del self._runs[run.key]
             self._untold.pop(run.key, None)
-            self._discard(run.key)
+            self._later(partial(self._discard, run.key))
         bytes_left = self._retention.size - sum(run.traces[0] for run in stay)
         for run in stay:
             record, work, failed = run.traces
@@ -548,6 +563,12 @@ class Runs:
                 bytes_left -= work
         with suppress(OSError):  # then numbers are kept for longer
             self._users.keep({key.job_id for key in self._runs} | {each.job_id for each in self.volumes.all()})
+
+
+def _note(path: Path, text: str) -> None:
+    """Writes what the next agent on the folder is to know, and can do without."""
+    with suppress(OSError):
+        private_files.write(str(path), text)
 
 
 def stop_all(folder: Path, patience_s: float = 60.0) -> tuple[int, int]:

@@ -175,6 +175,27 @@ def test_old_runs_are_removed_but_never_those_that_the_cell_may_ask_for(tmp_path
     assert [key in again for key in keys] == [False, False, True, True, True]
 
 
+def test_what_the_cell_has_and_needs_no_more_is_noted_while_others_start(tmp_path: Path) -> None:
+    later: list[Callable[[], None]] = []
+    runs = Runs(tmp_path, retention=Retention(runs=0), later=later.append)
+    start(runs)
+    finish(runs)
+    folder = tmp_path / "runs/j/0/1"
+    runs.acknowledged(runs.unreported())
+    runs.forget(KEY)
+    assert not {"reported", "forgotten"} & {path.name for path in folder.iterdir()}, "its loop waits for no disk"
+    assert (runs.unreported(), runs.inventory(), KEY in runs) == ([], [], True)
+    for work in later:
+        work()
+    assert {"reported", "forgotten"} <= {path.name for path in folder.iterdir()}
+    done = len(later)
+    runs.poll()
+    assert KEY not in runs
+    for work in later[done:]:
+        work()
+    assert not folder.exists()
+
+
 def test_runs_that_failed_keep_their_output_longest(tmp_path: Path) -> None:
     runs = Runs(tmp_path, retention=Retention(runs=8))
     keys = [RunKey("j", instance, 1) for instance in range(12)]
