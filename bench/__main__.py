@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -33,14 +34,15 @@ def main() -> int:
             arguments.log, Options(Path(folder), arguments.processes)
         )
     if arguments.json:
-        parts = {"figures": dict(result.figures), "references": dict(result.references)}
+        references = {name: number for name, number in result.references.items() if not math.isnan(number)}
+        parts = {"figures": dict(result.figures), "references": references}
         print(json.dumps({"bench": arguments.name, "log": arguments.log, **parts}))
         return 0
     for title, numbers in (("figures", result.figures), ("references", result.references)):
         print(f"{arguments.name} on {arguments.log}: {title}")
         for name, number in numbers.items():
             target = f"   target {result.targets[name]:,g}" if name in result.targets else ""
-            print(f"  {name:<44} {number:>14,.3f}{target}")
+            print(f"  {name:<44} {'not here' if math.isnan(number) else f'{number:,.3f}':>14}{target}")
     return 0
 
 

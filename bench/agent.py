@@ -1,20 +1,21 @@
 """A whole cell and one real host with real processes, on two cores, beside the least that a run costs.
 
 `real_runs_over_bare`: CPU of cell, agent, holder and keepers for a run of `true`, over that of a loop in C that forks,
-executes, waits and writes the same files as durably; it needs a C compiler. HyperQueue runs beside them where it can be
-imported.
+executes, waits and writes the same files as durably; it needs a C compiler. HyperQueue runs beside them where its wheel
+is installed. Runs that are containers need what `examples/image/build.sh` does, and a registry (`docker-registry`).
 """
 
 import json
+import math
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench import Options, Result, sized
@@ -31,6 +32,7 @@ WAVE = 20
 KILL_S = 1.5
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 HERE = Path(__file__).parent
+IMAGE = HERE.parent / "examples/image/build.sh"
 TRUE = shutil.which("true") or "/bin/true"
 ENDS = ("succeeded", "failed", "killed")
 WAIT_S = 240.0
@@ -44,18 +46,28 @@ def run(log: str, options: Options) -> Result:
     figures: dict[str, float] = {}
     bare_s, bare_rate = bare(options.folder / "bare", sized(1000, 50))
     references = {"bare_cpu_ms": 1000 * bare_s, "bare_runs_per_s": bare_rate}
+
+    def note(name: str, cpu: dict[str, float], rate: float) -> None:
+        figures.update({f"{name}real_runs_over_bare": sum(cpu.values()) / bare_s, f"{name}real_runs_per_s": rate})
+        references.update({f"{name}{part}_cpu_ms": 1000 * seconds for part, seconds in cpu.items()})
+
     for name, words in ways().items():
         with site(options.folder / f"{name}rate", *words) as host:
-            cpu, rate = host.rate(sized(2000, 50))
-            figures |= {f"{name}real_runs_over_bare": sum(cpu.values()) / bare_s, f"{name}real_runs_per_s": rate}
-            references |= {f"{name}{part}_cpu_ms": 1000 * seconds for part, seconds in cpu.items()}
+            note(name, *host.rate(sized(2000, 50)))
+    if containers_can_run():
+        from tests.helpers.image_registry import image_registry  # only where it is asked for: it needs the checkout
+
+        with image_registry(options.folder / "registry") as registry, site(options.folder / "containers") as host:
+            subprocess.run([IMAGE, options.folder / "layout"], check=True, capture_output=True)
+            image = registry.push(options.folder / "layout", "1.0", "bench:1.0")
+            note("container_", *host.rate(sized(500, 20), command=["true"], memory="16MiB", image=image))
     with site(options.folder / "wave", "--resource", f"cpu={WAVE}") as host:
         figures["wave_ms"] = host.wave()
     with site(options.folder / "live") as host:
         figures["agent_memory_mib"] = host.memory(sized(1000, 50))
     with site(options.folder / "storm") as host:
         figures |= host.storm(sized(1000, 50))
-    references |= hyperqueue(sized(2000, 50))
+    references["hyperqueue_runs_per_s"] = hyperqueue(sized(2000, 50))
     targets = {"real_runs_over_bare": 4.0, "wave_ms": 50.0, "agent_memory_mib": 150.0, "storm_1000_lost": 0.0}
     targets["storm_late_heartbeats"] = 0.0
     return Result(figures, references, targets)
@@ -92,21 +104,17 @@ def bare(folder: Path, count: int) -> tuple[float, float]:
     return spent_s / total, total / (time.perf_counter() - begin)
 
 
-def hyperqueue(count: int) -> dict[str, float]:
-    """Runs a second of HyperQueue, where its wheel is installed."""
-    try:
-        from hyperqueue import Job, LocalCluster
-        from hyperqueue.cluster import WorkerConfig
-    except ImportError:
-        return {}
-    with TemporaryDirectory() as output, LocalCluster() as cluster:
-        cluster.start_worker(WorkerConfig(cores=SIDE_BY_SIDE))
-        client, job = cluster.client(), Job(default_workdir=Path(output))
-        for _ in range(count):
-            job.program([TRUE])
-        begin = time.perf_counter()
-        client.wait_for_jobs([client.submit(job)])
-        return {"hyperqueue_runs_per_s": count / (time.perf_counter() - begin)}
+def containers_can_run() -> bool:
+    """Whether this machine has all that it takes to run an image that is made here."""
+    programs = all(map(shutil.which, ("crun", "tini", "umoci", "skopeo", "docker-registry", "busybox")))
+    return programs and "cgroup_" in ways() and os.geteuid() == 0
+
+
+def hyperqueue(count: int) -> float:
+    """Runs a second of HyperQueue, NaN where it isn't installed."""
+    words = [sys.executable, HERE / "_hyperqueue.py", str(count), TRUE, str(SIDE_BY_SIDE)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return math.nan if done.returncode else float(done.stdout.splitlines()[-1])
 
 
 @contextmanager
@@ -157,11 +165,11 @@ class Site:
         stop_all(self.agent_folder)
         self._kill_keepers()
 
-    def rate(self, count: int) -> tuple[dict[str, float], float]:
-        """CPU of a run by part, in seconds, and runs a second."""
-        self._run_all("warm", 100)
+    def rate(self, count: int, **more: Any) -> tuple[dict[str, float], float]:
+        """CPU of a run by part, in seconds, and runs a second; `more`: of their job."""
+        self._run_all("warm", sized(100, 10), **more)
         before, begin = self.cpu(), time.perf_counter()
-        self._run_all("rate", count)
+        self._run_all("rate", count, **more)
         passed_s = time.perf_counter() - begin
         self._until_calm()
         return {part: (spent - before[part]) / count for part, spent in self.cpu().items()}, count / passed_s
@@ -223,14 +231,14 @@ class Site:
         """Seconds of CPU by part; those of keepers hold their runs'."""
         return {part: sum(map(cpu_s, pids)) for part, pids in self.pids().items()}
 
-    def submit(self, job_id: str, count: int, command: list[str], cpu: str, **more: Any) -> None:
+    def submit(self, job_id: str, count: int, command: list[str], cpu: str, memory: str = "1MiB", **more: Any) -> None:
         """A batch job."""
-        resources = {"cpu": cpu, "memory": "1MiB"}
+        resources = {"cpu": cpu, "memory": memory}
         spec = {"job_id": job_id, "pool": "/bench", "command": command, "instances": count, "resources": resources}
         self.client.submit_job({**spec, **more}, wait=30)
 
-    def _run_all(self, job_id: str, count: int) -> None:
-        self.submit(job_id, count, [TRUE], "250m")
+    def _run_all(self, job_id: str, count: int, **more: Any) -> None:
+        self.submit(job_id, count, **{"command": [TRUE], "cpu": "250m", **more})
         self.client.wait(job_id, WAIT_S)
 
     def _wave(self, number: int) -> float:
