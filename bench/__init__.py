@@ -1,4 +1,4 @@
-"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--quick] [--json]`.
+"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--hosts N] [--quick] [--json]`.
 
 `log` runs on all three logs, `cell` on those that last, `agent`, `replay` and `ui` on the embedded one, `simulate` on
 that in memory. All of it, with what it starts, has two cores.
@@ -33,12 +33,13 @@ def sized(whole: int, quick: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The setting of a bench beside the log: an empty folder that is removed afterwards, and whether the parts of a
-    cell are processes of their own.
+    """The setting of a bench beside the log: an empty folder that is removed afterwards, whether the parts of a cell
+    are processes of their own, and the hosts of a cell at size, 0 for the usual shapes.
     """
 
     folder: Path
     processes: bool = False
+    hosts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

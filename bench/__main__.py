@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--log", choices=LOGS, default="embedded")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     parser.add_argument("--processes", action="store_true", help="cell: each part a process of its own, on Kafka")
+    parser.add_argument("--hosts", type=int, default=0, help="cell: one cell of so many hosts, full, on Kafka")
     parser.add_argument("--quick", action="store_true", help="on little work, to see that all of it runs")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -31,7 +32,7 @@ def main() -> int:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # and all that it starts
     with TemporaryDirectory(prefix="paceline-bench-") as folder:
         result: Result = importlib.import_module(f"bench.{arguments.name}").run(
-            arguments.log, Options(Path(folder), arguments.processes)
+            arguments.log, Options(Path(folder), arguments.processes, arguments.hosts)
         )
     if arguments.json:
         references = {name: number for name, number in result.references.items() if not math.isnan(number)}

@@ -85,7 +85,7 @@ def prefixed(figures: dict[str, float]) -> dict[str, float]:
 
 
 @contextmanager
-def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker, str]]:
+def cell(folder: Path, hosts: int = HOSTS) -> Iterator[tuple[KafkaLog, Processes, Broker, str]]:
     """A broker and one process of each kind; yields when all hosts are up, with the address of the API."""
     with Broker(folder / "kafka") as broker:
         create(broker.address, 1)
@@ -97,11 +97,11 @@ def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker, str]]:
         address_files = {kind: folder / f"{kind}.address" for kind in IN_KAFKA}
         for kind, file in address_files.items():
             command = ["paceline", *PROCESSES[kind].command.split()]
-            command += ["--sim-hosts", str(HOSTS)] if kind == "gateway" else []
+            command += ["--sim-hosts", str(hosts)] if kind == "gateway" else []
             processes.start(kind, [*command, "--listen", "127.0.0.1:0", "--address-file", str(file)])
         try:
             append(log, PoolDefined(path="/bench", command_id="bench"))
-            until(lambda: settled(log) >= HOSTS, LOOK_S)
+            until(lambda: settled(log) >= hosts, LOOK_S)
             time.sleep(3.0)
             yield log, processes, broker, address_files["api"].read_text().strip()
         finally:

@@ -18,6 +18,12 @@ def run(log: str, options: Options) -> Result:
     """Runs all shapes on the embedded log or on Kafka."""
     if log == "memory":
         raise SystemExit("a cell keeps its log: --log embedded or kafka")
+    if options.hosts:
+        if log != "kafka":
+            raise SystemExit("a cell at size has processes of its own, which meet in Kafka: --log kafka")
+        from bench import _at_size
+
+        return _at_size.run(options)
     if options.processes:
         if log != "kafka":
             raise SystemExit("processes of their own meet in Kafka: --log kafka")
