@@ -80,7 +80,7 @@ class Assignment:
         for port, numbers in kept_room.ports.items():
             for number in numbers:
                 self._kept_ports.setdefault(number, set()).add(port)
-        self._own_jobs = {runs.waits.job_of(slot) for slot in kept_room.own}
+        self._own_jobs = set(runs.waits.jobs_of(np.fromiter(kept_room.own, dtype=np.int64)))
         self._budget = budget
         self._waiting = runs.arena["waiting"]
         self._placed: dict[str, list[Placed]] = {}
@@ -234,11 +234,21 @@ class Assignment:
 
     def _with_own(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
         """Puts those tasks on the view for which room is kept; returns the others."""
-        own = [slot for slot in slots.tolist() if slot in self._own]
-        for slot in own:
-            if self._budget.holds(1):
-                self._together(tasks, row, rank, np.array([slot]), self._own[slot], level)
-        return np.setdiff1d(slots, np.array(own, dtype=np.int64), assume_unique=True) if own else slots
+        own, complete = self._own.among(slots)
+        shape = None if row.bound or row.shape == MIXED else self.view.shape(row.shape)
+        rest, in_vain, before = own, own[:0], len(self.unplaced)
+        while len(rest) and self._budget.holds(1):
+            if shape is not None and shape.too_many <= 1 and not complete.all():  # nor is there room for them elsewhere
+                in_vain, rest, complete = rest[~complete], rest[complete], complete[complete]
+                continue
+            self._together(tasks, row, rank, rest[:1], self._own[int(rest[0])], level)
+            rest, complete = rest[1:], complete[1:]
+        in_vain = in_vain[in_vain < rest[0]] if len(rest) else in_vain
+        if shape is not None and len(in_vain):
+            own_room = self._own[int(in_vain[0])]
+            self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), in_vain, False, own_room))
+            self.unplaced[before:] = sorted(self.unplaced[before:], key=lambda one: int(self.slots(one)[0]))
+        return np.setdiff1d(slots, own, assume_unique=True)
 
     def _at_home(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
         """Puts those tasks on the view whose hosts are kept for them; returns the others. A host that may be back in

@@ -10,14 +10,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from events.codes import Code
-from events.columns import I64, distinct
+from events.columns import I64, Names, distinct, spread
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom, OwnRoom
+from processors.placement.kept import KeptRoom, OwnRooms
 from processors.placement.packing import turns
 from processors.placement.plans import Plans, Task
 from processors.placement.reservation_rows import ReservationRow
 from processors.placement.runs import Runs
 from processors.state.table import Table
+
+CODES = (Code.WAITING_FOR_PREEMPTION, Code.HOSTS_RESERVED)
+"""By what room is held."""
 
 
 class Places(Protocol):
@@ -36,71 +39,130 @@ class Places(Protocol):
 class Hold(NamedTuple):
     """The room held for one unit."""
 
-    task: Task
     hosts: I64
     """Numbers of hosts, ascending."""
     needs: I64
     """[kinds + 1, hosts]: what its tasks need there."""
-    code: Code
-    """The reason of its wait: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
     ports: tuple[tuple[int, int], ...] = ()
     """Ports that its tasks must have, each with the host."""
 
 
 class Holding(NamedTuple):
-    """All that is held, by the slots of the first tasks of units, in the order in which these were admitted."""
+    """All that is held, in the order in which the units were admitted."""
 
-    holds: dict[int, Hold]
+    slots: I64
+    """The first task of each unit."""
+    codes: list[Code]
+    """The reason of the wait of each: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
     hosts: I64
     """The hosts of one hold after another."""
     needs: I64
     """[kinds + 1, those hosts]."""
     starts: I64
     """Where each hold begins among them, and where the last one ends."""
+    ports: dict[int, list[int]]
+    """The hosts on which tasks of units must have a port, by its number."""
 
 
 class Holds:
-    """Looks at plans and reservations."""
+    """Looks at plans and reservations. What is held for a unit is found when its row has come, and kept in columns."""
 
     def __init__(self, hosts: Hosts, runs: Runs, plans: Plans, reservations: Table[Task, ReservationRow]) -> None:
         self._hosts = hosts
         self._runs = runs
         self._plans = plans
         self._reservations = reservations
-        self._known: dict[Task, tuple[Places, Hold]] = {}
+        self.restored()
 
     def restored(self) -> None:
         """Forgets what it knows of rows."""
-        self._known.clear()
+        kinds = len(self._hosts.kinds) + 1
+        self._at: dict[Task, int] = {}
+        """Where the hold of a unit stands."""
+        self._new: dict[Task, None] = dict.fromkeys((*self._plans.table, *self._reservations))
+        """Units whose rows have come, gone or changed since."""
+        self._ports: dict[Task, tuple[tuple[int, int], ...]] = {}
+        self._jobs = Names()
+        self._units = np.zeros((4, 0), dtype=np.int64)
+        """A column a hold: the number of the job, the first instance, the index of its code in `CODES` or -1 where
+        it is over, and the number of its hosts.
+        """
+        self._room = np.zeros((1 + kinds, 0), dtype=np.int64)
+        """The hosts of one hold after another, and what its tasks need there."""
+
+    def changed(self, job_id: str, first: int) -> None:
+        """The row of a unit has come, gone or changed."""
+        self._new[job_id, first] = None
 
     def all(self) -> Holding:
         """All holds now."""
-        before, self._known = self._known, {}
-        for task, plan in self._plans.table.items():
-            self._known[task] = self._hold(before, task, plan, Code.WAITING_FOR_PREEMPTION)
-        for task, row in self._reservations.items():
-            if not row.over:
-                self._known[task] = self._hold(before, task, row, Code.HOSTS_RESERVED)
-        admission, jobs = self._runs.arena["admission"], self._runs.jobs
-        holds = {jobs[task[0]].base + task[1]: hold for task, (_, hold) in self._known.items()}
-        slots = np.fromiter(holds, dtype=np.int64)
-        order = slots[np.lexsort((slots, admission[slots]))].tolist()
-        holds = {slot: holds[slot] for slot in order}
-        empty = np.zeros((len(self._hosts.kinds) + 1, 0), dtype=np.int64)
+        self._bring_up()
+        jobs, firsts, codes, counts = self._units
+        runs, names = self._runs, self._jobs.all()
+        bases = np.array([runs.jobs[job_id].base if job_id in runs.jobs else 0 for job_id in names], dtype=np.int64)
+        which = np.flatnonzero(codes >= 0)
+        slots = bases[jobs[which]] + firsts[which]
+        order = np.lexsort((slots, runs.arena["admission"][slots]))
+        which = which[order]
+        starts = np.cumsum(counts) - counts
+        room = self._room[:, spread(starts[which], counts[which])]
+        ports: dict[int, list[int]] = {}
+        for pairs in self._ports.values():
+            for port, host in pairs:
+                ports.setdefault(port, []).append(host)
         return Holding(
-            holds,
-            np.concatenate([empty[0], *(hold.hosts for hold in holds.values())]),
-            np.concatenate([empty, *(hold.needs for hold in holds.values())], axis=1),
-            np.cumsum([0, *(len(hold.hosts) for hold in holds.values())]),
+            slots[order],
+            [CODES[code] for code in codes[which].tolist()],
+            room[0],
+            room[1:],
+            np.append(0, np.cumsum(counts[which])),
+            ports,
         )
 
-    def _hold(
-        self, holds: dict[Task, tuple[Places, Hold]], task: Task, places: Places, code: Code
-    ) -> tuple[Places, Hold]:
+    def _bring_up(self) -> None:
+        """Looks at the rows that are new."""
+        if not self._new:
+            return
+        over = [self._at.pop(task) for task in self._new if task in self._at]
+        self._units[2, over] = -1
+        units, rooms = list[tuple[int, ...]](), list[I64]()
+        for task in self._new:
+            self._ports.pop(task, None)
+            row, code = self._row(task)
+            if row is None:
+                continue
+            hold = self._hold(task, row)
+            self._at[task] = self._units.shape[1] + len(units)
+            units.append((self._jobs[task[0]], task[1], CODES.index(code), len(hold.hosts)))
+            rooms.append(np.vstack((hold.hosts, hold.needs)))
+            if hold.ports:
+                self._ports[task] = hold.ports
+        self._new = {}
+        if units:
+            self._units = np.concatenate([self._units, np.array(units, dtype=np.int64).T], axis=1)
+            self._room = np.concatenate([self._room, *rooms], axis=1)
+        if len(self._at) * 2 < self._units.shape[1]:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Holds that are over leave the columns."""
+        stays = self._units[2] >= 0
+        self._room = self._room[:, np.repeat(stays, self._units[3])]
+        self._units = self._units[:, stays]
+        self._jobs = Names()
+        for at, task in enumerate(self._at):
+            self._at[task], self._units[0, at] = at, self._jobs[task[0]]
+
+    def _row(self, task: Task) -> tuple[Places | None, Code]:
+        """The row by which room is held for a unit."""
+        plan = self._plans.table.get(task)
+        if plan is not None:
+            return plan, Code.WAITING_FOR_PREEMPTION
+        row = self._reservations.get(task)
+        return None if row is None or row.over else row, Code.HOSTS_RESERVED
+
+    def _hold(self, task: Task, places: Places) -> Hold:
         """The need of the tasks of a unit where they are to be."""
-        had = holds.get(task)
-        if had is not None and had[0] is places:
-            return had
         slot = self._runs.jobs[task[0]].base + task[1]
         shapes = shapes_of_unit(self._runs, slot, places.count)
         needs = [self._need(number) for number in shapes]
@@ -115,7 +177,7 @@ class Holds:
             for host, tasks, shape in zip(numbers.tolist(), places.tasks, places.shapes, strict=True)
             for port in (fixed[shape] if tasks else ())
         )
-        return places, Hold(task, hosts, amounts, code, ports)
+        return Hold(hosts, amounts, ports)
 
     def _need(self, number: int) -> I64:
         shape = self._runs.shapes[number]
@@ -131,10 +193,7 @@ def shapes_of_unit(runs: Runs, slot: int, count: int) -> list[int]:
 
 def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
     """The free amounts that are kept for each unit: on each host those admitted first have their part first."""
-    amounts = np.zeros_like(hosts.used)
-    if not holding.holds:
-        return KeptRoom(amounts, {}, {})
-    parts = np.zeros_like(holding.needs)
+    amounts, parts = np.zeros_like(hosts.used), np.zeros_like(holding.needs)
     turn = turns(holding.hosts)
     for each in range(int(turn.max(initial=-1)) + 1):  # the first hold of each host, then the second
         which = np.flatnonzero(turn == each)
@@ -143,17 +202,11 @@ def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
         parts[:, which] = np.minimum(free, holding.needs[:, which])
         amounts[:, on] += parts[:, which]
     short = np.append(0, np.cumsum((parts < holding.needs).any(axis=0)))[holding.starts]
-    complete = (np.diff(short) == 0).tolist()
-    ends = zip(holding.starts[:-1].tolist(), holding.starts[1:].tolist(), complete, strict=True)
-    own = {
-        slot: OwnRoom(hold.hosts, parts[:, start:end], whole, hold.code)
-        for (slot, hold), (start, end, whole) in zip(holding.holds.items(), ends, strict=True)
-    }
-    ports: dict[int, list[int]] = {}
-    for hold in holding.holds.values():
-        for port, host in hold.ports:
-            ports.setdefault(port, []).append(host)
-    return KeptRoom(amounts, own, ports)
+    complete = np.diff(short) == 0
+    own = OwnRooms(
+        holding.slots, holding.hosts, parts, holding.starts, complete, needs=holding.needs, codes=holding.codes
+    )
+    return KeptRoom(amounts, own, holding.ports)
 
 
 def needed(hosts: Hosts, holding: Holding) -> I64:

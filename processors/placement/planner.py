@@ -173,7 +173,7 @@ class Planner:
             spread,
             *((shape.number, shape.host, tasks) for shape, tasks in parts),
         )
-        own = self._seen.holds.holds.get(slot)
+        own = self._seen.room.own.get(slot)
         if alike in self._failed and own is None:
             return None
         needs = [scale(shape.need[:-1], tasks) for shape, tasks in parts]
@@ -183,7 +183,7 @@ class Planner:
         board = self._on_board()
         if own is not None:
             board.free[:, own.hosts] += own.needs
-            board.at_once[:, own.hosts] += self._seen.room.own[slot].amounts
+            board.at_once[:, own.hosts] += own.amounts
         clears = row.flags & (Flag.CLEAR | Flag.DAEMON)
         for ways in WAYS[: 3 if clears else 2 if row.flags & Flag.MOVE else 1]:
             draft = Draft(board, taker)
@@ -194,7 +194,7 @@ class Planner:
             self._searches.pop((*alike, ways), None)
         if own is not None:
             board.free[:, own.hosts] -= own.needs
-            board.at_once[:, own.hosts] -= self._seen.room.own[slot].amounts
+            board.at_once[:, own.hosts] -= own.amounts
         self._failed.add(alike)
         return None
 

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
+from sortedcontainers import SortedList
 
 from events.codes import Code
-from events.ranks import RANKS
+from events.ranks import are_entitled
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.records.placement import PreemptionAsked
+from processors.placement.packing import Mask
 from processors.placement.runs import Runs
 from processors.state.causes import CauseRow, CurrentInput, recorded
 from processors.state.cell_settings import CellSettings
@@ -73,27 +76,34 @@ class Plans:
         self._input = current
         self._settings = settings
         self.on_change: Callable[[str, int], None] = lambda job_id, first: None
-        """Called with the job and the first instance of a unit that has a plan now, or none any more."""
-        self._of_job: dict[str, dict[int, None]] = {}
+        """Called with the job and the first instance of a unit that has a plan now, another one, or none any more."""
+        self._of_job: dict[str, SortedList[int]] = {}
+        """The first instances of the units that have plans."""
+        self._asking: dict[Task, None] = {}
+        """Those whose plans have no answer."""
         self._ends: Deadlines[Task] = Deadlines()
         """When what is held for units is given up."""
         self._bar_ends: Deadlines[Task] = Deadlines()
 
     def restored(self) -> None:
         """Finds again what is derived."""
-        self._of_job = {}
+        firsts: dict[str, list[int]] = {}
         for job_id, first in self.table:
-            self._of_job.setdefault(job_id, {})[first] = None
+            firsts.setdefault(job_id, []).append(first)
+        self._of_job = {job_id: SortedList(mine) for job_id, mine in firsts.items()}
+        self._asking = {task: None for task, row in self.table.items() if not row.order}
         self._ends.restore((task, row.until_ms) for task, row in self.table.items())
         self._bar_ends.restore((task, row.until_ms) for task, row in self.barred.items())
 
     def planned(self, job_id: str, first: int, count: int) -> int:
         """Counts the units within a range that have plans."""
-        return len(self.within(job_id, first, count))
+        mine = self._of_job.get(job_id)
+        return mine.bisect_left(first + count) - mine.bisect_left(first) if mine is not None else 0
 
     def within(self, job_id: str, first: int, count: int) -> list[int]:
         """The first instances of the units within a range that have plans."""
-        return [one for one in self._of_job.get(job_id, ()) if first <= one < first + count]
+        mine = self._of_job.get(job_id)
+        return list(mine.irange(first, first + count, (True, False))) if mine is not None else []
 
     def next_ms(self) -> int | None:
         """When the next time is over."""
@@ -117,8 +127,11 @@ class Plans:
             victims=victims,
         )
         self.table.put((event.job_id, event.first), row)
+        self._asking[event.job_id, event.first] = None
         self._ends.set((event.job_id, event.first), row.until_ms)
-        self._of_job.setdefault(event.job_id, {})[event.first] = None
+        mine = self._of_job.setdefault(event.job_id, SortedList())
+        if event.first not in mine:
+            mine.add(event.first)
         self.on_change(event.job_id, event.first)
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
@@ -129,6 +142,7 @@ class Plans:
             row = self.table.change(task)
             until_ms = max(until_ms, row.until_ms)
             row.order, row.until_ms, row.victims = event.order, until_ms, {}
+            self._asking.pop(task, None)
             self._ends.set(task, until_ms)
         self.orders.put(event.order, OrderRow(until_ms))
 
@@ -153,9 +167,10 @@ class Plans:
         """Units of these jobs may have places, or wait no more: then their plans are over."""
         job_ids: Sequence[str] = event.job_ids if hasattr(event, "job_ids") else (event.job_id,)
         for job_id in dict.fromkeys(job_ids) if self._of_job else ():
-            for first in list(self._of_job.get(job_id, ())):
-                if not waits(self._runs, (job_id, first), self.table[job_id, first].run):
-                    self._drop((job_id, first))
+            firsts = list(self._of_job.get(job_id, ()))
+            runs = [self.table[job_id, first].run for first in firsts]
+            for first in np.array(firsts)[~wait(self._runs, job_id, firsts, runs)].tolist():
+                self._drop((job_id, first))
 
     def lost(self, host_id: str) -> list[Task]:
         """A host has gone; returns the units whose plans came to nothing."""
@@ -172,8 +187,8 @@ class Plans:
 
     def asked_slots(self) -> Iterator[int]:
         """The tasks that plans without an answer ask for."""
-        for row in self.table.values():
-            for job_id, instances in row.victims.items():
+        for task in self._asking:
+            for job_id, instances in self.table[task].victims.items():
                 job = self._runs.jobs.get(job_id)
                 if job is not None:
                     yield from (job.base + each for each in instances if each < job.instances)
@@ -200,19 +215,22 @@ class Plans:
 
     def _drop(self, task: Task) -> None:
         self.table.remove(task)
+        self._asking.pop(task, None)
         self._ends.clear(task)
         mine = self._of_job[task[0]]
-        del mine[task[1]]
+        mine.remove(task[1])
         if not mine:
             del self._of_job[task[0]]
         self.on_change(*task)
 
 
-def waits(runs: Runs, task: Task, run: int) -> bool:
-    """Whether a unit waits for a place at a run, and is entitled to it."""
-    job = runs.jobs.get(task[0])
-    if job is None or task[1] >= job.instances:
-        return False
-    slot = job.base + task[1]
-    rank = int(runs.arena["rank"][slot])
-    return bool(runs.arena["waiting"][slot] == run and RANKS[rank].entitled)
+def wait(runs: Runs, job_id: str, firsts: Sequence[int], at: Sequence[int]) -> Mask:
+    """True for the units of a job, by their first instances, that wait for places at these runs and are entitled to
+    them.
+    """
+    job, first = runs.jobs.get(job_id), np.array(firsts, dtype=np.int64)
+    there: Mask = first < (job.instances if job is not None else 0)
+    slots = first[there] + (job.base if job is not None else 0)
+    waiting = runs.arena["waiting"][slots] == np.array(at, dtype=np.int64)[there]
+    there[there] = waiting & are_entitled(runs.arena["rank"][slots])
+    return there

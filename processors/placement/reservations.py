@@ -5,7 +5,7 @@ one at a time, or several on up to a tenth of the hosts; a host is in one only, 
 a reservation that found no use, unit and hosts pause for a while, each time twice as long.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from events.ranks import RESERVES
 from events.records.placement import HostsReserved, TasksPlaced
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask
-from processors.placement.plans import Task, waits
+from processors.placement.plans import Task, wait
 from processors.placement.reservation_rows import PauseRow, ReservationRow
 from processors.placement.runs import Runs
 from processors.state.cell_settings import CellSettings
@@ -41,6 +41,8 @@ class Reservations:
         self._runs = runs
         self._hosts = hosts
         self._settings = settings
+        self.on_change: Callable[[str, int], None] = lambda job_id, first: None
+        """Called with the job and the first instance of a unit for which hosts are reserved now, or none any more."""
         self.ends: Deadlines[Task] = Deadlines()
         """When reservations end whose unit has no place by then."""
         self._unit_pause_ends: Deadlines[Task] = Deadlines()
@@ -66,9 +68,11 @@ class Reservations:
             )
             self.table.put(task, row)
             self.ends.set(task, row.until_ms)
+            self.on_change(*task)
             return
         self.table.remove(task)
         self.ends.clear(task)
+        self.on_change(*task)
         if event.state == Code.IN_VAIN:
             self._pause(self.paused_units, self._unit_pause_ends, task, now, 0)
             self._pause_hosts(event.host_ids, now)
@@ -79,7 +83,7 @@ class Reservations:
             return
         job_ids = {*(event.job_ids if hasattr(event, "job_ids") else (event.job_id,))}
         for task, row in self.table.items():
-            if task[0] in job_ids and not row.over and not waits(self._runs, task, row.run):
+            if task[0] in job_ids and not row.over and not wait(self._runs, task[0], [task[1]], [row.run])[0]:
                 self._over(task, Code.PLACED if isinstance(event, TasksPlaced) else Code.WITHDRAWN)
                 if isinstance(event, TasksPlaced):
                     self._used(task, row, now)
@@ -112,6 +116,7 @@ class Reservations:
 
     def _over(self, task: Task, why: Code) -> None:
         self.table.change(task).over = why
+        self.on_change(*task)
 
     def _used(self, task: Task, row: ReservationRow, now: int) -> None:
         """A unit has places: on the hosts reserved for it, or these found no use."""

@@ -45,10 +45,11 @@ class Sharing:
         self._settings = settings
         self.plans = Plans(runs, settings, current)
         self.rights = Rights(hosts, current, self.plans.planned)
-        self.plans.on_change = self.rights.plan_changed
         self.reservations = Reservations(runs, hosts, settings)
         self.displaced = Displacements()
         self._holds = Holds(hosts, runs, self.plans, self.reservations.table)
+        self.plans.on_change = self._plan_changed
+        self.reservations.on_change = self._holds.changed
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -125,6 +126,10 @@ class Sharing:
         return out, planner.tried_ms
 
     # What is said.
+
+    def _plan_changed(self, job_id: str, first: int) -> None:
+        self.rights.plan_changed(job_id, first)
+        self._holds.changed(job_id, first)
 
     def asked(self, event: PreemptionAsked, now: int) -> None:
         """A plan was made."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from events.columns import I64
+from events.columns import I64, distinct
 from events.ranks import SERVED, Rank
 from processors.placement.packing import Mask
 from processors.placement.rows import JobRow
@@ -90,6 +90,10 @@ class Waits:
     def job_of(self, slot: int) -> str:
         """The job of a task."""
         return self._at[int(self._arena["owner"][slot]) - 1]
+
+    def jobs_of(self, slots: I64) -> list[str]:
+        """The jobs of tasks, each once."""
+        return [self._at[owner - 1] for owner in distinct(self._arena["owner"][slots]).tolist()]
 
     def add(self, slots: I64) -> None:
         """Tasks wait from now on; their columns are set."""

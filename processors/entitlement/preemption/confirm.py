@@ -22,7 +22,7 @@ from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission.admit import Admission, rank_record
 from processors.entitlement.admission.pass_usage import PassUsage
 from processors.entitlement.bounds import ENTITLEMENT, LIMITS, Ask, exceeds, room
-from processors.entitlement.preemption.rights import Claims
+from processors.entitlement.preemption.rights import Claims, RangesOfParts
 from processors.entitlement.preemption.victims import (
     LimitVictims,
     PlacedRuns,
@@ -96,6 +96,7 @@ class Confirmation:
         self._usage = usage
         self._now = now
         self._orders = state.cell.orders
+        self._rights: RangesOfParts = {}
 
     def answer(self, request: RequestRow, budget: int) -> Event:
         """Return the order for a request, or its refusal. `budget`: so many tasks may leave under limits."""
@@ -112,7 +113,7 @@ class Confirmation:
         taker, parked = self._queues.jobs[request.job_id], self._claims.is_parked(request.unit)
         slots = np.arange(request.first, request.first + request.count) + taker.base
         need = self._queues.total_need(taker, slots)
-        right = self._claims.right(request.unit, self._now)
+        right = self._claims.right(request.unit, self._now, self._rights)
         if not len(request.job) and not parked:
             return Denial(Code.VOID)  # it has a place, and needs no victims
         if len(request.job) and right is None:

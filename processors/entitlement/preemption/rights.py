@@ -8,6 +8,7 @@ of which something has changed or a time has come. Those follow the entitlements
 change for all pools at once. While no claim has a right, nothing is told of what pools may give.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -64,6 +65,10 @@ class RightRow(msgspec.Struct, frozen=True, array_like=True):
     def widened(self, kinds: Kinds) -> "RightRow":
         """The row as it is when the cell knows more kinds."""
         return replace(self, others=kinds.widened(self.others), entitlement=kinds.widened(self.entitlement))
+
+
+RangesOfParts = dict[PartKey, tuple[list[int], list[RightRow]]]
+"""The ranges of parts that have rights: their first instances, ascending, and their rights."""
 
 
 class GiverRow(msgspec.Struct, frozen=True, array_like=True):
@@ -138,8 +143,8 @@ class Claims:
                 alike[form] += len(ranges)
         return rights
 
-    def right(self, unit: Unit, now: int) -> Right | None:
-        """Return the right of a unit; None: it has none."""
+    def right(self, unit: Unit, now: int, rights_of: RangesOfParts) -> Right | None:
+        """Return the right of a unit; None: it has none. `rights_of`: those of parts that were found at this moment."""
         job_id, first, count, run = unit
         row = self._queues.jobs[job_id]
         if row.pool not in self._pools or self.delay_ms(row.pool) < 0:
@@ -149,16 +154,22 @@ class Claims:
         if not self._has_due(row.pool, now):
             return None
         key = self._queues.part_of(row, first)
-        before = self._claims_before(row.pool).get(PartKey(job_id, key))
+        part = PartKey(job_id, key)
+        before = self._claims_before(row.pool).get(part)
         if before is None:
             return None
-        entitlement = self._state.shares.entitlement(row.pool)
-        for (_, start), right in self._rights_of_part(PartKey(job_id, key), row, before, entitlement, now).items():
-            ahead = first - start
-            if 0 <= ahead < right.count and right.run == run and (count == right.count if right.gang else count == 1):
-                need = self._queues.unit_need(row, key)
-                return Right(add(right.others, need, -ahead), right.entitlement, right.flags)
-        return None
+        if part not in rights_of:
+            entitlement = self._state.shares.entitlement(row.pool)
+            ranges = self._rights_of_part(part, row, before, entitlement, now)
+            rights_of[part] = [start for _, start in ranges], [*ranges.values()]
+        starts, rights = rights_of[part]
+        at = bisect_right(starts, first) - 1
+        if at < 0:
+            return None
+        right, ahead = rights[at], first - starts[at]
+        if ahead >= right.count or right.run != run or count != (right.count if right.gang else 1):
+            return None
+        return Right(add(right.others, self._queues.unit_need(row, key), -ahead), right.entitlement, right.flags)
 
     def own_right(self, pool: str, need: Vector, ahead: Vector | None = None) -> Right:
         """Return the right of a unit however long it waits. `ahead`: the need of claims before it; by default, of all

@@ -28,7 +28,7 @@ from processors.lifecycle.task_table import TaskEvent
 from processors.placement.admissions import Admissions
 from processors.placement.assignment import Unplaced
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom
+from processors.placement.kept import KeptRoom, rooms_of
 from processors.placement.reports import Reports as Unplacements
 from processors.placement.reservations import Reservations
 from processors.placement.runs import Runs
@@ -84,8 +84,8 @@ def nothing_kept(patch: pytest.MonkeyPatch) -> None:
 
     def none(hosts: Hosts, holding: holds.Holding) -> KeptRoom:
         own = kept_room(hosts, holding).own
-        mine = {slot: room._replace(amounts=np.zeros_like(room.amounts)) for slot, room in own.items()}
-        return KeptRoom(np.zeros_like(hosts.used), mine, {})
+        mine = {slot: own[slot]._replace(amounts=np.zeros_like(own[slot].amounts)) for slot in own}
+        return KeptRoom(np.zeros_like(hosts.used), rooms_of(mine, len(hosts.used)), {})
 
     patch.setattr("processors.placement.machine.kept_room", none)
     patch.setattr(holds, "kept_room", none)

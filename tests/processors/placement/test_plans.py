@@ -1,5 +1,9 @@
 """Others leave for a unit that has a right, and what they leave is that unit's."""
 
+import sys
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from events.cell_settings import DEFAULTS
@@ -353,3 +357,34 @@ def test_free_places_are_not_waited_for() -> None:
     assert of(world.right(taker(world), Giver("/p")), TasksPlaced) == []
     assert hosts_of(world.run("b", 1)) == {("b", 0, 1): "h1"}
     assert not world.machine.sharing.plans.table
+
+
+def calls_of_a_look(claims: int) -> int:
+    """The functions that are called to look at what waits, where others leave for so many claims."""
+    world = Shared()
+    for number in range(40):
+        world.host(f"h{number:02}", cpu=4000)
+    world.run("soft", 160)
+    for ask in asks(world.right(taker(world, instances=claims), Giver("/p"))):
+        world.order(ask)
+    world.machine.restored()  # it looks again at all that waits
+    world.machine.decide(world.now, True, 1000)
+    world.machine._quiet = False
+    world.machine.disturb()
+    calls = 0
+
+    def count(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        assert not world.machine.decide(world.now, True, 1000)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_units_that_wait_for_what_others_leave_are_looked_at_together() -> None:
+    few, many = calls_of_a_look(10), calls_of_a_look(100)
+    assert many < few * 1.2

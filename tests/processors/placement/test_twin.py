@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.codes import Code
-from events.columns import pack_ints
+from events.columns import I64, pack_ints
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobAccepted
 from events.records.parts import Constraint, TaskShape
@@ -16,7 +16,7 @@ from processors.machine import Decided, PeerRound
 from processors.placement import cluster_view
 from processors.placement.assignment import Assignment
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom, OwnRoom
+from processors.placement.kept import KeptRoom, OwnRoom, rooms_of
 from processors.state.budget import Budget
 from tests.helpers.drawn import examples
 from tests.helpers.machines import Run, ranges
@@ -114,16 +114,17 @@ def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data)
     world, hosts = ready(cluster)
     jobs = admitted(world, specs)
     runs, columns = world.machine.runs, world.machine.hosts
-    kept = KeptRoom(np.zeros_like(columns.used), {}, {})
+    kept, own_rooms = np.zeros_like(columns.used), dict[int, OwnRoom]()
     for job in jobs:
         for first in data.draw(st.sets(st.sampled_from([0, *range(job.gang, job.tasks)]), max_size=2)):
             rooms = [tuple(data.draw(st.integers(0, have)) for have in left) for left in left_of(columns, kept)]
             job.kept[first] = {host.name: (*room[:2], 0, room[3]) for host, room in zip(hosts, rooms, strict=True)}
             amounts_ = np.array([(*room[:2], 0, room[3], 0) for room in rooms], dtype=np.int64).T
-            kept.amounts[:] += amounts_
-            own = OwnRoom(np.arange(len(hosts)), amounts_, True, Code.WAITING_FOR_PREEMPTION)
-            kept.own[runs.jobs[job.name].base + first] = own
-    assignment = Assignment(runs, columns, kept, Budget(1000), lambda slot: True)
+            kept += amounts_
+            own = OwnRoom(np.arange(len(hosts)), amounts_, True, amounts_, Code.WAITING_FOR_PREEMPTION)
+            own_rooms[runs.jobs[job.name].base + first] = own
+    room = KeptRoom(kept, rooms_of(own_rooms, len(kept)), {})
+    assignment = Assignment(runs, columns, room, Budget(1000), lambda slot: True)
     with patch.object(cluster_view, "FEW", few):
         said = assignment.place()
     mine = places([said], {job.name: job.ports for job in jobs}) if said else {}
@@ -133,7 +134,7 @@ def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data)
         assert assignment.view.free[:, columns.table[host.name].number].tolist() == [*host.free, len(host.ports)]
 
 
-def left_of(hosts: Hosts, kept: KeptRoom) -> list[list[int]]:
+def left_of(hosts: Hosts, kept: I64) -> list[list[int]]:
     """What isn't kept yet, per host."""
-    left: list[list[int]] = (hosts.capacity - hosts.used - kept.amounts)[:4].T.tolist()
+    left: list[list[int]] = (hosts.capacity - hosts.used - kept)[:4].T.tolist()
     return left
