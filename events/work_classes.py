@@ -17,8 +17,15 @@ CLASSES = 9
 """Classes are below it."""
 LENT_TO = (0, CONTROLLERS, REVOCABLES)
 """The classes that may be lent to: all that are preemptible, without daemons."""
-NAMES = ("preemptible", "controllers", "non_preemptible", "non_preemptible_controllers", "daemons")
-"""The names of classes in answers and metrics, by number; these don't tell revocable work from preemptible."""
+NAMES = {
+    0: "preemptible",
+    CONTROLLERS: "controllers",
+    FIRM: "non_preemptible",
+    FIRM + CONTROLLERS: "non_preemptible_controllers",
+    DAEMONS: "daemons",
+    REVOCABLES: "revocable",
+}
+"""The names of classes in answers and metrics."""
 
 
 def class_of(firm: bool, controllers: bool, daemon: bool, revocable: bool = False) -> int:

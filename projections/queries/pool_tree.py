@@ -10,10 +10,10 @@ from events.codec import decode
 from events.pool_paths import ROOT, parent_of, path_to
 from events.quantities import write_amounts
 from events.records.pools import PoolDefined
-from events.resources import Amounts, Kinds, in_order
+from events.resources import REVOCABLE, Amounts, Kinds, in_order
 from events.spec.pool import from_event
 from events.words import over_reserved
-from events.work_classes import CONTROLLERS, DAEMONS, FIRM, NAMES
+from events.work_classes import CONTROLLERS, DAEMONS, FIRM, NAMES, REVOCABLES
 from paceline.client.models import Amounts as Written
 from paceline.client.pool_models import (
     CellCapacity,
@@ -224,7 +224,11 @@ _IN_LINE = tables.waiting.join(tables.holds, _waiting.standing == _holds.number)
 _IN_LINE = _IN_LINE.join(tables.jobs, _waiting.job_id == _jobs.job_id)
 _ORDER = (_jobs.priority.desc(), _jobs.accepted, _jobs.offset)
 _OF_FLAGS = FIRM * _holds.firm + CONTROLLERS * _holds.controllers
-CLASS: Any = case((_jobs.kind == "daemon", DAEMONS), else_=_OF_FLAGS)
+CLASS: Any = case(
+    (_jobs.kind == "daemon", DAEMONS),
+    (func.instr(_jobs.need, f'"{REVOCABLE}"') > 0, REVOCABLES),
+    else_=_OF_FLAGS,
+)
 """The class of a job that waits for admission (`class_of`)."""
 
 
@@ -270,7 +274,7 @@ def queue_json(connection: Connection, path: str, size: int) -> Queue:
     lines = _queues(connection, path).get(path, {})
     kinds = kinds_of(connection)
     classes: dict[str, QueueClass] = {}
-    for kind, name in enumerate(NAMES):
+    for kind, name in NAMES.items():
         if name in lines:
             gangs = _gangs(connection, kinds, path, kind, size)
             classes[name] = {"jobs": lines[name]["jobs"], "tasks": lines[name]["tasks"], "gangs": gangs}

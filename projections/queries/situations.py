@@ -17,7 +17,7 @@ from events.codes import ENDED_JOBS, LIVE_TASKS, Code, JobState, Outcome, TaskSt
 from events.columns import ints
 from events.reasons import FULL
 from events.records.pools import PoolDefined
-from events.resources import Amounts
+from events.resources import REVOCABLE, Amounts
 from events.topics import MACHINES
 from events.work_classes import class_of
 from projections.queries.end_reasons import Stopped, stops_of
@@ -290,10 +290,12 @@ def ahead(connection: Connection, job: JobRow, hold: WaitReasonRow) -> Ahead:
     """The work before a job in the queue of its pool and class, without what stands aside."""
     jobs, waiting, holds = tables.jobs.c, tables.waiting.c, tables.holds.c
     joined = tables.waiting.join(tables.holds, waiting.standing == holds.number)
+    revocable = REVOCABLE in amounts_in(job.need)
+    kind = class_of(hold.firm > 0, hold.controllers > 0, job.kind == "daemon", revocable)
     before = (
         select(waiting.job_id, waiting.tasks, holds.code, jobs.priority, jobs.accepted, jobs.offset)
         .select_from(joined.join(tables.jobs, waiting.job_id == jobs.job_id))
-        .where(holds.pool == hold.pool, class_of(hold.firm > 0, hold.controllers > 0, job.kind == "daemon") == CLASS)
+        .where(holds.pool == hold.pool, kind == CLASS)
         .where(holds.aside == 0)
         .where(tuple_(-jobs.priority, jobs.accepted, jobs.offset) < tuple_(-job.priority, job.accepted, job.offset))
         .subquery()

@@ -43,6 +43,7 @@ CLASSES = {
     "non_preemptible": "not preemptible",
     "non_preemptible_controllers": "controllers, not preemptible",
     "daemons": "daemons",
+    "revocable": "on slack",
 }
 
 

@@ -10,6 +10,7 @@ from events.codes import Outcome
 from events.columns import pack_longs
 from events.records.entitlement import CreditsSet, EntitlementsSet, PoolAnswered, TurnSet
 from events.records.placement import CapacityChanged
+from events.resources import REVOCABLE
 from projections.api.cell_router import create_cells_app
 from tests.helpers.written_cell import CORE, accepted, admitted, ended, held, job, preempted, queued, unplaced
 from tests.projections.conftest import LISTEN, TOKEN, Api
@@ -82,6 +83,24 @@ def test_daemons_queue_apart_and_nobody_else_waits_behind_them(api):
         "daemons": ["each"],
     }
     assert "behind 1 other of 1 job" in api.get("/v1/jobs/next/explanation")["headline"]["message"]
+
+
+def test_work_on_slack_queues_apart(api):
+    api.pool("/p")
+    for job_id, revocable in (("idle", True), ("plain", False), ("idler", True)):
+        at = api.cell.submit(job_id, revocable=revocable)
+        asked = replace(job(job_id), resources={REVOCABLE if revocable else "cpu": 1000, "memory": 512})
+        api.cell.decide("lifecycle", *accepted(asked, at))
+    said = (("idle", "SLACK_REACHED"), ("plain", "ENTITLEMENT_REACHED"), ("idler", "BEHIND_IN_QUEUE"))
+    api.cell.decide("entitlement", *(held(job_id, (0,), code) for job_id, code in said))
+    api.fold()
+    assert {name: line["head"]["job_id"] for name, line in api.get("/v1/pools/p")["queue"].items()} == {
+        "preemptible": "plain",
+        "revocable": "idle",
+    }
+    lines = api.get("/v1/queues/p")["classes"]
+    assert [gang["job_id"] for gang in lines["revocable"]["gangs"]] == ["idle", "idler"]
+    assert "behind 1 other of 1 job" in api.get("/v1/jobs/idler/explanation")["headline"]["message"]
 
 
 def test_what_was_preempted_or_given_back_stands_at_its_place_by_priority_and_submission(api):
