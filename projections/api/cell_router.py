@@ -98,13 +98,16 @@ class Router:
                 return int(cell)
             case ["v1", "jobs", job_id, *_] | ["v1", "causes", job_id] if ":" not in job_id:
                 return await self._cell_with(lambda connection: _job(connection, job_id))
+            case ["v1", "usage"] if pool := request.query_params.get("pool", "").strip("/"):
+                cell = await self._pool_cell(f"/{pool}")
+                return self._first if cell is None else cell
             case ["v1", "hosts", host_id, *_]:
                 return await self._cell_with(lambda connection: _host(connection, host_id))
             case ["v1", "pools" | "queues" | "entitlements" | "pool-series", *parts]:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
             case (
-                ["v1", "events" | "log"]
+                ["v1", "events" | "log" | "usage"]
                 | ["v1", "rounds" | "causes" | "secrets", *_]
                 | ["v1", "cell", "settings" | "operations"]
             ) if len(self._contexts) > 1:

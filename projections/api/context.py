@@ -197,6 +197,8 @@ class Context:
     execs: Execs | None = None
     secrets: Secrets | None = None
     host_usage: AskHost | None = None
+    is_past: bool = False
+    """Whether it shows a moment that is over."""
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
     host_maps: HostMaps = field(default_factory=HostMaps)

@@ -184,6 +184,7 @@ def past_context(present: Context, views: Views, log: Log) -> Context:
         present,
         views=views,
         log=log,
+        is_past=True,
         facts=LossCheckedLog(views, log),
         cell_info=cell_info,
         others=[],

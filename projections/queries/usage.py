@@ -36,6 +36,15 @@ def usage_sums(
     return [_sum(dict(row)) for row in rows[:size]], len(rows) > size
 
 
+def is_pool(connection: Connection, path: str) -> bool:
+    """Whether there is such a pool, or was one: its sums stay when it is removed."""
+    for column in (tables.pools.c.path, tables.month_usage.c.pool):
+        below = column.startswith(f"{path}/", autoescape=True)
+        if connection.execute(select(column).where((column == path) | below).limit(1)).first() is not None:
+            return True
+    return False
+
+
 def _sum(totals: dict[str, Any]) -> UsageSum:
     # A total is a float, where a sum that is too large for the file would be an error: no query ends by what hosts say.
     row: dict[str, Any] = {

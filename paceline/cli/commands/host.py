@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from events.abilities import enforced, is_own
+from events.abilities import USAGE, enforced, is_own
+from events.bounds import LOAD_STEPS
 from paceline.cli.commands.common import (
     DECIDED_S,
     at_option,
@@ -86,7 +87,7 @@ def _attributes(host: Any, abilities: bool) -> dict[str, object]:
 
 
 def _print(client: "Client", body: Any) -> None:
-    facts(pair for name, value in body.items() for pair in _facts_of(name, value))
+    facts(pair for name, value in (body | {"used": _use(body)}).items() for pair in _facts_of(name, value))
     tasks = list(client.host_tasks(body["host_id"]))
     if not tasks:
         note("no tasks are there")
@@ -111,6 +112,16 @@ def _suspected_column(hosts: list[Any]) -> list[Column]:
         return f"{ahead(why['until'])} ({why['code']})" if why else "-"
 
     return [Column("TAKES TASKS", cell)] if any(host.get("suspected") for host in hosts) else []
+
+
+def _use(host: Any) -> str:
+    """The use of a host by its runs as it was told last, or why it isn't known."""
+    if used := host.get("used"):
+        parts = f"{used['cpu']}/{LOAD_STEPS} of its CPU, {used['memory']}/{LOAD_STEPS} of its memory"
+        return f"{parts}, told {used['at']}"
+    if USAGE not in host["attributes"]:
+        return f"not measured: its agent doesn't offer {USAGE}"
+    return "not told since it connected: a host tells what has moved by two sixteenths, and all after ten minutes"
 
 
 def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:

@@ -8,10 +8,12 @@ import click
 
 from paceline.cli.commands.common import cell_option, complete, examples, host_ids, list_options, with_client
 from paceline.cli.commands.job_commands import ID
+from paceline.client.models import ENDED
 from paceline.output import Column, TableOptions, note, show, table
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
+    from paceline.client.usage_models import JobUsage
 
 REFRESH_S = 5.0
 """So often hosts measure their runs."""
@@ -37,7 +39,14 @@ def job_top(client: "Client", job_id: str, once: bool, form: str, shape: TableOp
         columns = [Column("TASK", lambda each: each["instance"], right=True), *_columns(usage["runs"])]
         columns.insert(2, Column("HOST", lambda each: each["host_id"]))
         runs = (f"{each['instance']}/{each['run']}" for each in usage["runs"])
-        show(form, usage, runs, lambda: table(usage["runs"], columns, shape))
+
+        def print_runs() -> None:
+            if usage["runs"]:
+                table(usage["runs"], columns, shape)
+            else:
+                _say_idle(client, usage)
+
+        show(form, usage, runs, print_runs)
         for host in usage["silent"]:
             note(f"host {host['host_id']}: {host['reason']}")
         if usage["hosts_left_out"]:
@@ -80,11 +89,22 @@ def host_top(client: "Client", host_id: str | None, once: bool, form: str, shape
                 f"{host_id}: its runs use {usage['cpu_milli'] / 1000:.2f} of {cpu} cores, "
                 f"{usage['memory_kib'] / KIB_OF_GIB:.2f} GiB of {memory}, measured {usage['age_ms'] / 1000:.0f} s ago"
             )
-            table(usage["runs"], columns, shape)
+            if usage["runs"]:
+                table(usage["runs"], columns, shape)
 
         show(form, usage, runs, print_host)
 
     _repeat(look, once, form)
+
+
+def _say_idle(client: "Client", usage: "JobUsage") -> None:
+    """Says why no run of a job is shown."""
+    job_id = usage["job_id"]
+    if usage["silent"]:
+        return
+    state = client.job(job_id)["state"]
+    more = "; `paceline usage --by job` tells what ended ones used" if state in ENDED else ""
+    note(f"job {job_id} is {state}: no run of it goes on{more}")
 
 
 def _columns(rows: Iterable[Any]) -> list[Column]:

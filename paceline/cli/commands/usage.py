@@ -34,7 +34,11 @@ class Month(Since):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The month, as 2026-11."""
         text = str(value)
-        return text if re.fullmatch(r"\d{4}-\d{2}", text) else super().convert(text, param, ctx)[:7]
+        if re.fullmatch(r"\d{4}-\d{2}", text):
+            if not "01" <= text[5:] <= "12":
+                raise click.BadParameter(f"{text} is no month: they go from 01 to 12, as in 2026-11", ctx, param)
+            return text
+        return super().convert(text, param, ctx)[:7]
 
 
 @click.command(

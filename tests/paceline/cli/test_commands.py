@@ -538,6 +538,42 @@ def test_a_suspected_host_is_shown_with_why_and_until_when(cli, cell, monkeypatc
     assert cell.asked[-1].body["reason"] == "new disk"
 
 
+MEASURES = {"attributes": {"paceline/usage": "yes"}}
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ({"used": None}, "not measured: its agent doesn't offer paceline/usage"),
+        (MEASURES | {"used": None}, "not told since it connected"),
+        (
+            MEASURES | {"used": {"cpu": 3, "memory": 5, "at": "2026-08-21T10:44:19.000Z"}},
+            "3/16 of its CPU, 5/16 of its memory, told 2026-08-21T10:44:19.000Z",
+        ),
+    ],
+)
+def test_a_host_says_what_its_runs_use_or_why_that_is_not_known(cli, cell, host, text):
+    cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [], "next_page_token": ""})
+    cell.answer("GET", "/v1/hosts/h1", HOST | host)
+    assert text in cli("host", "get", "h1")[1]
+
+
+@pytest.mark.parametrize(
+    ("state", "text"), [("SUCCEEDED", "; `paceline usage --by job` tells what ended ones used"), ("PENDING", "")]
+)
+def test_top_of_a_job_without_live_runs_says_so(cli, cell, state, text):
+    cell.answer("GET", "/v1/jobs/a/usage", {"job_id": "a", "runs": [], "silent": [], "hosts_left_out": 0})
+    cell.answer("GET", "/v1/jobs/a", job("a", state))
+    assert cli("job", "top", "a", "--once")[1:] == ("", f"job a is {state}: no run of it goes on{text}\n")
+
+
+@pytest.mark.parametrize("month", ["2026-13", "2026-00"])
+def test_usage_since_a_month_that_there_is_not_is_refused(cli, month):
+    code, _, error = cli("usage", "--since", month)
+    assert code == 2
+    assert f"{month} is no month: they go from 01 to 12, as in 2026-11" in error
+
+
 def test_volumes(cli, cell):
     volumes = [
         {

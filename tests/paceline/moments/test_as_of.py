@@ -141,3 +141,12 @@ def test_what_was_written_since_is_not_waited_for(server: Server) -> None:
     headers = {"At-Least-Position": "paceline.jobs:99999"}
     answer = server.client.get("/v1/jobs", params={"at": "lifecycle/round/100"}, headers=headers)
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("address", ["/v1/jobs/nightly/usage", "/v1/hosts/small-1/usage"])
+def test_what_only_hosts_can_tell_now_is_refused_of_then(server: Server, address: str) -> None:
+    at = f"0/paceline.lifecycle:{server.log.bounds('paceline.lifecycle')[1] - 1}"
+    answer = server.get(address, at=at)
+    assert (answer.status_code, answer.json()["code"]) == (422, "INVALID_REQUEST")
+    assert answer.json()["detail"].startswith("hosts tell what live runs use now; leave out the parameter at.")
+    assert server.get("/v1/usage", at=at).status_code == 200

@@ -144,6 +144,22 @@ def test_what_it_cannot_be_asked_for(api: Any, query: str) -> None:
     assert api.client.get(f"/v1/usage?{query}").status_code == 422
 
 
+@pytest.mark.parametrize("month", ["2026-13", "2026-00", "2026"])
+def test_a_month_that_there_is_not_is_refused_with_a_sentence(api: Any, month: str) -> None:
+    said = api.problem(api.client.get(f"/v1/usage?since={month}"), 422, "INVALID_REQUEST")
+    assert said["detail"] == f"'{month}' is no month; one looks like 2026-11, and months go from 01 to 12"
+
+
+def test_the_usage_of_a_pool_that_there_is_not_is_refused(api: Any) -> None:
+    api.pool("/p")
+    api.cell.host()
+    api.cell.accept("a", pool="/p", **NEED)
+    run(api.cell, "a")
+    api.fold()
+    assert sums(api, pool="/p") == sums(api, pool="/") == sums(api)
+    api.problem(api.client.get("/v1/usage?pool=/none"), 404, "NOT_FOUND")
+
+
 def test_a_host_shows_the_use_that_its_present_session_said(api: Any) -> None:
     api.cell.host("h1")
     api.fold()
