@@ -31,6 +31,7 @@ from paceline.client.models import (
 )
 from paceline.client.page_models import JobsPage
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
+from paceline.client.plan_models import JobPlan
 from paceline.client.usage_models import JobUsage
 
 SILENCE_S = 20.0
@@ -74,6 +75,12 @@ class JobRequests(Requests):
         """
         params = {"dry_run": "true"}
         return cast(Job | JobCheck, self._send("POST", "/v1/jobs", params=params, **json_body(spec)).json())
+
+    def plan_job(self, spec: Mapping[str, Any]) -> JobPlan:
+        """Where a job would go now, what of it would wait and why, and what it would preempt. Nothing is written. Of a
+        job that is there and differs, its update is planned.
+        """
+        return cast(JobPlan, self._send("POST", "/v1/job-plans", **json_body(spec)).json())
 
     def jobs(
         self, state: str | None = None, pool: str | None = None, labels: Sequence[str] = (), page_size: int = PAGE

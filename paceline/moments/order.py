@@ -59,3 +59,37 @@ class Progress(msgspec.Struct, frozen=True):
 
     done: int
     of: int
+
+
+class PlanStart(msgspec.Struct, frozen=True):
+    """The first line to the process that plans: the log, the file of the views, folders with stores of the machines
+    that may be there, and the URL of snapshots, empty: none.
+    """
+
+    log: LogAddress
+    views: str
+    stores: list[str]
+    snapshots: str = ""
+
+
+class PlannedFact(msgspec.Struct, frozen=True):
+    """A fact as it would be appended: its key and its record."""
+
+    key: str
+    value: bytes
+
+
+class PlanOrder(msgspec.Struct, frozen=True):
+    """A line to the process that plans: the facts, the job that they are about, and how many seconds it may take."""
+
+    facts: list[PlannedFact]
+    job_id: str
+    limit_s: float
+
+
+class PlanResult(msgspec.Struct, frozen=True):
+    """A line from the process that plans: the plan as the API answers it, or an error: a code and a sentence."""
+
+    plan: msgspec.Raw = msgspec.Raw(b"null")
+    code: str = ""
+    error: str = ""

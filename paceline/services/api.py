@@ -14,12 +14,13 @@ from hostagent.gateway.remote_execs import RemoteExecs
 from hostagent.gateway.remote_hosts import RemoteHosts
 from hostagent.gateway.secrets.remote import RemoteSecrets
 from paceline.client.cell_models import Machine, ServedCell
+from paceline.moments.planner import CellPlans
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments
 from paceline.services.health_pages import waiting
 from paceline.services.http_serving import LateApp, serve_http
 from paceline.services.operations import OperationsOf
-from paceline.services.past import CellFolder, moments_of, replays_of
+from paceline.services.past import CellFolder, moments_of, plans_of, replays_of
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, folder_of
 from projections.api.app import create_app
@@ -40,6 +41,7 @@ class Api:
         self._apps: dict[int, Any] = {}
         self._logs: list[KafkaLog] = []
         self._replays: list[CellReplays] = []
+        self._plans: list[CellPlans] = []
         self._moments: CellMoments | None = None
         self._cells = range(count_cells(settings.kafka, settings.kafka_options))
         self.app = LateApp(waiting(self._health, self._why))
@@ -71,6 +73,8 @@ class Api:
                 closing.callback(self._moments.close)
             for replays in self._replays:
                 closing.callback(replays.close)
+            for plans in self._plans:
+                closing.callback(plans.close)
             for log in self._logs:
                 closing.callback(log.close)
 
@@ -89,6 +93,7 @@ class Api:
             host_usage=hosts.usage,
             operations=OperationsOf(log, views, settings, folder_of(settings, cell), stores=False),
             replays=self._replay(cell),
+            plans=self._plan(cell),
             carries=RemoteExecs(settings.service.gateways, start.token),
             secrets=RemoteSecrets(settings.service.gateways, start.token, cell),
             alarm_unread_ms=settings.alarm_unread_ms,
@@ -97,6 +102,10 @@ class Api:
     def _replay(self, cell: int) -> CellReplays:
         self._replays.append(replays_of(self._settings, cell))
         return self._replays[-1]
+
+    def _plan(self, cell: int) -> CellPlans:
+        self._plans.append(plans_of(self._settings, cell, folder_of(self._settings, cell)))
+        return self._plans[-1]
 
     def _health(self) -> Health:
         return Health(False, False, {"waits_for_views_of": self._waits()})  # once all are there, another app answers

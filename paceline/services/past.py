@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from events.log.port import Log
-from paceline.moments.order import LogAddress
+from paceline.moments.order import LogAddress, PlanStart
+from paceline.moments.planner import CellPlans
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments, CellPast
 from paceline.moments.view_maker import MakerLimits
@@ -38,6 +39,13 @@ def replays_of(settings: Settings | UpSettings, cell: int) -> CellReplays:
     """Decides rounds of a cell again."""
     snapshots = settings.snapshots if isinstance(settings, Settings) else ""
     return CellReplays(address_of(settings, cell), snapshots, settings.views.make_s)
+
+
+def plans_of(settings: Settings | UpSettings, cell: int, folder: Path) -> CellPlans:
+    """Plans facts of a cell whose views, and perhaps stores, are in a folder."""
+    snapshots = settings.snapshots if isinstance(settings, Settings) else ""
+    start = PlanStart(address_of(settings, cell), str(folder / "views.sqlite"), [str(folder / "store")], snapshots)
+    return CellPlans(start, settings.views.make_s)
 
 
 def address_of(settings: Settings | UpSettings, cell: int) -> LogAddress:

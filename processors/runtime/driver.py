@@ -48,7 +48,9 @@ class Observer(Protocol):
 
 
 class Driver:
-    """Runs one machine of one cell. `claimant` names the process for others to read."""
+    """Runs one machine of one cell. `claimant` names the process for others to read; `fold`: the machine with the state
+    that it goes on from, where that isn't the one in its store.
+    """
 
     def __init__(
         self,
@@ -59,8 +61,10 @@ class Driver:
         claimant: str,
         limits: Limits | None = None,
         observer: Observer | None = None,
+        fold: Fold | None = None,
     ) -> None:
-        self.fold = Fold(machine, log.cell)
+        self.fold = fold or Fold(machine, log.cell)
+        self._is_of_store = fold is None
         self.machine = machine
         self.epoch = 0
         self._log = log
@@ -89,7 +93,7 @@ class Driver:
         fold = self.fold
         self._writer.replaces = not fold.restore(self._store)  # rows that this build can't go on with
         own = fold.own
-        if own.round and not in_log(self._log, fold.topic, own.position, own.hash):
+        if self._is_of_store and own.round and not in_log(self._log, fold.topic, own.position, own.hash):
             raise StoreFault(
                 f"The store of {self.machine.name} is of another log: its round {own.round} is not at "
                 f"{fold.topic}:{own.position - 1}. Delete it; it is made anew from the log."

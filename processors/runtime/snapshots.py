@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple, cast
 
 import msgspec
-from rocksdict import AccessType, Options, Rdict, WriteBatch
+from rocksdict import Options, Rdict, WriteBatch
 
 from events import VERSION
 from events.log.object_store import Files
@@ -26,7 +26,7 @@ from events.rounds import in_log
 from events.structs import known
 from events.topics import rounds_of
 from processors.machine import Machine
-from processors.runtime.store import Progress, RocksStore, StoreFault
+from processors.runtime.store import Progress, RocksStore, SecondaryStore, StoreFault
 from processors.state.conversion import conversion
 from processors.state.table import RowChange, hash_rows
 
@@ -356,24 +356,20 @@ def _with_pauses(rows: Iterator[RowChange], pause_s: float) -> Iterator[RowChang
 
 def _copy(folder: Path, target: Path) -> None:
     """Copies a store that another process may be writing, as it is at this moment."""
-    options = Options(raw_mode=True)
-    options.create_if_missing(False)
-    options.set_max_open_files(-1)  # it must hold the files that the writer deletes meanwhile
-    with TemporaryDirectory(prefix="paceline-secondary-") as own:
-        try:
-            source = Rdict(str(folder), options, access_type=AccessType.secondary(own))
-        except Exception as error:  # rocksdict raises plain exceptions
-            raise SnapshotFault(f"The store in {folder} can't be read: {error}.") from error
+    try:
+        source = SecondaryStore(folder)
+    except StoreFault as fault:
+        raise SnapshotFault(str(fault)) from fault
+    with source:
         copy = Rdict(str(target), Options(raw_mode=True))
         batch = WriteBatch(raw_mode=True)
-        for key, row in cast(Iterator[tuple[bytes, bytes]], source.items()):
+        for key, row in cast(Iterator[tuple[bytes, bytes]], source.db.items()):
             batch.put(key, row)
             if batch.len() >= COPY_BATCH:
                 copy.write(batch)
                 batch = WriteBatch(raw_mode=True)
         copy.write(batch)
         copy.close()
-        source.close()
 
 
 def _rounds(files: Files, cell: int, machine: str) -> list[int]:

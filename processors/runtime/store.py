@@ -8,11 +8,12 @@ Decision 016.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Protocol, cast
+from typing import Protocol, Self, cast
 
 import msgspec
-from rocksdict import Checkpoint, Options, Rdict, WriteBatch
+from rocksdict import AccessType, Checkpoint, Options, Rdict, WriteBatch
 
 from events.acceptance import Chain
 from events.process.error_text import ErrorCause
@@ -150,14 +151,11 @@ class RocksStore:
 
     def progress(self) -> Progress | None:
         """Implements `Store.standing`."""
-        progress_bytes = cast(bytes | None, self._db.get(_PROGRESS))
-        return None if progress_bytes is None else msgspec.msgpack.decode(progress_bytes, type=known(Progress))
+        return _progress(self._db)
 
     def rows(self) -> Iterator[RowChange]:
         """Implements `Store.rows`."""
-        for key, row in cast(Iterator[tuple[bytes, bytes]], self._db.items(from_key=_FIRST)):
-            table, packed = key.split(b"\0", 1)
-            yield RowChange(table.decode(), packed, row)
+        return _rows(self._db)
 
     def commit(self, changes: Sequence[RowChange], progress: Progress) -> None:
         """Implements `Store.commit`. Raises `StoreFault` where the disk says no."""
@@ -198,6 +196,59 @@ class RocksStore:
         """Closes the database; the folder may then be opened by another."""
         with self._open, suppress(Exception):  # a full disk has no room for a last file; its journal holds the same
             self._db.close()
+
+
+class SecondaryStore:
+    """A store that another process may be writing, as it is at this moment; for reading. Raises `StoreFault` where it
+    can't be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        options = Options(raw_mode=True)
+        options.create_if_missing(False)
+        options.set_max_open_files(-1)  # it must hold the files that the writer deletes meanwhile
+        self._own = TemporaryDirectory(prefix="paceline-secondary-")
+        try:
+            self.db = Rdict(str(folder), options, access_type=AccessType.secondary(self._own.name))
+        except Exception as error:  # rocksdict raises plain exceptions
+            self._own.cleanup()
+            raise StoreFault(f"The store in {folder} can't be read: {error}.") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def progress(self) -> Progress | None:
+        """Implements `Store.progress`."""
+        return _progress(self.db)
+
+    def rows(self) -> Iterator[RowChange]:
+        """Implements `Store.rows`."""
+        return _rows(self.db)
+
+    def commit(self, changes: Sequence[RowChange], progress: Progress) -> None:
+        """Raises `StoreFault`: it is another's."""
+        raise StoreFault("This store is open for reading only.")
+
+    replace = commit
+
+    def close(self) -> None:
+        """Implements `Store.close`."""
+        self.db.close()
+        self._own.cleanup()
+
+
+def _progress(db: Rdict) -> Progress | None:
+    progress_bytes = cast(bytes | None, db.get(_PROGRESS))
+    return None if progress_bytes is None else msgspec.msgpack.decode(progress_bytes, type=known(Progress))
+
+
+def _rows(db: Rdict) -> Iterator[RowChange]:
+    for key, row in cast(Iterator[tuple[bytes, bytes]], db.items(from_key=_FIRST)):
+        table, packed = key.split(b"\0", 1)
+        yield RowChange(table.decode(), packed, row)
 
 
 def _fault_of_opening(folder: Path, error: Exception) -> StoreFault:

@@ -18,6 +18,7 @@ from projections.api import (
     causes,
     execs,
     hosts,
+    job_plans,
     jobs,
     log_pages,
     pool_views,
@@ -34,7 +35,7 @@ from projections.api import (
     secrets as secret_routes,
 )
 from projections.api.as_of import AsOf, describe
-from projections.api.context import AskHost, Context, Execs, Operations, Replays, Secrets, TaskLog, own_cell
+from projections.api.context import AskHost, Context, Execs, Operations, Plans, Replays, Secrets, TaskLog, own_cell
 from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
@@ -46,6 +47,7 @@ STREAMS_MAX = 64
 _REF = "#/components/schemas/{model}"
 _BODIES = (
     ("/v1/jobs", "post", JobSpec),
+    ("/v1/job-plans", "post", JobSpec),
     ("/v1/pools/{path}", "put", PoolSpec),
     ("/v1/pools/{path}", "patch", PoolSpec),
     ("/v1/cell/settings", "patch", CellSpec),
@@ -67,6 +69,7 @@ def create_app(
     moments: MomentSource | None = None,
     operations: Operations | None = None,
     replays: Replays | None = None,
+    plans: Plans | None = None,
     alarm_unread_ms: int = ALARM_UNREAD_MS,
     carries: Execs | None = None,
     secrets: Secrets | None = None,
@@ -77,13 +80,15 @@ def create_app(
     `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
     agents, `task_log` asks a host for output, `host_usage` for what its runs use, `others` are the logs of the other
     cells, which are told of pools, `moments` makes views of the past, `operations` tells what this process knows beside
-    the views, `replays` decides rounds again; `carries` takes commands into runs, `secrets` keeps values;
-    `alarm_unread_ms`: see `machine_lag.late_since_ms`.
+    the views, `replays` decides rounds again, `plans` plans facts; `carries` takes commands into runs, `secrets` keeps
+    values; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
-    context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
-    context = replace(context, alarm_unread_ms=alarm_unread_ms, execs=carries, secrets=secrets, host_usage=host_usage)
+    context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays, plans)
+    context = replace(
+        context, plans=plans, alarm_unread_ms=alarm_unread_ms, execs=carries, secrets=secrets, host_usage=host_usage
+    )
     app = app_over(context, {"token": token, "listen": listen}, gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))
     return app
@@ -97,6 +102,7 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
     app.include_router(system.probes(), responses=PROBLEMS)
     for part in (
         jobs,
+        job_plans,
         execs,
         throttled,
         pools,

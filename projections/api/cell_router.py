@@ -203,7 +203,8 @@ def _named(request: Request) -> int | None:
 def _names_pool(request: Request) -> bool:
     """Whether the body says which cell is meant."""
     path = request.scope["path"]
-    return (request.method, path) == ("POST", "/v1/jobs") or (request.method == "PUT" and path.startswith("/v1/pools/"))
+    of_job = request.method == "POST" and path in ("/v1/jobs", "/v1/job-plans")
+    return of_job or (request.method == "PUT" and path.startswith("/v1/pools/"))
 
 
 def _json(body: bytes) -> Any:

@@ -111,6 +111,14 @@ class Replays(Protocol):
         ...
 
 
+class Plans(Protocol):
+    """Has facts planned that nobody has written: the machines decide them on a copy of their state. Thread-safe."""
+
+    def plan(self, facts: Sequence[Event], key: str) -> Any:
+        """The plan of facts about the job `key`, as JSON. Raises a problem where there is none."""
+        ...
+
+
 class LogPage(Protocol):
     """A piece of a run's output, see `hostagent.messages.LogPage`."""
 
@@ -193,6 +201,7 @@ class Context:
     others: list[Appends] = field(default_factory=list)
     operations: Operations | None = None
     replays: Replays | None = None
+    plans: Plans | None = None
     alarm_unread_ms: int = ALARM_UNREAD_MS
     execs: Execs | None = None
     secrets: Secrets | None = None

@@ -190,6 +190,7 @@ def past_context(present: Context, views: Views, log: Log) -> Context:
         others=[],
         operations=None,
         replays=None,
+        plans=None,
         beside=[],
         texts=JobTexts(),
         host_maps=HostMaps(),

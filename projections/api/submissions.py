@@ -2,6 +2,7 @@
 thread: each change of threads waits for the cell's.
 """
 
+import uuid
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,8 +13,10 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.abilities import field_of, needed
+from events.codec import encode
 from events.codes import IN_EFFECT, Code, no_pool, not_a_leaf, other_specification, too_many_jobs, too_many_tasks
-from events.records.jobs import JobSubmitted, OverridesUploaded
+from events.records.base import Event
+from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
 from events.topics import JOBS
 from paceline.client.models import Job
 from projections.api.context import Context
@@ -52,6 +55,14 @@ class Taken(NamedTuple):
     offset: int | None
 
 
+class Planned(NamedTuple):
+    """The facts of a job whose plan is asked for, in the order of their append, and what its submitter is warned of."""
+
+    job_id: str
+    facts: Sequence[Event]
+    warned: dict[str, list[str]]
+
+
 async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = False) -> Response:
     """Submits a job, or only checks it. Raises a problem where it is refused."""
     digest = await digest_of(body)
@@ -75,6 +86,30 @@ async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = F
     job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
     repeated = {"repeated": answer.code == Code.REPEATED}
     return JSONResponse({**job, **repeated, **warned}, 200, location)
+
+
+async def planned_facts(context: Context, body: Any) -> Planned:
+    """The facts that would submit a job, or update the one that has its id. Raises a problem where it is refused."""
+    digest = await digest_of(body)
+    pins = await Pins().look_up(context, body)
+    return await once_settled(context, partial(_plannable, context, body, digest, pins))
+
+
+def _plannable(context: Context, body: Any, digest: str, pins: Pins) -> Planned:
+    spec = checked_spec(context, body)
+    event = pins.pinned(pinned(spec.to_event(), digest))
+    with context.views.read() as connection:
+        must_know_resources(connection, spec)
+        warned = _warnings(connection, event, spec.chunks)
+        try:
+            if _known(connection, event) is None:
+                _must_have_room(event, room_of(connection, event.pool), context.cell)
+        except Problem as problem:
+            if problem.code != Code.ID_TAKEN:
+                raise
+            update = JobUpdateRequested(job_id=event.job_id, command_id=uuid.uuid4().hex, spec=encode(event))
+            return Planned(event.job_id, [*spec.chunks, update], warned)
+    return Planned(event.job_id, [*spec.chunks, event], warned)
 
 
 def _take(context: Context, body: Any, digest: str, pins: Pins, dry_run: bool) -> Taken:

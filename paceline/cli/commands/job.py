@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from events.bounds import INSTANCES_MAX
-from paceline.cli.commands import job_commands, job_exec, job_output, job_update, top
+from paceline.cli.commands import job_commands, job_exec, job_output, job_plan, job_update, top
 from paceline.cli.commands.common import (
     DECIDED_S,
     Since,
@@ -56,6 +56,7 @@ def job() -> None:
 
 for _command in (
     explain,
+    job_plan.plan,
     top.job_top,
     *(job_update.update, job_update.rollback, job_update.versions, job_update.diff, job_update.updates),
     *(job_update.pause, job_update.resume, job_update.abort, job_update.promote),

@@ -1,0 +1,124 @@
+"""`paceline job plan`: where jobs would go now, without submitting them."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from events.words import plural
+from paceline.cli.commands.common import cell_option, examples, output_option, pool_paths, with_client
+from paceline.output import Column, note, say, show, table
+
+if TYPE_CHECKING:
+    from paceline.client.client import Client
+    from paceline.client.plan_models import JobPlan
+
+SHOWN_MAX = 40
+"""Hosts, and runs that would be preempted, that are listed of one plan."""
+NO_PLACE = ("WAITS", "PARTLY_PLACED", "UPDATE_WAITS", "UPDATE_FAILS")
+"""Outcomes for which the exit code is 1."""
+REFUSED = "REFUSED"
+
+
+@click.command(epilog=examples("paceline job plan tiles.yaml", "paceline job plan web.yaml -o json"))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@output_option
+@cell_option
+@with_client
+def plan(client: "Client", files: tuple[str, ...], form: str) -> int:
+    """Show where jobs would go now, what would wait and why, and what would be preempted.
+
+    The machines of the cell decide on a copy of their state; nothing is written. Runs go on as they are, time is
+    simulated until all tasks have a host, or the preemption delay and what follows has passed. Each job of FILE is
+    planned by itself, as if the others weren't submitted. Of a job that exists and differs from FILE, the update is
+    planned.
+
+    Exits with 1 where a task would have to wait, with 2 where a job would be refused.
+    """
+    from paceline.client.errors import Faults, Refused
+    from paceline.job_files import read_jobs
+
+    plans: list[JobPlan] = []
+    faults: list[str] = []
+    for each in read_jobs(files, lambda: pool_paths(client)):
+        try:
+            plans.append(client.plan_job(each.body))
+        except Refused as error:
+            report = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
+            faults += [str(each.document.fault(pointer, message)) for pointer, message in report]
+    if faults:
+        raise Faults(faults)
+    body = plans if len(plans) > 1 else plans[0]
+    show(form, body, [each["job_id"] for each in plans], lambda: _print(plans))
+    outcomes = {each["outcome"] for each in plans}
+    return 2 if REFUSED in outcomes else 1 if outcomes & {*NO_PLACE} else 0
+
+
+def _print(plans: "list[JobPlan]") -> None:
+    for each in plans:
+        for warning in each.get("warnings", ()):
+            note(f"warning: {warning}")
+        say(f"job {each['job_id']}  {each['outcome']}  {_sentence(each)}")
+        for reason in each["reasons"] if each["waiting"] or each["update"] else ():
+            say(f"  {reason['code']}  {reason['message']}")
+        if each["hosts"]:
+            _print_hosts(each)
+        if each["preempts"]:
+            _print_victims(each)
+        if each["cut_short"]:
+            note("the plan took too long: this is how far it came")
+    note("nothing was written; submit with: paceline job submit FILE")
+
+
+def _sentence(plan: "JobPlan") -> str:
+    """The outcome in a sentence."""
+    tasks, outcome = plural(plan["tasks"], "task"), plan["outcome"]
+    ahead = f"within {plan['looked_ahead_s']:g} s"
+    if outcome == REFUSED:
+        return f"{plan['message']} ({plan['code']})"
+    if outcome == "REPEATED":
+        return f"was submitted before: {plan['placed']} of {tasks} {'has' if plan['tasks'] == 1 else 'have'} a host"
+    if outcome == "PLACED":
+        return f"{tasks} would get a host" + (f" {ahead}" if plan["looked_ahead_s"] else " at once")
+    if plan["update"] is not None:
+        steps = plan["update"]["steps"]
+        done = ", ".join(f"{count} {name}" for name, count in steps.items() if count)
+        return f"update to version {plan['update']['version']}: {plan['update']['state']} {ahead} ({done})"
+    return f"{plan['placed']} of {tasks} would get a host {ahead}, {plan['waiting']} would wait"
+
+
+def _print_hosts(plan: "JobPlan") -> None:
+    hosts = plan["hosts"][:SHOWN_MAX]
+    table(
+        hosts,
+        [
+            Column("HOST", lambda each: each["host_id"]),
+            Column("TASKS", lambda each: each["tasks"], right=True),
+            Column("INSTANCES", lambda each: each["instances"]),
+            Column("AFTER", lambda each: f"{each['after_s']:g} s", right=True),
+        ],
+    )
+    _note_more(len(plan["hosts"]) - len(hosts), "host")
+
+
+def _print_victims(plan: "JobPlan") -> None:
+    preempts = plan["preempts"][:SHOWN_MAX]
+    say("  it would preempt:")
+    table(
+        preempts,
+        [
+            Column("JOB", lambda each: each["job_id"]),
+            Column("POOL", lambda each: each["pool"]),
+            Column("TASK", lambda each: each["instance"], right=True),
+            Column("RUN", lambda each: each["run"], right=True),
+            Column("HOST", lambda each: each["host_id"]),
+            Column("BY", lambda each: each["way"]),
+            Column("AFTER", lambda each: f"{each['after_s']:g} s", right=True),
+            Column("SLA", lambda each: "deferred" if each["deferred"] else None),
+        ],
+    )
+    _note_more(len(plan["preempts"]) - len(preempts), "run")
+
+
+def _note_more(count: int, noun: str) -> None:
+    if count > 0:
+        note(f"and {plural(count, f'more {noun}')}; -o json lists all")

@@ -1,0 +1,59 @@
+"""The plan of a job, as it stands on the wire: what the cell would decide about it. See `models.py`."""
+
+from typing import NotRequired, TypedDict
+
+from paceline.client.explanation_models import WaitReason
+from paceline.client.models import Update
+
+
+class PlannedHost(TypedDict):
+    """A host on which tasks would start: how many, which instances (`0-9,12`), and after how many seconds the last."""
+
+    host_id: str
+    tasks: int
+    instances: str
+    after_s: float
+
+
+class PlannedVictim(TypedDict):
+    """A run that would be preempted for the job. `way`: by what right: OWN, GIVE, MOVE, CLEAR or LIMIT; `deferred`:
+    its SLA doesn't let it go now.
+    """
+
+    job_id: str
+    pool: str
+    instance: int
+    run: int
+    host_id: str | None
+    way: str
+    after_s: float
+    deferred: bool
+
+
+class JobPlan(TypedDict):
+    """The plan of a job at a position of the log. `outcome` is PLACED, PARTLY_PLACED, WAITS, REFUSED, REPEATED or, of
+    an update, UPDATED, UPDATE_WAITS, UPDATE_FAILS; `code` and `message` are the answer of the cell to the fact, null:
+    it gave none in time.
+
+    `tasks` are those of the job, `placed` those that have a host within `looked_ahead_s` simulated seconds, `waiting`
+    those that haven't, for `reasons`. `cut_short`: the time of the plan was over before that of the simulation.
+    """
+
+    job_id: str
+    pool: str
+    cell: int
+    outcome: str
+    code: str | None
+    message: str
+    tasks: int
+    placed: int
+    waiting: int
+    hosts: list[PlannedHost]
+    preempts: list[PlannedVictim]
+    reasons: list[WaitReason]
+    update: Update | None
+    at: str | None
+    position: str
+    looked_ahead_s: float
+    cut_short: bool
+    warnings: NotRequired[list[str]]

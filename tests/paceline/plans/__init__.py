@@ -1,0 +1,1 @@
+"""Plans of jobs, and that the cell then does what they say."""
