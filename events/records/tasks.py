@@ -362,9 +362,44 @@ class RunsReported(ItemsEvent, frozen=True, kw_only=True):
         )
 
 
+class SecretDeleted(Event, frozen=True, kw_only=True):
+    """A user has deleted versions of a secret: no run gets them any more."""
+
+    topic: ClassVar[str] = "paceline.tasks"
+
+    name: str
+    """The secret."""
+
+    versions: tuple[int, ...]
+    """The versions that were there and are deleted."""
+
+    actor: str = ""
+    """Who did it, as far as that is known."""
+
+
+class SecretPut(Event, frozen=True, kw_only=True):
+    """A user has stored the next version of a secret. Its value is in no record."""
+
+    topic: ClassVar[str] = "paceline.tasks"
+
+    name: str
+    """The secret."""
+
+    version: int
+    """Number of the version, from 1."""
+
+    digest: str
+    """Digest of what is stored, as jobs name it; it tells nothing of the value."""
+
+    actor: str = ""
+    """Who did it, as far as that is known."""
+
+
 ALL: tuple[type[Event], ...] = (
     ExecClosed,
     ExecOpened,
     HostInventory,
     RunsReported,
+    SecretDeleted,
+    SecretPut,
 )

@@ -44,8 +44,10 @@ from hostagent.gateway.connections import (
     Link,
     LogMissing,
     NotHere,
+    Other,
     Post,
     Report,
+    TellSecret,
     refuse,
     split,
 )
@@ -296,9 +298,7 @@ class Gateway:
         self._answers.add(lambda: report.done(current))
         return current
 
-    def _take_other(
-        self, post: Connect | Attach | Detach | AskLog | AskExec | AskUsage | CloseExec | AskSecrets, now: int
-    ) -> None:
+    def _take_other(self, post: Other, now: int) -> None:
         match post:
             case Connect():
                 self._connect(post, now)
@@ -315,6 +315,8 @@ class Gateway:
                 self._ask_exec(post)
             case CloseExec(event):
                 self._close_exec(event)
+            case TellSecret(event):
+                self._records.append(facts.fact(event, event.name))
             case AskSecrets():
                 post.done(self._secrets_for(post))
 

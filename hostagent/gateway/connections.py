@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from events.columns import I32, I64
-from events.records.tasks import ExecClosed
+from events.records.tasks import ExecClosed, SecretDeleted, SecretPut
 from hostagent.gateway.secrets.sealer import Grant
 from hostagent.messages import (
     Asked,
@@ -125,6 +125,12 @@ class CloseExec(NamedTuple):
     event: ExecClosed
 
 
+class TellSecret(NamedTuple):
+    """What has become of a secret, to be written."""
+
+    event: SecretPut | SecretDeleted
+
+
 class AskSecrets(NamedTuple):
     """A host asks for the secrets of runs. `done` gets what it may have; None: this isn't its session, or it has no
     key.
@@ -136,7 +142,8 @@ class AskSecrets(NamedTuple):
     done: Callable[[Grant | None], None]
 
 
-Post = Connect | Attach | Detach | Report | AskLog | AskExec | AskUsage | CloseExec | AskSecrets
+Other = Connect | Attach | Detach | AskLog | AskExec | AskUsage | CloseExec | TellSecret | AskSecrets
+Post = Report | Other
 
 
 def refuse(post: Post, why: str) -> bool:
@@ -150,7 +157,7 @@ def refuse(post: Post, why: str) -> bool:
             if post.host.set_running_or_notify_cancel():
                 post.host.set_exception(LogMissing(why))
         case _:
-            return isinstance(post, CloseExec)
+            return isinstance(post, CloseExec | TellSecret)
     return True
 
 

@@ -161,7 +161,7 @@ def _app(
     app.include_router(usage_routes(gateway, token))
     app.include_router(exec_routes(ExecRelay(gateway), token))
     app.include_router(agent_routes(gateway, secrets, token))
-    app.include_router(store_routes(gateway.cell, secrets, token))
+    app.include_router(store_routes(gateway, secrets, token))
     app.add_middleware(Proving, token=token)
 
     def health() -> Health:

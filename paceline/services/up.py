@@ -261,7 +261,7 @@ class Up:
             replays=self._replays,
             plans=self._plans,
             carries=LocalExecs(relay),
-            secrets=LocalSecrets(secrets),
+            secrets=LocalSecrets(secrets, self._gateway.post),
             alarm_unread_ms=self._settings.alarm_unread_ms,
         )
         add_ui(app, {self.log.cell: app.state.context}, self._token)

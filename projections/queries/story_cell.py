@@ -113,6 +113,13 @@ def _hearing(event: Any, _: Kinds) -> list[Part]:
     return joined((named("host", host_ids, f"{word}: ") for word, host_ids in by_word.items()), "; ")
 
 
+def _secret_deleted(event: Any, _: Any) -> list[Part]:
+    versions = ", ".join(map(str, event.versions))
+    return [
+        f"{event.actor or 'a user'} deleted secret {event.name}, version{'s' * (len(event.versions) > 1)} {versions}"
+    ]
+
+
 SENTENCES: dict[str, _Say] = {
     "PoolDefined": _defined,
     "PoolRemoved": lambda event, _: [pool(event.path), " to be removed"],
@@ -128,6 +135,8 @@ SENTENCES: dict[str, _Say] = {
     "HostVolumes": _host(lambda event: f"keeps {plural(len(event.volumes), 'volume')}"),
     "HostsLoaded": _loaded,
     "HostInventory": _inventory,
+    "SecretPut": lambda event, _: [f"{event.actor or 'a user'} stored secret {event.name}, version {event.version}"],
+    "SecretDeleted": _secret_deleted,
     "HostSilent": _host(lambda event: "silent"),
     "HostBack": _host(lambda event: "heard again"),
     "HostLossConfirmed": _asked("confirmed lost"),

@@ -248,3 +248,21 @@ def _holds(pid: int, forms: list[bytes]) -> bool:
         except OSError:  # it has ended, or is somebody else's
             continue
     return any(form in content for form in forms)
+
+
+def test_the_log_says_that_a_secret_was_put_and_deleted_and_not_what_it_is(cell: CellProcess, name: str) -> None:
+    put(cell, name)
+    put(cell, name)
+    assert secret(cell, "delete", name, "--yes").returncode == 0
+    words = [sys.executable, "-m", "paceline", "log", "tail", "--from-start", "--no-follow", "-o", "json"]
+    environment = {**os.environ, "PACELINE_DATA": str(cell.data)}
+
+    def log() -> str:
+        return subprocess.run(words, capture_output=True, text=True, env=environment, check=True, timeout=60).stdout
+
+    def said() -> list[tuple[str, object]]:
+        facts = [json.loads(line) for line in log().splitlines() if '"event": "Secret' in line]
+        return [(each["event"], each.get("version", each.get("versions"))) for each in facts if each["name"] == name]
+
+    until(lambda: said() == [("SecretPut", 1), ("SecretPut", 2), ("SecretDeleted", [1, 2])])
+    assert VALUE not in log()

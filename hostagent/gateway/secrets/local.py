@@ -1,10 +1,13 @@
 """The store of secrets for an API in the process of its gateway."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from events.records.tasks import SecretDeleted, SecretPut
+from hostagent.gateway.connections import TellSecret
 from hostagent.gateway.secrets.store import NoSuchSecret, SecretStore, SecretVersion, StoreAway
 
 
@@ -13,8 +16,10 @@ class LocalSecrets:
     store is away, `ValueError` for what can't be stored; each with a sentence.
     """
 
-    def __init__(self, store: SecretStore) -> None:
+    def __init__(self, store: SecretStore, tell: Callable[[TellSecret], None]) -> None:
         self._store = store
+        self._tell = tell
+        """Has the log say what became of a secret, once the store has it."""
 
     async def versions(self) -> list[dict[str, Any]]:
         """All versions there are."""
@@ -26,11 +31,14 @@ class LocalSecrets:
 
     async def put(self, name: str, value: bytes) -> dict[str, Any]:
         """Stores a value as the next version."""
-        return _json(await self._ask(self._store.put, name, value))
+        version: SecretVersion = await self._ask(self._store.put, name, value)
+        self._tell(TellSecret(SecretPut(name=version.name, version=version.version, digest=version.digest)))
+        return _json(version)
 
     async def delete(self, name: str, version: int = 0) -> list[int]:
         """Deletes a version, 0: all; which those were."""
         deleted: list[int] = await self._ask(self._store.delete, name, version)
+        self._tell(TellSecret(SecretDeleted(name=name, versions=tuple(deleted))))
         return deleted
 
     @staticmethod

@@ -49,18 +49,18 @@ def agent_routes(gateway: Gateway, store: SecretStore, token: str) -> APIRouter:
     return router
 
 
-def store_routes(cell: int, store: SecretStore, token: str) -> APIRouter:
+def store_routes(gateway: Gateway, store: SecretStore, token: str) -> APIRouter:
     """`/v1/secrets` of a cell for API servers. 404: there is no such secret; 421: the cell is another; 422: it can't be
     stored; 503: the store is away.
     """
     router = APIRouter(prefix="/v1/secrets", include_in_schema=False)
-    secrets = LocalSecrets(store)
+    secrets = LocalSecrets(store, gateway.post)
 
     async def told(request: Request, look: Callable[[], Awaitable[Any]]) -> Response:
         async def answer() -> Response:
             check_token(request, token)
-            if request.query_params.get("cell", str(cell)) != str(cell):
-                raise Denied(421, f"this gateway serves cell {cell}")
+            if request.query_params.get("cell", str(gateway.cell)) != str(gateway.cell):
+                raise Denied(421, f"this gateway serves cell {gateway.cell}")
             try:
                 return _json(await look())
             except LookupError as error:
