@@ -86,7 +86,8 @@ async def run_tool(*words: str) -> tuple[int, bytes, str]:
             *words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
         )
     except FileNotFoundError:
-        raise ImageFault(f"{words[0]} isn't installed on this host", lasting=True) from None
+        wish = f"install it there (on Debian: apt install {words[0]})"
+        raise ImageFault(f"{words[0]} isn't on the machine of this process; {wish}", lasting=True) from None
     try:
         out, errors = await asyncio.wait_for(process.communicate(), TOOL_S)
     except (TimeoutError, asyncio.CancelledError) as error:

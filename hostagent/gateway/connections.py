@@ -126,7 +126,7 @@ class CloseExec(NamedTuple):
 
 
 class TellSecret(NamedTuple):
-    """What has become of a secret, to be written."""
+    """A secret was put or deleted, which is to be written."""
 
     event: SecretPut | SecretDeleted
 
