@@ -58,7 +58,8 @@ class Execs:
         lost = await Session(self._runs, ask, full).serve(self._client, self._url(f"execs/{ask.request}"))
         if lost:
             reason = f"{Code.CONNECTION_LOST}: {lost}"
-            self.untold.append(ExecEnd(ask.request, ask.job_id, UNKNOWN_CODE, reason[:REASON_CHARS_MAX]))
+            end = ExecEnd(ask.request, ask.job_id, UNKNOWN_CODE, reason[:REASON_CHARS_MAX], ask.instance, ask.run)
+            self.untold.append(end)
             self._changed()
 
     async def __aenter__(self) -> "Execs":

@@ -219,6 +219,8 @@ class ExecEnd(msgspec.Struct):
     job_id: JobId
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=EXIT_CODE_MAX)]
     reason: Text
+    instance: Count = 0
+    run: Count = 1
 
 
 class ReportBatch(msgspec.Struct):

@@ -291,8 +291,10 @@ class Gateway:
         for host in hosts if hosts and current else ():
             host.heard_ms = now
         for end in report.execs if current else ():
-            if self._open_execs.of_host(report.reports.host_ids[0], end):
-                self._close_exec(ExecClosed(**msgspec.structs.asdict(end)))
+            if self._open_execs.of_host(report.reports.host_ids[0], end, self._desired_runs.host_id_of):
+                self._close_exec(
+                    ExecClosed(exec_id=end.exec_id, job_id=end.job_id, exit_code=end.exit_code, reason=end.reason)
+                )
         for at, load in report.loads if current else ():
             self._loads.say(report.reports.host_ids[at], report.sessions[at], load)
         self._answers.add(lambda: report.done(current))
@@ -381,9 +383,7 @@ class Gateway:
     def _host_of(self, post: AskLog | AskExec) -> str | None:
         """The host that a run was ordered on; None: it isn't known."""
         line, host_id = post.line, post.host_id
-        if not host_id and (number := self._desired_runs.host_of(line.job_id, line.instance, line.run)) is not None:
-            host_id = self._desired_runs.host_ids[number]
-        return host_id or None
+        return host_id or self._desired_runs.host_id_of(line.job_id, line.instance, line.run)
 
     def _has_caught_up(self, now: int) -> bool:
         """Whether all is folded that was in the log when this gateway began."""
@@ -426,8 +426,9 @@ class Gateway:
                 self._hosts.heard(event)
                 if isinstance(event, HostConnected):
                     self._watch.peers.alive(event.gateway)
-            case HostVolumes():
-                self._removals.reported(event, delivered.record.at_ms)
+            case HostVolumes(host_id=host_id, session=session):
+                if (host := self._hosts.get(host_id)) is not None and host.session == session:
+                    self._removals.reported(event, delivered.record.at_ms)
             case GatewayBeat():
                 self._watch.peers.beat(event.gateway, delivered.record.at_ms)
             case EpochStarted(machine="lifecycle"):

@@ -126,6 +126,11 @@ class DesiredRuns:
         self._gangs.dropped(job_id)
         self._ports.pop(job_id, None)
 
+    def host_id_of(self, job_id: str, instance: int, run: int) -> str | None:
+        """The id of the host that `host_of` tells."""
+        number = self.host_of(job_id, instance, run)
+        return None if number is None else self.host_ids[number]
+
     def host_of(self, job_id: str, instance: int, run: int) -> int | None:
         """The number of the host that has or had this run, if it is the newest of its task. For an earlier one too: the
         next run often is where the last one was.

@@ -1,6 +1,7 @@
 """Commands inside runs whose end is yet to be written."""
 
 from collections import deque
+from collections.abc import Callable
 
 from events.records.tasks import ExecClosed
 from hostagent.messages import ExecEnd, ExecLine
@@ -23,11 +24,13 @@ class OpenExecs:
         """A command begins here."""
         self._open[line.request] = host_id, line.job_id
 
-    def of_host(self, host_id: str, end: ExecEnd) -> bool:
+    def of_host(self, host_id: str, end: ExecEnd, host_of: Callable[[str, int, int], str | None]) -> bool:
         """Whether a host may tell of this end: nobody tells of another's. An id that isn't known here is of a command
-        that another gateway had, and only its own host was ever told that id.
+        that another gateway had; its end counts if its run is on that host. `host_of`: the host of a run.
         """
-        return self._open.get(end.exec_id, (host_id, end.job_id)) == (host_id, end.job_id)
+        if end.exec_id in self._open:
+            return self._open[end.exec_id] == (host_id, end.job_id)
+        return host_of(end.job_id, end.instance, end.run) == host_id
 
     def ends(self, event: ExecClosed) -> bool:
         """Whether this end is to be written: the first of its command is."""

@@ -99,6 +99,16 @@ def test_no_host_tells_the_end_of_anothers_command(cell: Cell, hosts: list[Enter
     assert ends(cell) == [3]
 
 
+def test_the_end_of_a_command_that_another_gateway_had_is_taken_from_the_host_of_its_run_alone(
+    cell: Cell, hosts: list[Entered]
+) -> None:
+    assert hosts[1].tell(ExecEnd("1" * 32, "j", 1, ""), ExecEnd("2" * 32, "nothing", 1, ""))
+    assert hosts[0].tell(ExecEnd("2" * 32, "nothing", 1, ""), ExecEnd("3" * 32, "j", 1, "", 0, 7))
+    assert ends(cell) == []
+    assert hosts[0].tell(ExecEnd("1" * 32, "j", 3, ""))
+    assert ends(cell) == [3]
+
+
 @pytest.mark.parametrize(
     "end",
     [
