@@ -112,7 +112,8 @@ class Router:
                 | ["v1", "cell", "settings" | "operations"]
             ) if len(self._contexts) > 1:
                 listed = ", ".join(map(str, self._contexts))
-                raise Problem(422, "CELL_NEEDED", f"say which cell with ?cell=N; this server serves {listed}")
+                wish = "say which cell: --cell N of a command, ?cell=N of a request"
+                raise Problem(422, "CELL_NEEDED", f"{wish}; this server serves {listed}")
         return self._first
 
     async def _of_body(self, request: Request, body: Any) -> int:

@@ -7,6 +7,7 @@ import pytest
 from events.records.hosts import HostVolumes
 from events.records.lifecycle import VolumeRemovalOrdered
 from events.records.parts import Volume
+from hostagent.gateway.facts import fact
 from hostagent.messages import VolumeState
 from tests.hostagent.cell import Cell, TestClock
 from tests.hostagent.gateway.test_component import Host, settle
@@ -90,6 +91,16 @@ def test_what_a_host_said_before_the_removal_does_not_end_it(cell: Cell, host: H
     host.report(volumes=[])
     settle(cell)
     assert reconnected(cell, 2).removals == [[DATA]]
+
+
+def test_what_a_gateway_wrote_of_an_earlier_session_does_not_end_a_removal(cell: Cell, host: Host) -> None:
+    remove(cell, DATA)
+    reconnected(cell, 2)
+    cell.clock.ms += 10  # type: ignore[attr-defined]
+    late = HostVolumes(host_id="h1", session=1, volumes=())
+    cell.log.append([fact(late, "h1")])
+    settle(cell)
+    assert reconnected(cell, 3).removals == [[DATA]]
 
 
 def test_a_gateway_that_starts_anew_knows_what_is_to_be_removed(cell: Cell, host: Host) -> None:
