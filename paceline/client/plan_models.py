@@ -35,8 +35,9 @@ class JobPlan(TypedDict):
     an update, UPDATED, UPDATE_WAITS, UPDATE_FAILS; `code` and `message` are the answer of the cell to the fact, null:
     it gave none in time.
 
-    `tasks` are those of the job, `placed` those that have a host within `looked_ahead_s` simulated seconds, `waiting`
-    those that haven't, for `reasons`. `cut_short`: the time of the plan was over before that of the simulation.
+    `tasks` are those of the job, `placed_at_once` those that have a host as soon as the machines have decided; the
+    others wait first, for `reasons`. `placed` have one within `looked_ahead_s` simulated seconds; `waiting` haven't,
+    for `later_reasons`. `cut_short`: the time of the plan was over before that of the simulation.
     """
 
     job_id: str
@@ -46,11 +47,13 @@ class JobPlan(TypedDict):
     code: str | None
     message: str
     tasks: int
+    placed_at_once: int
     placed: int
     waiting: int
     hosts: list[PlannedHost]
     preempts: list[PlannedVictim]
     reasons: list[WaitReason]
+    later_reasons: list[WaitReason]
     update: Update | None
     at: str | None
     position: str

@@ -1,6 +1,7 @@
 """The plan of a job, from the decisions of a branch and the views of it."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -11,6 +12,7 @@ from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered, RunsStopping, UpdateEnded, UpdatePaused
 from events.records.placement import TasksPlaced
 from events.topics import JOBS
+from paceline.client.explanation_models import WaitReason
 from paceline.client.plan_models import JobPlan, PlannedHost, PlannedVictim
 from paceline.plans.branch import Branch, Decision
 from processors.lifecycle.machine import Lifecycle
@@ -54,29 +56,49 @@ def _is_over(job_id: str, decisions: Iterable[Decision]) -> bool:
     return any(isinstance(each.event, ends) and each.event.job_id == job_id for each in decisions)
 
 
-def job_plan(connection: Connection, branch: Branch, job_id: str, offset: int) -> JobPlan:
-    """The plan of a job whose last fact has that offset in the branch. `connection`: to the views of the branch."""
+class Standing(NamedTuple):
+    """How many tasks of a job have a host, how many wait, and for what."""
+
+    placed: int
+    waiting: int
+    reasons: list[WaitReason]
+
+
+def standing(connection: Connection, job_id: str) -> Standing:
+    """How a job stands in the views of a branch."""
+    row = entities.job_row(connection, job_id)
+    if row is None:
+        return Standing(0, 0, [])
+    waiting = row.queued + row.backoff
+    has_more = waiting > 0 or row.update > 0
+    reasons = entities.explanation(connection, row)["reasons"] if has_more else []
+    return Standing(row.ordered + row.running, waiting, reasons)
+
+
+def job_plan(connection: Connection, branch: Branch, job_id: str, offset: int, first: Standing) -> JobPlan:
+    """The plan of a job whose last fact has that offset in the branch, and how it stood when the machines had decided
+    on it. `connection`: to the views of the branch.
+    """
     answer, row = entities.answer(connection, JOBS.name, offset), entities.job_row(connection, job_id)
+    last = standing(connection, job_id)
     update = next(iter(versions.newest_updates(connection, [row] if row else []).values()), None)
     if update is not None and update.started_ms < branch.begin_ms:
         update = None  # an earlier one
-    refused = answer is not None and answer.code not in IN_EFFECT
-    waiting = row.queued + row.backoff if row else 0
-    placed = row.ordered + row.running if row else 0
-    reasons = entities.explanation(connection, row)["reasons"] if row and not refused else []
     return {
         "job_id": job_id,
         "pool": row.pool if row else "",
         "cell": branch.log.cell,
-        "outcome": _outcome(answer, update, placed, waiting),
+        "outcome": _outcome(answer, update, last),
         "code": answer.code if answer else None,
         "message": answer.message if answer else "",
         "tasks": row.tasks if row else 0,
-        "placed": placed,
-        "waiting": waiting,
+        "placed_at_once": first.placed,
+        "placed": last.placed,
+        "waiting": last.waiting,
         "hosts": list(_hosts(job_id, branch.decisions)),
         "preempts": list(_victims(job_id, branch.decisions)),
-        "reasons": reasons,
+        "reasons": first.reasons,
+        "later_reasons": last.reasons,
         "update": versions.update_json(update) if update else None,
         "at": at(branch.begin_ms),
         "position": write_positions(branch.starts),
@@ -85,7 +107,7 @@ def job_plan(connection: Connection, branch: Branch, job_id: str, offset: int) -
     }
 
 
-def _outcome(answer: AnswerRow | None, update: UpdateRow | None, placed: int, waiting: int) -> str:
+def _outcome(answer: AnswerRow | None, update: UpdateRow | None, last: Standing) -> str:
     if answer is not None and answer.code not in IN_EFFECT:
         return "REFUSED"
     if answer is not None and answer.code == Code.REPEATED:
@@ -98,7 +120,7 @@ def _outcome(answer: AnswerRow | None, update: UpdateRow | None, placed: int, wa
             if not update.ended_ms
             else "UPDATE_FAILS"
         )
-    return "PLACED" if not waiting else "PARTLY_PLACED" if placed else "WAITS"
+    return "PLACED" if not last.waiting else "PARTLY_PLACED" if last.placed else "WAITS"
 
 
 def _hosts(job_id: str, decisions: Iterable[Decision]) -> Iterator[PlannedHost]:

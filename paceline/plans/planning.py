@@ -10,7 +10,7 @@ from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from paceline.client.plan_models import JobPlan
 from paceline.plans.branch import Branch, BranchClock
-from paceline.plans.job_plan import horizon_ms, is_settled, job_plan
+from paceline.plans.job_plan import horizon_ms, is_settled, job_plan, standing
 from processors.lifecycle.machine import Lifecycle
 from processors.runtime.fold import Fold
 from projections.views.projector import Projector
@@ -40,9 +40,12 @@ def plan_job(copy: Copy, facts: Sequence[Event], job_id: str, until_s: float) ->
         is_update = not isinstance(facts[-1], JobSubmitted)
         ahead_ms = horizon_ms(connection, getattr(facts[-1], "pool", ""), is_update)
     branch.settle()
-    while not is_settled(lifecycle, job_id, branch.decisions) and branch.advance(ahead_ms):
-        pass
     projector = Projector(copy.log, copy.views)
     projector.fold_whole()
     with projector.views.read() as connection:
-        return job_plan(connection, branch, job_id, offset)
+        first = standing(connection, job_id)
+    while not is_settled(lifecycle, job_id, branch.decisions) and branch.advance(ahead_ms):
+        pass
+    projector.fold_whole()
+    with projector.views.read() as connection:
+        return job_plan(connection, branch, job_id, offset, first)

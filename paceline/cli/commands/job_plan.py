@@ -58,8 +58,10 @@ def _print(plans: "list[JobPlan]") -> None:
         for warning in each.get("warnings", ()):
             note(f"warning: {warning}")
         say(f"job {each['job_id']}  {each['outcome']}  {_sentence(each)}")
-        for reason in each["reasons"] if each["waiting"] or each["update"] else ():
-            say(f"  {reason['code']}  {reason['message']}")
+        for reason in each["reasons"]:
+            say(f"  at once: {reason['code']}  {reason['message']}")
+        for reason in each["later_reasons"] if each["looked_ahead_s"] else ():
+            say(f"  after {each['looked_ahead_s']:g} s: {reason['code']}  {reason['message']}")
         if each["hosts"]:
             _print_hosts(each)
         if each["preempts"]:
@@ -72,18 +74,19 @@ def _print(plans: "list[JobPlan]") -> None:
 def _sentence(plan: "JobPlan") -> str:
     """The outcome in a sentence."""
     tasks, outcome = plural(plan["tasks"], "task"), plan["outcome"]
-    ahead = f"within {plan['looked_ahead_s']:g} s"
+    last_s = max((each["after_s"] for each in plan["hosts"]), default=0)
+    when = f"within {last_s:g} s" if last_s else "at once"
     if outcome == REFUSED:
         return f"{plan['message']} ({plan['code']})"
     if outcome == "REPEATED":
         return f"was submitted before: {plan['placed']} of {tasks} {'has' if plan['tasks'] == 1 else 'have'} a host"
     if outcome == "PLACED":
-        return f"{tasks} would get a host" + (f" {ahead}" if plan["looked_ahead_s"] else " at once")
+        return f"{tasks} would get a host {when}"
     if plan["update"] is not None:
-        steps = plan["update"]["steps"]
-        done = ", ".join(f"{count} {name}" for name, count in steps.items() if count)
-        return f"update to version {plan['update']['version']}: {plan['update']['state']} {ahead} ({done})"
-    return f"{plan['placed']} of {tasks} would get a host {ahead}, {plan['waiting']} would wait"
+        update, after = plan["update"], f"after {plan['looked_ahead_s']:g} s"
+        steps = ", ".join(f"{count} {name}" for name, count in update["steps"].items() if count)
+        return f"update to version {update['version']}: {update['state']} {after} ({steps})"
+    return f"{plan['placed']} of {tasks} would get a host {when}, {plan['waiting']} would wait"
 
 
 def _print_hosts(plan: "JobPlan") -> None:

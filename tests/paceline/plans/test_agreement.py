@@ -103,8 +103,11 @@ def test_the_cell_does_what_the_plan_has_said(cell: PlannedCell, seed: int) -> N
         plan = cell.plan(fact, job_id=job_id)
         starts = {topic: cell.log.bounds(topic)[1] for topic in ("paceline.placement", "paceline.entitlement")}
         cell.append(fact)
+        cell.run(0)
+        first = cell.outcome(job_id)
         cell.run(round(plan["looked_ahead_s"] * 1000))
         said, done = told(plan), {**cell.outcome(job_id), **decided(cell, starts, job_id)}
+        done |= {"at_once": first["placed"], "reasons": first["reasons"], "later_reasons": done["reasons"]}
         assert said == {name: done[name] for name in said}, fact
         cell.append(JobStopRequested(job_id=job_id, command_id=job_id))
         cell.run(SETTLED_MS)
@@ -115,7 +118,9 @@ def told(plan: Any) -> dict[str, Any]:
     return {
         "placed": plan["placed"],
         "waiting": plan["waiting"],
+        "at_once": plan["placed_at_once"],
         "reasons": [timeless(each) for each in plan["reasons"]],
+        "later_reasons": [timeless(each) for each in plan["later_reasons"]],
         "hosts": sorted((each["host_id"], each["tasks"]) for each in plan["hosts"]),
         "victims": [(each["job_id"], each["instance"], each["run"]) for each in plan["preempts"]],
     }

@@ -1,0 +1,105 @@
+"""Plans of a real cell: on Kafka, with a process for each part, and on the embedded log of one process. A plan writes
+nothing, and what is submitted then does what it said.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import Log
+from paceline.client import cell_file
+from paceline.services.cell_log import embedded
+from tests.helpers.asking import ask
+from tests.helpers.broker import Broker
+from tests.helpers.real_cell import CellProcess
+from tests.helpers.site import TOKEN, Site, empty
+
+JOB = {"job_id": "tiles", "pool": "/p", "resources": {"cpu": 6}, "sim": {"duration": "1h"}}
+FITS, TOO_MANY = {**JOB, "instances": 6}, {**JOB, "instances": 9}
+HOSTS = 4
+"""Of 16 CPUs: each takes two tasks."""
+ASKED = ("paceline.jobs", "paceline.pools", "paceline.lifecycle", "paceline.sla")
+"""Topics that get no record while a cell stands still. Beats, and rounds for their deadlines, come all the time."""
+PLACED_S = 30.0
+
+
+class Api:
+    """The API of a cell."""
+
+    def __init__(self, address: str, token: str) -> None:
+        self._address, self._token = address, token
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"Authorization": f"Bearer {self._token}"}
+        answer = ask(f"http://{self._address}{path}", method, json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def plan(self, job: Any) -> Any:
+        return self.request("POST", "/v1/job-plans", job)
+
+    def hosts_of(self, job_id: str) -> dict[str, int]:
+        """How many tasks of a job are on each host, once all have one."""
+        until_s = time.monotonic() + PLACED_S
+        while time.monotonic() < until_s:
+            tasks = self.request("GET", f"/v1/jobs/{job_id}/tasks")["tasks"]
+            if all(task["host_id"] for task in tasks):
+                hosts = [task["host_id"] for task in tasks]
+                return {host: hosts.count(host) for host in hosts}
+            time.sleep(0.1)
+        raise AssertionError(f"{job_id} isn't placed after {PLACED_S:g} s")
+
+
+def hosts_in(plan: Mapping[str, Any]) -> dict[str, int]:
+    """How many tasks a plan puts on each host."""
+    return {each["host_id"]: each["tasks"] for each in plan["hosts"]}
+
+
+def ends(log: Log) -> dict[str, int]:
+    return log.ends(ASKED)
+
+
+def check(api: Api, log: Log) -> None:
+    """Plans a job that fits in part, then one that fits, which is submitted and planned again."""
+    before = ends(log)
+    plan, again = api.plan(TOO_MANY), api.plan(TOO_MANY)
+    assert (plan["outcome"], plan["placed"], plan["waiting"]) == ("PARTLY_PLACED", 8, 1)
+    assert [each["code"] for each in plan["reasons"]] == ["NO_HOST_FITS"]
+    assert plan["reasons"][0]["hosts_by_reason"] == {"cpu": HOSTS}
+    assert (again["outcome"], hosts_in(again)) == (plan["outcome"], hosts_in(plan))
+    fits = api.plan(FITS)
+    assert (fits["outcome"], fits["looked_ahead_s"]) == ("PLACED", 0)
+    assert ends(log) == before
+    api.request("POST", "/v1/jobs?wait=20s", FITS)
+    assert api.hosts_of("tiles") == hosts_in(fits)
+    repeated = api.plan(FITS)
+    assert (repeated["outcome"], repeated["code"], repeated["placed"]) == ("REPEATED", "REPEATED", 6)
+
+
+def test_a_cell_of_processes_on_kafka_plans_from_its_stores(broker: Broker, tmp_path: Path) -> None:
+    site = Site(tmp_path, empty(broker, 1), sim_hosts=HOSTS)
+    log = KafkaLog(broker.address)
+    try:
+        site.begin()
+        site.pool("/p")
+        check(Api(site.address("api"), TOKEN), log)
+        site.end()
+    finally:
+        site.processes.stop_all()
+        log.close()
+
+
+def test_a_cell_of_one_process_plans_beside_its_log(tmp_path: Path) -> None:
+    cell = CellProcess(tmp_path / "cell", sim_hosts=HOSTS)
+    try:
+        cell.start()
+        running = cell_file.read(cell.data)
+        assert running is not None
+        api, log = Api(running.listen, cell_file.token(cell.data) or ""), embedded(cell.data)
+        api.request("PUT", "/v1/pools/p?wait=20s", {"reservation": {}})
+        check(api, log)
+        log.close()
+    finally:
+        cell.kill()
