@@ -57,7 +57,7 @@ def _is_over(job_id: str, decisions: Iterable[Decision]) -> bool:
 
 
 class Standing(NamedTuple):
-    """How many tasks of a job have a host, how many wait, and for what."""
+    """The number of tasks of a job that have a host, of those that wait, and their reasons."""
 
     placed: int
     waiting: int
@@ -65,7 +65,7 @@ class Standing(NamedTuple):
 
 
 def standing(connection: Connection, job_id: str) -> Standing:
-    """How a job stands in the views of a branch."""
+    """The standing of a job in the views of a branch."""
     row = entities.job_row(connection, job_id)
     if row is None:
         return Standing(0, 0, [])

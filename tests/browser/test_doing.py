@@ -80,3 +80,18 @@ def test_nothing_can_be_done_in_the_past(visitor: Visitor, when: str, request: p
     page = visitor.open(cell.url("/jobs/web"))
     page.locator("[data-write]").first.wait_for()
     assert page.locator("[data-write]:not([disabled])").count() == 0
+
+
+def test_a_job_is_planned_on_the_page_where_it_is_submitted(visitor: Visitor, real: Shown) -> None:
+    page = visitor.open(real.url("/sign-in"))
+    page.get_by_label("Token").fill(cell_file.token(real.data) or "")
+    page.get_by_role("button", name="Sign in").click()
+    page.goto(real.url("/submit"))
+    job = "job_id: planned\npool: /maps/tiles\ncommand: [sleep, '60']\nresources: {cpu: 10m, memory: 8MiB}\n"
+    page.get_by_label("The job, in YAML or JSON").fill(job)
+    page.get_by_role("button", name="Plan").click()
+    expect(page.locator("#plan")).to_contain_text("PLACED Job planned: 1 of 1 task would get a host at once")
+    expect(page.locator("#plan tbody tr")).to_have_count(1)
+    expect(page.get_by_label("The job, in YAML or JSON")).to_have_value(job)
+    with real.client() as client:
+        assert "planned" not in {job["job_id"] for job in client.jobs()}

@@ -1,7 +1,7 @@
 """A cell with its views and its API."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +44,18 @@ class CheckedClient(TestClient):
         return answer
 
 
+class Plans:
+    """Plans that are answered as a test says."""
+
+    def __init__(self) -> None:
+        self.facts: list[Event] = []
+        self.answer: Any = None
+
+    def plan(self, facts: Sequence[Event], key: str) -> Any:
+        self.facts += facts
+        return self.answer
+
+
 class Api:
     """The API of a cell written by hand; `fold` brings the views to the end of the log."""
 
@@ -52,6 +64,7 @@ class Api:
         self.projector = Projector(self.cell.log, folder)
         self.asked: list[tuple[Any, ...]] = []
         self.waits: list[tuple[int, ...]] = []
+        self.plans = Plans()
         self.app = create_app(
             self.projector.views,
             self.cell.log,
@@ -60,6 +73,7 @@ class Api:
             cell_info=lambda: {"cell": number},
             task_log=self.task_log,
             streams_max=2,
+            plans=self.plans,
         )
         self.client = CheckedClient(
             self.app, f"http://{LISTEN}", headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False

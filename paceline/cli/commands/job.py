@@ -28,7 +28,7 @@ from paceline.client.models import FAILED, GOALS, KILLED
 from paceline.output import Column, TableOptions, answers, note, say, show, table, when
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from paceline.client.client import Client
     from paceline.client.models import Job, JobCheck
@@ -76,7 +76,7 @@ for _command in (
     "--wait", type=click.Choice(GOALS), metavar="[=STATE]", help="Wait until the jobs have ended, or reached =STATE."
 )
 @TIMEOUT
-@click.option("--dry-run", is_flag=True, help="Only validate, and show what would be written to the log.")
+@click.option("--dry-run", is_flag=True, help="Only validate, and show what would become of it.")
 @output_option
 @cell_option
 @with_client
@@ -96,9 +96,8 @@ def submit(
     checked = _check_all(client, jobs)
     if dry_run:
         with answers(form, len(jobs)) as report:
-            for answer in checked:
-                text = _there_before(answer) if answer.get("repeated") else "would be submitted"
-                report(answer, answer["job_id"], f"job {answer['job_id']} {text}")
+            for each, answer in zip(jobs, checked, strict=True):
+                _tell_dry_run(client, each, answer, report)
         return 0
     submitted, code = _submit_all(client, jobs, form)
     if wait is None or code:
@@ -132,6 +131,25 @@ def _check_all(client: "Client", jobs: "list[JobFile]") -> "list[Job | JobCheck]
     if faults:
         raise Faults(faults)
     return checked
+
+
+def _tell_dry_run(
+    client: "Client", job: "JobFile", checked: "Job | JobCheck", report: "Callable[[Any, str, str], None]"
+) -> None:
+    """Tells what submitting a job would do: that it was there before, or where it would go."""
+    from paceline.client.errors import Unavailable
+
+    job_id = checked["job_id"]
+    if checked.get("repeated"):
+        report(checked, job_id, f"job {job_id} {_there_before(checked)}")
+        return
+    try:
+        plan = client.plan_job(job.body)
+    except Unavailable as error:  # it is checked all the same
+        note(f"paceline: job {job_id}: {error}")
+        report(checked, job_id, f"job {job_id} would be submitted")
+    else:
+        report({**checked, "plan": plan}, job_id, f"job {job_id} would be submitted: {job_plan.sentence(plan)}")
 
 
 def _there_before(job: "Mapping[str, Any]") -> str:

@@ -57,7 +57,7 @@ def _print(plans: "list[JobPlan]") -> None:
     for each in plans:
         for warning in each.get("warnings", ()):
             note(f"warning: {warning}")
-        say(f"job {each['job_id']}  {each['outcome']}  {_sentence(each)}")
+        say(f"job {each['job_id']}  {each['outcome']}  {sentence(each)}")
         for reason in each["reasons"]:
             say(f"  at once: {reason['code']}  {reason['message']}")
         for reason in each["later_reasons"] if each["looked_ahead_s"] else ():
@@ -71,7 +71,7 @@ def _print(plans: "list[JobPlan]") -> None:
     note("nothing was written; submit with: paceline job submit FILE")
 
 
-def _sentence(plan: "JobPlan") -> str:
+def sentence(plan: "JobPlan") -> str:
     """The outcome in a sentence."""
     tasks, outcome = plural(plan["tasks"], "task"), plan["outcome"]
     last_s = max((each["after_s"] for each in plan["hosts"]), default=0)

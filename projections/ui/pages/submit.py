@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.yaml_documents import Fault, parse
 from projections.api.context import Context
+from projections.api.job_plans import plan_job
 from projections.api.problems import Problem
 from projections.api.submissions import submit_job
 from projections.queries import pool_tree
@@ -37,12 +38,12 @@ def load(scene: Scene) -> PageValues:
 
 
 def _form(text: str, command_id: str, **more: Any) -> PageValues:
-    return {"text": text, "command_id": command_id, "faults": [], "checked": None, "warnings": []} | more
+    return {"text": text, "command_id": command_id, "faults": [], "plan": None, "checked": None, "warnings": []} | more
 
 
 async def submit(form: Sent) -> Shown | str:
-    """Checks the job, and submits it unless only the check was asked for. What the cell refuses is told by the fields
-    of the job, beside its text.
+    """Checks the job, and submits it unless only the check, or the plan, was asked for. What the cell refuses is told
+    by the fields of the job, beside its text.
     """
     text, command_id = form.field("spec"), form.field("command_id")
     read: list[Fault] = []
@@ -56,6 +57,9 @@ async def submit(form: Sent) -> Shown | str:
     only_check = form.field("do") == "check"
     context = await run_in_threadpool(_cell_of, form.contexts, body)
     try:
+        if form.field("do") == "plan":
+            plan = await plan_job(context, body)
+            return Shown("submit.html", _form(text, command_id, plan=plan, warnings=plan.get("warnings", [])))
         response = await submit_job(context, body, WAIT_S, only_check)
     except Problem as problem:
         faults = list(problem.errors) or [("", f"{problem.code}: {problem.detail}")]

@@ -252,6 +252,22 @@ def test_a_job_is_checked_and_then_submitted(ui):
     assert [each.job_id for each in facts(ui, JobSubmitted)] == ["new"]
 
 
+def test_a_job_is_planned_and_not_submitted(ui):
+    reason = {"code": "NO_HOST_FITS", "message": "2 tasks find no host", "actor": "operator"}
+    host = {"host_id": "h-1", "tasks": 3, "instances": "0-2", "after_s": 12.5}
+    victim = {"job_id": "v", "pool": "/q", "instance": 7, "run": 1, "host_id": "h-1", "way": "GIVE", "after_s": 10.0}
+    ui.plans.answer = {
+        "job_id": "new", "outcome": "PARTLY_PLACED", "code": "DONE", "message": "", "tasks": 5, "placed_at_once": 1,
+        "placed": 3, "waiting": 2, "hosts": [host], "preempts": [{**victim, "deferred": False}], "reasons": [reason],
+        "later_reasons": [reason], "update": None, "looked_ahead_s": 150.0, "cut_short": False,
+    }  # fmt: skip
+    page = submit(ui, SPEC, "plan")
+    assert (page.status_code, facts(ui, JobSubmitted)) == (200, [])
+    assert "1 of 5 tasks would get a host at once, 3 within 12.5 s; 2 would wait" in page.text
+    for text in ("NO_HOST_FITS", "h-1", "0-2", "It would preempt", "/ui/jobs/v", "GIVE", "Nothing was written"):
+        assert text in page.text, text
+
+
 def test_a_job_may_be_written_in_yaml(ui):
     ui.answer("paceline.jobs", "lifecycle", lambda at, event: accepted(event, at))
     answer = submit(ui, "job_id: yaml\npool: /p\ncommand: [sh, -c, 'true']\n")

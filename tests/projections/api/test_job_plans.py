@@ -1,0 +1,46 @@
+"""Plans over HTTP: the facts that are planned, and what is refused before anything is."""
+
+from typing import Any
+
+from events.codec import decode
+from events.records.jobs import JobSubmitted, JobUpdateRequested
+from events.topics import ALL
+
+SPEC = {"job_id": "a", "pool": "/p", "command": ["x"], "instances": 2}
+PLAN: dict[str, Any] = {
+    "job_id": "a", "pool": "/p", "cell": 0, "outcome": "PLACED", "code": "DONE", "message": "", "tasks": 2,
+    "placed_at_once": 2, "placed": 2, "waiting": 0, "hosts": [], "preempts": [], "reasons": [], "later_reasons": [],
+    "update": None, "at": None, "position": "", "looked_ahead_s": 0.0, "cut_short": False,
+}  # fmt: skip
+
+
+def test_a_new_job_is_planned_as_it_would_be_submitted(api):
+    api.pool("/p")
+    api.plans.answer = PLAN
+    ends = api.cell.log.ends([topic.name for topic in ALL])
+    answer = api.client.post("/v1/job-plans", json=SPEC)
+    assert (answer.status_code, answer.json()) == (200, PLAN)
+    [fact] = api.plans.facts
+    assert isinstance(fact, JobSubmitted)
+    assert (fact.job_id, fact.instances) == ("a", 2)
+    assert api.cell.log.ends([topic.name for topic in ALL]) == ends
+
+
+def test_of_a_job_that_is_there_and_differs_its_update_is_planned(api):
+    api.pool("/p")
+    api.cell.accept("a", instances=2, kind="stateless")
+    api.fold()
+    api.plans.answer = PLAN
+    assert api.client.post("/v1/job-plans", json={**SPEC, "instances": 3}).status_code == 200
+    [fact] = api.plans.facts
+    assert isinstance(fact, JobUpdateRequested)
+    spec = decode(fact.spec)
+    assert isinstance(spec, JobSubmitted)
+    assert (fact.job_id, spec.instances) == ("a", 3)
+
+
+def test_what_a_submission_would_be_refused_for_is_not_planned(api):
+    api.problem(api.client.post("/v1/job-plans", json=SPEC), 422, "NO_SUCH_POOL")
+    api.problem(api.client.post("/v1/job-plans", json={**SPEC, "instances": -1}), 422, "INVALID_SPEC")
+    assert api.client.post("/v1/job-plans", json=SPEC, headers={"Authorization": ""}).status_code == 401
+    assert api.plans.facts == []
