@@ -115,6 +115,8 @@ class Cell:
             busy = False
             for name, step in self._parts:
                 self.counts.component = name
+                if name == "gateway":  # as the host of a cell does
+                    self._up.settle(not busy)
                 busy = step() or busy
             if not busy:
                 return

@@ -49,11 +49,11 @@ class AheadLog:
 
     def mark(self) -> int:
         """Marks what was written so far, for `is_durable`."""
-        return self._log.written()
+        return self._log.written
 
     def is_durable(self, mark: int) -> bool:
         """Whether all that was written before a mark is on the disk."""
-        return self._log.synced() >= mark
+        return self._log.synced >= mark
 
     def reader(self, positions: Mapping[str, int]) -> Reader:
         """Implements `Log.reader`: it reads what isn't durable too."""

@@ -99,10 +99,10 @@ class EmbeddedLog:
         self._appending = threading.Lock()
         self._unsynced: dict[str, int] = {}
         """The ends of the topics that have records which were not synced yet."""
-        self._written = self._synced = 0
-        """Batches so far."""
+        self.written = self.synced = 0
+        """So many batches were written, and are on the disk."""
         self._news = threading.Condition()
-        self._version = 0
+        self.version = 0
         self.follows = bool(self._secondary)
         """Whether another process writes it."""
         self._seen = threading.local()
@@ -140,7 +140,7 @@ class EmbeddedLog:
                 self._topics[name] = TopicState(start, end, last_ms)
             elif (start, end) != (state.start, state.end):
                 state.start, state.end, state.newest = start, end, TailCache(end)
-                self._version += 1
+                self.version += 1
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
         """Implements `Log.append`. `LogUnavailable`: the disk is full; `LogFault`: an earlier append failed, or the log
@@ -178,18 +178,18 @@ class EmbeddedLog:
                 for record in placed:
                     self._topics[record.topic].newest.add(record)
             self._unsynced |= ends
-            self._written += 1
+            self.written += 1
         return [record.offset for record in placed]
 
     def sync(self) -> None:
         """Returns when all that was written is on the disk. Raises `AppendUnknown`."""
-        number = self._written
+        number = self.written
         with self._syncing:
-            if self._synced >= number:
+            if self.synced >= number:
                 return
             with self._appending:
                 ends, self._unsynced = self._unsynced, {}
-                written = self._written
+                written = self.written
             if self._failed:
                 raise self._failed
             try:
@@ -199,9 +199,9 @@ class EmbeddedLog:
             with self._news:
                 for name, end in ends.items():
                     self._topics[name].end = end
-                self._version += 1
+                self.version += 1
                 self._news.notify_all()
-            self._synced = written
+            self.synced = written
 
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records of a topic before an offset, once they are archived. Readers there meet a `LogGap`."""
@@ -249,27 +249,15 @@ class EmbeddedLog:
         states = {topic: self.known(topic) for topic in topics}
         return {topic: state.newest.end if ahead else state.end for topic, state in states.items()}
 
-    def written(self) -> int:
-        """Batches that were written so far."""
-        return self._written
-
-    def synced(self) -> int:
-        """Batches of them that are on the disk."""
-        return self._synced
-
-    def version(self, ahead: bool) -> int:
-        """Changes when there may be more to read."""
-        return self._written if ahead else self._version
-
     def wait(self, timeout: float) -> None:
         """Implements `Log.wait`; what was appended is remembered for each thread that waits."""
-        self.wait_until(lambda: self._version != getattr(self._seen, "version", 0), timeout)
-        self._seen.version = self._version
+        self.wait_until(lambda: self.version != getattr(self._seen, "version", 0), timeout)
+        self._seen.version = self.version
 
     def wake(self) -> None:
         """Ends the waits of all threads, as an append does: there is something else to do."""
         with self._news:
-            self._version += 1
+            self.version += 1
             self._news.notify_all()
 
     def close(self) -> None:

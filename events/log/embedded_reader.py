@@ -14,13 +14,13 @@ class ReadLog(Protocol):
 
     follows: bool
     """Whether another process writes it."""
+    version: int
+    """Changes when there may be more to read."""
+    written: int
+    """Changes when there may be more to read for who reads ahead."""
 
     def known(self, name: str) -> TopicState:
         """The state of a topic, kept up to date."""
-        ...
-
-    def version(self, ahead: bool) -> int:
-        """Changes when there may be more to read."""
         ...
 
     def ends(self, topics: Iterable[str], ahead: bool = False) -> dict[str, int]:
@@ -53,16 +53,20 @@ class EmbeddedReader:
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
         """Implements `Reader.poll`."""
-        self._log.refresh()
+        if self._log.follows:
+            self._log.refresh()
         if not self._come() and not (timeout > 0 and self._log.wait_until(self._come, timeout)):
             return []
         positions = self._positions
-        news = {name: end for name, topic in self._topics if (end := self._end(topic)) != positions[name]}
+        ends = ((name, topic.newest.end if self._ahead else topic.end) for name, topic in self._topics)
+        news = {name: end for name, end in ends if end != positions[name]}
         return in_shares(positions, news, limit, self._take)
 
     def news(self) -> bool:
         """Implements `Reader.news`."""
-        return self._log.follows or (self._version != self._log.version(self._ahead) and self._come())
+        return self._log.follows or (
+            self._version != (self._log.written if self._ahead else self._log.version) and self._come()
+        )
 
     def ends(self) -> dict[str, int]:
         """Implements `Reader.ends`."""
@@ -76,14 +80,12 @@ class EmbeddedReader:
         """Nothing to give back."""
 
     def _come(self) -> bool:
-        positions, version = self._positions, self._log.version(self._ahead)
+        positions, ahead = self._positions, self._ahead
+        version = self._log.written if ahead else self._log.version
         if version == self._version:  # nothing was appended since nothing was there
             return False
         for name, topic in self._topics:
-            if positions[name] != self._end(topic):
+            if positions[name] != (topic.newest.end if ahead else topic.end):
                 return True
         self._version = version
         return False
-
-    def _end(self, topic: TopicState) -> int:
-        return topic.newest.end if self._ahead else topic.end

@@ -13,29 +13,26 @@ class Answers:
 
     def __init__(self, ahead: AheadLog | None) -> None:
         self._ahead = ahead
+        self.waiting = False
+        """Whether there are any."""
         self._next: list[Call] = []
         self._settling: deque[tuple[int, list[Call]]] = deque()
         """Those that wait until a mark of the log is durable."""
 
-    def __bool__(self) -> bool:
-        """Whether any wait for facts that are written."""
-        return bool(self._settling)
-
     def add(self, call: Call) -> None:
         """Takes an answer to facts that are still to be written."""
         self._next.append(call)
+        self.waiting = True
 
-    def written(self) -> None:
-        """All facts so far are written."""
+    def give(self) -> bool:
+        """Calls all whose facts are durable, once all facts so far are written; returns whether there was one."""
         if self._next:
             self._settling.append((self._ahead.mark() if self._ahead is not None else 0, self._next))
             self._next = []
-
-    def give(self) -> bool:
-        """Calls all whose facts are durable; returns whether there was one."""
         some = False
         while self._settling and (self._ahead is None or self._ahead.is_durable(self._settling[0][0])):
             for call in self._settling.popleft()[1]:
                 call()
             some = True
+        self.waiting = bool(self._settling)
         return some

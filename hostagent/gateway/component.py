@@ -214,7 +214,7 @@ class Gateway:
         """
         self._checkpoint_at = self._clock.monotonic_ms() + CHECKPOINT_MS
         position = sum(self._inbox.positions.values())
-        if self._path is None or position == self._kept_position or self._records or self._answers:
+        if self._path is None or position == self._kept_position or self._records or self._answers.waiting:
             return
         self._kept_position = position
         checkpoint.save(
@@ -499,5 +499,4 @@ class Gateway:
                 self._retry_at = self._clock.monotonic_ms() + RETRY_MS  # the append may have waited long
                 return False
         wrote, self._records = bool(self._records), []
-        self._answers.written()
-        return self._answers.give() or wrote
+        return (self._answers.waiting and self._answers.give()) or wrote

@@ -112,8 +112,7 @@ class Up:
             longest_ms = LONGEST_MS if self._wake else IDLE_MS
             # what real hosts say shall not wait for all machines; simulated ones are stepped by the same thread
             impatient = None if self._settings.sim_hosts else self._components[-1]
-            settle = self._ahead.settle if self._ahead is not None else lambda idle: False
-            Host(self.log, self._components, self.projector, longest_ms, impatient, settle).run(self._stop)
+            Host(self.log, self._components, self.projector, longest_ms, impatient, self.settle).run(self._stop)
         finally:
             server.should_exit = True
             self._server_thread.join(timeout=5)
@@ -139,6 +138,10 @@ class Up:
         self._stop.set()
         if self._wake is not None:
             self._wake()
+
+    def settle(self, idle: bool) -> bool:
+        """Makes durable what components have appended, in their thread; see `AheadLog.settle`."""
+        return self._ahead is not None and self._ahead.settle(idle)
 
     def _open_log(self) -> Log:
         """The log of the cell; on Kafka those of the other cells too, which are told of pools."""

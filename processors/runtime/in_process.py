@@ -201,7 +201,7 @@ class Host:
     `background` (the views) steps when nothing else is to be done, but often enough: many records at once cost it much
     less than one by one. `longest_ms`: how long it may sleep where nobody has a deadline. `impatient`: somebody outside
     waits for it, so it steps after each component that did something. `settle`: makes durable what components have
-    appended; it is told whether they have nothing else to do, and says whether it did.
+    appended; it is told whether they have nothing else to do. The last component tells others of it.
     """
 
     def __init__(
@@ -237,17 +237,15 @@ class Host:
     def step(self) -> bool:
         """Steps each component once, in order; True where one of them may have more to do."""
         busy = False
-        for component in self._components:
+        for component in self._components[:-1]:
             works = component.step()
             if works:
                 self._settle(False)
-                if self._impatient is not None and component is not self._impatient:
+                if self._impatient is not None:
                     self._impatient.step()
             busy = works or busy
-        if not busy and self._settle(True):  # now others may read it
-            if self._impatient is not None:
-                self._impatient.step()
-            busy = True
+        self._settle(not busy)  # what is durable is read by the last one
+        busy = self._components[-1].step() or busy
         if not busy or time.monotonic() >= self._background_at:
             busy = self._background.step() or busy
             self._background_at = time.monotonic() + BACKGROUND_S

@@ -218,7 +218,7 @@ def test_what_is_appended_while_the_disk_works_is_synced_together(tmp_path: Path
         first = threads.submit(log.append, new(A, b"first"))
         assert disk.begun.acquire(timeout=20)
         others = [threads.submit(log.append, new(A, b"%d" % number)) for number in range(8)]
-        while log._written < 9:
+        while log.written < 9:
             time.sleep(0.001)
         assert log.bounds(A) == (0, 0), "nobody reads what isn't synced"
         disk.goes_on.release(2)

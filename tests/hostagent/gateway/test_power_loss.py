@@ -138,7 +138,7 @@ def test_what_anybody_has_heard_of_survives(tmp_path: Path, seed: int) -> None:
             cell.gateway.checkpoint()
         copy = tmp_path / f"lost-{moment}"
         cell.lose_power(copy)
-        lost += cell.ahead.mark() - cell.embedded.synced()
+        lost += cell.ahead.mark() - cell.embedded.synced
         position, acknowledged = cell.heard.position, cell.heard.acknowledged
         after = AheadCell(copy, 2 + moment)
         assert after.embedded.bounds(LIFECYCLE)[1] >= position, "no host was told what isn't so"
