@@ -16,24 +16,58 @@ SIZES = (1, 1, 1, 2, 3, 4)
 
 def draw_sharing(seed: int) -> Scenario:
     """A scenario. Of every two seeds the even one has only work that may be preempted, and no limits."""
+    return Scenario.model_validate(_drawn(seed))
+
+
+def draw_slack(seed: int) -> Scenario:
+    """The same cell, whose hosts lend what they say now and then, and some jobs of which are revocable."""
+    fields, draw = _drawn(seed), random.Random(f"{seed}/slack")
+    for pool in fields["pools"]:
+        pool |= {"slack_percent": percent} if (percent := draw.choice([None, 0, 30, 100])) is not None else {}
+    jobs = fields["jobs"]
+    for job in jobs:
+        job["resources"]["memory"] = f"{draw.choice([64, 256, 1024])}MiB"
+        cannot = {"controller", "preemptible"} & job.keys()
+        job |= {"revocable": True} if not cannot and draw.random() < 0.5 else {}
+    lent = [_load(draw, group) for group in fields["hosts"] for _ in range(draw.randint(1, 12))]
+    switches = sorted(draw.sample(range(1, ARRIVALS_MIN), 2 * draw.choice([0, 0, 1])))
+    turns = [{"at": f"{at}m", "cell": {"slack": bool(turn % 2)}} for turn, at in enumerate(switches)]
+    return Scenario.model_validate(
+        fields
+        | {
+            "name": f"slack-{seed}",
+            "cell": fields["cell"] | {"slack": True},
+            "events": [*fields["events"], *lent, *turns],
+        }
+    )
+
+
+def _load(draw: random.Random, group: dict[str, Any]) -> dict[str, Any]:
+    """A host, or all of a group, says at some time what it lends."""
+    count, size = group["count"], group["resources"]["cpu"]
+    one = f"{group['name']}-{draw.randint(1, count)}" if count > 1 and draw.random() < 0.7 else group["name"]
+    slack = draw.choice([0, size // 4, size // 2, size])
+    return {"at": _minute(draw), "load": {"host": one, "cpu_used": size - slack, "slack": slack}}
+
+
+def _drawn(seed: int) -> dict[str, Any]:
+    """The fields of a scenario of sharing."""
     draw = random.Random(f"{seed}/sharing")
     plain = seed % 2 == 0
     sizes = [draw.randint(2, 8) for _ in range(draw.choice([1, 1, 2]))]
     hosts = [_hosts(draw, f"h{at}", size) for at, size in enumerate(sizes)]
     leaves, pools = _pools(draw, sum(group["count"] * size for group, size in zip(hosts, sizes, strict=True)), plain)
     jobs = [_job(draw, f"job-{at}", leaves, max(sizes), plain) for at in range(draw.randint(4, 12))]
-    return Scenario.model_validate(
-        {
-            "name": f"sharing-{seed}",
-            "seed": seed,
-            "end": f"{HOURS}h",
-            "cell": {"host_lost_after": "20s", "host_lost_percent_per_minute": 100},
-            "hosts": hosts,
-            "pools": pools,
-            "jobs": jobs,
-            "events": _events(draw, jobs, pools, leaves, plain),
-        }
-    )
+    return {
+        "name": f"sharing-{seed}",
+        "seed": seed,
+        "end": f"{HOURS}h",
+        "cell": {"host_lost_after": "20s", "host_lost_percent_per_minute": 100},
+        "hosts": hosts,
+        "pools": pools,
+        "jobs": jobs,
+        "events": _events(draw, jobs, pools, leaves, plain),
+    }
 
 
 def draw_streams(seed: int) -> Scenario:
