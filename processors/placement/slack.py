@@ -6,7 +6,7 @@ then, so nobody waits for their CPU. The capacity of the cell is said again once
 after `PATIENCE_MS`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 import numpy as np
@@ -106,17 +106,20 @@ class Slack:
             self.lending.put("cell", LendingRow(amount, now))
 
     def asked(self, event: RevocationAsked, now: int) -> None:
-        """Runs were asked to end."""
-        for host in range(len(event.host_ids)):
-            host_id = event.host_ids[host]
-            if host_id not in self._hosts.lent:
+        """Runs were asked to end: each leaves the host where it is, a gang several."""
+        places = dict.fromkeys(event.host_ids)
+        columns = (event.job_array, event.instance_array, event.run_array)
+        for job, instance, run in zip(*(column.tolist() for column in columns), strict=True):
+            each = event.job_ids[job], instance, run
+            if not self._is_placed(*each):
                 continue
-            row = self._hosts.lent.change(host_id)
-            mine = np.flatnonzero(event.host_array == host)
-            columns = (event.job_array[mine], event.instance_array[mine], event.run_array[mine])
-            for job, instance, run in zip(*(column.tolist() for column in columns), strict=True):
-                row.ending.append((event.job_ids[job], instance, run))
-            self._review(host_id, now, again=True)
+            host_id = self._hosts.ids[self._runs.arena["host"][self._runs.jobs[each[0]].base + instance] - 1]
+            places[host_id] = None
+            if host_id in self._hosts.lent:
+                self._hosts.lent.change(host_id).ending.append(each)
+        for host_id in places:
+            if host_id in self._hosts.lent:
+                self._review(host_id, now, again=True)
 
     def placed(self, event: TasksPlaced, now: int) -> None:
         """Runs have places; to be called once they hold them."""
@@ -173,11 +176,13 @@ class Slack:
         jobs, hosts = Names(), Names()
         columns: list[tuple[int, int, int, int]] = []
         lent, used, causes = list[int](), list[int](), list[CauseRow]()
+        leaving: dict[int, None] = {}
         for host_id in sorted(self._over):
             row = self._hosts.lent[host_id]
             if not row.over_ms or row.over_ms + PATIENCE_MS > now or budget.left <= 0:
                 continue
-            slots = self._newest(host_id)
+            slots = self._newest(host_id, leaving)
+            leaving.update(dict.fromkeys(slots))
             for slot in slots:
                 job_id = self._runs.waits.job_of(slot)
                 run, base = int(self._runs.arena["placed"][slot]), self._runs.jobs[job_id].base
@@ -264,9 +269,11 @@ class Slack:
             if slot not in leaving and (amount := self._runs.shapes[shape].need[at])
         ]
 
-    def _newest(self, host_id: str) -> list[int]:
-        """The runs that are to end on a host: the newest, gangs whole, until the rest fits."""
-        amounts = dict(self._held(host_id))
+    def _newest(self, host_id: str, leaving: Container[int]) -> list[int]:
+        """The runs that are to end on a host: the newest, gangs whole, until the rest fits. `leaving`: those that are
+        to end anyway.
+        """
+        amounts = {slot: amount for slot, amount in self._held(host_id) if slot not in leaving}
         excess = sum(amounts.values()) - self._capacity(host_id)
         since = self._runs.arena["placed_s"]
         victims: dict[int, None] = {}

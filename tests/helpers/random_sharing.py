@@ -29,6 +29,7 @@ def draw_slack(seed: int) -> Scenario:
         job["resources"]["memory"] = f"{draw.choice([64, 256, 1024])}MiB"
         cannot = {"controller", "preemptible"} & job.keys()
         job |= {"revocable": True} if not cannot and draw.random() < 0.5 else {}
+    jobs.append(_for_ever(draw, draw.choice(jobs)["pool"]))
     lent = [_load(draw, group) for group in fields["hosts"] for _ in range(draw.randint(1, 12))]
     switches = sorted(draw.sample(range(1, ARRIVALS_MIN), 2 * draw.choice([0, 0, 1])))
     turns = [{"at": f"{at}m", "cell": {"slack": bool(turn % 2)}} for turn, at in enumerate(switches)]
@@ -40,6 +41,13 @@ def draw_slack(seed: int) -> Scenario:
             "events": [*fields["events"], *lent, *turns],
         }
     )
+
+
+def _for_ever(draw: random.Random, pool: str) -> dict[str, Any]:
+    """A revocable job that takes whatever is lent."""
+    need = {"cpu": 1, "memory": "64MiB"}
+    return {"job_id": "idle", "pool": pool, "at": "1m", "revocable": True, "instances": draw.choice([4, 20]),
+            "resources": need, "gang": {"min": draw.choice([1, 1, 3])}, "sim": {"duration": "100h"}}  # fmt: skip
 
 
 def _load(draw: random.Random, group: dict[str, Any]) -> dict[str, Any]:

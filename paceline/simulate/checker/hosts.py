@@ -209,6 +209,7 @@ class Hosts:
                 self._licences |= {kind.name for kind in event.resources if kind.amount is not None}
                 self._lends = self._lends if event.slack is None else event.slack
                 for host in self.hosts.values():
+                    host.lent = host.lent if self._lends else 0  # it lends again once it says so again
                     host.lends(self._lends)
             case HostsLoaded():
                 self._loaded(event)

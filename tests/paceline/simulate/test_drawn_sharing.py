@@ -1,4 +1,6 @@
-"""Cells over hours, drawn by seed: with delays, lost hosts, firm work, objectives, limits, slack and turns the bounds hold."""
+"""Cells over hours, drawn by seed: with delays, lost hosts, firm work, objectives, limits and turns the bounds hold,
+and so they do where hosts lend.
+"""
 
 from tests.helpers.drawn import seeds
 from tests.helpers.random_sharing import draw_delays, draw_slack, draw_streams

@@ -108,3 +108,14 @@ def test_amounts_are_told_as_asked_and_lent(world: World) -> None:
     load(world, a=8)
     said = one(world.later(PATIENCE_MS + 1000), RevocationAsked)
     assert (list(said.lent_array), list(said.used_array), len(ints(said.job))) == ([2000], [4000], 4)
+
+
+def test_a_gang_on_two_hosts_that_lend_too_little_is_asked_to_end_once(world: World) -> None:
+    load(world, a=16, b=16)
+    gang = shaped({"memory": 64, REVOCABLE: 1500})
+    placed_on = hosts_of(world.run("g", 4, gang_min=4, **gang))
+    assert sorted(placed_on.values()) == ["a", "a", "b", "b"]
+    load(world, a=4, b=4)
+    assert asked(world.later(PATIENCE_MS + 1000)) == [("g", each, 1) for each in range(4)]
+    load(world, a=1, b=1)
+    assert asked(world.later(2 * PATIENCE_MS)) == []
