@@ -43,11 +43,13 @@ from hostagent.machine_identity import identity
 from hostagent.messages import (
     EXEC_ENDS_MAX,
     HEARTBEAT_MS,
+    IMAGES_MAX,
     PING_S,
     Acknowledged,
     ExecLine,
     Hello,
     HostLoad,
+    ImagesLine,
     JobOrder,
     LogLine,
     LogPage,
@@ -423,9 +425,10 @@ class Agent:
             batch = ReportBatch(session, number + 1, self.runs.unreported()[:REPORTS_MAX])
             batch.volumes = volumes.all() if changes != reported_changes else None
             batch.execs = self._execs.untold[:EXEC_ENDS_MAX]
+            batch.images = self._pulls.untold[:IMAGES_MAX]
             now_ms, load = kernel.since_boot_ms(), self._load
             batch.load = load if load is not None and self._load_news.due(load, now_ms) else None
-            news = batch.runs or batch.execs or batch.load is not None or changes != reported_changes
+            news = batch.runs or batch.execs or batch.images or batch.load is not None or changes != reported_changes
             if news or time.monotonic() >= due_s:
                 number, due_s = batch.number, time.monotonic() + HEARTBEAT_MS / 1000
                 response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
@@ -433,6 +436,7 @@ class Agent:
                 if msgspec.json.decode(response.content, type=known(Acknowledged)).acknowledged >= number:
                     self.runs.acknowledged(batch.runs)
                     self._execs.told(batch.execs)
+                    self._pulls.told(batch.images)
                     if batch.load is not None:
                         self._load_news.told(batch.load, now_ms)
                     reported_changes = changes
@@ -478,6 +482,9 @@ class Agent:
         elif isinstance(reading.line, UsageLine):
             usage = msgspec.json.encode(self._meter.usage(reading.line.job_id))
             await self._client.post(self._at(f"usage/{reading.line.request}"), content=usage)
+        elif isinstance(reading.line, ImagesLine):
+            for image in reading.line.images:
+                self._pulls.fetch(image)
         elif isinstance(reading.line, RemoveVolumesLine):
             for volume in reading.line.volumes:
                 self.runs.volumes.remove(volume)

@@ -22,10 +22,13 @@ from events.records.parts import Simulated
 from events.resources import Amounts
 from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Connect, Report
+from hostagent.gateway.facts import columns_of
 from hostagent.messages import (
     HEARTBEAT_MS,
     Asked,
     Hello,
+    ImagesLine,
+    ImageState,
     LogLine,
     LogPage,
     OrderKind,
@@ -160,11 +163,15 @@ class Fleet:
         self._orders.append(orders)
 
     def ask(self, host_id: str, line: Asked) -> None:
-        """Implements `Link`: simulated runs write nothing, and have no volumes."""
+        """Implements `Link`: simulated runs write nothing, and have no volumes; images are there at once."""
         if isinstance(line, LogLine):
             self._gateway.answer(line.request, LogPage(0, b"", 0, True))
         elif isinstance(line, UsageLine):
             self._gateway.answer_usage(line.request, b"")
+        elif isinstance(line, ImagesLine):
+            images = [(0, ImageState(image.job_id, image.digest)) for image in line.images]
+            session = (self._sessions[host_id],)
+            self._gateway.post(Report(session, columns_of(host_id, ()), lambda accepted: None, images=images))
 
     def session_of(self, host_id: str) -> int:
         """The last session of a host."""

@@ -1,12 +1,13 @@
 """Brings the images of runs to this host, so that they start once these are here; the agent waits for none."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from events.process.images import Image, ImageFault
 from hostagent.images import Images
+from hostagent.messages import REASON_CHARS_MAX, ImageState, WantedImage
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 
@@ -28,6 +29,8 @@ class ImagePulls:
         self._images = images
         self._changed = changed
         self._say = say
+        self.untold: list[ImageState] = []
+        """The states of images that were to be fetched, until the cell knows them."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start_all(self, launches: Mapping[RunKey, Launch]) -> None:
@@ -38,10 +41,13 @@ class ImagePulls:
             self._begin(self._start_later(key, launches[key], image))
         self._runs.start_all({key: launch for key, launch in launches.items() if key not in missing})
 
-    def fetch(self, image: Image) -> None:
-        """Brings an image here for runs that may come; whether it comes is seen with them."""
-        if self._images is not None:
-            self._begin(self._fetch(image))
+    def fetch(self, request: WantedImage) -> None:
+        """Brings an image here for runs that may come; `untold` says what has come of it."""
+        self._begin(self._fetch(request))
+
+    def told(self, states: Sequence[ImageState]) -> None:
+        """The cell knows these."""
+        self.untold = [state for state in self.untold if state not in states]
 
     async def collect(self) -> None:
         """Removes images that nobody uses, from time to time, until it is cancelled."""
@@ -92,7 +98,12 @@ class ImagePulls:
                 await asyncio.sleep(RETRY_S)
         self._changed()
 
-    async def _fetch(self, image: Image) -> None:
-        assert self._images is not None
-        with suppress(Exception):
-            await self._images.pull(image)
+    async def _fetch(self, request: WantedImage) -> None:
+        fault = "no containers are run here" if self._images is None else ""
+        try:
+            if self._images is not None:
+                await self._images.pull(Image(request.name, request.digest))
+        except Exception as error:  # whatever a registry sends, the cell is told of it
+            fault = f"its image can't be had: {error}"
+        self.untold.append(ImageState(request.job_id, request.digest, fault[:REASON_CHARS_MAX]))
+        self._changed()

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from events.bounds import (
+    DIGEST,
     EXIT_CODE_MAX,
     HOST_RUNS_MAX,
     INT_MAX,
@@ -103,6 +104,8 @@ EXECS_MAX = 64
 """Commands and connections inside the runs of a host at once: they are outside of the limits of its runs."""
 EXEC_ENDS_MAX = 64
 """Ends of commands inside runs in one report; the others come with the next."""
+IMAGES_MAX = 64
+"""Images in one report; the others come with the next."""
 JobId = Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
 Name = Annotated[str, msgspec.Meta(max_length=128)]
 Text = Annotated[str, msgspec.Meta(max_length=REASON_CHARS_MAX)]
@@ -223,6 +226,14 @@ class ExecEnd(msgspec.Struct):
     run: Count = 1
 
 
+class ImageState(msgspec.Struct, frozen=True):
+    """Whether an image that a host was to pull is there; `fault`: why not, empty: it is."""
+
+    job_id: JobId
+    digest: Annotated[str, msgspec.Meta(pattern=rf"^{DIGEST.pattern}\Z")]
+    fault: Text = ""
+
+
 class ReportBatch(msgspec.Struct):
     """Reports of one agent; `number` grows within the session. Without runs it only says that the agent lives."""
 
@@ -232,6 +243,7 @@ class ReportBatch(msgspec.Struct):
     volumes: list[VolumeState] | None = None
     """All that the host has; None: they are as was reported in this session, or there never were any."""
     execs: Annotated[list[ExecEnd], msgspec.Meta(max_length=EXEC_ENDS_MAX)] = []
+    images: Annotated[list[ImageState], msgspec.Meta(max_length=IMAGES_MAX)] = []
     load: HostLoad | None = None
     """Where it has changed so much that the cell is to be told."""
 
@@ -372,12 +384,26 @@ class RemoveVolumesLine(msgspec.Struct, tag="remove_volumes", tag_field="kind"):
     volumes: list[VolumeState]
 
 
+class WantedImage(msgspec.Struct, frozen=True):
+    """An image that is to be on a host, and the job that it is for."""
+
+    job_id: str
+    name: str
+    digest: str
+
+
+class ImagesLine(msgspec.Struct, tag="images", tag_field="kind"):
+    """Asks for images to be pulled. The agent says of each what has come of it (`ImageState`)."""
+
+    images: list[WantedImage]
+
+
 class PingLine(msgspec.Struct, tag="ping", tag_field="kind"):
     """The gateway lives."""
 
 
-Line = OrdersLine | LogLine | ExecLine | UsageLine | RemoveVolumesLine | PingLine
-Asked = LogLine | ExecLine | UsageLine | RemoveVolumesLine
+Line = OrdersLine | LogLine | ExecLine | UsageLine | RemoveVolumesLine | ImagesLine | PingLine
+Asked = LogLine | ExecLine | UsageLine | RemoveVolumesLine | ImagesLine
 """The lines that ask a host for something, beside orders."""
 
 

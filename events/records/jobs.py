@@ -20,6 +20,27 @@ from events.records.parts import (
 )
 
 
+class ImagePrefetchRequested(Event, frozen=True, kw_only=True):
+    """A user asks for an image to be on hosts before runs need it there. Answered by CommandAnswered."""
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    job_id: str
+    """The job that it is for; it needn't be submitted yet."""
+
+    command_id: str
+    """Made by the client; a repeat has the same."""
+
+    image: str
+    """Name of the image, as the user wrote it."""
+
+    image_digest: str
+    """What the name stood for when this was appended: sha256:HEX."""
+
+    reason: str = ""
+    """Why, in the words of the user."""
+
+
 class JobActionRequested(InstancesEvent, frozen=True, kw_only=True):
     """A user asks for something to be done with a job or with its update. Answered by CommandAnswered."""
 
@@ -611,6 +632,7 @@ class VolumeRemovalRequested(Event, frozen=True, kw_only=True):
 
 
 ALL: tuple[type[Event], ...] = (
+    ImagePrefetchRequested,
     JobActionRequested,
     JobPriorityRequested,
     JobReopenRequested,

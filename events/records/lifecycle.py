@@ -339,6 +339,29 @@ class HostSuspected(Event, frozen=True, kw_only=True):
     """The RunsEnded or RunsReported of the last of them."""
 
 
+class ImagePrefetchOrdered(Event, frozen=True, kw_only=True):
+    """Agents pull an image, at once or when they connect, for runs that may come."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    job_id: str
+    """The job that it is for."""
+
+    image: str
+    """Name of the image, as the user wrote it."""
+
+    image_digest: str
+    """What the name stood for when this was appended: sha256:HEX."""
+
+    host_ids: tuple[str, ...]
+    """The hosts; empty: all that run containers."""
+
+    cause: Cause | None = None
+    """The command of a user, or the update, that led to it."""
+
+
 class InstancesChanged(InstancesEvent, frozen=True, kw_only=True):
     """Instances of a job were added or removed. Those that are removed have no run: it was ended before. Members of a
     gang stay.
@@ -1847,6 +1870,7 @@ ALL: tuple[type[Event], ...] = (
     GangsQueued,
     HostReconciled,
     HostSuspected,
+    ImagePrefetchOrdered,
     InstancesChanged,
     InstancesReturned,
     InstancesTaken,

@@ -148,6 +148,27 @@ class HostInventory(ItemsEvent, frozen=True, kw_only=True):
         )
 
 
+class ImagePrefetched(Event, frozen=True, kw_only=True):
+    """An agent has pulled an image that it was told to, or can't."""
+
+    topic: ClassVar[str] = "paceline.tasks"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Session in which it said so."""
+
+    job_id: str
+    """The job that it is for."""
+
+    image_digest: str
+    """The digest of the image: sha256:HEX."""
+
+    fault: str = ""
+    """Why it isn't there; empty: it is."""
+
+
 class RunsReported(ItemsEvent, frozen=True, kw_only=True):
     """A batch of reports of runs from one gateway."""
 
@@ -399,6 +420,7 @@ ALL: tuple[type[Event], ...] = (
     ExecClosed,
     ExecOpened,
     HostInventory,
+    ImagePrefetched,
     RunsReported,
     SecretDeleted,
     SecretPut,

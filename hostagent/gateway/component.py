@@ -23,7 +23,7 @@ from events.process.clock import Clock
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostOffered, HostSilent, HostVolumes
 from events.records.jobs import JobReopenRequested, JobSubmitted, JobUpdateRequested, OverridesUploaded
-from events.records.lifecycle import HostReconciled, VolumeRemovalOrdered
+from events.records.lifecycle import HostReconciled, ImagePrefetchOrdered, VolumeRemovalOrdered
 from events.records.placement import HostRemoved
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import ExecClosed
@@ -53,6 +53,7 @@ from hostagent.gateway.connections import (
 )
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders, only
 from hostagent.gateway.hosts import Hosts
+from hostagent.gateway.image_prefetches import ImagePrefetches
 from hostagent.gateway.liveness import NEVER_MS, LivenessWatch
 from hostagent.gateway.loads import Loads
 from hostagent.gateway.metrics import Metrics
@@ -107,6 +108,9 @@ class Gateway:
         self._desired_runs = DesiredRuns()
         self._hosts = Hosts(name, self._desired_runs.host)
         self._removals = VolumeRemovals(self._hosts.link)
+        self._prefetches = ImagePrefetches(self._hosts.link)
+        self._now = 0
+        """The time of the newest round of lifecycle."""
         self._chains = {machine: Chain() for machine in MACHINES}
         positions = dict.fromkeys((JOBS.name, HOSTS.name, *map(rounds_of, MACHINES)), 0)
         self._inbox = Inbox(positions, {}, self._chains, log.cell)
@@ -230,6 +234,8 @@ class Gateway:
                 "peers": self._watch.peers.dump(),
                 "hosts": self._hosts.dump(),
                 "volume_removals": self._removals.dump(),
+                "image_prefetches": self._prefetches.dump(),
+                "now": self._now,
             },
         )
 
@@ -250,6 +256,8 @@ class Gateway:
         self._watch.peers.load(state["peers"])
         self._hosts.load(state["hosts"])
         self._removals.load(state["volume_removals"])
+        self._prefetches.load(state.get("image_prefetches", ()))  # none of 0.3
+        self._now = state.get("now", 0)
 
     def _take_posts(self, now: int) -> bool:
         """Takes what was posted, until a fact's worth of reports is together. Takes nothing while facts wait."""
@@ -295,6 +303,8 @@ class Gateway:
                 self._close_exec(
                     ExecClosed(exec_id=end.exec_id, job_id=end.job_id, exit_code=end.exit_code, reason=end.reason)
                 )
+        for at, image in report.images if current else ():
+            self._records.append(facts.prefetched(report.reports.host_ids[at], report.sessions[at], image))
         for at, load in report.loads if current else ():
             self._loads.say(report.reports.host_ids[at], report.sessions[at], load)
         self._answers.add(lambda: report.done(current))
@@ -443,11 +453,14 @@ class Gateway:
 
     def _take_round(self, committed: RoundCommitted, decisions: Sequence[Event], position: int) -> None:
         pieces = []
+        self._now = committed.now
         for decision in decisions:
             if isinstance(decision, HostReconciled):
                 self._hosts.reconciled(decision)
             elif isinstance(decision, VolumeRemovalOrdered):
                 self._removals.ordered(decision, committed.now)
+            elif isinstance(decision, ImagePrefetchOrdered):
+                self._prefetches.ordered(decision, committed.now, self._desired_runs.host_ids)
             elif piece := self._desired_runs.take(decision):
                 pieces.append(piece)
         self._deliver(position, pieces)
@@ -479,7 +492,9 @@ class Gateway:
                 due.append(host.number)
         if due:
             self._send(position, True, due, self._desired_runs.all_orders(due))
-            self._removals.connected(self._desired_runs.host_ids[number] for number in due)
+            ids = [self._desired_runs.host_ids[number] for number in due]
+            self._removals.connected(ids)
+            self._prefetches.connected(ids, self._now)
 
     def _send(self, position: int, whole: bool, hosts: Iterable[int], pieces: list[HostOrders]) -> None:
         orders = self._desired_runs.orders(position, whole, hosts, pieces)

@@ -15,6 +15,7 @@ from hostagent.messages import (
     ExecLine,
     Hello,
     HostLoad,
+    ImageState,
     LogLine,
     LogPage,
     Orders,
@@ -80,8 +81,8 @@ class Detach(NamedTuple):
 class Report(NamedTuple):
     """Reports of runs, with the session of each of `reports.host_ids`. `done(True)` is called when they are durable,
     `done(False)` where a session is not the current one. `volumes`: all of the only host, None: as they were; `execs`:
-    commands that ended there while it had no gateway; `loads`: of some of the hosts, by their place in
-    `reports.host_ids`.
+    commands that ended there while it had no gateway; `loads`, `images`: of some of the hosts, by their place
+    in `reports.host_ids`.
     """
 
     sessions: tuple[int, ...]
@@ -90,6 +91,7 @@ class Report(NamedTuple):
     volumes: Sequence[VolumeState] | None = None
     execs: Sequence[ExecEnd] = ()
     loads: Sequence[tuple[int, HostLoad]] = ()
+    images: Sequence[tuple[int, ImageState]] = ()
 
 
 class AskLog(NamedTuple):

@@ -10,8 +10,18 @@ from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered, HostsLoaded, HostVolumes
 from events.records.parts import Volume
-from events.records.tasks import ExecOpened, HostInventory, RunsReported
-from hostagent.messages import DETAILS, NO_DETAILS, ExecLine, Hello, HostLoad, Reports, RunState, VolumeState
+from events.records.tasks import ExecOpened, HostInventory, ImagePrefetched, RunsReported
+from hostagent.messages import (
+    DETAILS,
+    NO_DETAILS,
+    ExecLine,
+    Hello,
+    HostLoad,
+    ImageState,
+    Reports,
+    RunState,
+    VolumeState,
+)
 from hostagent.task_columns import Column
 
 RUN_BYTES = 76
@@ -81,6 +91,14 @@ def volumes_of(host_id: str, session: int, volumes: Sequence[VolumeState]) -> Ne
     """The fact of all volumes of a host."""
     parts = tuple(Volume(each.job_id, each.instance, each.name, each.created_ms) for each in volumes)
     return fact(HostVolumes(host_id=host_id, session=session, volumes=parts), host_id)
+
+
+def prefetched(host_id: str, session: int, image: ImageState) -> NewRecord:
+    """The fact of what has come of an image that a host was to pull."""
+    event = ImagePrefetched(
+        host_id=host_id, session=session, job_id=image.job_id, image_digest=image.digest, fault=image.fault
+    )
+    return fact(event, host_id)
 
 
 def loaded(gateway: str, loads: Mapping[str, tuple[int, HostLoad]]) -> NewRecord:

@@ -146,9 +146,7 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
     async def report(host_id: str, request: Request) -> Response:
         async def answer() -> Response:
             batch = decoded(await taken(request, host_id), ReportBatch)
-            reports = columns_of(host_id, batch.runs)
-            loads = [(0, batch.load)] if batch.load is not None else []
-            post = partial(Report, (batch.session,), reports, volumes=batch.volumes, execs=batch.execs, loads=loads)
+            post = _report_of(host_id, batch)
             current: bool = await answered(lambda done: gateway.post(post(done=done)))
             if not current:
                 raise Denied(409, "not the current session of this host")
@@ -167,6 +165,19 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
 
     _take_usage(router, gateway, taken)
     return router
+
+
+def _report_of(host_id: str, batch: ReportBatch) -> Callable[..., Report]:
+    """Makes the report of an agent, which lacks only `done`."""
+    return partial(
+        Report,
+        (batch.session,),
+        columns_of(host_id, batch.runs),
+        volumes=batch.volumes,
+        execs=batch.execs,
+        loads=[(0, batch.load)] if batch.load is not None else [],
+        images=[(0, image) for image in batch.images],
+    )
 
 
 def _take_usage(router: APIRouter, gateway: Gateway, body_of: Callable[[Request, str], Awaitable[bytes]]) -> None:

@@ -174,6 +174,11 @@ class JobRequests(Requests):
         """Asks for the end of a job, or of some instances: 0-9,12."""
         return self._command(job_id, "stops", wait, extras, instances=instances)
 
+    def prefetch_image(self, job_id: str, image: str = "", reason: str = "", wait: float = 0) -> JobAnswer:
+        """Has all hosts that run containers pull an image for a job, empty: its own."""
+        body = {"command_id": new_id("prefetch"), "image": image, "reason": reason}
+        return cast(JobAnswer, self._write("POST", path_of("jobs", job_id, "prefetches"), body, wait))
+
     def start_job(
         self,
         job_id: str,

@@ -14,6 +14,7 @@ from events.columns import I64
 from events.job_versions import wanted_content, wanted_spec
 from events.records.base import Event
 from events.records.jobs import (
+    ImagePrefetchRequested,
     JobActionRequested,
     JobPriorityRequested,
     JobReopenRequested,
@@ -36,6 +37,7 @@ from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
 from processors.lifecycle.instance_commands import InstanceCommands
 from processors.lifecycle.jobs import command_digest
 from processors.lifecycle.override_chunks import OverrideChunks
+from processors.lifecycle.prefetches import ordered
 from processors.lifecycle.reopening import instances_in, queued_again, reopening_fault
 from processors.lifecycle.rows import (
     ActionRow,
@@ -43,6 +45,7 @@ from processors.lifecycle.rows import (
     JobRow,
     PoolFactRow,
     PoolRow,
+    PrefetchRow,
     PriorityRow,
     ReopenRow,
     StopRow,
@@ -111,6 +114,7 @@ JobFact = (
     | JobReopenRequested
     | JobActionRequested
     | VolumeRemovalRequested
+    | ImagePrefetchRequested
 )
 JOB_FACTS: tuple[type[Event], ...] = get_args(JobFact)
 
@@ -128,6 +132,8 @@ def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:
             return AskRow(at_ms, row_of(ActionRow, event))
         case VolumeRemovalRequested():
             return AskRow(at_ms, row_of(VolumeRow, event))
+        case ImagePrefetchRequested():
+            return AskRow(at_ms, row_of(PrefetchRow, event))
         case JobUpdateRequested() | JobReopenRequested():
             submitted, content = wanted_spec(event), wanted_content(event)
             spec = None if submitted is None else row_of(SubmittedRow, submitted)
@@ -184,6 +190,8 @@ class CommandAnswers:
                 return self._submission(offset, ask, job)
             case VolumeRow() as volume:
                 return self._decided(offset, volume, self._view.volumes.remove(offset, volume))
+            case PrefetchRow() as prefetch:
+                return self._decided(offset, prefetch, ordered(offset, prefetch))
             case fact if fact.job_id in self._delayed:
                 return None
             case ReopenRow() as wish:
@@ -241,7 +249,7 @@ class CommandAnswers:
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
         self._tasks += job.instances
 
-    def _decided(self, offset: int, fact: CommandRow | VolumeRow | ReopenRow, answer: Answer) -> Event:
+    def _decided(self, offset: int, fact: CommandRow | VolumeRow | PrefetchRow | ReopenRow, answer: Answer) -> Event:
         """An answer as a decision, after what is decided with it."""
         self._before = answer.decisions
         return CommandAnswered(

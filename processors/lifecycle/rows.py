@@ -359,12 +359,21 @@ class VolumeRow(msgspec.Struct, frozen=True, array_like=True, tag="volume"):
     created_ms: int
 
 
+class PrefetchRow(msgspec.Struct, frozen=True, array_like=True, tag="prefetch"):
+    """An ImagePrefetchRequested."""
+
+    job_id: str
+    command_id: str
+    image: str
+    image_digest: str
+
+
 class AskRow(msgspec.Struct, array_like=True):
     """A fact of the topic of jobs that waits for its answer, and the time of the log. Of a submission also the bytes of
     its value in the log, and what equal submissions have in common.
     """
 
     at_ms: int
-    fact: SubmittedRow | StopRow | PriorityRow | UpdateAskRow | ActionRow | VolumeRow | ReopenRow
+    fact: SubmittedRow | StopRow | PriorityRow | UpdateAskRow | ActionRow | VolumeRow | ReopenRow | PrefetchRow
     size: int = 0
     spec_hash: bytes = b""

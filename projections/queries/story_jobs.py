@@ -212,6 +212,16 @@ def _volume(text: str) -> _Say:
     ]
 
 
+def _prefetched(detail: Detail) -> list[Part]:
+    hosts = detail.get("host_ids", ())
+    return [f"image {detail['image']} to be pulled by {plural(len(hosts), 'host') if hosts else 'all hosts'}"]
+
+
+def _has_image(detail: Detail) -> list[Part]:
+    fault = detail.get("fault")
+    return ["host ", host(detail["host_id"]), f" can't pull it: {fault}" if fault else " has the image"]
+
+
 def _entered(detail: Detail) -> list[Part]:
     who, command = detail.get("actor") or "a user", shlex.join(detail["command"])[:COMMAND_CHARACTERS]
     run = f"run {detail['run']} of instance {detail['instance']}"
@@ -226,6 +236,9 @@ SENTENCES: dict[str, _Say] = {
     "JobReopenRequested": lambda detail: [f"another run requested{_of_instances(detail)}{_because(detail)}"],
     "JobReopened": lambda detail: ["open again"],
     "JobPriorityRequested": lambda detail: [f"priority {detail.get('priority', 0)} requested{_because(detail)}"],
+    "ImagePrefetchRequested": lambda detail: [f"image {detail['image']} wanted on hosts{_because(detail)}"],
+    "ImagePrefetchOrdered": _prefetched,
+    "ImagePrefetched": _has_image,
     "VolumeRemovalRequested": _volume(": removal requested"),
     "RunsReported": _on_hosts("run", "reported"),
     "ExecOpened": _entered,

@@ -82,7 +82,7 @@ class Cell:
                 machine="lifecycle",
                 epoch=1,
                 round=self.chain.round + 1,
-                now=0,
+                now=self.clock.monotonic_ms(),
                 caught_up=True,
                 budget=1,
                 inputs=inputs,

@@ -1,9 +1,11 @@
 """Jobs from images on a real host: their tasks run in containers, from the registry of this machine."""
 
+import asyncio
 import fcntl
 import os
 import pty
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -20,6 +22,7 @@ import httpx2
 import pytest
 import yaml
 
+from events.process.images import resolve
 from hostagent.keepers import KEEPERS
 from tests.helpers.image_registry import ImageRegistry, image_registry
 from tests.helpers.real_cell import CellProcess
@@ -221,6 +224,37 @@ def test_a_run_that_waits_for_its_image_is_told_so_and_can_be_stopped(
         stop(cell, "away")
     finally:
         registry.start()
+
+
+def test_an_image_that_was_prefetched_needs_no_registry_when_its_job_comes(
+    cell: CellProcess, registry: ImageRegistry, image: str, folder: Path
+) -> None:
+    layout = folder / "ahead"
+    shutil.copytree(folder / "layout", layout)
+    subprocess.run(["umoci", "config", "--image", f"{layout}:1.0", "--config.env", "NEWER=yes"], check=True)
+    name = registry.push(layout, "1.0", "web:ahead")
+    digest = asyncio.run(resolve(name))
+    spec = {"job_id": "ahead", "pool": "/p", "image": f"{name}@{digest}", "command": ["sh", "-c", "echo $NEWER"]}
+    file = folder / "ahead.yaml"
+    file.write_text(yaml.safe_dump({**spec, "image": name}))
+    done = command(cell, "prefetch", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ("job ahead: hosts that run containers pull it, those that connect within the hour too\n")
+    roots = cell.data.with_name("data-agent") / "images/roots"
+    until((roots / digest.removeprefix("sha256:")).is_dir, "the image to be on the host")
+    registry.stop()
+    try:
+        run(cell, "ahead", **{key: value for key, value in spec.items() if key not in ("job_id", "pool")})
+    finally:
+        registry.start()
+    assert output(cell, "ahead") == "yes\n"
+    assert command(cell, "prefetch", "ahead").returncode == 0
+    until(
+        lambda: "ImagePrefetched" in command(cell, "history", "ahead").stdout, "the host to say that it has the image"
+    )
+    missing = command(cell, "prefetch", "none-such")
+    assert (missing.returncode, missing.stdout) == (4, "")
+    assert "there is no job none-such" in missing.stderr
 
 
 def test_memory_beyond_what_was_asked_for_is_told_as_such(cell: CellProcess, image: str) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from events.bounds import INSTANCES_MAX
-from paceline.cli.commands import job_commands, job_exec, job_output, job_plan, job_update, top
+from paceline.cli.commands import job_commands, job_exec, job_output, job_plan, job_prefetch, job_update, top
 from paceline.cli.commands.common import (
     DECIDED_S,
     Since,
@@ -62,6 +62,7 @@ for _command in (
     *(job_update.pause, job_update.resume, job_update.abort, job_update.promote),
     *(job_output.logs, job_output.attach, job_exec.exec_, job_exec.cp, job_exec.port_forward),
     *(job_commands.stop, job_commands.start, job_update.restart, job_commands.priority),
+    job_prefetch.prefetch,
     *(job_commands.hold, job_commands.release, job_commands.delete),
 ):
     job.add_command(_command)

@@ -18,6 +18,8 @@ from hostagent.gateway.facts import columns_of
 from hostagent.messages import (
     Asked,
     Hello,
+    ImagesLine,
+    ImageState,
     LogLine,
     OrderKind,
     Orders,
@@ -44,6 +46,7 @@ class Host:
         self.got: list[Orders] = []
         self.asked: list[LogLine] = []
         self.removals: list[list[VolumeState]] = []
+        self.images: list[str] = []
         self.closed = False
         self.answers: list[Welcome | SessionRefused] = []
         self.acknowledged: list[bool] = []
@@ -54,6 +57,8 @@ class Host:
     def ask(self, host_id: str, line: Asked) -> None:
         if isinstance(line, LogLine):
             self.asked.append(line)
+        elif isinstance(line, ImagesLine):
+            self.images += [image.digest for image in line.images]
         else:
             self.removals.append(line.volumes)
 
@@ -68,9 +73,12 @@ class Host:
         self.cell.gateway.post(Attach({self.host_id: session}, self))
         self.cell.gateway.step()
 
-    def report(self, *runs: RunState, volumes: Sequence[VolumeState] | None = None) -> None:
-        reports = columns_of(self.host_id, runs)
-        self.cell.gateway.post(Report((self.session,), reports, self.acknowledged.append, volumes))
+    def report(
+        self, *runs: RunState, volumes: Sequence[VolumeState] | None = None, images: Sequence[ImageState] = ()
+    ) -> None:
+        reports, told = columns_of(self.host_id, runs), [(0, image) for image in images]
+        report = Report((self.session,), reports, self.acknowledged.append, volumes, images=told)
+        self.cell.gateway.post(report)
         self.cell.gateway.step()
 
     def items(self) -> list[tuple[int, bool, Items]]:
