@@ -16,8 +16,8 @@ from events.records.placement import TasksPlaced
 from processors.placement import bound_tasks
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts, Phase
-from processors.placement.kept import KeptRoom, OwnRoom
-from processors.placement.parked import Found, MayAsk
+from processors.placement.room.kept import KeptRoom, OwnRoom
+from processors.placement.room.parked import Found, MayAsk
 from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
 from processors.placement.runs import NOWHERE, Runs
 from processors.placement.waits import Range

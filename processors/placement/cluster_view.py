@@ -14,8 +14,8 @@ import numpy as np
 from events.columns import I64, counted, distinct
 from processors.placement.gang_search import Part, choose, together
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom, OwnRoom
 from processors.placement.packing import MANY, Mask, feasible, fits, pack, scores, spread, turns, weights
+from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.state.shapes import Shape, Shapes
 
 FEW = 16

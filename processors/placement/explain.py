@@ -19,8 +19,8 @@ from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.gang_search import Part, in_turn, together
 from processors.placement.hosts import Phase
-from processors.placement.kept import OwnRoom
 from processors.placement.packing import fits, scores
+from processors.placement.room.kept import OwnRoom
 
 PHASE_NAMES = {
     Phase.RETURNING: "returning",

@@ -64,21 +64,22 @@ from events.records.rounds import TimerPassed
 from processors.base import MachineBase
 from processors.placement.assignment import Assignment
 from processors.placement.avoidance import Avoidance
-from processors.placement.holds import kept_room
+from processors.placement.conversion import from_0_3
 from processors.placement.host_removal import HostRemovals
 from processors.placement.hosts import Hosts
 from processors.placement.liveness import Liveness
 from processors.placement.matching import Matching
-from processors.placement.parked import asked, parked
 from processors.placement.reports import Reports
-from processors.placement.rows import CellRow, HostRow
+from processors.placement.room.kept import kept_room
+from processors.placement.room.parked import asked, parked
+from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
 from processors.placement.slack import Slack
 from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
-from processors.state.conversion import Conversions, with_defaults
+from processors.state.conversion import Conversions
 from processors.state.deadlines import Deadline
 from processors.state.handlers import Handlers, Row
 from processors.state.steps import Pass
@@ -110,7 +111,7 @@ class Placement(MachineBase):
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
     logic: ClassVar[int] = 15
     state: ClassVar[int] = 12
-    conversions: ClassVar[Conversions] = {11: with_defaults({"hosts": HostRow})}
+    conversions: ClassVar[Conversions] = {11: from_0_3}
 
     def __init__(self) -> None:
         super().__init__(CurrentInput())
@@ -205,7 +206,7 @@ class Placement(MachineBase):
             Deadline("plans", self.sharing.plans.next_ms),
             Deadline("homes", self.runs.homes.next_ms),
             Deadline("rights", self.sharing.rights.tries.first),
-            Deadline("reservations that end", self.sharing.reservations.ends.first),
+            Deadline("reservations that end", self.sharing.reservations.next_end_ms),
             Deadline("reservations to be made", self._next_reservation),
         )
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from events.codes import Code
 from events.records.base import Event
 from events.records.entitlement import (
     PreemptionRefused,
@@ -18,16 +17,16 @@ from events.records.placement import (
 )
 from events.records.rounds import TimerPassed
 from processors.placement.assignment import Assignment
-from processors.placement.holds import Holding, Holds
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom
-from processors.placement.planner import Planner, Seen
-from processors.placement.plans import Plans
-from processors.placement.reservations import Reservations
-from processors.placement.reserving import Reserving, said
 from processors.placement.rights import Rights
+from processors.placement.room.drains import Drains, said
+from processors.placement.room.kept import Holding, Holds, KeptRoom
+from processors.placement.room.planner import Planner, Seen
+from processors.placement.room.plans import REASON, Plans
+from processors.placement.room.reservations import Reservations
+from processors.placement.room.table import RoomTable, Task
+from processors.placement.room.victims import Victims
 from processors.placement.runs import Runs
-from processors.placement.victims import Victims
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, CurrentInput
 from processors.state.cell_settings import CellSettings
@@ -43,13 +42,13 @@ class Sharing:
         self._runs = runs
         self._hosts = hosts
         self._settings = settings
-        self.plans = Plans(runs, settings, current)
+        self.room = RoomTable(runs)
+        self.plans = Plans(self.room, runs, settings, current)
         self.rights = Rights(hosts, current, self.plans.planned)
-        self.reservations = Reservations(runs, hosts, settings)
+        self.reservations = Reservations(self.room, runs, hosts, settings)
         self.displaced = Displacements()
-        self._holds = Holds(hosts, runs, self.plans, self.reservations.table)
-        self.plans.on_change = self._plan_changed
-        self.reservations.on_change = self._holds.changed
+        self._holds = Holds(hosts, runs, self.room)
+        self.room.on_change = self._room_changed
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -57,10 +56,10 @@ class Sharing:
         return (
             self.rights.table,
             self.rights.givers,
-            self.plans.table,
+            self.room.table,
+            self.room.over,
             self.plans.orders,
             self.plans.barred,
-            self.reservations.table,
             self.reservations.paused_units,
             self.reservations.paused_hosts,
             self.displaced.table,
@@ -68,6 +67,7 @@ class Sharing:
 
     def restored(self) -> None:
         """Implements `Machine.restored`, its part."""
+        self.room.restored()
         self.plans.restored()
         self.rights.restored()
         self.reservations.restored()
@@ -78,9 +78,8 @@ class Sharing:
 
     def ends(self, now: int, budget: Budget, last_by: CauseRow | None) -> Iterator[HostsReserved]:
         """Says which reservations are over; `now` is 0 where time doesn't count."""
-        for task, row in sorted(self.reservations.table.items()):
-            state = row.over or (Code.IN_VAIN if row.until_ms <= now else "")
-            if state and budget.holds(len(row.hosts)):
+        for task, row, state in self.reservations.due(now):
+            if budget.holds(len(row.hosts)):
                 budget.spend(len(row.hosts))
                 yield said(task, row, state, {}, last_by)
 
@@ -97,7 +96,7 @@ class Sharing:
         job_id = self._runs.waits.job_of(slot)
         task = (job_id, slot - self._runs.jobs[job_id].base)
         run = int(self._runs.arena["waiting"][slot])
-        return task not in self.plans.table and not self.plans.why_barred(task, run, now)
+        return not self.plans.has(task) and not self.plans.why_barred(task, run, now)
 
     def holds(self) -> Holding:
         """The room held for units."""
@@ -118,23 +117,24 @@ class Sharing:
         seen = Seen(self._runs, self._hosts, assignment.view, holds, room, victims, now)
         planner = Planner(seen, self.rights, self.plans, budget)
         out: list[Event] = [*planner.asks()]
-        reserving = Reserving(seen, self.reservations, self.plans, budget)
-        out += reserving.kept(last_by)
+        drains = Drains(seen, self.reservations, self.plans, budget)
+        out += drains.kept(last_by)
         if not out and not budget.cut:
-            new = reserving.new(assignment, settings.reserve_for_ms, last_by)
+            new = drains.new(assignment, settings.reserve_for_ms, last_by)
             out += [new] if new else []
         return out, planner.tried_ms
 
     # What is said.
 
-    def _plan_changed(self, job_id: str, first: int) -> None:
-        self.rights.plan_changed(job_id, first)
-        self._holds.changed(job_id, first)
+    def _room_changed(self, task: Task, reason: str) -> None:
+        if reason == REASON:
+            self.rights.plan_changed(*task)
+        self._holds.changed(task)
 
     def asked(self, event: PreemptionAsked, now: int) -> None:
         """A plan was made."""
-        self.plans.asked(event, now)
         self.reservations.withdraw((event.job_id, event.first))
+        self.plans.asked(event, now)
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
         """Runs must leave."""

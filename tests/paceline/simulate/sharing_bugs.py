@@ -11,8 +11,8 @@ import processors.entitlement.admission.admit as admission
 import processors.entitlement.admission.lend as lending
 import processors.entitlement.admission.turns as turns
 import processors.entitlement.preemption.confirm as confirm
-import processors.placement.holds as holds
-import processors.placement.plan_search as plan_search
+import processors.placement.room.kept as holds
+import processors.placement.room.search as plan_search
 import processors.state.preemption_rules as rules
 from events.columns import I64, longs, pack_longs
 from events.ranks import Rank
@@ -28,9 +28,9 @@ from processors.lifecycle.task_table import TaskEvent
 from processors.placement.admissions import Admissions
 from processors.placement.assignment import Unplaced
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom, rooms_of
 from processors.placement.reports import Reports as Unplacements
-from processors.placement.reservations import Reservations
+from processors.placement.room.kept import KeptRoom, rooms_of
+from processors.placement.room.reservations import Reservations
 from processors.placement.runs import Runs
 from processors.placement.waits import Range, Waits
 from processors.state.displacements import Displacements

@@ -93,7 +93,7 @@ class Shared(World):
 
     def position(self, ask: PreemptionAsked) -> Cause:
         """Where an ask stands: the last record of placement that is one like it."""
-        row = self.machine.sharing.plans.table[ask.job_id, ask.first]
+        row = self.machine.sharing.room.table[ask.job_id, ask.first]
         return row.by.record
 
     def order(self, ask: PreemptionAsked, cause: Cause | None = None, slices: int = 0) -> list[Event]:

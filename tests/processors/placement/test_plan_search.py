@@ -11,7 +11,7 @@ import pytest
 from events.codes import Way
 from processors.placement.gang_search import Part
 from processors.placement.packing import fits
-from processors.placement.plan_board import (
+from processors.placement.room.board import (
     Board,
     Draft,
     Pick,
@@ -20,7 +20,7 @@ from processors.placement.plan_board import (
     cost_of,
     order_of,
 )
-from processors.placement.plan_search import WAYS, Plan, Search, find_plan
+from processors.placement.room.search import WAYS, Plan, Search, find_plan
 from processors.state.preemption_rules import BATCH, CONTROLLER, SERVICE, Giver, Protection, Right
 
 

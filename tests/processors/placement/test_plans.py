@@ -53,7 +53,7 @@ def test_a_gang_asks_for_whole_places_and_gets_what_is_left_there(world: Shared)
     assert not hosts_of(world.leave(*leave[:5])), "a gang is placed whole"
     assert not hosts_of(world.run("other", 1)), "what others left is the gang's"
     assert hosts_of(world.leave(leave[5])) == {("gang", 0, 1): "h1", ("gang", 1, 1): "h2"}
-    assert not world.machine.sharing.plans.table
+    assert not world.machine.sharing.room.table
     assert hosts_of(world.end(("soft", 7, 1))) == {("other", 0, 1): "h2"}
 
 
@@ -199,23 +199,23 @@ def test_a_unit_that_waits_no_more_holds_nothing(world: Shared) -> None:
     world.run("other", 4)
     world.leave(*victims(ask)[:3])
     assert len(hosts_of(world.peer("lifecycle", JobChanged(job_id="a", state="KILLED")))) == 3
-    assert not world.machine.sharing.plans.table
+    assert not world.machine.sharing.room.table
 
 
 def test_a_unit_that_is_borrowed_now_holds_nothing(world: Shared) -> None:
     world.order(ask_of(world))
     world.rank(("a", 0, 1, 1, 0), entitled=0)
-    assert not world.machine.sharing.plans.table
+    assert not world.machine.sharing.room.table
 
 
 def test_an_answer_to_an_earlier_ask_does_not_count_for_a_later_one(world: Shared) -> None:
     ask = ask_of(world)
     cause = world.position(ask)
     world.later(DEFAULTS.hold_for_ms)
-    row = world.machine.sharing.plans.table["a", 0]
+    row = world.machine.sharing.room.table["a", 0]
     assert not row.order
     world.order(ask, cause)
-    assert not world.machine.sharing.plans.table["a", 0].order
+    assert not world.machine.sharing.room.table["a", 0].order
     assert (world.machine.runs.arena["leaving"] > 0).sum() == 1, "its runs leave all the same"
 
 
@@ -225,7 +225,7 @@ def test_a_place_elsewhere_ends_a_plan(world: Shared) -> None:
     (host,) = places(ask)
     other = next(run for run in ((("soft", each, 1)) for each in range(8)) if host_of(world, run) != host)
     assert hosts_of(world.end(other)) == {("a", 0, 1): host_of_free(world)}
-    assert not world.machine.sharing.plans.table
+    assert not world.machine.sharing.room.table
 
 
 def host_of_free(world: Shared) -> str:
@@ -356,7 +356,7 @@ def test_free_places_are_not_waited_for() -> None:
     world.host("h1", cpu=4000)
     assert of(world.right(taker(world), Giver("/p")), TasksPlaced) == []
     assert hosts_of(world.run("b", 1)) == {("b", 0, 1): "h1"}
-    assert not world.machine.sharing.plans.table
+    assert not world.machine.sharing.room.table
 
 
 def calls_of_a_look(claims: int) -> int:

@@ -47,7 +47,7 @@ def test_a_claim_without_place_has_a_host_drained_where_least_has_to_leave(world
     said = world.end(("fill", 7, 1))
     assert hosts_of(said) == {("big", 0, 1): "h2"}
     assert one(said, HostsReserved).state == Code.PLACED
-    assert not world.machine.sharing.reservations.table
+    assert not world.machine.sharing.room.table
 
 
 def test_what_a_reservation_does_not_need_anybody_may_use(world: Shared) -> None:
@@ -195,7 +195,7 @@ def test_the_number_of_a_removed_host_is_another_hosts_and_nothing_is_reserved_t
     world.busy = False
     world.host("h9", cpu=4000)
     assert "h2" not in world.machine.hosts.table
-    assert not world.machine.sharing.reservations.table
+    assert not world.machine.sharing.room.table
     assert hosts_of(world.said)["big", 0, 1] == "h9"
 
 

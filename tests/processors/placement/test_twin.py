@@ -16,7 +16,7 @@ from processors.machine import Decided, PeerRound
 from processors.placement import cluster_view
 from processors.placement.assignment import Assignment
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom, OwnRoom, rooms_of
+from processors.placement.room.kept import KeptRoom, OwnRoom, rooms_of
 from processors.state.budget import Budget
 from tests.helpers.drawn import examples
 from tests.helpers.machines import Run, ranges

@@ -19,8 +19,8 @@ from events.resources import Vector, add
 from processors.placement.gang_search import Part
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask, scores
-from processors.placement.plan_board import Board, Taker, Unit
-from processors.placement.plans import Plans
+from processors.placement.room.board import Board, Taker, Unit
+from processors.placement.room.plans import Plans
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.displacements import Displacements

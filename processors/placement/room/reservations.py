@@ -5,9 +5,11 @@ one at a time, or several on up to a tenth of the hosts; a host is in one only, 
 a reservation that found no use, unit and hosts pause for a while, each time twice as long.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from events.codes import Code
@@ -15,8 +17,7 @@ from events.ranks import RESERVES
 from events.records.placement import HostsReserved, TasksPlaced
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask
-from processors.placement.plans import Task, wait
-from processors.placement.reservation_rows import PauseRow, ReservationRow
+from processors.placement.room.table import RoomRow, RoomTable, Task
 from processors.placement.runs import Runs
 from processors.state.cell_settings import CellSettings
 from processors.state.deadlines import Deadlines, earliest
@@ -31,26 +32,31 @@ PAUSE_LEAST_MS = 1_000
 """Cells that were set before may have a `reserve_for` of 0: without a pause one moment would have no end."""
 
 
-class Reservations:
-    """Three tables."""
+REASON = Code.HOSTS_RESERVED
 
-    def __init__(self, runs: Runs, hosts: Hosts, settings: CellSettings) -> None:
-        self.table: Table[Task, ReservationRow] = struct_table("reservations", ReservationRow, Task)
+
+class PauseRow(msgspec.Struct, frozen=True, array_like=True):
+    """A pause after a reservation found no use, until a time; `times` in a row."""
+
+    times: int
+    until_ms: int
+
+
+class Reservations:
+    """The rows of room that are reservations, and two tables of its own."""
+
+    def __init__(self, room: RoomTable, runs: Runs, hosts: Hosts, settings: CellSettings) -> None:
         self.paused_units: Table[Task, PauseRow] = struct_table("paused_units", PauseRow, Task)
         self.paused_hosts: Table[str, PauseRow] = struct_table("paused_hosts", PauseRow)
+        self._room = room
         self._runs = runs
         self._hosts = hosts
         self._settings = settings
-        self.on_change: Callable[[str, int], None] = lambda job_id, first: None
-        """Called with the job and the first instance of a unit for which hosts are reserved now, or none any more."""
-        self.ends: Deadlines[Task] = Deadlines()
-        """When reservations end whose unit has no place by then."""
         self._unit_pause_ends: Deadlines[Task] = Deadlines()
         self._host_pause_ends: Deadlines[str] = Deadlines()
 
     def restored(self) -> None:
         """Rebuilds the deadlines."""
-        self.ends.restore((task, row.until_ms) for task, row in self.table.items())
         self._unit_pause_ends.restore((task, row.until_ms) for task, row in self.paused_units.items())
         self._host_pause_ends.restore((host_id, row.until_ms) for host_id, row in self.paused_hosts.items())
 
@@ -60,33 +66,39 @@ class Reservations:
         """Hosts are reserved, other amounts are kept there, or it is over."""
         task = (event.job_id, event.first)
         if event.state == Code.RESERVED:
-            others = {host_id for unit, row in self.table.items() if unit != task for host_id in row.hosts}
+            others = {host_id for unit, row in self._all() if unit != task for host_id in row.hosts}
             assert others.isdisjoint(event.host_ids), task
-            tasks, shapes = event.tasks_array.tolist(), event.shape_array.tolist()
-            row = ReservationRow(
-                event.count, event.run, [*event.host_ids], tasks, shapes, event.until_ms, {**event.kept}
+            row = RoomRow(
+                count=event.count,
+                run=event.run,
+                hosts=[*event.host_ids],
+                tasks=event.tasks_array.tolist(),
+                shapes=event.shape_array.tolist(),
+                reason=REASON,
+                until_ms=event.until_ms,
+                reported={**event.kept},
             )
-            self.table.put(task, row)
-            self.ends.set(task, row.until_ms)
-            self.on_change(*task)
+            if task in self._room.over:  # a plan of the same round has replaced it
+                row.over = Code.WITHDRAWN
+                self._room.over.put(task, row)
+            else:
+                self._room.put(task, row)
             return
-        self.table.remove(task)
-        self.ends.clear(task)
-        self.on_change(*task)
+        if task in self._room.over:
+            self._room.over.remove(task)
+        else:
+            self._room.drop(task)
         if event.state == Code.IN_VAIN:
             self._pause(self.paused_units, self._unit_pause_ends, task, now, 0)
             self._pause_hosts(event.host_ids, now)
 
     def settle(self, event: Any, now: int) -> None:
         """Units of these jobs may have places, or wait no more."""
-        if not self.table and not self.paused_units:
-            return
-        job_ids = {*(event.job_ids if hasattr(event, "job_ids") else (event.job_id,))}
-        for task, row in self.table.items():
-            if task[0] in job_ids and not row.over and not wait(self._runs, task[0], [task[1]], [row.run])[0]:
-                self._over(task, Code.PLACED if isinstance(event, TasksPlaced) else Code.WITHDRAWN)
-                if isinstance(event, TasksPlaced):
-                    self._used(task, row, now)
+        for task in self._room.settled(REASON, event):
+            row = self._over(task, Code.PLACED if isinstance(event, TasksPlaced) else Code.WITHDRAWN)
+            if isinstance(event, TasksPlaced):
+                self._used(task, row, now)
+        job_ids = {*(event.job_ids if hasattr(event, "job_ids") else (event.job_id,))} if self.paused_units else ()
         for task in [task for task in self.paused_units if task[0] in job_ids]:
             job = self._runs.jobs.get(task[0])
             if job is None or task[1] >= job.instances or not self._runs.arena["waiting"][job.base + task[1]]:
@@ -95,14 +107,13 @@ class Reservations:
 
     def withdraw(self, task: Task) -> None:
         """Others are preempted for a unit: it needs no reservation."""
-        if task in self.table and not self.table[task].over:
+        if self._room.of(task, REASON) is not None:
             self._over(task, Code.WITHDRAWN)
 
     def lost(self, host_id: str) -> None:
         """A host has gone: what is reserved there isn't complete any more."""
-        for task, row in self.table.items():
-            if host_id in row.hosts:
-                self.withdraw(task)
+        for task in [task for task, row in self._room.all(REASON) if host_id in row.hosts]:
+            self.withdraw(task)
 
     def removed(self, host_id: str) -> None:
         """A host is forgotten; its number may be that of another."""
@@ -114,11 +125,17 @@ class Reservations:
             self.paused_hosts.remove(host_id)
             self._host_pause_ends.clear(host_id)
 
-    def _over(self, task: Task, why: Code) -> None:
-        self.table.change(task).over = why
-        self.on_change(*task)
+    def _all(self) -> Iterator[tuple[Task, RoomRow]]:
+        """The reservations, those too whose end isn't said yet."""
+        yield from self._room.all(REASON)
+        yield from self._room.over.items()
 
-    def _used(self, task: Task, row: ReservationRow, now: int) -> None:
+    def _over(self, task: Task, why: Code) -> RoomRow:
+        row = self._room.drop(task)
+        row.over = why
+        return self._room.over.put(task, row)
+
+    def _used(self, task: Task, row: RoomRow, now: int) -> None:
         """A unit has places: on the hosts reserved for it, or these found no use."""
         first = self._runs.jobs[task[0]].base + task[1]
         numbers = self._runs.arena["host"][first : first + row.count].tolist()
@@ -147,6 +164,23 @@ class Reservations:
 
     # What is asked.
 
+    def has(self, task: Task) -> bool:
+        """Whether hosts are reserved for a unit, or the end of that isn't said yet."""
+        return task in self._room.over or self._room.of(task, REASON) is not None
+
+    def due(self, until_ms: int) -> list[tuple[Task, RoomRow, str]]:
+        """The reservations that are over, or whose time is, in their order, and why; it isn't said yet."""
+        in_vain = [(task, self._room.table[task], Code.IN_VAIN) for task in self._room.ends[REASON].due(until_ms)]
+        return sorted([*in_vain, *((task, row, row.over) for task, row in self._room.over.items())], key=itemgetter(0))
+
+    def present(self) -> list[tuple[Task, RoomRow]]:
+        """The reservations that go on, in their order."""
+        return sorted(self._room.all(REASON), key=itemgetter(0))
+
+    def next_end_ms(self) -> int | None:
+        """When the next reservation ends, if its unit has no place by then."""
+        return self._room.ends[REASON].first()
+
     def next_ms(self, passed_ms: int) -> int | None:
         """When hosts may be reserved for a unit: it has waited for long enough, or a pause is over. Only times after
         `passed_ms` count: up to then all was looked at.
@@ -167,7 +201,7 @@ class Reservations:
     def blocked(self, now: int) -> Mask:
         """The hosts that can't be reserved now: they are reserved, or pause."""
         host_ids = [host_id for host_id, row in self.paused_hosts.items() if row.until_ms > now]
-        host_ids += [host_id for row in self.table.values() for host_id in row.hosts if host_id in self._hosts.table]
+        host_ids += [host_id for _, row in self._all() for host_id in row.hosts if host_id in self._hosts.table]
         blocked = np.zeros(len(self._hosts.ids), dtype=np.bool_)
         blocked[[self._hosts.table[host_id].number for host_id in host_ids]] = True
         return blocked
@@ -180,4 +214,4 @@ class Reservations:
     @property
     def hosts_reserved(self) -> int:
         """The number of hosts that are reserved."""
-        return sum(len({*row.hosts}) for row in self.table.values())
+        return sum(len({*row.hosts}) for _, row in self._all())

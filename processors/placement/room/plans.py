@@ -1,54 +1,30 @@
 """Plans of preemption: the units for which others leave hosts, and the progress of each (decision 034).
 
-A plan begins with PreemptionAsked. Refused, it is dropped, and whoever may not go isn't asked again for a while.
-Ordered, its hosts are held until its unit has a place, waits no more, or a time is over. An order is whole or void.
+A plan begins with PreemptionAsked and is a row of the room that is kept. Refused, it is dropped, and whoever may not go
+isn't asked again for a while. Ordered, its hosts are held until its unit has a place, waits no more, or a time is over.
+An order is whole or void.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-import numpy as np
-from sortedcontainers import SortedList
 
 from events.codes import Code
-from events.ranks import are_entitled
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.records.placement import PreemptionAsked
-from processors.placement.packing import Mask
+from processors.placement.room.table import RoomRow, RoomTable, Task
 from processors.placement.runs import Runs
-from processors.state.causes import CauseRow, CurrentInput, recorded
+from processors.state.causes import CurrentInput, recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.deadlines import Deadlines, earliest
 from processors.state.table import Table, struct_table
 
+REASON = Code.WAITING_FOR_PREEMPTION
 BARRED_MS: dict[str, int] = {Code.NO_RIGHT: 5_000, Code.SLICE_NOT_OVER: 5_000}
 BARRED_LONG_MS = 60_000
 """For how long a run isn't asked again that entitlement refused, by why."""
-
-Task = tuple[str, int]
-"""A job, and the first instance of a unit."""
-
-
-class PlanRow(msgspec.Struct, array_like=True):
-    """A plan for a unit: `count` instances at a run."""
-
-    count: int
-    run: int
-    hosts: list[str]
-    tasks: list[int]
-    """The number of its tasks that each host is to hold."""
-    shapes: list[int]
-    """The index of their shape among those of the unit."""
-    by: CauseRow
-    """Its PreemptionAsked."""
-    until_ms: int
-    """When what is held is given up."""
-    order: int = 0
-    """The order that came of it; 0: none yet."""
-    victims: dict[str, list[int]] = {}
-    """The victims that it asks for while it has no answer: instances by job."""
 
 
 class OrderRow(msgspec.Struct, frozen=True, array_like=True):
@@ -66,48 +42,43 @@ class BarRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Plans:
-    """Three tables."""
+    """The rows of room that are plans, and two tables of its own."""
 
-    def __init__(self, runs: Runs, settings: CellSettings, current: CurrentInput) -> None:
-        self.table: Table[Task, PlanRow] = struct_table("plans", PlanRow, Task)
+    def __init__(self, room: RoomTable, runs: Runs, settings: CellSettings, current: CurrentInput) -> None:
         self.orders: Table[int, OrderRow] = struct_table("orders", OrderRow, int)
         self.barred: Table[Task, BarRow] = struct_table("barred", BarRow, Task)
+        self._room = room
         self._runs = runs
         self._input = current
         self._settings = settings
-        self.on_change: Callable[[str, int], None] = lambda job_id, first: None
-        """Called with the job and the first instance of a unit that has a plan now, another one, or none any more."""
-        self._of_job: dict[str, SortedList[int]] = {}
-        """The first instances of the units that have plans."""
         self._asking: dict[Task, None] = {}
         """Those whose plans have no answer."""
-        self._ends: Deadlines[Task] = Deadlines()
-        """When what is held for units is given up."""
+        self._of_order: dict[int, Task] = {}
+        """The unit of each order that it has a plan for."""
         self._bar_ends: Deadlines[Task] = Deadlines()
 
     def restored(self) -> None:
         """Finds again what is derived."""
-        firsts: dict[str, list[int]] = {}
-        for job_id, first in self.table:
-            firsts.setdefault(job_id, []).append(first)
-        self._of_job = {job_id: SortedList(mine) for job_id, mine in firsts.items()}
-        self._asking = {task: None for task, row in self.table.items() if not row.order}
-        self._ends.restore((task, row.until_ms) for task, row in self.table.items())
+        plans = [*self._room.all(REASON)]
+        self._asking = {task: None for task, row in plans if not row.order}
+        self._of_order = {row.order: task for task, row in plans if row.order}
         self._bar_ends.restore((task, row.until_ms) for task, row in self.barred.items())
+
+    def has(self, task: Task) -> bool:
+        """Whether a unit has a plan."""
+        return self._room.of(task, REASON) is not None
 
     def planned(self, job_id: str, first: int, count: int) -> int:
         """Counts the units within a range that have plans."""
-        mine = self._of_job.get(job_id)
-        return mine.bisect_left(first + count) - mine.bisect_left(first) if mine is not None else 0
+        return self._room.count(REASON, job_id, first, count)
 
     def within(self, job_id: str, first: int, count: int) -> list[int]:
         """The first instances of the units within a range that have plans."""
-        mine = self._of_job.get(job_id)
-        return list(mine.irange(first, first + count, (True, False))) if mine is not None else []
+        return self._room.within(REASON, job_id, first, count)
 
     def next_ms(self) -> int | None:
         """When the next time is over."""
-        return earliest(self._ends.first(), self._bar_ends.first())
+        return earliest(self._room.ends[REASON].first(), self._bar_ends.first())
 
     # What is said.
 
@@ -116,34 +87,32 @@ class Plans:
         victims: dict[str, list[int]] = {}
         for job, instance in zip(event.job_array.tolist(), event.instance_array.tolist(), strict=True):
             victims.setdefault(event.job_ids[job], []).append(instance)
-        row = PlanRow(
+        row = RoomRow(
             count=event.count,
             run=event.run,
             hosts=[*event.host_ids],
             tasks=event.tasks_array.tolist(),
             shapes=event.shape_array.tolist(),
-            by=self._input.cause,
+            reason=REASON,
             until_ms=now + self._settings.now.hold_for_ms,
+            by=self._input.cause,
             victims=victims,
         )
-        self.table.put((event.job_id, event.first), row)
-        self._asking[event.job_id, event.first] = None
-        self._ends.set((event.job_id, event.first), row.until_ms)
-        mine = self._of_job.setdefault(event.job_id, SortedList())
-        if event.first not in mine:
-            mine.add(event.first)
-        self.on_change(event.job_id, event.first)
+        task = (event.job_id, event.first)
+        self._forget(task)
+        self._asking[task] = None
+        self._room.put(task, row)
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
         """Runs must leave. Entitlement's time may be behind ours: a hold ends no earlier than it did when we asked."""
         until_ms = now + self._settings.now.hold_for_ms
         task = (event.for_job, event.for_first)
         if self._answers(task, event):
-            row = self.table.change(task)
-            until_ms = max(until_ms, row.until_ms)
-            row.order, row.until_ms, row.victims = event.order, until_ms, {}
+            until_ms = max(until_ms, self._room.table[task].until_ms)
+            row = self._room.prolong(task, until_ms)
+            row.order, row.victims = event.order, {}
             self._asking.pop(task, None)
-            self._ends.set(task, until_ms)
+            self._of_order[event.order] = task
         self.orders.put(event.order, OrderRow(until_ms))
 
     def refused(self, event: PreemptionRefused, now: int) -> list[Task]:
@@ -160,35 +129,30 @@ class Plans:
         """All runs of an order are over, or none leaves; returns the units whose plans came to nothing."""
         if event.number in self.orders:
             self.orders.remove(event.number)
-        over = [task for task, row in self.table.items() if row.order == event.number and event.code != Code.LEFT]
-        return self._dropped(over)
+        task = self._of_order.get(event.number)
+        return self._dropped([task] if task is not None and event.code != Code.LEFT else [])
 
     def settle(self, event: Any) -> None:
         """Units of these jobs may have places, or wait no more: then their plans are over."""
-        job_ids: Sequence[str] = event.job_ids if hasattr(event, "job_ids") else (event.job_id,)
-        for job_id in dict.fromkeys(job_ids) if self._of_job else ():
-            firsts = list(self._of_job.get(job_id, ()))
-            runs = [self.table[job_id, first].run for first in firsts]
-            for first in np.array(firsts)[~wait(self._runs, job_id, firsts, runs)].tolist():
-                self._drop((job_id, first))
+        self._dropped(self._room.settled(REASON, event))
 
     def lost(self, host_id: str) -> list[Task]:
         """A host has gone; returns the units whose plans came to nothing."""
-        return self._dropped([task for task, row in self.table.items() if host_id in row.hosts])
+        return self._dropped([task for task, row in self._room.all(REASON) if host_id in row.hosts])
 
     def passed(self, due_ms: int) -> list[Task]:
         """Time has passed; returns the units whose plans came to nothing."""
         for task in self._bar_ends.due(due_ms):
             self.barred.remove(task)
             self._bar_ends.clear(task)
-        return self._dropped(self._ends.due(due_ms))
+        return self._dropped(self._room.ends[REASON].due(due_ms))
 
     # What is asked.
 
     def asked_slots(self) -> Iterator[int]:
         """The tasks that plans without an answer ask for."""
         for task in self._asking:
-            for job_id, instances in self.table[task].victims.items():
+            for job_id, instances in self._room.table[task].victims.items():
                 job = self._runs.jobs.get(job_id)
                 if job is not None:
                     yield from (job.base + each for each in instances if each < job.instances)
@@ -204,33 +168,19 @@ class Plans:
 
     def _answers(self, task: Task, event: PreemptionsOrdered | PreemptionRefused) -> bool:
         """Whether an answer is that to the plan which a unit has now."""
-        row = self.table.get(task)
+        row = self._room.of(task, REASON)
         return row is not None and not row.order and (event.cause is None or event.cause == recorded(row.by))
 
     def _dropped(self, tasks: Iterable[Task]) -> list[Task]:
         dropped = sorted(tasks)
         for task in dropped:
-            self._drop(task)
+            self._forget(task)
+            self._room.drop(task)
         return dropped
 
-    def _drop(self, task: Task) -> None:
-        self.table.remove(task)
+    def _forget(self, task: Task) -> None:
+        """A plan is over, or replaced by another one."""
         self._asking.pop(task, None)
-        self._ends.clear(task)
-        mine = self._of_job[task[0]]
-        mine.remove(task[1])
-        if not mine:
-            del self._of_job[task[0]]
-        self.on_change(*task)
-
-
-def wait(runs: Runs, job_id: str, firsts: Sequence[int], at: Sequence[int]) -> Mask:
-    """True for the units of a job, by their first instances, that wait for places at these runs and are entitled to
-    them.
-    """
-    job, first = runs.jobs.get(job_id), np.array(firsts, dtype=np.int64)
-    there: Mask = first < (job.instances if job is not None else 0)
-    slots = first[there] + (job.base if job is not None else 0)
-    waiting = runs.arena["waiting"][slots] == np.array(at, dtype=np.int64)[there]
-    there[there] = waiting & are_entitled(runs.arena["rank"][slots])
-    return there
+        row = self._room.of(task, REASON)
+        if row is not None and self._of_order.get(row.order) == task:
+            del self._of_order[row.order]

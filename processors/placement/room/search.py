@@ -12,7 +12,7 @@ from typing import NamedTuple
 from events.codes import Way
 from events.columns import I64
 from processors.placement.gang_search import Part
-from processors.placement.plan_board import Board, Cost, Draft, Order, Pick, Unit, cost_of, order_of
+from processors.placement.room.board import Board, Cost, Draft, Order, Pick, Unit, cost_of, order_of
 from processors.state.preemption_rules import WAYS_OF_OTHERS, WAYS_OF_OWN, staying
 
 NEVER = 1 << 30

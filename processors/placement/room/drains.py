@@ -1,22 +1,27 @@
-"""The choice of hosts to reserve and of amounts to keep. One decision, on what is free when all who have places are
-there.
+"""The hosts that are drained for a unit, a complete set with the least work to leave, and the amounts to keep there.
+
+One decision, on what is free when all who have places are there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
 from events.codes import Code
+from events.columns import I64
 from events.ranks import RESERVES
 from events.records.placement import HostsReserved
 from events.resources import Amounts
 from processors.placement.assignment import Assignment, Unplaced
-from processors.placement.drains import Ground, drain
-from processors.placement.holds import needed
-from processors.placement.planner import Seen
-from processors.placement.plans import Plans, Task
-from processors.placement.reservation_rows import ReservationRow
-from processors.placement.reservations import Reservations
+from processors.placement.gang_search import Part
+from processors.placement.packing import Mask, fits, scores
+from processors.placement.room.kept import needed
+from processors.placement.room.planner import Seen
+from processors.placement.room.plans import Plans
+from processors.placement.room.reservations import REASON, Reservations
+from processors.placement.room.table import RoomRow, Task
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, recorded
 
@@ -24,7 +29,7 @@ TRIES_MAX = 8
 """For so many units hosts are looked for in one decision."""
 
 
-class Reserving:
+class Drains:
     """Changes nothing."""
 
     def __init__(self, seen: Seen, reservations: Reservations, plans: Plans, budget: Budget) -> None:
@@ -35,8 +40,8 @@ class Reserving:
 
     def kept(self, last_by: CauseRow | None) -> Iterator[HostsReserved]:
         """Says where other amounts are kept than was said last."""
-        for task, row in sorted(self._reservations.table.items()):
-            own = None if row.over else self._seen.room.own.get(self._slot(task))
+        for task, row in self._reservations.present():
+            own = self._seen.room.own.get(self._slot(task))
             if own is None:
                 continue
             amounts = self._seen.hosts.kinds.amounts(own.amounts[:-1].sum(axis=1).tolist())
@@ -76,8 +81,8 @@ class Reserving:
             task = (unplaced.tasks.job_id, slot - base)
             if not (
                 slot in self._seen.room.own
-                or task in self._plans.table
-                or task in self._reservations.table
+                or self._plans.has(task)
+                or self._reservations.has(task)
                 or self._reservations.is_paused(task, self._seen.now)
             ):
                 return task
@@ -85,7 +90,7 @@ class Reserving:
                 break
         return None
 
-    def _row(self, task: Task, unplaced: Unplaced, until_ms: int) -> ReservationRow | None:
+    def _row(self, task: Task, unplaced: Unplaced, until_ms: int) -> RoomRow | None:
         """A complete set of hosts for a unit, least to drain first; None: there is none."""
         seen = self._seen
         physical = seen.view.free + seen.view.kept
@@ -105,12 +110,13 @@ class Reserving:
         for host, part, tasks in places:
             need[:, host] += np.array(parts[part].need, dtype=np.int64) * tasks
         amounts = np.minimum(np.maximum(seen.view.free, 0), need)[:-1].sum(axis=1)
-        return ReservationRow(
+        return RoomRow(
             count=sum(part.size for part in parts),
             run=int(seen.runs.arena["waiting"][self._slot(task)]),
             hosts=[seen.hosts.ids[host] for host, _, _ in places],
             tasks=[tasks for _, _, tasks in places],
             shapes=[part for _, part, _ in places],
+            reason=REASON,
             until_ms=until_ms,
             reported=seen.hosts.kinds.amounts(amounts.tolist()),
         )
@@ -119,7 +125,7 @@ class Reserving:
         return self._seen.runs.jobs[task[0]].base + task[1]
 
 
-def said(task: Task, row: ReservationRow, state: str, amounts: Amounts, last_by: CauseRow | None) -> HostsReserved:
+def said(task: Task, row: RoomRow, state: str, amounts: Amounts, last_by: CauseRow | None) -> HostsReserved:
     """The decision about a reservation."""
     return HostsReserved.pack(
         job_id=task[0],
@@ -134,3 +140,65 @@ def said(task: Task, row: ReservationRow, state: str, amounts: Amounts, last_by:
         until_ms=row.until_ms,
         cause=recorded(last_by),
     )
+
+
+Amount = tuple[int, int]
+"""The work that has to leave, scored: the part that isn't preemptible, and all."""
+
+
+class Ground(NamedTuple):
+    """The amounts on the hosts, [kinds + 1, hosts] each."""
+
+    free: I64
+    """Free and not held for others; below 0 where more is held than is free."""
+    leaves: I64
+    """Free when all batch work has left."""
+    preemptible: I64
+    """The part of that which is preemptible."""
+    weight: I64
+
+
+def drain(ground: Ground, parts: Sequence[Part], blocked: Mask) -> list[tuple[int, int, int]] | None:
+    """Host, index of the part and tasks, so that all parts of a unit fit when batch work has left these hosts; None:
+    there aren't enough. Where least has to leave that isn't preemptible, then where least has to leave.
+    """
+    put = np.zeros_like(ground.free)
+    places: dict[tuple[int, int], int] = {}
+    for index in sorted(range(len(parts)), key=lambda at: -parts[at].score):
+        part = parts[index]
+        room = np.zeros(len(put[0]), dtype=np.int64)
+        open_ = np.flatnonzero(part.open_ & ~blocked)
+        room[open_] = fits(ground.free + ground.leaves - put, part.need, open_, min(part.size, part.most))
+        if int(room.sum()) < part.size:
+            return None
+        need = np.array(part.need, dtype=np.int64)
+        hosts = _cheapest(ground, put, need, np.flatnonzero(room))[: part.size]
+        heap = [(_more(ground, put, need, host), host) for host in hosts]
+        heapify(heap)
+        for _ in range(part.size):
+            _, host = heappop(heap)
+            places[host, index] = places.get((host, index), 0) + 1
+            put[:, host] += need
+            if places[host, index] < room[host]:
+                heappush(heap, (_more(ground, put, need, host), host))
+    return [(host, part, tasks) for (host, part), tasks in sorted(places.items())]
+
+
+def _cheapest(ground: Ground, put: I64, need: I64, hosts: I64) -> list[int]:
+    """Hosts by what has to leave for one task more."""
+    lack, firm = _lack(ground, put[:, hosts] + need[:, None], hosts)
+    cheapest: list[int] = hosts[np.lexsort((hosts, lack, firm))].tolist()
+    return cheapest
+
+
+def _more(ground: Ground, put: I64, need: I64, host: int) -> Amount:
+    """The work that has to leave in addition for one task more."""
+    at = np.array([host, host])
+    lack, firm = _lack(ground, np.stack([put[:, host], put[:, host] + need], axis=1), at)
+    return int(firm[1] - firm[0]), int(lack[1] - lack[0])
+
+
+def _lack(ground: Ground, put: I64, hosts: I64) -> tuple[I64, I64]:
+    """The work that has to leave for tasks put on hosts, and the part of it that isn't preemptible, scored."""
+    lack = np.maximum(put - np.maximum(ground.free[:, hosts], 0), 0)
+    return scores(lack, ground.weight), scores(np.maximum(lack - ground.preemptible[:, hosts], 0), ground.weight)

@@ -1,39 +1,124 @@
-"""Room that is held on hosts for units that wait: where others leave for one by a plan, or where hosts are drained for
-one.
+"""Room on hosts that is kept for units: where others leave for one, and where hosts are drained for one.
 
-A hold is the need of the tasks of its unit there. Each unit has its part of the free amounts of a host, those admitted
-first before the others; the rest anybody may use.
+What is held for a unit is the need of its tasks where they are to be. Of what is free there each unit has its part,
+those admitted first before the others; the rest anybody may use.
 """
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from events.codes import Code
 from events.columns import I64, Names, distinct, spread
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom, OwnRooms
 from processors.placement.packing import turns
-from processors.placement.plans import Plans, Task
-from processors.placement.reservation_rows import ReservationRow
+from processors.placement.room.table import REASONS, RoomRow, RoomTable, Task
 from processors.placement.runs import Runs
-from processors.state.table import Table
-
-CODES = (Code.WAITING_FOR_PREEMPTION, Code.HOSTS_RESERVED)
-"""By what room is held."""
 
 
-class Places(Protocol):
-    """Where a unit is to be: the rows of plans and reservations."""
+class OwnRoom(NamedTuple):
+    """The room kept for one unit."""
 
-    @property
-    def count(self) -> int: ...  # noqa: D102 - the class says it
-    @property
-    def hosts(self) -> list[str]: ...  # noqa: D102 - the class says it
-    @property
-    def tasks(self) -> list[int]: ...  # noqa: D102 - the class says it
-    @property
-    def shapes(self) -> list[int]: ...  # noqa: D102 - the class says it
+    hosts: I64
+    """Numbers of hosts, ascending."""
+    amounts: I64
+    """The amounts kept on each of them, [kinds + 1, hosts] with ports behind the kinds; part of what is free there now.
+    """
+    complete: bool
+    """Whether all is there that it needs."""
+    needs: I64
+    """[kinds + 1, hosts]: what it needs there."""
+    code: Code
+    """The reason of its wait while it finds no place: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
+
+
+class OwnRooms:
+    """The room of each unit that has some, by the slot of its first task: columns, of which one is made when it is
+    asked for.
+    """
+
+    def __init__(
+        self,
+        slots: I64,
+        hosts: I64,
+        amounts: I64,
+        starts: I64,
+        complete: NDArray[np.bool_],
+        needs: I64,
+        codes: Sequence[Code],
+    ) -> None:
+        """`hosts`, `amounts` and `needs` ([kinds + 1, those hosts]) have one room after another; `starts` says where
+        each begins, and where the last one ends.
+        """
+        self._slots = slots
+        self._hosts = hosts
+        self._amounts = amounts
+        self._starts = starts
+        self._complete = complete
+        self._needs = needs
+        self._codes = codes
+        self._order = np.argsort(slots, kind="stable")
+        self._sorted = slots[self._order]
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._slots.tolist())
+
+    def __contains__(self, slot: int) -> bool:
+        return self._at(slot) is not None
+
+    def __getitem__(self, slot: int) -> OwnRoom:
+        own = self.get(slot)
+        assert own is not None, slot
+        return own
+
+    def get(self, slot: int) -> OwnRoom | None:
+        """The room of a unit, if it has any."""
+        at = self._at(slot)
+        if at is None:
+            return None
+        which = slice(int(self._starts[at]), int(self._starts[at + 1]))
+        amounts, needs = self._amounts[:, which], self._needs[:, which]
+        return OwnRoom(self._hosts[which], amounts, bool(self._complete[at]), needs, self._codes[at])
+
+    def among(self, slots: I64) -> tuple[I64, NDArray[np.bool_]]:
+        """Those of some ascending slots that have room, and whether that of each is complete."""
+        at = np.searchsorted(self._sorted, slots)
+        at[at == len(self._sorted)] = 0
+        has = self._sorted[at] == slots if len(self) else np.zeros(len(slots), dtype=np.bool_)
+        return slots[has], self._complete[self._order[at[has]]]
+
+    def _at(self, slot: int) -> int | None:
+        at = int(np.searchsorted(self._sorted, slot))
+        return int(self._order[at]) if at < len(self._sorted) and self._sorted[at] == slot else None
+
+
+def rooms_of(rooms: Mapping[int, OwnRoom], kinds: int) -> OwnRooms:
+    """The columns of some rooms; `kinds`: so many amounts a host has, ports included."""
+    none, nothing = np.zeros(0, dtype=np.int64), np.zeros((kinds, 0), dtype=np.int64)
+    return OwnRooms(
+        np.fromiter(rooms, dtype=np.int64),
+        np.concatenate([none, *(room.hosts for room in rooms.values())]),
+        np.concatenate([nothing, *(room.amounts for room in rooms.values())], axis=1),
+        np.cumsum([0, *(len(room.hosts) for room in rooms.values())]),
+        np.array([room.complete for room in rooms.values()], dtype=np.bool_),
+        np.concatenate([nothing, *(room.needs for room in rooms.values())], axis=1),
+        [room.code for room in rooms.values()],
+    )
+
+
+class KeptRoom(NamedTuple):
+    """The room kept for all units. Others see what is free less that; a unit sees its own too."""
+
+    amounts: I64
+    """[kinds + 1, hosts]: the sum of what is kept."""
+    own: OwnRooms
+    ports: Mapping[int, list[int]]
+    """The hosts on which a port number is kept for a unit."""
 
 
 class Hold(NamedTuple):
@@ -65,13 +150,12 @@ class Holding(NamedTuple):
 
 
 class Holds:
-    """Looks at plans and reservations. What is held for a unit is found when its row has come, and kept in columns."""
+    """Looks at the table of room. What is held for a unit is found when its row has come, and kept in columns."""
 
-    def __init__(self, hosts: Hosts, runs: Runs, plans: Plans, reservations: Table[Task, ReservationRow]) -> None:
+    def __init__(self, hosts: Hosts, runs: Runs, room: RoomTable) -> None:
         self._hosts = hosts
         self._runs = runs
-        self._plans = plans
-        self._reservations = reservations
+        self._table = room.table
         self.restored()
 
     def restored(self) -> None:
@@ -79,20 +163,20 @@ class Holds:
         kinds = len(self._hosts.kinds) + 1
         self._at: dict[Task, int] = {}
         """Where the hold of a unit stands."""
-        self._new: dict[Task, None] = dict.fromkeys((*self._plans.table, *self._reservations))
+        self._new: dict[Task, None] = dict.fromkeys(self._table)
         """Units whose rows have come, gone or changed since."""
         self._ports: dict[Task, tuple[tuple[int, int], ...]] = {}
         self._jobs = Names()
         self._units = np.zeros((4, 0), dtype=np.int64)
-        """A column a hold: the number of the job, the first instance, the index of its code in `CODES` or -1 where
+        """A column a hold: the number of the job, the first instance, the index of its reason in `REASONS` or -1 where
         it is over, and the number of its hosts.
         """
         self._room = np.zeros((1 + kinds, 0), dtype=np.int64)
         """The hosts of one hold after another, and what its tasks need there."""
 
-    def changed(self, job_id: str, first: int) -> None:
+    def changed(self, task: Task) -> None:
         """The row of a unit has come, gone or changed."""
-        self._new[job_id, first] = None
+        self._new[task] = None
 
     def all(self) -> Holding:
         """All holds now."""
@@ -112,7 +196,7 @@ class Holds:
                 ports.setdefault(port, []).append(host)
         return Holding(
             slots[order],
-            [CODES[code] for code in codes[which].tolist()],
+            [REASONS[code] for code in codes[which].tolist()],
             room[0],
             room[1:],
             np.append(0, np.cumsum(counts[which])),
@@ -128,12 +212,12 @@ class Holds:
         units, rooms = list[tuple[int, ...]](), list[I64]()
         for task in self._new:
             self._ports.pop(task, None)
-            row, code = self._row(task)
+            row = self._table.get(task)
             if row is None:
                 continue
             hold = self._hold(task, row)
             self._at[task] = self._units.shape[1] + len(units)
-            units.append((self._jobs[task[0]], task[1], CODES.index(code), len(hold.hosts)))
+            units.append((self._jobs[task[0]], task[1], REASONS.index(Code(row.reason)), len(hold.hosts)))
             rooms.append(np.vstack((hold.hosts, hold.needs)))
             if hold.ports:
                 self._ports[task] = hold.ports
@@ -153,28 +237,20 @@ class Holds:
         for at, task in enumerate(self._at):
             self._at[task], self._units[0, at] = at, self._jobs[task[0]]
 
-    def _row(self, task: Task) -> tuple[Places | None, Code]:
-        """The row by which room is held for a unit."""
-        plan = self._plans.table.get(task)
-        if plan is not None:
-            return plan, Code.WAITING_FOR_PREEMPTION
-        row = self._reservations.get(task)
-        return None if row is None or row.over else row, Code.HOSTS_RESERVED
-
-    def _hold(self, task: Task, places: Places) -> Hold:
+    def _hold(self, task: Task, row: RoomRow) -> Hold:
         """The need of the tasks of a unit where they are to be."""
         slot = self._runs.jobs[task[0]].base + task[1]
-        shapes = shapes_of_unit(self._runs, slot, places.count)
+        shapes = shapes_of_unit(self._runs, slot, row.count)
         needs = [self._need(number) for number in shapes]
         fixed = [self._runs.shapes[number].fixed_ports for number in shapes]
-        numbers = np.array([self._hosts.table[host_id].number for host_id in places.hosts], dtype=np.int64)
+        numbers = np.array([self._hosts.table[host_id].number for host_id in row.hosts], dtype=np.int64)
         hosts = distinct(numbers)
         amounts = np.zeros((len(self._hosts.kinds) + 1, len(hosts)), dtype=np.int64)
-        for at, tasks, shape in zip(np.searchsorted(hosts, numbers).tolist(), places.tasks, places.shapes, strict=True):
+        for at, tasks, shape in zip(np.searchsorted(hosts, numbers).tolist(), row.tasks, row.shapes, strict=True):
             amounts[:, at] += needs[shape] * tasks
         ports = tuple(
             (port, host)
-            for host, tasks, shape in zip(numbers.tolist(), places.tasks, places.shapes, strict=True)
+            for host, tasks, shape in zip(numbers.tolist(), row.tasks, row.shapes, strict=True)
             for port in (fixed[shape] if tasks else ())
         )
         return Hold(hosts, amounts, ports)

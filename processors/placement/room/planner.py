@@ -19,17 +19,17 @@ from events.records.placement import PreemptionAsked
 from events.resources import Vector, scale
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.gang_search import Part
-from processors.placement.holds import Holding, needed, shapes_of_unit
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom
 from processors.placement.packing import Mask
-from processors.placement.plan_board import Board, Draft, Taker, Unit
-from processors.placement.plan_search import WAYS, Plan, Search, Ways, find_plan
-from processors.placement.plans import Plans, Task
 from processors.placement.rights import RightRow, Rights
+from processors.placement.room.board import Board, Draft, Taker, Unit
+from processors.placement.room.kept import Holding, KeptRoom, needed, shapes_of_unit
+from processors.placement.room.plans import Plans
+from processors.placement.room.search import WAYS, Plan, Search, Ways, find_plan
+from processors.placement.room.table import Task
+from processors.placement.room.victims import Victims
 from processors.placement.rows import JobRow
 from processors.placement.runs import NOWHERE, Runs
-from processors.placement.victims import Victims
 from processors.state.budget import Budget
 from processors.state.causes import recorded
 from processors.state.preemption_rules import Flag

@@ -1,0 +1,40 @@
+"""Rows of placement of 0.3 as it keeps them now (docs/decisions/032)."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from events.codes import Code
+from processors.placement.rows import HostRow
+from processors.state.conversion import Rows, with_defaults
+from processors.state.table import RowChange
+
+_PLACES = 5
+"""So many fields rows of plans and reservations both begin with: how many tasks at which run are to be where."""
+_defaults = with_defaults({"hosts": HostRow})
+
+
+def from_0_3(rows: Rows) -> Iterator[RowChange]:
+    """Rows of the format 12 of those of 11: plans and reservations are rows of one table, `room`. A reservation that is
+    over, or whose unit has a plan, is one whose end is to be said.
+    """
+    plans, reservations = dict[bytes, bytes](), dict[bytes, bytes]()
+    for row in _defaults(rows):
+        if row.row is None or row.table not in ("plans", "reservations"):
+            yield row
+        else:
+            (plans if row.table == "plans" else reservations)[row.key] = row.row
+    for key, plan in plans.items():
+        fields = msgspec.msgpack.decode(plan)
+        by, until_ms, order, victims = fields[_PLACES:]
+        yield _row("room", key, fields, Code.WAITING_FOR_PREEMPTION, until_ms, by, order, victims, {}, "")
+    for key, reservation in reservations.items():
+        fields = msgspec.msgpack.decode(reservation)
+        until_ms, reported, over = fields[_PLACES:]
+        over = over or (Code.WITHDRAWN if key in plans else "")
+        table = "room_over" if over else "room"
+        yield _row(table, key, fields, Code.HOSTS_RESERVED, until_ms, None, 0, {}, reported, over)
+
+
+def _row(table: str, key: bytes, fields: list[object], *more: object) -> RowChange:
+    return RowChange(table, key, msgspec.msgpack.encode([*fields[:_PLACES], *more]))
