@@ -80,7 +80,9 @@ class PlannedFact(msgspec.Struct, frozen=True):
 
 
 class PlanOrder(msgspec.Struct, frozen=True):
-    """A line to the process that plans: the facts, the job that they are about, and how many seconds it may take."""
+    """A line to the process that plans: the facts, the job that they are about, empty: they define pools, and how many
+    seconds it may take.
+    """
 
     facts: list[PlannedFact]
     job_id: str

@@ -41,6 +41,13 @@ class CellPlans:
 
     def plan(self, facts: Sequence[Event], key: str) -> Any:
         """Implements `Plans.plan`."""
+        return self._plan(facts, key)
+
+    def plan_pools(self, facts: Sequence[Event]) -> Any:
+        """Implements `Plans.plan_pools`."""
+        return self._plan(facts, "")
+
+    def _plan(self, facts: Sequence[Event], key: str) -> Any:
         order = PlanOrder([PlannedFact(key, encode(fact)) for fact in facts], key, LIMIT_S)
         with self._one_of_few(), self._turn:
             return self._ask(msgspec.json.encode(order))

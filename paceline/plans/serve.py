@@ -8,20 +8,24 @@ answered by a process that is forked from this one: a copy of the machines, whos
 import gc
 import os
 import select
+import shutil
 import signal
 import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 from sqlalchemy import select as select_rows
 
 from events.codec import decode
 from events.log.port import Log
+from events.records.pools import PoolDefined
 from events.topics import ALL
 from paceline.history.open_log import open_log
 from paceline.moments.log_cut import CutLog, closed
@@ -29,7 +33,9 @@ from paceline.moments.order import PlanOrder, PlanResult, PlanStart
 from paceline.plans.branch import BranchClock, branch_log
 from paceline.plans.follower import Follower, starts_of
 from paceline.plans.planning import Copy, plan_job
+from paceline.plans.pool_plan import plan_pools
 from paceline.services.settings import Settings
+from projections.queries.pool_plans import Outlook, cell_plan
 from projections.views import tables
 
 NICE = 5
@@ -62,12 +68,21 @@ class Plans:
     def plan(self, order: PlanOrder) -> PlanResult:
         """Answers a question. Raises `CannotPlan`, and what following the log raises."""
         until_s = time.monotonic() + order.limit_s
+        facts = [decode(each.value) for each in order.facts]
         with TemporaryDirectory(prefix="paceline-plan-") as folder:
             copied = self._copied(Path(folder))
-            return _forked(lambda: _planned(copied(), order, until_s - SPARE_S), until_s)
+            if order.job_id:
+                work = partial(plan_job, facts=facts, job_id=order.job_id, until_s=until_s - SPARE_S)
+                return _forked(lambda: work(copied()), until_s)
+            half_s = time.monotonic() + (until_s - time.monotonic()) / 2 - SPARE_S
+            without = _outlook(_forked(lambda: plan_pools(copied(), [], half_s), until_s))
+            pools = [fact for fact in facts if isinstance(fact, PoolDefined)]
+            changed = _outlook(_forked(lambda: plan_pools(copied(), pools, until_s - SPARE_S), until_s))
+            plan = cell_plan(self._log.cell, without, changed)
+            return PlanResult(msgspec.Raw(msgspec.json.encode(plan)))
 
     def _copied(self, folder: Path) -> Callable[[], Copy]:
-        """Copies all that a plan begins from; what it gives opens the views, in the process that plans."""
+        """Copies all that a plan begins from; what it gives takes the views for itself, in the process that plans."""
         views = folder / "views.sqlite"
         folded = copy_views(Path(self._start.views), views)
         ends = closed(self._log, self._log.ends([topic.name for topic in ALL]))
@@ -79,7 +94,13 @@ class Plans:
         starts = {topic: min(start, folded.get(topic, 0)) for topic, start in starts.items()}
         clock = BranchClock(time.time_ns() // 1_000_000)
         log = branch_log(cut, starts, ends, clock)
-        return lambda: Copy(log, self._follower.folds, tables.open_engine(views), clock)
+
+        def copy() -> Copy:
+            own = folder / f"{os.getpid()}.sqlite"
+            shutil.copyfile(views, own)
+            return Copy(log, self._follower.folds, tables.open_engine(own), clock)
+
+        return copy
 
 
 def copy_views(views: Path, target: Path) -> Mapping[str, int]:
@@ -99,12 +120,14 @@ def copy_views(views: Path, target: Path) -> Mapping[str, int]:
     return positions
 
 
-def _planned(copy: Copy, order: PlanOrder, until_s: float) -> PlanResult:
-    facts = [decode(each.value) for each in order.facts]
-    return PlanResult(msgspec.Raw(msgspec.json.encode(plan_job(copy, facts, order.job_id, until_s))))
+def _outlook(result: PlanResult) -> Outlook:
+    """The end of a branch, as the process that was forked tells it. Raises `CannotPlan` where that failed."""
+    if result.error:
+        raise CannotPlan(result.code, result.error)
+    return msgspec.json.decode(result.plan, type=Outlook)
 
 
-def _forked(work: Callable[[], PlanResult], until_s: float) -> PlanResult:
+def _forked(work: Callable[[], Any], until_s: float) -> PlanResult:
     """Does work in a process that is forked from this one, and returns what that gives. Ends it after its time, and
     with this process when nobody is left who asks.
     """
@@ -130,11 +153,11 @@ def _forked(work: Callable[[], PlanResult], until_s: float) -> PlanResult:
     return msgspec.json.decode(answer, type=PlanResult)
 
 
-def _work(work: Callable[[], PlanResult], write_end: int) -> None:
+def _work(work: Callable[[], Any], write_end: int) -> None:
     """Does the work in the forked process, and ends it without a look back at what it shares with the other one."""
     gc.disable()
     try:
-        result = work()
+        result = PlanResult(msgspec.Raw(msgspec.json.encode(work())))
     except Exception as error:
         result = PlanResult(code="PLAN_FAILED", error=f"{type(error).__name__}: {error}")
     with os.fdopen(write_end, "wb") as pipe:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.responses import JSONResponse
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
@@ -17,7 +18,7 @@ from paceline.client.cell_models import CellInfo, Readiness, SkippedRecord
 from paceline.client.host_models import Host, Volume
 from paceline.client.models import Task
 from paceline.client.page_models import HostsPage, QuarantinePage, TasksPage, VolumesPage
-from paceline.client.pool_models import PoolPlans, PoolTree
+from paceline.client.pool_models import PoolTree
 from projections.api.context import Context, Pages, Paging, Place, as_json, client_of, next_token, of_cell, spread
 from projections.api.jobs import JobsQuery, JobsRequest
 from projections.api.pool_views import PoolPlan, plan_json
@@ -145,13 +146,7 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     @router.post("/v1/pool-plans")
     async def plan(body: PoolPlan, read: Annotated[Any, Depends(cells)]) -> Response:
         """Tells the effects of a change of pools in each cell, without changing them."""
-
-        def look(open_cells: Cells) -> PoolPlans:
-            return plan_json(
-                body, [each.context for each in open_cells.values()], [each.connection for each in open_cells.values()]
-            )
-
-        return await read(look)  # type: ignore[no-any-return]
+        return JSONResponse(await run_in_threadpool(plan_json, body, list(read.contexts.values())), 200)
 
     @router.get("/v1/volumes")
     async def volumes(asked_for: VolumesQuery, read: Annotated[Any, Depends(cells)], page: Pages) -> Response:

@@ -118,6 +118,10 @@ class Plans(Protocol):
         """The plan of facts about the job `key`, as JSON. Raises a problem where there is none."""
         ...
 
+    def plan_pools(self, facts: Sequence[Event]) -> Any:
+        """The plan of facts that define pools, as JSON. Raises a problem where there is none."""
+        ...
+
 
 class LogPage(Protocol):
     """A piece of a run's output, see `hostagent.messages.LogPage`."""

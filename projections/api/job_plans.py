@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from projections.api.context import Context
+from projections.api.context import Context, Plans
 from projections.api.problems import Problem
 from projections.api.submissions import planned_facts
 
@@ -28,7 +28,12 @@ def routes(context: Context) -> APIRouter:
 async def plan_job(context: Context, body: Any) -> Any:
     """The plan of a job as JSON. Raises a problem where the job is refused before, or there is no plan now."""
     planned = await planned_facts(context, body)
+    plan = await run_in_threadpool(plans_of(context).plan, planned.facts, planned.job_id)
+    return {**plan, **planned.warned}
+
+
+def plans_of(context: Context) -> Plans:
+    """The planner of a cell. Raises a problem where there is none."""
     if context.plans is None:
         raise Problem(503, "NO_PLANS", "this process has no machines to plan with; ask the API of the cell")
-    plan = await run_in_threadpool(context.plans.plan, planned.facts, planned.job_id)
-    return {**plan, **planned.warned}
+    return context.plans

@@ -1,20 +1,25 @@
 """Routes that look into pools: who waits, how what a pool may use came about, what a change would do."""
 
+import uuid
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code
 from events.pool_paths import ROOT
 from paceline.client.json_type import Json
 from paceline.client.pool_models import Entitlement, PoolPlans
 from projections.api.context import Context, Reading
+from projections.api.job_plans import plans_of
 from projections.api.pools import PATH, checked
 from projections.api.problems import Problem, not_found, wrong_cell
-from projections.queries import entitlements, pool_plans, pool_tree
+from projections.queries import entitlements, pool_tree
 from projections.queries.pool_plans import PoolWish
 from projections.queries.resources import kinds_of
 
@@ -51,12 +56,10 @@ def routes(context: Context) -> APIRouter:
 
     @router.post("/v1/pool-plans")
     async def plan(body: PoolPlan, read: Reading) -> Response:
-        """Tells the effects of a change of pools, without changing them."""
-
-        def look(connection: Connection) -> PoolPlans:
-            return plan_json(body, [context], [connection])
-
-        return await read(look)
+        """Tells the effects of a change of pools, without changing them: the machines decide on a copy of their state,
+        once with the change and once without it.
+        """
+        return JSONResponse(await run_in_threadpool(plan_json, body, [read.context]), 200)
 
     return router
 
@@ -72,20 +75,23 @@ def known(context: Context, connection: Connection, path: str) -> str:
     return f"/{path}"
 
 
-def plan_json(body: PoolPlan, contexts: Sequence[Context], connections: Sequence[Connection]) -> PoolPlans:
+def plan_json(body: PoolPlan, contexts: Sequence[Context]) -> PoolPlans:
     """The plans of some cells. Raises a problem, also for a pool of another cell."""
-    wishes = [_wish(number, pool, connections) for number, pool in enumerate(body.pools)]
     cells = [context.cell for context in contexts]
     cell_of_path: dict[str, int] = {}
-    for wish in wishes:
-        cell_of_path[wish.path] = cell = _cell_of(wish, cell_of_path, connections, cells)
-        if cell not in cells:
-            raise wrong_cell(f"pool {wish.path}", cell, cells)
+    with ExitStack() as reading:
+        connections = [reading.enter_context(context.views.read()) for context in contexts]
+        wishes = [_wish(number, pool, connections) for number, pool in enumerate(body.pools)]
+        for wish in wishes:
+            cell_of_path[wish.path] = cell = _cell_of(wish, cell_of_path, connections, cells)
+            if cell not in cells:
+                raise wrong_cell(f"pool {wish.path}", cell, cells)
     plans = []
-    for context, connection in zip(contexts, connections, strict=True):
+    for context in contexts:
         own = [wish for wish in wishes if cell_of_path[wish.path] == context.cell]
         if own or len(contexts) == 1:
-            plans.append(pool_plans.plan(connection, context.cell, own))
+            facts = [wish.spec.to_event(wish.path, uuid.uuid4().hex, context.cell) for wish in own]
+            plans.append(plans_of(context).plan_pools(facts))
     return {"cells": plans}
 
 

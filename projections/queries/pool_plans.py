@@ -1,38 +1,22 @@
-"""The effects of a change of pools, without changing them: whether entitlement would take it, what each pool could use
-then, which work could be let in and which may have to leave for it, beside what is so already.
+"""A change of pools, and what comes of it in two branches of the cell: in one of them it was made.
 
-The rules and the shares are those of the machine itself, run on the pools as the views have them.
-
-Decision 036.
+Decisions 036 and 076.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select
+import msgspec
+from sqlalchemy import Connection
 
-from events.codec import decode
-from events.codes import ENDED_JOBS, IN_EFFECT, Code
+from events.codes import IN_EFFECT
 from events.pool_paths import ROOT
-from events.quantities import write_amounts
-from events.reasons import LASTING
-from events.records.jobs import JobSubmitted
 from events.records.pools import PoolDefined
 from events.resources import Kinds
 from events.spec.pool import PoolSpec, from_event
 from paceline.client.json_type import Json
 from paceline.client.pool_models import CellPlan, FieldChange, JobOutlook, PoolChange, PoolOutlook
-from processors.entitlement.pools import Entry, Tree, answer, pool_row
-from processors.entitlement.rows import DefinedRow, root_row
-from processors.state.record_rows import row_of
-from projections.queries.pages import rows_of
-from projections.queries.pool_outlook import Known, Outlook, Work
-from projections.queries.pool_tree import capacity_of, pool_rows, spec_of, to_share
-from projections.queries.resources import kinds_of, settings_of
-from projections.views import tables
-from projections.views.rows import JobRow, amounts_in
-from projections.views.sharing_rows import TurnRow
+from projections.queries import entities, pool_tree
 
 
 class PoolWish(NamedTuple):
@@ -42,52 +26,34 @@ class PoolWish(NamedTuple):
     spec: PoolSpec
 
 
-def plan(connection: Connection, cell: int, wishes: Sequence[PoolWish]) -> CellPlan:
-    """The effects of these pools in their cell, defined one after another."""
-    kinds, capacity = kinds_of(connection), capacity_of(connection)
-    rows = {row.path: row for row in pool_rows(connection)}
-    specs = {path: spec_of(row) for path, row in rows.items()}
-    before = _tree(cell, kinds, specs.values())
-    after = _tree(cell, kinds, specs.values())
-    whole, shared = (
-        kinds.vector({name: amount for name, amount in amounts.items() if name in kinds.units})
-        for amounts in (capacity.amounts, to_share(connection))
-    )
-    open_jobs = dict(map(tuple, connection.execute(select(tables.pool_use.c.path, tables.pool_use.c.open_jobs))))
-    settings = settings_of(connection)
-    changes = []
-    for wish in wishes:
-        event = wish.spec.to_event(wish.path, "dry run", cell)
-        fact = row_of(DefinedRow, event)
-        decision = answer(0, fact, after, open_jobs, False, settings, whole if capacity.hosts else ())
-        if decision.code == Code.DONE:
-            after.take(fact)
-        changes.append(_change_json(event, specs.get(wish.path), decision.code, decision.message, kinds))
-    work = list(_work(connection, kinds))
-    turns = rows_of(connection, TurnRow, select(tables.turns))
-    floors = {row.pool: kinds.vector(amounts_in(row.floor)) for row in turns}
-    state = Known(kinds, shared, work, floors, _firmness(connection))
-    now, then = Outlook(before, state), Outlook(after, state)
-    first_to_leave = sorted(work, key=lambda each: (each.row.priority, -each.row.number))
+class Outlook(msgspec.Struct, frozen=True):
+    """The end of a branch: by pool its entitlement and its allocation when the branch began, by job how many of its
+    tasks were admitted and preempted, and its pool, its priority and its place among those that were accepted.
+    """
+
+    changes: list[PoolChange]
+    entitlements: dict[str, Json]
+    allocations: dict[str, Json]
+    admitted: dict[str, int]
+    preempted: dict[str, int]
+    jobs: dict[str, tuple[str, int, int]]
+
+
+def cell_plan(cell: int, without: Outlook, changed: Outlook) -> CellPlan:
+    """The result of a change, from the branches without it and with it."""
+    queue = sorted(changed.jobs, key=lambda job_id: (-changed.jobs[job_id][1], changed.jobs[job_id][2]))
+    leaving = sorted(changed.jobs, key=lambda job_id: (changed.jobs[job_id][1], -changed.jobs[job_id][2]))
     return {
         "cell": cell,
-        "changes": changes,
-        "pools": list(_pools_json(now, then, kinds)),
-        "lets_in": list(_more(work, now.lets_in, then.lets_in)),
-        "preempts": list(_more(first_to_leave, now.preempts, then.preempts)),
+        "changes": changed.changes,
+        "pools": list(_pools(without, changed)),
+        "lets_in": list(_more(queue, changed, without.admitted, changed.admitted)),
+        "preempts": list(_more(leaving, changed, without.preempted, changed.preempted)),
     }
 
 
-def _tree(cell: int, kinds: Kinds, specs: Iterable[PoolDefined]) -> Tree:
-    entries = [Entry(ROOT, root_row().widened(kinds))]
-    for spec in specs:
-        own = spec.cell == cell
-        row = pool_row(row_of(DefinedRow, spec), kinds) if own else None
-        entries.append(Entry(spec.path, row, None if own else spec.cell))
-    return Tree(cell, kinds, entries)
-
-
-def _change_json(event: PoolDefined, old: PoolDefined | None, code: str, message: str, kinds: Kinds) -> PoolChange:
+def change_json(event: PoolDefined, old: PoolDefined | None, code: str, message: str, kinds: Kinds) -> PoolChange:
+    """A planned pool: the fields that differ from those that it has, and what entitlement answers."""
     new = from_event(event, kinds.units)
     was = from_event(old, kinds.units) if old else {}
     fields: dict[str, FieldChange] = {
@@ -98,67 +64,35 @@ def _change_json(event: PoolDefined, old: PoolDefined | None, code: str, message
     return {"path": event.path, "change": kind, "fields": fields, "code": code, "message": message}
 
 
-def _work(connection: Connection, kinds: Kinds) -> Iterator[Work]:
-    """The jobs that wait or hold something, in the order of the queues."""
-    jobs, waiting, holds = tables.jobs.c, tables.waiting.c, tables.holds.c
-    joined = tables.waiting.outerjoin(tables.holds, waiting.standing == holds.number)
-    query = select(waiting.job_id, waiting.standing, waiting.tasks, holds.code).select_from(joined)
-    claims: Counter[str] = Counter()
-    aside: Counter[str] = Counter()
-    for job_id, standing, tasks, code in connection.execute(query):
-        if standing < 0:
-            claims[job_id] += tasks
-        elif code in LASTING:
-            aside[job_id] += tasks
-    live = jobs.ordered + jobs.running + jobs.stopping_tasks
-    going = select(tables.jobs).where(live + jobs.queued > 0, jobs.state.not_in(ENDED_JOBS), jobs.base >= 0)
-    for values in connection.execute(going.order_by(jobs.priority.desc(), jobs.accepted, jobs.offset)):
-        row = JobRow(*values)
-        need = {name: each for name, each in amounts_in(row.need).items() if name in kinds.units}
-        holding = row.ordered + row.running + row.stopping_tasks + claims[row.job_id]
-        waits = max(0, row.queued - claims[row.job_id] - aside[row.job_id])
-        yield Work(row, kinds.vector(need), waits, holding)
+def outlook(
+    connection: Connection,
+    changes: list[PoolChange],
+    allocations: dict[str, Json],
+    admitted: dict[str, int],
+    preempted: dict[str, int],
+) -> Outlook:
+    """The end of a branch. `connection`: to the views of it."""
+    rows = {job_id: entities.job_row(connection, job_id) for job_id in {*admitted, *preempted}}
+    jobs = {job_id: (row.pool, row.priority, row.number) for job_id, row in rows.items() if row is not None}
+    entitlements = {pool["path"]: pool["entitlement"] for pool in pool_tree.pools_json(connection)}
+    return Outlook(changes, entitlements, allocations, admitted, preempted, jobs)
 
 
-def _firmness(connection: Connection) -> Callable[[Work], bool]:
-    """Whether a job isn't preemptible: of those that wait entitlement has said it, of others the submission does."""
-    waiting, holds, submissions = tables.waiting.c, tables.holds.c, tables.submissions.c
-    query = select(waiting.job_id, holds.firm)
-    query = query.select_from(tables.waiting.join(tables.holds, waiting.standing == holds.number))
-    known = {job_id: bool(firm) for job_id, firm in connection.execute(query)}
-
-    def is_firm(each: Work) -> bool:
-        row = each.row
-        if row.job_id not in known:
-            value = connection.execute(select(submissions.value).where(submissions.offset == row.offset)).scalar_one()
-            event = decode(value)
-            known[row.job_id] = isinstance(event, JobSubmitted) and not event.preemptible
-        return known[row.job_id]
-
-    return is_firm
-
-
-def _pools_json(before: Outlook, after: Outlook, kinds: Kinds) -> Iterator[PoolOutlook]:
+def _pools(without: Outlook, changed: Outlook) -> Iterator[PoolOutlook]:
     """The pools whose entitlement the change changes."""
-
-    def write(outlook: Outlook, path: str) -> Json | None:
-        return write_amounts(kinds.amounts(outlook.may[path]), kinds.units) if path in outlook.may else None
-
-    for path in sorted(after.may):
-        was, will_be = write(before, path), write(after, path)
-        if path != ROOT and (was or {}) != (will_be or {}):
-            allocation = after.held.get(path)
-            yield {
-                "path": path,
-                "entitlement": {"before": was, "after": will_be},
-                "allocation": write_amounts(kinds.amounts(allocation), kinds.units) if allocation else {},
-            }
+    for path in sorted(changed.entitlements):
+        before, after = without.entitlements.get(path), changed.entitlements[path]
+        if path != ROOT and (before or {}) != (after or {}):
+            allocation = changed.allocations.get(path, {})
+            yield {"path": path, "entitlement": {"before": before, "after": after}, "allocation": allocation}
 
 
-def _more(work: Iterable[Work], before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[JobOutlook]:
-    """The tasks of jobs that the change adds to what is so already."""
-    for each in work:
-        job_id = each.row.job_id
+def _more(
+    order: Sequence[str], changed: Outlook, before: Mapping[str, int], after: Mapping[str, int]
+) -> Iterator[JobOutlook]:
+    """The tasks of jobs that the change adds to what comes without it."""
+    for job_id in order:
         tasks = after.get(job_id, 0) - before.get(job_id, 0)
         if tasks > 0:
-            yield {"job_id": job_id, "pool": each.row.pool, "priority": each.row.priority, "tasks": tasks}
+            pool, priority, _ = changed.jobs[job_id]
+            yield {"job_id": job_id, "pool": pool, "priority": priority, "tasks": tasks}

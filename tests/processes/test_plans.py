@@ -74,6 +74,12 @@ def check(api: Api, log: Log) -> None:
     assert ends(log) == before
     api.request("POST", "/v1/jobs?wait=20s", FITS)
     assert api.hosts_of("tiles") == hosts_in(fits)
+    pools = api.request("POST", "/v1/pool-plans", {"pools": [{"path": "/p", "limit": {"cpu": 36}}, {"path": "/x/y"}]})
+    [of_cell] = pools["cells"]
+    assert [(each["change"], each["code"]) for each in of_cell["changes"]] == [
+        ("change", "DONE"),
+        ("refuse", "NO_SUCH_POOL"),
+    ]
     repeated = api.plan(FITS)
     assert (repeated["outcome"], repeated["code"], repeated["placed"]) == ("REPEATED", "REPEATED", 6)
 

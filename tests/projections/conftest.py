@@ -47,13 +47,18 @@ class CheckedClient(TestClient):
 class Plans:
     """Plans that are answered as a test says."""
 
-    def __init__(self) -> None:
-        self.facts: list[Event] = []
+    def __init__(self, cell: int = 0) -> None:
+        self.cell = cell
+        self.facts: list[Any] = []
         self.answer: Any = None
 
     def plan(self, facts: Sequence[Event], key: str) -> Any:
         self.facts += facts
         return self.answer
+
+    def plan_pools(self, facts: Sequence[Event]) -> Any:
+        self.facts += facts
+        return {"cell": self.cell, "changes": [], "pools": [], "lets_in": [], "preempts": []}
 
 
 class Api:
@@ -64,7 +69,7 @@ class Api:
         self.projector = Projector(self.cell.log, folder)
         self.asked: list[tuple[Any, ...]] = []
         self.waits: list[tuple[int, ...]] = []
-        self.plans = Plans()
+        self.plans = Plans(number)
         self.app = create_app(
             self.projector.views,
             self.cell.log,

@@ -57,9 +57,9 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, form: str) ->
     closed opens again, unless its file says `closed: true`. A pool belongs to the cell that its file names, or else to
     the cell of its parent.
 
-    With --dry-run nothing is written: the cell says which pools it would create, change or refuse, what each pool
-    could use then, and which work it could let in. Placement chooses the runs that leave for it; the list shows
-    likely ones.
+    With --dry-run nothing is written: the machines of the cell decide on a copy of their state, and tell which pools
+    would be created, changed or refused, what each pool could use then, which work would be let in and which would be
+    preempted within the preemption delay.
     """
     from paceline.job_files import read_pools
 

@@ -168,8 +168,8 @@ def print_plan(body: "PoolPlans") -> None:
         for each in plan["pools"]:
             before, after = words(each["entitlement"]["before"]), words(each["entitlement"]["after"])
             say(f"{each['path']} may use {after} instead of {before}, holds {words(each['allocation'])}")
-        _print_work(plan["lets_in"], "could be let in")
-        _print_work(plan["preempts"], "may have to leave")
+        _print_work(plan["lets_in"], "would be let in")
+        _print_work(plan["preempts"], "would be preempted")
     note("nothing was changed")
 
 

@@ -143,9 +143,9 @@ def test_a_dry_run_shows_the_difference_and_what_it_would_do_and_writes_nothing(
         "pool /new would be created; more than there is",
         "pool /bad would be refused: cpu: it has 12 (INVALID_POOL)",
         "/maps may use cpu 4 instead of cpu 2, holds -",
-        "1 task of job a in /maps could be let in",
-        "2 tasks of job j0 in /p may have to leave",
+        "1 task of job a in /maps would be let in",
+        "2 tasks of job j0 in /p would be preempted",
     ]
-    assert out.splitlines()[-1] == "and those of 1 more job may have to leave"
+    assert out.splitlines()[-1] == "and those of 1 more job would be preempted"
     assert [(each.method, each.path) for each in cell.asked] == [("POST", "/v1/pool-plans")]
     assert {"path": "/maps", "share": 2} in cell.asked[0].body["pools"]

@@ -12,19 +12,23 @@ from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
+from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
 from events.rounds import decode_decisions
 from events.topics import ALL, MACHINES
 from hostagent.fleet import Fleet, SimHost
 from paceline.client.plan_models import JobPlan
+from paceline.client.pool_models import CellPlan
 from paceline.plans.branch import BranchClock, branch_log
 from paceline.plans.follower import restored, starts_of
 from paceline.plans.planning import Copy, plan_job
+from paceline.plans.pool_plan import plan_pools
 from paceline.plans.serve import copy_views
 from paceline.simulate.world.cell import Cell, SimLog, VirtualClock
 from processors.cell_machines import machines
 from processors.runtime.store import MemoryStore
 from projections.queries import entities
+from projections.queries.pool_plans import cell_plan
 from projections.views import tables
 from projections.views.projector import Projector
 
@@ -69,21 +73,37 @@ class PlannedCell:
         return self.append(job(job_id, pool, **spec))
 
     def plan(self, *facts: Event, job_id: str) -> JobPlan:
-        """The plan of facts, made on copies of everything."""
+        """The plan of facts about a job, made on copies of everything."""
+        copy, ends = self.copy(), self.ends()
+        plan = plan_job(copy, facts, job_id, time.monotonic() + WALL_S)
+        copy.views.dispose()
+        assert self.ends() == ends
+        return plan
+
+    def plan_pools(self, *pools: PoolDefined) -> CellPlan:
+        """The plan of a change of pools, made on copies of everything."""
+        ends, outlooks = self.ends(), []
+        for change in ((), pools):
+            copy = self.copy()
+            outlooks.append(plan_pools(copy, change, time.monotonic() + WALL_S))
+            copy.views.dispose()
+        assert self.ends() == ends
+        return cell_plan(0, *outlooks)
+
+    def ends(self) -> dict[str, int]:
+        """The ends of all topics."""
+        return self.log.ends([topic.name for topic in ALL])
+
+    def copy(self) -> Copy:
+        """Copies of the machines, the views and the end of the log."""
         self._projector.fold_whole()
         self._number += 1
         views = self._folder / f"plan-{self._number}.sqlite"
-        folded = copy_views(self._folder / "views.sqlite", views)
-        ends = self.log.ends([topic.name for topic in ALL])
+        folded, ends = copy_views(self._folder / "views.sqlite", views), self.ends()
         folds = {name: restored(make(), self.log, self._stores[name].copy()) for name, make in machines().items()}
         starts = {topic: min(at, folded.get(topic, 0)) for topic, at in starts_of(folds.values(), ends).items()}
         clock = BranchClock(self.clock.ms)
-        copy = Copy(branch_log(self.log, starts, ends, clock), folds, tables.open_engine(views), clock)
-        plan = plan_job(copy, facts, job_id, time.monotonic() + WALL_S)
-        copy.views.dispose()
-        views.unlink()
-        assert self.log.ends([topic.name for topic in ALL]) == ends
-        return plan
+        return Copy(branch_log(self.log, starts, ends, clock), folds, tables.open_engine(views), clock)
 
     def decisions(self, starts: Mapping[str, int]) -> Iterator[Event]:
         """The decisions of rounds from those offsets on."""

@@ -1,12 +1,9 @@
 """A bound that is only a class and its place in `BOUNDS` is obeyed by whoever admits, lends or plans."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from events.codes import Code
-from events.resources import Kinds, Vector
+from events.resources import Vector
 from events.work_classes import CONTROLLERS, DAEMONS, FIRM
 from processors.entitlement.bounds import (
     BOUNDLESS,
@@ -25,9 +22,6 @@ from processors.entitlement.bounds import (
     Bounds,
     Usage,
 )
-from processors.entitlement.pools import Entry, Tree
-from processors.entitlement.rows import PoolRow
-from projections.queries.pool_outlook import Known, Outlook, Work
 from tests.processors.entitlement.harness import World, borrowed, cpu, ranked, waits
 
 
@@ -83,16 +77,6 @@ def test_a_new_bound_is_obeyed_by_lending_and_once_borrowed_work_has_its_turn() 
     world.end(("filler", 0, 1))
     assert ranked(world.said, 1) == [("lent", 0, 1), ("lent", 1, 1)], "what it holds counts once"
     assert world.holds("/p") == 2
-
-
-@pytest.mark.usefixtures("planted")
-def test_a_new_bound_is_obeyed_by_the_dry_run() -> None:
-    kinds = Kinds()
-    free = PoolRow((0,) * len(kinds), (-1,) * len(kinds), (1,) * len(kinds))
-    tree = Tree(0, kinds, [Entry("/", free), Entry("/p", free)])
-    row: Any = SimpleNamespace(job_id="j", pool="/p", gang_min=0, priority=0, number=0, kind="batch")
-    work = Work(row, kinds.vector(cpu(1)), 5, 0)
-    assert Outlook(tree, Known(kinds, kinds.vector(cpu(100)), [work], {}, lambda each: False)).lets_in == {"j": 2}
 
 
 def test_each_bound_says_for_whom_it_holds() -> None:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 from starlette.testclient import TestClient
 
@@ -12,7 +11,7 @@ from events.records.entitlement import CreditsSet, EntitlementsSet, PoolAnswered
 from events.records.placement import CapacityChanged
 from events.resources import REVOCABLE
 from projections.api.cell_router import create_cells_app
-from tests.helpers.written_cell import CORE, accepted, admitted, ended, held, job, preempted, queued, unplaced
+from tests.helpers.written_cell import CORE, accepted, admitted, ended, held, job, queued
 from tests.projections.conftest import LISTEN, TOKEN, Api
 
 CPU = ("cpu",)
@@ -236,7 +235,7 @@ def test_a_turn_a_limit_too_large_reservations_and_the_cell_itself_are_explained
 
 
 def test_what_daemons_hold_is_not_there_to_share(api):
-    """Pools that want more than there is are explained also while a daemon runs, and plans share the same amount."""
+    """Pools that want more than there is are explained also while a daemon runs."""
     capacity(api, 6000)
     api.pool("/maps")
     api.pool("/ads")
@@ -260,11 +259,6 @@ def test_what_daemons_hold_is_not_there_to_share(api):
     assert whole["lines"]["cpu"] == [
         "/ may use 5.9 cpu: all that the cell has, which has 3 hosts and 6 cpu, without what daemons hold"
     ]
-    for job_id in ("m", "a"):
-        api.cell.decide("entitlement", held(job_id, tuple(range(8)), "ENTITLEMENT_REACHED"))
-    plan = planned(api, {"path": "/maps", "share": 3})
-    assert {each["path"]: (each["entitlement"]["before"]["cpu"], each["entitlement"]["after"]["cpu"])
-            for each in plan["pools"]} == {"/ads": (2.95, 1.475), "/maps": (2.95, 4.425)}  # fmt: skip
 
 
 def done(offset: int, fact: Any) -> tuple[PoolAnswered]:
@@ -299,108 +293,20 @@ def planned(api: Api, *pools: dict[str, Any]) -> dict[str, Any]:
     return plan
 
 
-@pytest.fixture
-def shared_cell(api: Api) -> Api:
-    """Ten cores; /a runs on all, /b waits."""
-    capacity(api, 10_000)
-    api.cell.host(cpu=10_000)
-    api.pool("/a", reservation={"cpu": 4000})
+def test_a_change_of_pools_is_planned_as_it_would_be_written(api):
     api.pool("/b")
-    for job_id, priority in (("old", 0), ("high", 9), ("firm", 0), ("young", 0)):
-        api.cell.accept(job_id, pool="/a", instances=3 if job_id == "young" else 2, priority=priority,
-                        preemptible=job_id != "firm", resources={"cpu": 1, "memory": "0MiB"})  # fmt: skip
-    for job_id, count in (("old", 2), ("high", 2), ("firm", 2), ("young", 3)):
-        api.cell.run(job_id, tuple(range(count)))
-    api.cell.accept("w", pool="/b", instances=5, resources={"cpu": 1, "memory": "0MiB"})
-    api.cell.decide("entitlement", held("w", (0, 1, 2, 3, 4), "ENTITLEMENT_REACHED"))
-    return api
+    before = api.cell.log.ends(["paceline.pools"])
+    plan = planned(api, {"path": "/b", "reservation": {"cpu": 5}}, {"path": "/b/new"})
+    assert plan["cell"] == 0
+    assert [(each.path, each.reservation) for each in api.plans.facts] == [("/b", {"cpu": 5000}), ("/b/new", {})]
+    assert api.cell.log.ends(["paceline.pools"]) == before
 
 
-def test_a_dry_run_shows_the_difference_and_what_it_would_let_in_and_preempt(shared_cell):
-    before = shared_cell.cell.log.ends(["paceline.pools"])
-    plan = planned(shared_cell, {"path": "/b", "reservation": {"cpu": 5}})
-    [change] = plan["changes"]
-    assert (change["change"], change["code"]) == ("change", "DONE")
-    assert change["fields"] == {"reservation": {"before": {}, "after": {"cpu": 5}}}
-    assert {each["path"]: (each["entitlement"]["before"], each["entitlement"]["after"], each["allocation"])
-            for each in plan["pools"]} == {
-        "/a": ({"cpu": 7}, {"cpu": 5}, {"cpu": 9}),
-        "/b": ({"cpu": 3}, {"cpu": 5}, {}),
-    }  # fmt: skip
-    assert plan["lets_in"] == [{"job_id": "w", "pool": "/b", "priority": 0, "tasks": 2}], "3 are within 3"
-    assert plan["preempts"] == [
-        {"job_id": "young", "pool": "/a", "priority": 0, "tasks": 1},
-        {"job_id": "old", "pool": "/a", "priority": 0, "tasks": 1},
-    ], "2 of young may have to leave already; one core is idle, so these are 4, and firm isn't preemptible"
-    assert shared_cell.cell.log.ends(["paceline.pools"]) == before, "nothing is written"
-
-
-def test_a_dry_run_of_what_is_so_already_shows_nothing(shared_cell):
-    shared_cell.cell.accept("fixed", pool="/b", instances=2, preemptible=False, resources={"cpu": 1, "memory": "0MiB"})
-    shared_cell.cell.decide("entitlement", held("fixed", (0, 1), "RESERVATION_REACHED", pool="/b", firm=True))
-    plan = planned(shared_cell, {"path": "/a", "reservation": {"cpu": 4}})
-    assert (plan["pools"], plan["lets_in"], plan["preempts"]) == ([], [], [])
-    plan = planned(shared_cell, {"path": "/new"}, {"path": "/new/below"})
-    assert (plan["pools"], plan["lets_in"], plan["preempts"]) == ([], [], [])
-
-
-def test_a_dry_run_lets_in_what_its_class_a_limit_and_a_closed_pool_allow(shared_cell):
-    cell = shared_cell.cell
-    cell.accept("fixed", pool="/b", instances=4, priority=9, preemptible=False, resources={"cpu": 1, "memory": "0MiB"})
-    cell.decide("entitlement", held("fixed", (0, 1, 2, 3), "RESERVATION_REACHED", pool="/b", firm=True))
-    plan = planned(shared_cell, {"path": "/b", "reservation": {"cpu": 2}})
-    assert [(each["job_id"], each["tasks"]) for each in plan["lets_in"]] == [("fixed", 2)]
-    assert planned(shared_cell, {"path": "/b", "reservation": {"cpu": 6}, "closed": True})["lets_in"] == []
-    plan = planned(shared_cell, {"path": "/b", "reservation": {"cpu": 1}, "limit": {"cpu": 2}})
-    assert [(each["job_id"], each["tasks"]) for each in plan["lets_in"]] == [("fixed", 1)]
-
-
-def test_a_dry_run_gives_a_pool_nothing_for_a_job_that_its_limit_can_never_let_in(shared_cell):
-    cell = shared_cell.cell
-    shared_cell.pool("/c", limit={"cpu": 4000})
-    large = {"cpu": 5000, "memory": 0}
-    cell.accept("large", pool="/c", priority=9, resources={"cpu": 5, "memory": "0MiB"})
-    cell.decide("entitlement", held("large", (0,), pool="/c", at="/c", asked=large, limit={"cpu": 4000}))
-    assert planned(shared_cell, {"path": "/c", "limit": {"cpu": 4}, "reservation": {"cpu": 4}})["pools"] == []
-    plan = planned(shared_cell, {"path": "/c", "limit": {"cpu": 5}, "reservation": {"cpu": 5}})
-    assert {"path": "/c", "entitlement": {"before": {}, "after": {"cpu": 5}}, "allocation": {}} in plan["pools"]
-    assert plan["lets_in"] == [{"job_id": "large", "pool": "/c", "priority": 9, "tasks": 1}]
-
-
-def test_a_dry_run_keeps_the_turn_that_a_pool_has(shared_cell):
-    turn = TurnSet(pool="/b", job_id="w", first=0, count=5, run=1, floor={"cpu": 5000}, state="STARTED")
-    shared_cell.cell.decide("entitlement", turn)
-    plan = planned(shared_cell, {"path": "/b", "reservation": {"cpu": 5}})
-    assert (plan["pools"], plan["lets_in"]) == ([], [])
-
-
-def test_a_dry_run_says_what_entitlement_would_refuse_in_its_words(shared_cell):
-    plan = planned(
-        shared_cell,
-        {"path": "/c", "reservation": {"cpu": 9}},
-        {"path": "/c/d", "limit": {"cpu": 2}, "reservation": {"cpu": 10}} | {"limit": {"cpu": 20}},
-        {"path": "/a", "reservation": {"cpu": 4}},
-        {"path": "/x/y"},
-    )
-    told = {each["path"]: (each["change"], each["code"], each["message"]) for each in plan["changes"]}
-    assert told["/c"][:2] == ("create", "DONE")
-    assert "the pools at the first level reserve 13 cpu; the cell has 10 cpu." in told["/c"][2]
-    assert told["/c/d"] == ("refuse", "INVALID_POOL", "cpu: the pools of /c would reserve 10, it has 9")
-    assert told["/a"][:2] == ("unchanged", "REPEATED")
-    assert told["/x/y"][:2] == ("refuse", "NO_SUCH_POOL")
+def test_pools_with_mistakes_are_not_planned(api):
     body = {"pools": [{"path": "/a"}, {"path": "/b", "limit": {"cpu": "much"}}, {"path": "b"}]}
-    errors = shared_cell.problem(shared_cell.client.post("/v1/pool-plans", json=body), 422, "INVALID_POOL")["errors"]
+    errors = api.problem(api.client.post("/v1/pool-plans", json=body), 422, "INVALID_POOL")["errors"]
     assert [each["pointer"] for each in errors] == ["/pools/1/limit/cpu"]
-
-
-def test_a_claim_and_work_that_stands_aside_are_not_let_in_again(shared_cell):
-    cell = shared_cell.cell
-    cell.decide("entitlement", admitted("w", (0, 1)), held("w", (2,), "NEVER_FITS"))
-    cell.decide("placement", unplaced("w"))
-    plan = planned(shared_cell, {"path": "/b", "share": 9, "reservation": {"cpu": 6}})
-    assert [(each["job_id"], each["tasks"]) for each in plan["lets_in"]] == [("w", 1)], "1 of 2 is within 3 of 5"
-    cell.decide("entitlement", preempted(1, {"old": (0,)}, "w"))
-    assert planned(shared_cell, {"path": "/b"})["changes"][0]["change"] == "unchanged"
+    assert api.plans.facts == []
 
 
 def test_pools_of_several_cells_are_planned_each_in_its_own(tmp_path_factory):
@@ -412,10 +318,8 @@ def test_pools_of_several_cells_are_planned_each_in_its_own(tmp_path_factory):
         capacity(each, 1000)
     pools = [{"path": "/far/new"}, {"path": "/here", "cell": 0}]
     plans = client.post("/v1/pool-plans", json={"pools": pools}).json()["cells"]
-    assert {plan["cell"]: [each["path"] for each in plan["changes"]] for plan in plans} == {
-        0: ["/here"],
-        1: ["/far/new"],
-    }
+    assert [plan["cell"] for plan in plans] == [0, 1]
+    assert [[fact.path for fact in each.plans.facts] for each in cells] == [["/here"], ["/far/new"]]
     assert [each["cell"] for each in client.get("/v1/pools").json()["cells"]] == [0, 1]
     assert client.get("/v1/queues/far").headers["log-cell"] == "1"
     assert client.get("/v1/entitlements/far").json()["cell"] == 1
