@@ -41,6 +41,7 @@ hostile: .venv/ready ## attacks of tasks on their host, at all levels; writes th
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m processors.runtime.kernel_cache
 	touch $@
 
 # Kafka of the tests: its jars from Maven Central, Java and Maven from the system where they are missing.

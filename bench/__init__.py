@@ -44,7 +44,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Figures and the references beside them, by name; a name ends in its unit. Some figures have a target: at most."""
+    """Figures and the references beside them, by name; a name ends in its unit. Some figures have a target: at
+    most, or a rate (`_per_s`) at least.
+    """
 
     figures: Mapping[str, float]
     references: Mapping[str, float]

@@ -1,0 +1,369 @@
+"""Hosts, sets of conditions, counters and shapes of the engine, by their numbers in the columns."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.columns import I64, distinct
+from processors.placement.engine.columns import (
+    ADD,
+    ADDS,
+    ALONE,
+    BEHIND,
+    BESIDE,
+    BLOCKS,
+    DOWN,
+    EXCLUSIVE,
+    FAR,
+    LAYOUT,
+    LIMIT,
+    MOST,
+    NEED,
+    NEEDS,
+    NONE,
+    OWN,
+    PLAIN,
+    ROOM,
+    ROW,
+    SEATS,
+    SEEN,
+    SET,
+    STRATEGY,
+    UNDO,
+    WANT,
+    WANTS,
+    ZERO,
+    ZEROS,
+    Columns,
+    blocks_of,
+    new_columns,
+)
+from processors.placement.engine.compiled import VECTORS, Kernels
+from processors.placement.engine.layouts import Layouts
+from processors.placement.engine.ranks import Attributes, Conditions, RankColumn
+from processors.placement.engine.shapes import Shape
+from processors.placement.engine.terms import Terms, recount
+
+LOG = 1 << 16
+SLOTS = 64
+SLOTS_MAX = 4096
+"""So many shapes have bounds; the one used longest ago makes room."""
+DIGITS = 4
+
+
+class Board:
+    """The hosts, and what shapes see of them. `resources`: kinds of amounts, the seat left out."""
+
+    def __init__(
+        self, resources: int, kernels: Kernels = VECTORS, log: int = LOG, slots: int = SLOTS, slots_max: int = SLOTS_MAX
+    ) -> None:
+        self.kernels = kernels
+        self.columns: Columns = new_columns(0, resources + 1, log, slots)
+        self.hosts = 0
+        self.attributes = Attributes()
+        self._sets: dict[Conditions | None, int] = {}
+        self._ranks: list[RankColumn | None] = []
+        self._groups: dict[str, int] = {"": 0}
+        """The number of each attribute over which something is counted."""
+        self._terms = Terms(self._group, self._count)
+        self._layouts = Layouts()
+        self._numbers: dict[Shape, int] = {}
+        self._shapes: list[Shape] = []
+        self._slot: dict[int, int] = {}
+        """Where a shape has its row and bounds; the one used last is last."""
+        self._slots_max = slots_max
+        self._unweighed = False
+        self._set(None)
+
+    # Hosts.
+
+    def host(
+        self,
+        host: int,
+        free: Sequence[int],
+        capacity: Sequence[int],
+        up: bool,
+        attributes: Mapping[str, str],
+        load: int = 32,
+    ) -> None:
+        """A host is new (the next number) or has changed. `load`: 0 to 63."""
+        if host == self.hosts:
+            self._grow(host + 1)
+        fresh = host >= len(self.attributes.hosts)
+        if fresh or self.attributes.hosts[host] != attributes:
+            self._attributes(host, attributes)
+        c = self.columns
+        seat = int(c.free[0, host]) + (DOWN if c.free[0, host] < -DOWN // 2 else 0)
+        c.load[host] = load
+        self._unweighed |= c.capacity[1:, host].tolist() != [*capacity]
+        self.kernels.set_host(
+            c,
+            host,
+            np.array([seat - (0 if up else DOWN), *free], dtype=np.int64),
+            np.array([SEATS, *capacity], dtype=np.int64),
+        )
+
+    def synchronise(self, free: I64, capacity: I64, up: NDArray[np.bool_], tasks: I64) -> int:
+        """Brings all hosts up to what they have, [resources, hosts]; `tasks`: how many are there. Returns how many
+        hosts had something else. What was put since is settled by that.
+        """
+        hosts = free.shape[1]
+        if hosts != self.hosts:
+            self._grow(hosts)
+            for host in range(len(self.attributes.hosts), hosts):
+                self.attributes.change(host, {})
+        self._unweighed = True
+        seat = np.where(up, SEATS, SEATS - DOWN) - tasks
+        seats = np.full_like(seat, SEATS)
+        self.settle()
+        return self.kernels.synchronise(
+            self.columns, hosts, np.vstack([seat[None], free]), np.vstack([seats[None], capacity])
+        )
+
+    def settle(self) -> None:
+        """Keeps what was put."""
+        self.columns.numbers[UNDO] = 0
+
+    def _weigh(self) -> None:
+        """Weighs each kind by the largest host, rounded so that this seldom changes."""
+        if not self._unweighed:
+            return
+        self._unweighed = False
+        c = self.columns
+        largest = c.capacity[1:, : self.hosts].max(axis=1, initial=0)
+        weight, shift = weights(largest.tolist())
+        if (c.weight[1:] == weight).all() and (c.shift[1:] == shift).all():
+            return
+        c.weight[1:], c.shift[1:] = weight, shift
+        c.inverse[:] = (1 << 30) // np.maximum(c.capacity >> c.shift[:, None], 1)
+        c.k[:] = ((np.maximum(c.free, 0) >> c.shift[:, None]) * c.weight[:, None]).sum(axis=0)
+        c.shapes[:, SEEN] = -1
+
+    def _grow(self, hosts: int) -> None:
+        """There are so many hosts; the next ones are down and have nothing, those behind have gone."""
+        old = self.columns
+        wide = len(old.k)
+        if hosts > wide:
+            new = new_columns(max(hosts, 2 * wide), len(old.weight), len(old.log), len(old.shapes))
+            more = blocks_of(len(new.k)) * 128 - wide
+            blocks = blocks_of(len(new.k))
+            self.columns = new._replace(
+                free=np.hstack([old.free, new.free[:, wide:]]),
+                capacity=np.hstack([old.capacity, new.capacity[:, wide:]]),
+                inverse=np.hstack([old.inverse, new.inverse[:, wide:]]),
+                k=np.append(old.k, new.k[wide:]),
+                load=np.append(old.load, new.load[wide:]),
+                last=np.append(old.last, new.last[wide:]),
+                numbers=old.numbers,
+                weight=old.weight,
+                shift=old.shift,
+                log=old.log,
+                log_group=old.log_group,
+                ranks=np.pad(old.ranks, ((0, 0), (0, more))),
+                shapes=old.shapes,
+                groups=np.pad(old.groups, ((0, 0), (0, more))),
+                attribute=old.attribute,
+                counts=np.pad(old.counts, ((0, 0), (0, more))),
+                totals=old.totals,
+                layouts=np.zeros((len(old.layouts), 4, len(new.k) + 1), dtype=np.int32),
+                layout_blocks=old.layout_blocks,
+                undo=old.undo,
+                bounds=np.zeros((len(old.shapes), blocks), dtype=np.int64),
+                beside=np.zeros((len(old.shapes), blocks, BESIDE), dtype=np.int64),
+            )
+            c = self.columns
+            c.groups[0] = np.arange(len(c.k))
+            c.shapes[:, SEEN] = -1
+            self._layouts.outdated()
+        c = self.columns
+        for host in range(hosts, self.hosts):
+            c.free[:, host], c.capacity[:, host], c.k[host], c.ranks[:, host] = 0, 0, 0, 0
+            c.free[0, host] = SEATS - DOWN
+            self.kernels.note(c, host)
+        self._unweighed |= hosts < self.hosts
+        before, blocks = int(c.numbers[BLOCKS]), blocks_of(hosts)
+        if blocks != before:
+            rows = c.shapes[:, LAYOUT] < 0
+            c.bounds[rows, before:blocks], c.beside[rows, before:blocks] = NONE, NONE
+            c.numbers[BLOCKS], c.numbers[BEHIND] = blocks, 8 * blocks
+        self.hosts = hosts
+        self.attributes.cut(hosts)
+        self._layouts.outdated()
+
+    def _attributes(self, host: int, attributes: Mapping[str, str]) -> None:
+        c = self.columns
+        self.attributes.change(host, attributes)
+        for number, ranks in enumerate(self._ranks):
+            if ranks is not None:
+                c.ranks[number, host] = ranks.of(attributes)
+        for name, group in self._groups.items():
+            if group:
+                self._regroup(name, group, host)
+        self.kernels.note(c, host)
+
+    def _regroup(self, name: str, group: int, host: int) -> None:
+        """A host may have another value of an attribute: its tasks go along."""
+        c = self.columns
+        value = self.attributes.column(name)[host]
+        if c.groups[group, host] == value:
+            return
+        self._wide(int(value))
+        c = self.columns
+        for counter, by_host in self._terms.over(name):
+            tasks = c.counts[by_host, host]
+            if tasks:
+                c.counts[counter, c.groups[group, host]] -= tasks
+                c.counts[counter, value] += tasks
+                c.shapes[:, SEEN] = -1
+        c.groups[group, host] = value
+        self._layouts.outdated(name)
+
+    # Sets of conditions, attributes, counters.
+
+    def _set(self, conditions: Conditions | None) -> int:
+        number = self._sets.get(conditions)
+        if number is None:
+            number = self._sets[conditions] = len(self._ranks)
+            ranks = None if conditions is None else RankColumn(conditions)
+            self._ranks.append(ranks)
+            column = np.zeros(len(self.columns.k), dtype=np.int8)
+            if ranks is not None:
+                column[: self.hosts] = ranks.all(self.attributes)
+            rows = self.columns.ranks if number < len(self.columns.ranks) else None
+            if rows is None:
+                rows = np.concatenate([self.columns.ranks, np.zeros_like(self.columns.ranks)])
+                self.columns = self.columns._replace(ranks=rows)
+            rows[number] = column
+        return number
+
+    def ranked(self, conditions: Conditions, column: NDArray[np.int8]) -> None:
+        """Gives a set of conditions the ranks of all hosts, where they don't follow from attributes."""
+        number = self._set(conditions)
+        row = self.columns.ranks[number]
+        for host in np.flatnonzero(row[: len(column)] != column).tolist():
+            self.kernels.note(self.columns, host)
+        row[: len(column)] = column
+
+    def _group(self, name: str) -> int:
+        """The number of an attribute over which something is counted."""
+        number = self._groups.get(name)
+        if number is None:
+            number = self._groups[name] = len(self._groups)
+            column = np.zeros(len(self.columns.k), dtype=np.int32)
+            column[: self.hosts] = self.attributes.column(name)
+            self.columns = self.columns._replace(groups=np.concatenate([self.columns.groups, column[None]]))
+            self._wide(len(self.attributes.values[name]) - 1)
+        return number
+
+    def _wide(self, group: int) -> None:
+        """Makes room in the counters for a group."""
+        c = self.columns
+        more = group + 1 - c.counts.shape[1]
+        if more > 0:
+            self.columns = c._replace(counts=np.pad(c.counts, ((0, 0), (0, more))))
+
+    def _count(self, number: int, group: int, by_host: int) -> None:
+        c = self.columns
+        if number == len(c.counts):
+            c = self.columns = c._replace(
+                counts=np.concatenate([c.counts, np.zeros_like(c.counts)]),
+                attribute=np.append(c.attribute, np.zeros_like(c.attribute)),
+                totals=np.append(c.totals, np.zeros_like(c.totals)),
+            )
+        c.attribute[number] = group
+        if by_host >= 0:
+            recount(c, number, by_host)
+
+    # Shapes.
+
+    def number(self, shape: Shape) -> int:
+        """The number of a shape."""
+        number = self._numbers.get(shape)
+        if number is None:
+            number = self._numbers[shape] = len(self._shapes)
+            self._shapes.append(shape)
+        return number
+
+    def slot(self, number: int) -> int:
+        """The slot of a shape, where its row is up to date."""
+        self._weigh()
+        slot = self._slot.pop(number, None)
+        shape = self._shapes[number]
+        fresh = slot is None
+        if slot is None:
+            slot = self._free_slot()
+            self.columns.shapes[slot] = 0
+        self._slot[number] = slot
+        if fresh:
+            version = self._terms.version
+            self._write(slot, shape)
+            if version != self._terms.version:  # tasks with the labels count where they didn't
+                for other, at in self._slot.items():
+                    if self._shapes[other].carries or self._shapes[other].shuns:
+                        self._write(at, self._shapes[other])
+        if shape.over:
+            self._laid_out(slot, shape.over)
+        return slot
+
+    def _free_slot(self) -> int:
+        c = self.columns
+        if len(self._slot) < min(len(c.shapes), self._slots_max):
+            return len(self._slot)
+        if len(self._slot) >= self._slots_max:
+            pinned = {*distinct(c.undo[: int(c.numbers[UNDO]), 0]).tolist(), *self._in_use}
+            for number, slot in self._slot.items():
+                if slot not in pinned:
+                    del self._slot[number]
+                    return slot
+        if len(self._slot) == len(c.shapes):
+            more = len(c.shapes)
+            self.columns = c._replace(
+                shapes=np.concatenate([c.shapes, np.zeros((more, ROW), dtype=np.int64)]),
+                bounds=np.concatenate([c.bounds, np.zeros((more, c.bounds.shape[1]), dtype=np.int64)]),
+                beside=np.concatenate([c.beside, np.zeros((more, *c.beside.shape[1:]), dtype=np.int64)]),
+            )
+        return len(self._slot)
+
+    _in_use: Sequence[int] = ()
+    """Slots of a call that is being prepared."""
+
+    def _write(self, slot: int, shape: Shape) -> None:
+        conditions = self._set(shape.conditions)
+        self._terms.know(shape)
+        zeros, wants, adds = self._terms.zeros(shape), self._terms.wants(shape), self._terms.adds(shape)
+        row = self.columns.shapes[slot]
+        row[:] = 0
+        row[SET], row[STRATEGY], row[LIMIT], row[EXCLUSIVE] = conditions, shape.strategy, shape.limit, shape.exclusive
+        row[SEEN], row[LAYOUT], row[ROOM] = -1, -1, -1
+        needs = [(0, ALONE if shape.exclusive else 1)]
+        needs += [(resource + 1, amount) for resource, amount in enumerate(shape.need) if amount]
+        row[NEEDS] = len(needs)
+        row[NEED : NEED + 2 * len(needs)] = np.ravel(needs)
+        row[PLAIN] = not (shape.exclusive or zeros or wants)
+        row[MOST] = 1 if not {*zeros}.isdisjoint(adds) else FAR
+        row[ADDS], row[ZEROS], row[WANTS] = len(adds), len(zeros), len(wants)
+        row[ADD : ADD + len(adds)], row[ZERO : ZERO + len(zeros)] = adds, zeros
+        row[WANT : WANT + len(wants)] = [counter for counter, _ in wants]
+        row[OWN : OWN + len(wants)] = [own for _, own in wants]
+
+    def _laid_out(self, slot: int, attribute: str) -> None:
+        """Brings the layout of a shape up to date, and with it all shapes that have it."""
+        group = self._group(attribute)
+        self.columns, layout, fresh = self._layouts.of(self.columns, attribute, group, self.hosts)
+        rows = self.columns.shapes
+        if fresh:
+            rows[rows[:, LAYOUT] == layout, SEEN] = -1
+        if rows[slot, LAYOUT] != layout:
+            rows[slot, LAYOUT], rows[slot, SEEN] = layout, -1
+
+
+def weights(largest: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The weight and the shift of each kind, by the largest amount of it that a host has."""
+    weight, shift = [], []
+    for amount in largest:
+        digits = max(amount.bit_length() - DIGITS, 0)
+        rounded = max(-(-amount >> digits) << digits, 1)
+        shift.append(max(rounded.bit_length() - 20, 0))
+        weight.append(((1 << 31) - 1) // max(rounded >> shift[-1], 1))
+    return weight, shift

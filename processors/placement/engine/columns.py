@@ -1,0 +1,160 @@
+"""The data of the engine: columns over hosts, rows of shapes, and where each number stands in them.
+
+All is int64 but for what is looked at most. Hosts are in blocks of `BLOCK`; the last block is filled up with hosts that
+are never open. Resource 0 is the seat: a host has `SEATS`, a task takes one, and a host that isn't up has `DOWN` fewer.
+A task that shares its host with no other job takes `ALONE`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.columns import I64
+
+I32 = NDArray[np.int32]
+I8 = NDArray[np.int8]
+
+BLOCK_BITS = 7
+BLOCK = 1 << BLOCK_BITS
+HOST_BITS, SCORE_BITS = 20, 36
+HOST_MASK = (1 << HOST_BITS) - 1
+RANK_AT = HOST_BITS + SCORE_BITS
+SCORE_MAX = (1 << SCORE_BITS) - 1
+NONE = (1 << 63) - 1
+"""The key of a host that isn't open."""
+FAR = 1 << 40
+"""More tasks than there are: no limit, no level."""
+CLOSED = -1
+"""In place of a rank: the conditions aren't met."""
+RANK_MAX = 126
+SCARCE = 64
+"""Added to the rank of a host with a scarce kind that isn't asked for."""
+SEATS, ALONE, DOWN = 1 << 20, 1 << 30, 1 << 50
+
+PACK, SPREAD, BALANCED, LOAD_AWARE = range(4)
+
+# A row of a shape.
+SET, STRATEGY, LIMIT, NEEDS, LAYOUT, ZEROS, WANTS, ADDS = range(8)
+SEEN, EXCLUSIVE, PLAIN, MOST, ROOM, ROOM_AT = range(8, 14)
+NEED, NEEDS_MAX = 16, 34
+"""Pairs of resource and amount, the seat first."""
+ZERO, TERMS_MAX = NEED + 2 * NEEDS_MAX, 8
+"""Counters that must be 0 in the group of the host."""
+WANT = ZERO + TERMS_MAX
+"""Counters that must not be."""
+OWN = WANT + TERMS_MAX
+"""For each of those whether the shape adds to it, so that its first task may go anywhere."""
+ADD, ADDS_MAX = OWN + TERMS_MAX, 32
+"""Counters to which a task adds."""
+ROW = ADD + ADDS_MAX
+BESIDE, END = 3, -1
+"""So many keys are kept of a block beside its bound, ascending; `END`: there are no more. No other host has less than
+the last of them.
+"""
+FAST = 6
+"""A shape of so many needs and no terms is looked at without a branch."""
+
+# Numbers of the board.
+HEAD, BLOCKS, RESOURCES, UNDO, NEXT, LEAST, BEHIND = range(7)
+NUMBERS = 8
+
+# A request.
+R_SHAPE, R_COUNT, R_WHOLE, R_FROM, R_TO, R_DESIRED, R_AT, R_PLACED = range(8)
+REQUEST = 8
+
+# The first reason why a host isn't open; those of resources follow from RESOURCE on.
+OPEN, STATE, CONDITION, TAKEN, LIMITED, AFFINITY, APART, RESOURCE = range(8)
+
+
+class Columns(NamedTuple):
+    """The arrays that kernels read and change."""
+
+    free: I64
+    """[resources, hosts]"""
+    capacity: I64
+    inverse: I64
+    """2^30 over the capacity, by which shares are found without a division."""
+    k: I64
+    """The sum of what is free, weighed."""
+    load: I64
+    last: I64
+    """The position of the last change of a host in the log."""
+    numbers: I64
+    weight: I64
+    shift: I64
+    log: I64
+    """A ring: hosts that have changed, or -(2 * counter + up + 1)."""
+    log_group: I64
+    ranks: I8
+    """[sets of conditions, hosts]"""
+    shapes: I64
+    """[slots, ROW]"""
+    bounds: I64
+    """[slots, blocks]: never above the least key of a block."""
+    beside: I64
+    """[slots, blocks, BESIDE]"""
+    keys: I64
+    """The keys of one block."""
+    groups: I32
+    """[attributes, hosts]: the number of the value that each host has; attribute 0 is the host itself."""
+    attribute: I64
+    """The attribute of a counter."""
+    counts: I32
+    """[counters, groups]"""
+    totals: I64
+    layouts: I32
+    """[layouts, 4, hosts]: hosts by group, the block of each host, the first position of each block, its group."""
+    layout_blocks: I64
+    level: I64
+    """Tasks of the job on each host, while it is placed; 0 otherwise."""
+    scratch: I64
+    undo: I64
+    """[puts, 3]: shape, host, tasks."""
+
+
+def blocks_of(hosts: int) -> int:
+    """The number of blocks of so many hosts, at least one."""
+    return max(1, (hosts + BLOCK - 1) >> BLOCK_BITS)
+
+
+def new_columns(hosts: int, resources: int, log: int, slots: int) -> Columns:
+    """Columns of hosts that are down and have nothing; `log` is a power of 2."""
+    blocks = blocks_of(hosts)
+    wide = blocks * BLOCK
+
+    def zeros(*shape: int) -> I64:
+        return np.zeros(shape, dtype=np.int64)
+
+    columns = Columns(
+        free=zeros(resources, wide),
+        capacity=zeros(resources, wide),
+        inverse=zeros(resources, wide),
+        k=zeros(wide),
+        load=zeros(wide),
+        last=zeros(wide) - 1,
+        numbers=zeros(NUMBERS),
+        weight=zeros(resources),
+        shift=zeros(resources),
+        log=zeros(log),
+        log_group=zeros(log),
+        ranks=np.zeros((1, wide), dtype=np.int8),
+        shapes=zeros(slots, ROW),
+        bounds=zeros(slots, blocks),
+        beside=zeros(slots, blocks, BESIDE),
+        keys=zeros(BLOCK),
+        groups=np.arange(wide, dtype=np.int32)[None, :].copy(),
+        attribute=zeros(1),
+        counts=np.zeros((1, wide), dtype=np.int32),
+        totals=zeros(1),
+        layouts=np.zeros((1, 4, wide + 1), dtype=np.int32),
+        layout_blocks=zeros(1),
+        level=zeros(wide),
+        scratch=zeros(blocks),
+        undo=zeros(16, 3),
+    )
+    columns.free[0] = SEATS - DOWN
+    columns.capacity[0] = SEATS
+    columns.numbers[BLOCKS], columns.numbers[RESOURCES] = blocks, resources
+    columns.numbers[BEHIND] = 8 * blocks
+    return columns

@@ -1,0 +1,102 @@
+"""The kernels, as they decide: with numpy in their innermost loops, or compiled by numba. Their answers are the same.
+
+`VECTORS` is always there. `compiled()` takes a while where numba has no cache of them: who serves a cell asks for it
+only where there is one, and fills it beside (`processors/runtime/kernel_cache.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from events.columns import I64
+from processors.placement.engine import kernels, placing, vectors
+from processors.placement.engine.columns import REQUEST, Columns, new_columns
+
+
+class Kernels(NamedTuple):
+    """The functions that the engine calls."""
+
+    place: Callable[[Columns, I64, I64, I64], None]
+    place_grouped: Callable[[Columns, int, int, int, I64, I64, I64], int]
+    group_room: Callable[[Columns, int, int, I64], None]
+    reasons: Callable[[Columns, int, int, I64], None]
+    synchronise: Callable[[Columns, int, I64, I64], int]
+    set_host: Callable[[Columns, int, I64, I64], None]
+    put: Callable[[Columns, int, int, int], None]
+    undo: Callable[[Columns, int], None]
+    catch_up: Callable[[Columns, int], None]
+    note: Callable[[Columns, int], None]
+
+
+def _functions() -> dict[str, FunctionType]:
+    """The functions of the kernels by name."""
+    functions = {**vars(kernels), **vars(placing)}
+    return {
+        name: one
+        for name, one in functions.items()
+        if isinstance(one, FunctionType) and one.__module__ in (kernels.__name__, placing.__name__)
+    }
+
+
+def _bound(change: Callable[[FunctionType], Any], others: Mapping[str, Any]) -> Kernels:
+    """The kernels, each changed, calling one another so changed; `others` stand in place of some."""
+    scope: dict[str, Any] = {**vars(kernels), **vars(placing)}
+    for name, one in _functions().items():
+        fresh = FunctionType(one.__code__, scope, name, one.__defaults__)
+        fresh.__module__, fresh.__qualname__, fresh.__doc__ = one.__module__, one.__qualname__, one.__doc__
+        scope[name] = others[name] if name in others else change(fresh)
+    return Kernels(*(scope[name] for name in Kernels._fields))
+
+
+INLINE = {"block_at", "blocks_for", "fit_of", "is_apart", "key_at", "key_of", "note", "score_of", "share"}
+
+LOOPS = Kernels(*(vars(placing).get(name) or vars(kernels)[name] for name in Kernels._fields))
+"""The loops as they stand, in plain Python: slow, for tests."""
+
+VECTORS = _bound(
+    lambda one: one,
+    {
+        name: vars(vectors)[name]
+        for name in ("block_min_at", "block_top", "copy", "least_block", "catch_up", "rebuild", "synchronise")
+    },
+)
+
+
+def compiled() -> Kernels:
+    """The kernels compiled for the types that the engine calls them with, and for no others.
+
+    Raises ImportError where numba is missing.
+    """
+    import numba  # here: half a second, and not everybody needs it
+
+    types = cast(Callable[[Any], Any], numba.typeof)
+    # Nothing is allocated: without counting references to columns at each call it is 20 times as fast.
+    njit = cast(Any, numba.njit)
+    jit, small = njit(cache=True, _nrt=False), njit(cache=True, _nrt=False, forceinline=True)
+    kernels_ = _bound(lambda one: small(one) if one.__name__ in INLINE else jit(one), {})
+    for name, arguments in _arguments().items():
+        entry = cast(Any, getattr(kernels_, name))
+        entry.compile(tuple(types(one) for one in arguments))
+        entry.disable_compile()
+    return kernels_
+
+
+def _arguments() -> dict[str, tuple[Any, ...]]:
+    """Arguments of the types with which the engine calls each."""
+    columns = new_columns(1, 2, 16, 1)
+    some = np.zeros((1, 1), dtype=np.int64)
+    flat = np.zeros(1, dtype=np.int64)
+    return {
+        "place": (columns, np.zeros((1, REQUEST), dtype=np.int64), some, flat),
+        "place_grouped": (columns, 0, 0, 0, some, some, flat),
+        "group_room": (columns, 0, 0, some),
+        "reasons": (columns, 0, 0, flat),
+        "synchronise": (columns, 0, some, some),
+        "set_host": (columns, 0, flat, flat),
+        "put": (columns, 0, 0, 0),
+        "undo": (columns, 0),
+        "catch_up": (columns, 0),
+        "note": (columns, 0),
+    }

@@ -1,0 +1,163 @@
+"""The innermost loops of the engine as numpy: what decides where nothing is compiled, with the same answers."""
+
+import numpy as np
+
+from events.columns import I64
+from processors.placement.engine import kernels
+from processors.placement.engine.columns import (
+    ALONE,
+    BEHIND,
+    BESIDE,
+    BLOCK,
+    BLOCK_BITS,
+    DOWN,
+    END,
+    EXCLUSIVE,
+    HEAD,
+    HOST_BITS,
+    LAYOUT,
+    LEAST,
+    LOAD_AWARE,
+    NEED,
+    NEEDS,
+    NEXT,
+    NONE,
+    PACK,
+    PLAIN,
+    RANK_AT,
+    SCORE_MAX,
+    SEATS,
+    SEEN,
+    SET,
+    SPREAD,
+    STRATEGY,
+    Columns,
+)
+
+
+def keys_of(c: Columns, s: int, hosts: I64 | slice) -> I64:
+    """The key of each of some hosts, as `kernels.key_of`."""
+    row: list[int] = c.shapes[s].tolist()
+    rank = c.ranks[row[SET], hosts].astype(np.int64)
+    is_open = rank >= 0
+    seat = c.free[0, hosts]
+    if row[EXCLUSIVE]:
+        is_open &= (seat == SEATS) | ((seat < 0) & (seat >= -DOWN // 2))
+    else:
+        is_open &= seat >= row[NEED + 1]
+    for at in range(NEED + 2, NEED + 2 * row[NEEDS], 2):
+        is_open &= c.free[row[at], hosts] >= row[at + 1]
+    numbers = np.arange(hosts.start, hosts.stop) if isinstance(hosts, slice) else hosts
+    keys: I64 = np.where(is_open, (rank << RANK_AT) | (_scores(c, row, hosts) << HOST_BITS) | numbers, NONE)
+    if not row[PLAIN]:
+        for at in np.flatnonzero(is_open).tolist():
+            if kernels.is_apart(c, s, int(numbers[at])):
+                keys[at] = NONE
+    return keys
+
+
+def _scores(c: Columns, row: list[int], hosts: I64 | slice) -> I64:
+    k = c.k[hosts]
+    if row[STRATEGY] == PACK:
+        return k
+    if row[STRATEGY] == SPREAD:
+        return SCORE_MAX - k
+    if row[STRATEGY] == LOAD_AWARE:
+        return (c.load[hosts] << 30) | ((SCORE_MAX - k) >> 6)
+    needs = [(row[at], row[at + 1]) for at in range(NEED + 2, NEED + 2 * row[NEEDS], 2)]
+    shares = [
+        (((c.capacity[r, hosts] - c.free[r, hosts] + need) >> c.shift[r]) * c.inverse[r, hosts]) >> 20
+        for r, need in needs
+    ]
+    spread = np.max(shares, axis=0) - np.min(shares, axis=0) if shares else np.zeros_like(k)
+    return (np.minimum(spread, 1023) << 26) | (k >> 10)
+
+
+def _members(c: Columns, s: int, b: int) -> I64 | slice:
+    layout = int(c.shapes[s, LAYOUT])
+    if layout < 0:
+        return slice(b << BLOCK_BITS, (b + 1) << BLOCK_BITS)
+    first, end = c.layouts[layout, 2, b : b + 2].tolist()
+    return c.layouts[layout, 0, first:end].astype(np.int64)
+
+
+def block_top(c: Columns, s: int, b: int) -> None:
+    """As `kernels.block_top`."""
+    keys = np.sort(keys_of(c, s, _members(c, s, b)))[: BESIDE + 1]
+    top = np.full(BESIDE + 1, NONE)
+    top[: len(keys)] = keys
+    c.bounds[s, b], c.beside[s, b] = top[0], top[1:]
+
+
+def block_min_at(c: Columns, s: int, b: int, level: int, limit: int) -> int:
+    """As `kernels.block_min_at`."""
+    hosts = _members(c, s, b)
+    keys, have = keys_of(c, s, hosts), c.level[hosts]
+    c.numbers[LEAST] = keys.min(initial=NONE)
+    may = (keys != NONE) & (have < limit)
+    if c.shapes[s, EXCLUSIVE]:
+        may &= c.free[0, hosts] == SEATS - have * ALONE
+    above = may & (have > level)
+    c.numbers[NEXT] = have[above].min(initial=c.numbers[NEXT])
+    return int(keys[may & ~above].min(initial=NONE))
+
+
+def least_block(bounds: I64, blocks: int) -> int:
+    """As `kernels.least_block`."""
+    return int(np.argmin(bounds[:blocks]))
+
+
+def copy(bounds: I64, to: I64, blocks: int) -> None:
+    """As `kernels.copy`."""
+    to[:blocks] = bounds[:blocks]
+
+
+def catch_up(c: Columns, s: int) -> None:
+    """As `kernels.catch_up`."""
+    head, seen = int(c.numbers[HEAD]), int(c.shapes[s, SEEN])
+    if seen == head:
+        return
+    if seen < 0 or head - seen > min(int(c.numbers[BEHIND]), len(c.log)):
+        rebuild(c, s)
+        return
+    positions = np.arange(seen, head)
+    entries = c.log[positions & (len(c.log) - 1)]
+    if any(kernels.is_better(c, s, entry) for entry in entries[entries < 0].tolist()):
+        rebuild(c, s)
+        return
+    hosts = np.maximum(entries, 0)
+    hosts = hosts[(entries >= 0) & (c.last[hosts] == positions)]
+    layout = int(c.shapes[s, LAYOUT])
+    blocks = c.layouts[layout, 1, hosts] if layout >= 0 else hosts >> BLOCK_BITS
+    keys = keys_of(c, s, hosts)
+    np.minimum.at(c.bounds[s], blocks, keys)
+    c.beside[s, blocks[keys != NONE], 0] = END
+    c.shapes[s, SEEN] = head
+
+
+def rebuild(c: Columns, s: int) -> None:
+    """As `kernels.rebuild`."""
+    if c.shapes[s, LAYOUT] < 0:
+        wide = len(c.k)
+        c.bounds[s, : wide // BLOCK] = keys_of(c, s, slice(0, wide)).reshape(-1, BLOCK).min(axis=1)
+        c.beside[s, :, 0] = END
+    else:
+        for b in range(kernels.blocks_for(c, s)):
+            block_top(c, s, b)
+    c.shapes[s, SEEN] = c.numbers[HEAD]
+
+
+def synchronise(c: Columns, hosts: int, free: I64, capacity: I64) -> int:
+    """As `placing.synchronise`."""
+    differs = ((free != c.free[:, :hosts]) | (capacity != c.capacity[:, :hosts])).any(axis=0)
+    changed = np.flatnonzero(differs)
+    free, capacity = free[:, changed], capacity[:, changed]
+    c.free[:, changed], c.capacity[:, changed] = free, capacity
+    shift = c.shift[:, None]
+    c.inverse[:, changed] = (1 << 30) // np.maximum(capacity >> shift, 1)
+    c.k[changed] = ((np.maximum(free, 0) >> shift) * c.weight[:, None]).sum(axis=0)
+    positions = c.numbers[HEAD] + np.arange(len(changed))
+    c.log[positions & (len(c.log) - 1)] = changed
+    c.last[changed] = positions
+    c.numbers[HEAD] += len(changed)
+    return len(changed)
