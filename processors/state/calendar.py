@@ -70,11 +70,19 @@ class Calendar:
         return None
 
     def _any_counts(self, at: int) -> bool:
-        parts = self._slots[at]
-        if len(parts) > 1:
-            return len(self._current(at)) > 0
-        slots = parts[0]
-        return bool(((self._arena[self._column][slots] == at) & self._counts(slots)).any())
+        """Looks at the latest first, at more and more of them, and drops those that it meets before one that counts: a
+        slot is seldom looked at again, however many share the second.
+        """
+        parts, column = self._slots[at], self._arena[self._column]
+        while parts:
+            slots, size = parts.pop(), 1
+            while len(slots):
+                latest = slots[-size:]
+                if ((column[latest] == at) & self._counts(latest)).any():
+                    parts.append(slots)
+                    return True
+                slots, size = slots[:-size], 2 * size
+        return False
 
     def _sweep(self) -> None:
         """Drops entries that don't count, when they may be the larger part."""

@@ -3,12 +3,14 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from events.columns import I64
 from processors.state.arena import Arena
 from processors.state.calendar import Calendar
 
 SLOTS = 6
+JOBS, TASKS = 20, 50
 CHANGES = st.lists(st.tuples(st.integers(0, SLOTS - 1), st.integers(0, 5), st.booleans()), max_size=30)
 
 
@@ -29,3 +31,24 @@ def test_it_agrees_with_the_column(changes: list[tuple[int, int, bool]], second:
         assert calendar.due(second).tolist() == [each for time, each in order if time <= second]
         assert calendar.until(second).tolist() == sorted(each for time, each in order if time <= second)
         assert calendar.after(second) == next((time for time, _ in order if time > second), None)
+
+
+def test_the_next_second_is_found_by_a_few_looks_however_many_slots_share_it() -> None:
+    arena, looked = Arena("tasks", ("due",)), [0]
+
+    def counts(slots: I64) -> NDArray[np.bool_]:
+        looked[0] += len(slots)
+        return np.ones(len(slots), dtype=np.bool_)
+
+    calendar = Calendar(arena, "due", counts)
+    for _ in range(JOBS):
+        base = arena.take(TASKS)
+        slots = np.arange(base, base + TASKS)
+        arena.set("due", slots, 7)
+        calendar.note(slots)
+        assert calendar.after() == 7
+    assert looked[0] == JOBS
+    for first in range(0, JOBS * TASKS, TASKS):
+        arena.set("due", np.arange(first, first + TASKS), 0)
+        assert calendar.after() == (7 if first + TASKS < JOBS * TASKS else None)
+    assert looked[0] < 2 * JOBS * TASKS
