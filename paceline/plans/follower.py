@@ -65,8 +65,10 @@ def _begun(make: Callable[[], Machine], log: Log, folders: Iterable[Path], snaps
 def restored(machine: Machine, log: Log, store: Store) -> Fold:
     """A machine as its store has it. Raises `StoreFault` where that is damaged, or of another log or format."""
     progress, fold = store.progress(), Fold(machine, log.cell)
-    if progress is None or progress.state != machine.state:
-        raise StoreFault(f"The store of {machine.name} is empty, or of another format.")
+    if progress is None:
+        return fold
+    if progress.state != machine.state:
+        raise StoreFault(f"The store of {machine.name} has rows of another format.")
     own = progress.own
     if own.round and not in_log(log, rounds_of(machine.name), own.position, own.hash):
         raise StoreFault(f"The store of {machine.name} is of another log.")

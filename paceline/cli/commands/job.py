@@ -138,16 +138,12 @@ def _tell_dry_run(
     client: "Client", job: "JobFile", checked: "Job | JobCheck", report: "Callable[[Any, str, str], None]"
 ) -> None:
     """Tells what submitting a job would do: that it was there before, or where it would go."""
-    from paceline.client.errors import Unavailable
-
     job_id = checked["job_id"]
     if checked.get("repeated"):
         report(checked, job_id, f"job {job_id} {_there_before(checked)}")
         return
-    try:
-        plan = client.plan_job(job.body)
-    except Unavailable as error:  # it is checked all the same
-        note(f"paceline: job {job_id}: {error}")
+    plan = job_plan.planned(client, job.body)
+    if plan is None:
         report(checked, job_id, f"job {job_id} would be submitted")
     else:
         report({**checked, "plan": plan}, job_id, f"job {job_id} would be submitted: {job_plan.sentence(plan)}")

@@ -1,6 +1,6 @@
 """`paceline job plan`: where jobs would go now, without submitting them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,6 +9,8 @@ from paceline.cli.commands.common import cell_option, examples, output_option, p
 from paceline.output import Column, note, say, show, table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paceline.client.client import Client
     from paceline.client.plan_models import JobPlan
 
@@ -53,6 +55,17 @@ def plan(client: "Client", files: tuple[str, ...], form: str) -> int:
     return 2 if REFUSED in outcomes else 1 if outcomes & {*NO_PLACE} else 0
 
 
+def planned(client: "Client", spec: "Mapping[str, Any]") -> "JobPlan | None":
+    """The plan of a job for a dry run, which tells the rest also where there is none, as in an older cell."""
+    from paceline.client.errors import NotFound, Unavailable
+
+    try:
+        return client.plan_job(spec)
+    except (NotFound, Unavailable) as error:
+        note(f"paceline: job {spec['job_id']}: {error}")
+        return None
+
+
 def _print(plans: "list[JobPlan]") -> None:
     for each in plans:
         for warning in each.get("warnings", ()):
@@ -83,9 +96,11 @@ def sentence(plan: "JobPlan") -> str:
     if outcome == "PLACED":
         return f"{tasks} would get a host {when}"
     if plan["update"] is not None:
-        update, after = plan["update"], f"after {plan['looked_ahead_s']:g} s"
-        steps = ", ".join(f"{count} {name}" for name, count in update["steps"].items() if count)
-        return f"update to version {update['version']}: {update['state']} {after} ({steps})"
+        update, after = plan["update"], f"{plan['looked_ahead_s']:g} s"
+        done, every = update["steps"]["done"], plural(sum(update["steps"].values()), "instance")
+        if outcome == "UPDATED":
+            return f"{every} would be updated to version {update['version']} within {after}"
+        return f"{done} of {every} would be updated to version {update['version']}; {update['state']} after {after}"
     return f"{plan['placed']} of {tasks} would get a host {when}, {plan['waiting']} would wait"
 
 

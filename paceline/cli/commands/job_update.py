@@ -31,6 +31,7 @@ from paceline.cli.commands.job_commands import (
     extra_options,
     told,
 )
+from paceline.cli.commands.job_plan import planned, sentence
 from paceline.cli.commands.job_views import print_changes, print_update, print_updates, print_versions
 from paceline.client.json_type import Json
 from paceline.output import TableOptions, answers, note, say, show
@@ -64,7 +65,7 @@ WAIT = click.option("--wait", "waits", is_flag=True, help="Wait until the update
 )
 @click.option("--start-paused", is_flag=True, default=None, help="Wait for `job resume` before the first instance.")
 @extra_options
-@click.option("--dry-run", is_flag=True, help="Only validate, and show what would change.")
+@click.option("--dry-run", is_flag=True, help="Only validate, and show what would change, and what would become of it.")
 @WAIT
 @TIMEOUT
 @output_option
@@ -113,9 +114,10 @@ def update(
                 count = len(checked["changes"]) + checked["more"]
                 text = f"{plural(count, 'field')} would change" if count else "nothing would change"
                 counts = ", ".join(f"{many} {name}" for name, many in (checked["instances"] or {}).items() if many)
-                report(
-                    checked, job_id, f"job {job_id}: {text}; instances: {counts}" if counts else f"job {job_id}: {text}"
-                )
+                text += f"; instances: {counts}" if counts else ""
+                plan = planned(client, {**spec, "job_id": job_id}) if count else None
+                text += f"; {sentence(plan)}" if plan else ""
+                report({**checked, "plan": plan} if plan else checked, job_id, f"job {job_id}: {text}")
                 if form == "table":
                     for warning in checked.get("warnings", ()):
                         note(f"warning: {warning['message']} ({warning['code']})")

@@ -268,10 +268,63 @@ def test_what_the_cell_refuses_is_told_by_line_and_nothing_is_submitted(cli, cel
 def test_a_dry_run_shows_what_would_be_written(cli, cell, tmp_path):
     body = {"job_id": "x", "events": [{"event": "JobSubmitted", "job_id": "x"}]}
     cell.answer("POST", "/v1/jobs?dry_run", body)
+    plan = planned("x")
+    cell.answer("POST", "/v1/job-plans", plan)
     path = files(tmp_path, "x")
-    assert cli("job", "submit", "--dry-run", path) == (0, "job x would be submitted\n", "")
+    told = "job x would be submitted: 2 tasks would get a host at once\n"
+    assert cli("job", "submit", "--dry-run", path) == (0, told, "")
     code, out, _ = cli("job", "submit", "--dry-run", "-o", "json", path)
-    assert (code, json.loads(out), cell.writes()) == (0, body, [])
+    assert (code, json.loads(out), cell.writes()) == (0, {**body, "plan": plan}, [])
+
+
+def test_a_dry_run_checks_where_nobody_plans(cli, cell, tmp_path):
+    cell.problem("POST", "/v1/job-plans", 503, "NO_PLANS", "nobody plans here")
+    code, out, err = cli("job", "submit", "--dry-run", files(tmp_path, "x"))
+    assert (code, out) == (0, "job x would be submitted\n")
+    assert err == "paceline: job x: nobody plans here (NO_PLANS)\n"
+
+
+def planned(job_id, **more):
+    host = {"host_id": "h-1", "tasks": 2, "instances": "0-1", "after_s": 0.0}
+    plan = {
+        "job_id": job_id, "pool": "/p", "cell": 0, "outcome": "PLACED", "code": "DONE", "message": "", "tasks": 2,
+        "placed_at_once": 2, "placed": 2, "waiting": 0, "hosts": [host], "preempts": [], "reasons": [],
+        "later_reasons": [], "update": None, "at": None, "position": "", "looked_ahead_s": 0.0, "cut_short": False,
+    }  # fmt: skip
+    return plan | more
+
+
+def test_a_plan_shows_hosts_victims_and_what_waits(cli, cell, tmp_path):
+    victim = {"job_id": "v", "pool": "/q", "instance": 7, "run": 1, "host_id": "h-1", "way": "GIVE", "after_s": 10.0}
+    reasons = [{"code": "NO_HOST_FITS", "message": "1 task finds no host"}]
+    plan = planned(
+        "x", outcome="PARTLY_PLACED", placed=1, placed_at_once=0, waiting=1, looked_ahead_s=150.0, reasons=reasons,
+        later_reasons=reasons, preempts=[{**victim, "deferred": True}],
+        hosts=[{"host_id": "h-1", "tasks": 1, "instances": "0", "after_s": 12.5}],
+    )  # fmt: skip
+    cell.answer("POST", "/v1/job-plans", plan)
+    code, out, err = cli("job", "plan", files(tmp_path, "x"))
+    assert (code, cell.writes()) == (1, [])
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "job x PARTLY_PLACED 1 of 2 tasks would get a host within 12.5 s, 1 would wait",
+        "at once: NO_HOST_FITS 1 task finds no host",
+        "after 150 s: NO_HOST_FITS 1 task finds no host",
+        "HOST TASKS INSTANCES AFTER",
+        "h-1 1 0 12.5 s",
+        "it would preempt:",
+        "JOB POOL TASK RUN HOST BY AFTER SLA",
+        "v /q 7 1 h-1 GIVE 10 s deferred",
+    ]
+    assert err == "nothing was written; submit with: paceline job submit FILE\n"
+
+
+def test_a_plan_that_places_all_ends_with_0_and_one_that_is_refused_with_2(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/job-plans", planned("x"))
+    cell.answer("POST", "/v1/job-plans", planned("x", outcome="REFUSED", code="ID_TAKEN", message="another has it"))
+    path = files(tmp_path, "x")
+    assert cli("job", "plan", path, "-o", "name")[:2] == (0, "x\n")
+    code, out, _ = cli("job", "plan", path)
+    assert (code, out.splitlines()[0]) == (2, "job x  REFUSED  another has it (ID_TAKEN)")
 
 
 def test_a_refused_job_does_not_keep_the_others_from_being_submitted(cli, cell, tmp_path):

@@ -1,0 +1,66 @@
+"""Plans of updates: whether all instances would get their version, or how many."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from events.codec import encode
+from events.records.jobs import JobUpdateRequested
+from events.records.pools import PoolDefined
+from hostagent.fleet import SimHost
+from paceline.client.plan_models import JobPlan
+from tests.paceline.plans.cells import PlannedCell, job
+
+WEB: dict[str, Any] = {"kind": "stateless", "instances": 39, "resources": {"cpu": 1000}, "max_unavailable": 3}
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[PlannedCell]:
+    """Three hosts of 20 CPUs, and a service of 39."""
+    cell = PlannedCell(tmp_path, [SimHost(3, {"cpu": 20_000, "memory": 65_536})])
+    cell.append(PoolDefined(path="/p", command_id="p"))
+    cell.run(1000)
+    cell.submit("web", "/p", **WEB)
+    cell.run(1000)
+    yield cell
+    cell.close()
+
+
+def update(**changes: Any) -> JobUpdateRequested:
+    return JobUpdateRequested(job_id="web", command_id="u", spec=encode(job("web", "/p", **{**WEB, **changes})))
+
+
+def steps(plan: JobPlan) -> tuple[str, str, int]:
+    """The outcome, the state of the update, and how many instances it is done with."""
+    assert plan["update"] is not None
+    return plan["outcome"], plan["update"]["state"], plan["update"]["steps"]["done"]
+
+
+def test_an_update_that_fits_is_told_and_then_done(cell: PlannedCell) -> None:
+    change = update(resources={"cpu": 1200})
+    plan = cell.plan(change, job_id="web")
+    assert steps(plan) == ("UPDATED", "SUCCEEDED", 39)
+    assert sum(each["tasks"] for each in plan["hosts"]) == 39
+    cell.append(change)
+    cell.run(round(plan["looked_ahead_s"] * 1000))
+    assert cell.outcome("web") == {"placed": 39, "waiting": 0, "reasons": [], "state": "RUNNING"}
+
+
+def test_an_update_for_whose_last_instances_there_is_no_room_is_told_so(cell: PlannedCell) -> None:
+    plan = cell.plan(update(resources={"cpu": 1600}), job_id="web")
+    assert steps(plan) == ("UPDATE_WAITS", "ROLLING", 35)
+    assert {each["code"] for each in plan["later_reasons"]} >= {"NO_HOST_FITS", "UPDATING"}
+
+
+def test_an_update_that_fits_nowhere_fails(cell: PlannedCell) -> None:
+    plan = cell.plan(update(resources={"cpu": 30_000}), job_id="web")
+    assert steps(plan) == ("UPDATE_FAILS", "FAILED", 0)
+    assert {each["code"] for each in plan["reasons"]} == {"NEVER_FITS", "UPDATING"}
+
+
+def test_an_update_of_another_version_is_refused(cell: PlannedCell) -> None:
+    change = JobUpdateRequested(job_id="web", command_id="u", expected_version=7, spec=update().spec)
+    plan = cell.plan(change, job_id="web")
+    assert (plan["outcome"], plan["code"], plan["update"]) == ("REFUSED", "VERSION_CONFLICT", None)
