@@ -103,6 +103,12 @@ class ShapeView:
             self._seen = len(view.touched)
         return np.array(hosts, dtype=np.int64)
 
+    def next(self, view: "ClusterView") -> int | None:
+        """The host that takes the next task, if any does; nothing is put there."""
+        self._refresh(view)
+        host, fit = self._next(view, 1)
+        return host if fit else None
+
     def _refresh(self, view: "ClusterView") -> None:
         """Brings the order of hosts up to what was put on the view since."""
         if self._epoch != view.epoch:
@@ -241,6 +247,8 @@ class ClusterView:
         """As `gang`, for a unit for which room is kept. What it doesn't use of that stays kept for now."""
         if not own.complete and sum(size for _, size in parts) == 1:
             return self.gang(parts, level)  # where its room is a task doesn't fit yet
+        if len(parts) == 1 and parts[0][1] == 1 and level is None and (one := self._one_with_own(parts[0][0], own)):
+            return one
         free, score = self.free.copy(), self.score.copy()
         free[:, own.hosts] += own.amounts
         score[own.hosts] = scores(free[:, own.hosts], self.weight)
@@ -262,6 +270,29 @@ class ClusterView:
         self.score[hosts] = scores(self.free[:, hosts], self.weight)
         self._note(hosts)
         return by_part
+
+    def _one_with_own(self, shape: ShapeView, own: OwnRoom) -> list[I64] | None:
+        """The same for one task that is packed, without looking at each host; None: that isn't known so."""
+        if shape.fixed_ports or len(own.hosts) > FEW:
+            return None
+        free = self.free[:, own.hosts] + own.amounts
+        enough = ((free >= shape.column) | (shape.column == 0)).all(axis=0) & shape.open[own.hosts]
+        mine, score = own.hosts.tolist(), scores(free, self.weight)
+        places = [(one, at) for at, (one, fit) in enumerate(zip(score.tolist(), enough.tolist(), strict=True)) if fit]
+        elsewhere = shape.next(self) if shape.too_many > 1 else None
+        if not places or elsewhere in mine:
+            return None
+        least, at = min(places)
+        if elsewhere is not None and (int(self.score[elsewhere]), elsewhere) < (least, mine[at]):
+            hosts = np.array([elsewhere])
+            self._place(hosts, shape)
+            return [hosts]
+        host, from_own = mine[at], np.minimum(shape.column[:, 0], own.amounts[:, at])
+        self.kept[:, host] -= from_own
+        self.free[:, host] -= shape.column[:, 0] - from_own
+        self.score[host] = scores(self.free[:, host : host + 1], self.weight)[0]
+        self.touched.append(host)
+        return [np.array([host])]
 
     def fits_at_home(self, shape: ShapeView, hosts: I64) -> Mask:
         """True for tasks of a shape that find their room on hosts where it is kept for them: unless the host takes

@@ -6,6 +6,8 @@ it goes: the order of hosts that a greedy placing task by task would see is know
 with a few sorts. Sorts are stable, ties go to the lower host number.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +31,21 @@ def scores(free: I64, weight: I64) -> I64:
     for row, one in zip(free, weight, strict=False):
         total += np.maximum(row, 0) * one
     return total
+
+
+def least(keys: Sequence[I64], count: int) -> I64:
+    """The indexes of the least, at most `count`, in their order: the first key counts first, the index last."""
+    rest, sure, more = np.arange(len(keys[0])), list[I64](), count
+    for key in keys:
+        if len(rest) <= more:
+            break
+        values = key[rest]
+        last = np.partition(values, more - 1)[more - 1]
+        sure.append(rest[values < last])
+        rest, more = rest[values == last], more - len(sure[-1])
+    indexes: I64 = np.sort(np.concatenate([*sure, rest[:more]]))
+    ordered: I64 = indexes[np.lexsort([key[indexes] for key in reversed(keys)])]
+    return ordered
 
 
 def turns(hosts: I64) -> I64:

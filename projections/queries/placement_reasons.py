@@ -13,6 +13,8 @@ from projections.queries.sentences import bound_host_text, funnel
 from projections.record_json import at
 from projections.views.rows import ExplanationRow
 
+AWAY = dict.fromkeys(("returning", "silent", "lost"))
+"""Reasons of hosts for which it is no help that others leave."""
 MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
 
 
@@ -25,7 +27,8 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -
     text, remedy = _text(row.code, tasks, numbers, kinds), remedy_of(row.code, becomes)
     fields = {"fit": fit if size > 1 else None, "missing": missing or None}
     if kind_of(row.code).bound:
-        remedy, fields = None, {}
+        busy = row.code == Code.BOUND_HOST_BUSY and not AWAY.keys() >= numbers.get("hosts_by_reason", {}).keys()
+        remedy, fields = remedy if busy else None, {}
     else:
         if row.code == Code.NEVER_FITS and some:
             text = f"{fit} of the {size} tasks of the gang would fit at once, even if nothing else ran"

@@ -23,9 +23,9 @@ from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask
 from processors.placement.rights import RightRow, Rights
 from processors.placement.room.board import Board, Draft, Taker, Unit
-from processors.placement.room.kept import Holding, KeptRoom, needed, shapes_of_unit
+from processors.placement.room.kept import Holding, KeptRoom, OwnRoom, needed, shapes_of_unit
 from processors.placement.room.plans import Plans
-from processors.placement.room.search import WAYS, Plan, Search, Ways, find_plan
+from processors.placement.room.search import WAYS, Judged, Memory, Plan, Search, Ways, find_plan
 from processors.placement.room.table import Task
 from processors.placement.room.victims import Victims
 from processors.placement.rows import JobRow
@@ -73,6 +73,7 @@ class Planner:
         self._board: Board | None = None
         self._failed: set[tuple[object, ...]] = set()
         self._searches: dict[tuple[object, ...], list[Search]] = {}
+        self._judged: dict[tuple[object, ...], dict[int, Judged]] = {}
 
     def asks(self) -> Iterator[PreemptionAsked]:
         """Asks for the rights that are due, as far as budget and work go."""
@@ -187,7 +188,7 @@ class Planner:
         clears = row.flags & (Flag.CLEAR | Flag.DAEMON)
         for ways in WAYS[: 3 if clears else 2 if row.flags & Flag.MOVE else 1]:
             draft = Draft(board, taker)
-            searches = self._search(alike, parts, slot, taker, ways, job, own is None)
+            searches = self._search(alike, parts, slot, taker, ways, job, own)
             plan = find_plan(draft, self._planned(parts, slot), searches)
             if plan is not None:
                 return plan, draft
@@ -213,20 +214,29 @@ class Planner:
         return [shape.planned(self._seen.view, tasks, own) for shape, tasks in parts]
 
     def _search(
-        self, alike: tuple[object, ...], parts: Parts, slot: int, taker: Taker, ways: Ways, job: JobRow, goes_on: bool
+        self,
+        alike: tuple[object, ...],
+        parts: Parts,
+        slot: int,
+        taker: Taker,
+        ways: Ways,
+        job: JobRow,
+        own: OwnRoom | None,
     ) -> list[Search]:
         """Searches for the parts of a unit, those that ask most first; for units that are alike they go on."""
-        key = (*alike, ways)
+        key, goes_on = (*alike, ways), own is None
         if goes_on and key in self._searches:
             return self._searches[key]
         board, victims = self._on_board(), self._seen.victims
         level = self._level(job) if any(shape.spread for shape, _ in parts) else None
         order = sorted(range(len(parts)), key=lambda at: -parts[at][0].score)
         done, planned = [], self._planned(parts, slot)
+        judged = self._judged.setdefault(key, {})
+        memory = Memory(judged, own.hosts.tolist() if own is not None else ()) if len(parts) == 1 else None
         for at in order:
             part, host = planned[at], parts[at][0].host
             hosts = victims.ranked(board, part, taker, ways) if host is None else [host]
-            done.append(Search(board, part, at, hosts, ways, level))
+            done.append(Search(board, part, at, hosts, ways, level, memory))
         if goes_on:
             self._searches[key] = done
         return done

@@ -7,13 +7,15 @@ frees other hosts too. At last each victim without whom the gang still fits on t
 
 from collections.abc import Container, Sequence
 from heapq import heappop, heappush
+from operator import le
 from typing import NamedTuple
 
 from events.codes import Way
 from events.columns import I64
+from events.resources import Vector
 from processors.placement.gang_search import Part
 from processors.placement.room.board import Board, Cost, Draft, Order, Pick, Unit, cost_of, order_of
-from processors.state.preemption_rules import WAYS_OF_OTHERS, WAYS_OF_OWN, staying
+from processors.state.preemption_rules import WAYS_OF_OTHERS, WAYS_OF_OWN, Flag, staying
 
 NEVER = 1 << 30
 """More tasks than there are."""
@@ -23,6 +25,11 @@ HOSTS_AT_ONCE = 64
 SEARCH_WORK = 4_000
 """When so many units were judged for a gang, and `TASK_WORK` for each of its tasks, no more hosts are looked at."""
 TASK_WORK = 64
+
+CLEARS_PORTS = Flag.BELOW_RESERVATION | Flag.DAEMON
+"""The flags by which a unit is cleared away that has a port which a task must have. By others it isn't, as it would
+claim the port back: amounts can be found elsewhere, a port of a host can't.
+"""
 
 Ways = tuple[int, ...]
 WAYS: tuple[Ways, ...] = ((Way.OWN, Way.GIVE), (Way.OWN, Way.GIVE, Way.MOVE), (Way.OWN, Way.GIVE, Way.MOVE, Way.CLEAR))
@@ -49,14 +56,39 @@ class Host(NamedTuple):
     """So often the host had changed when that was found."""
 
 
+class Judged(NamedTuple):
+    """The victims that one task needs on a host, as they were found by a right and at a count of changes."""
+
+    picks: list[Pick]
+    changes: int
+    others: Vector
+    work: int
+
+
+class Memory(NamedTuple):
+    """The hosts that were judged for tasks that are alike."""
+
+    hosts: dict[int, Judged]
+    own: Container[int] = ()
+    """Those that this unit sees otherwise, as room is held for it there."""
+
+
 class Search:
     """Places for tasks of one part. `hosts`: those that may have some, the best first. The next equal part goes on
     where one has found its places. `level`: how many tasks of the job each host has, where they are spread.
     """
 
     def __init__(
-        self, board: Board, part: Part, index: int, hosts: Sequence[int], ways: Ways, level: I64 | None
+        self,
+        board: Board,
+        part: Part,
+        index: int,
+        hosts: Sequence[int],
+        ways: Ways,
+        level: I64 | None,
+        memory: Memory | None = None,
     ) -> None:
+        """`memory`: what hosts cost tasks that are alike, but for the hosts that are this unit's own."""
         self._board = board
         self._part = part
         self._index = index
@@ -68,6 +100,7 @@ class Search:
         self._level = None if level is None or not part.spread else level.copy()
         self._heap: list[tuple[Cost, int, int]] = []
         self._known: dict[int, Host] = {}
+        self._memory = memory
 
     def extend(self, draft: Draft) -> bool:
         """Finds places for all tasks of the part; False: there aren't enough, and the search is of no more use."""
@@ -104,7 +137,7 @@ class Search:
 
     def _judge(self, draft: Draft, host: int) -> bool:
         """Finds what a host costs now; False: it has no place."""
-        picks = self._cover(draft, host)
+        picks = self._picks(draft, host)
         if picks is None:
             self._known.pop(host, None)
             return False
@@ -134,6 +167,22 @@ class Search:
         """Among equal hosts: the one with least free, or where tasks are spread, with fewest of them and most free."""
         score = self._board.score(host)
         return score if self._level is None else (int(self._level[host]) << 60) - score
+
+    def _picks(self, draft: Draft, host: int) -> list[Pick] | None:
+        """As `_cover`, which isn't asked again about a host that is as it was for a task before that is alike."""
+        board, memory, others = self._board, self._memory, draft.taker.right.others
+        if memory is None or draft.picks or draft.places or host in memory.own:
+            return self._cover(draft, host)
+        had, work = memory.hosts.get(host), board.work
+        if had is not None and had.changes == board.changes.get(host, 0) and all(map(le, others, had.others)):
+            if draft.may_take(had.picks):  # rights and givers only shrink: what was refused before still is
+                board.work = work + had.work
+                return had.picks
+            board.work = work
+        picks = self._cover(draft, host)
+        if picks is not None and not any(pick.places for pick in picks):  # room elsewhere may be taken meanwhile
+            memory.hosts[host] = Judged(picks, board.changes.get(host, 0), others, board.work - work)
+        return picks
 
     def _cover(self, draft: Draft, host: int) -> list[Pick] | None:
         """The victims on a host for one task more; None: they aren't enough."""
@@ -202,6 +251,8 @@ class Search:
             if max(lack) <= 0 and holders.keys() <= by_unit.keys():
                 break
             if unit.key in by_unit or not (unit.key in holders or _gain(unit, host, lack)):
+                continue
+            if unit.key in holders and pick.way == Way.CLEAR and not draft.taker.right.flags & CLEARS_PORTS:
                 continue
             if not draft.verdict(unit, pick.way).goes:
                 continue

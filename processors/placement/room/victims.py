@@ -7,6 +7,7 @@ that are looked at closely.
 import operator
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from events.ranks import Rank
 from events.resources import Vector, add
 from processors.placement.gang_search import Part
 from processors.placement.hosts import Hosts
-from processors.placement.packing import Mask, scores
+from processors.placement.packing import Mask, least, scores
 from processors.placement.room.board import Board, Taker, Unit
 from processors.placement.room.plans import Plans
 from processors.placement.rows import JobRow
@@ -31,6 +32,17 @@ CLASSES_MAX = 8
 """So many classes of victims are distinguished where hosts are compared; the others count as one."""
 CLOSE = 256
 """So many hosts, and four more for each task, are looked at closely."""
+
+
+class ClassRoom(NamedTuple):
+    """The room that would come of a class of victims, and of those that leave before it."""
+
+    gives: I64
+    """[kinds, hosts]: the amounts that they hold, of the kinds that are needed."""
+    lost: I64
+    """The seconds of work that would be lost with one of them, by host: the mean."""
+    runs: int
+    """The number of those of the class."""
 
 
 class Victims:
@@ -48,6 +60,7 @@ class Victims:
         self._now_s = elapsed(now)
         self._on_host: dict[int, list[Unit]] = {}
         self._gangs: dict[int, Unit] = {}
+        self._room_by_class: dict[tuple[object, ...], list[ClassRoom]] = {}
         self._needs: dict[int, list[int]] = {}
         self._barred = {job_id for job_id, _ in plans.barred}
 
@@ -198,39 +211,45 @@ class Victims:
         kinds = np.flatnonzero(part.need)
         worst = np.where((lack == 0).all(axis=0) & part.open_, -1, CLASSES_MAX)
         worst[(worst < 0) & ~self._hosts.without(part.ports)] = 0
-        gives, lost, runs = np.zeros_like(lack), np.zeros_like(lack[0]), np.zeros_like(lack[0])
-        for at, which in enumerate(self._by_class(board, taker, ways)):
-            host = self.host[which]
-            for kind in kinds.tolist():
-                np.add.at(gives[kind], host, self.amounts[kind, which])
-            np.add.at(lost, host, self._lost[which])
-            np.add.at(runs, host, 1)
-            worst[(worst > at) & (gives >= lack).all(axis=0) & part.open_] = at
-            board.work += len(host) // 64
+        lost = np.zeros_like(lack[0])
+        for at, each in enumerate(self._by_class(board, taker, ways, tuple(kinds.tolist()))):
+            worst[(worst > at) & (each.gives >= lack[kinds]).all(axis=0) & part.open_] = at
+            board.work += each.runs // 64
+            lost = each.lost
         hosts = np.flatnonzero(worst < CLASSES_MAX)
-        order = np.lexsort(
-            (
-                hosts,
-                scores(lack[:, hosts], board.weight),
-                lost[hosts] // np.maximum(runs[hosts], 1),
-                worst[hosts],
-            )
-        )
-        ranked: list[int] = hosts[order][: CLOSE + 4 * part.size].tolist()
+        keys = worst[hosts], lost[hosts], scores(lack[:, hosts], board.weight)
+        ranked: list[int] = hosts[least(keys, CLOSE + 4 * part.size)].tolist()
         return ranked
 
-    def _by_class(self, board: Board, taker: Taker, ways: tuple[int, ...]) -> Iterator[Mask]:
-        """Masks of those that might leave for a gang, the class that leaves first before the others."""
+    def _by_class(self, board: Board, taker: Taker, ways: tuple[int, ...], kinds: tuple[int, ...]) -> list[ClassRoom]:
+        """The room that would come of those that might leave, class by class, each with those that leave before it."""
+        givers = [name for name, giver in board.givers.items() if has_to_give(taker.need, giver, taker.right)]
+        moves = Way.MOVE in ways and bool(taker.right.flags & Flag.MOVE)
+        clears = Way.CLEAR in ways and bool(taker.right.flags & Flag.CLEAR)
+        key = (taker.pool, taker.priority, taker.revocable, *givers, moves, clears, kinds)
+        if key not in self._room_by_class:
+            gives = np.zeros((len(kinds), self._hosts.used.shape[1]), dtype=np.int64)
+            lost, runs = np.zeros_like(gives[0]), np.zeros_like(gives[0])
+            rooms: list[ClassRoom] = []
+            for which in self._masks(taker, givers, moves, clears):
+                host = self.host[which]
+                for row, kind in zip(gives, kinds, strict=True):
+                    np.add.at(row, host, self.amounts[kind, which])
+                np.add.at(lost, host, self._lost[which])
+                np.add.at(runs, host, 1)
+                rooms.append(ClassRoom(gives.copy(), lost // np.maximum(runs, 1), len(host)))
+            self._room_by_class[key] = rooms
+        return self._room_by_class[key]
+
+    def _masks(self, taker: Taker, givers: Sequence[str], moves: bool, clears: bool) -> Iterator[Mask]:
+        """True for those that might leave for a gang, the class that leaves first before the others."""
         numbers, pool = self._pools
         own = pool == numbers.get(taker.pool, -1)
-        givers = [name for name, giver in board.givers.items() if has_to_give(taker.need, giver, taker.right)]
         gives = [numbers[name] for name in givers if name in numbers]
         borrowed = self._runs.arena["rank"][self.slots] == Rank.BORROWED
         may = self._may_go
         yielding = yields(self._priority, borrowed, self._is_revocable, taker.priority, taker.revocable)
         first = may & np.where(own, yielding, np.isin(pool, gives))
-        moves = Way.MOVE in ways and bool(taker.right.flags & Flag.MOVE)
-        clears = Way.CLEAR in ways and bool(taker.right.flags & Flag.CLEAR)
         classes, job_class = self._classes
         for which in (first, may & ~first) if moves or clears else (first,):
             if which is not first and not moves:

@@ -769,6 +769,27 @@ def test_what_fits_no_host_is_told_as_the_machine_says_it_that_holds_it_for_that
     )  # fmt: skip
 
 
+def test_a_task_of_one_host_is_told_from_when_on_others_leave_for_it(waiting):
+    cell = waiting.cell
+    cell.ms += 1000
+    cell.decide("entitlement", admitted("a", (0, 1)))
+    busy = {
+        "tasks": 2,
+        "hosts_considered": 1,
+        "hosts_by_reason": {"cpu": 1},
+        "nearest": (NearMiss(host_id="h17", lacks={}),),
+    }
+    cell.decide("placement", unplaced("a", "BOUND_HOST_BUSY", **busy))
+    assert told(waiting)[2] == (
+        "2 tasks may run on h17 alone (lacks cpu); entitled since 2023-11-14T22:13:21.000Z; preemption is allowed from "
+        "2023-11-14T22:15:21.000Z on; it goes on when there is room on that host, and it is heard"
+    )
+    cell.decide("placement", unplaced("a", "BOUND_HOST_BUSY", **{**busy, "hosts_by_reason": {"silent": 1}}))
+    assert told(waiting)[2] == (
+        "2 tasks may run on h17 alone (is silent); it goes on when there is room on that host, and it is heard"
+    )
+
+
 def test_tasks_of_hosts_of_their_own_are_told_no_more_hosts_than_tasks():
     numbers = {
         "hosts_considered": 2000,
