@@ -8,6 +8,7 @@ from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.tasks import HostInventory
 from events.resources import STANDARD, Unit, amounts_fault
+from events.taints import taints_fault
 
 
 def offer_fault(offer: HostOffered) -> str:
@@ -24,7 +25,7 @@ def offer_fault(offer: HostOffered) -> str:
     for name, value in offer.attributes.items():
         if not 0 < len(name) <= WORD_MAX or len(value) > WORD_MAX:
             return f"attribute {name[:WORD_MAX]!r}: name and value have at most {WORD_MAX} characters"
-    return ""
+    return taints_fault(offer.taints)
 
 
 def host_fault(event: Event) -> str:

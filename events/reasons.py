@@ -179,6 +179,11 @@ _SHAPE = (
                lasting=True),
     ReasonKind(Code.CONSTRAINT_MISMATCH, YOU, "change the constraints, or add hosts with these attributes",
                "{tasks} ask{s} for attributes that no host has", waits=HOST, lasting=True),
+    ReasonKind(Code.HOSTS_TAINTED, YOU,
+               "tolerate the taints: `tolerations` of the job; `paceline host taint HOST KEY --remove` takes one off",
+               "{tasks} find{s} only hosts with taints that the job doesn't tolerate", waits=HOST, lasting=True),
+    ReasonKind(Code.HOSTS_EXCLUSIVE, YOU, "name them by a constraint on `exclusive`, or add other hosts",
+               "{tasks} find{s} only hosts that take tasks that name them alone", waits=HOST, lasting=True),
 )
 _NOW = (
     ReasonKind(Code.NO_HOST_FITS, WAIT, _PLACE, "{tasks} find{s} no room on any host now", waits=HOST),
@@ -252,6 +257,8 @@ _HOSTS = (
     ReasonKind(Code.TIME_PASSED),
     ReasonKind(Code.TOO_MANY_SUSPECTED, OPERATOR),
     ReasonKind(Code.NOT_AVOIDED),
+    ReasonKind(Code.NOT_TAINTED),
+    ReasonKind(Code.INVALID_TAINT, OPERATOR),
     ReasonKind(Code.LICENCE, OPERATOR),
     ReasonKind(Code.WRONG_UNIT, OPERATOR),
     ReasonKind(Code.EXEC_OFF, OPERATOR, "`paceline cell set exec=on` permits it"),

@@ -24,7 +24,10 @@ def over_reserved(over: Sequence[tuple[str, str]]) -> str:
 _VERBS: Mapping[str, tuple[str, str]] = {
     "kept for others": ("is kept for others", "are kept for others"),
     "port taken": ("has the port taken", "have the port taken"),
-    **{name: (f"is {name}", f"are {name}") for name in ("returning", "silent", "lost", "suspected")},
+    **{
+        name: (f"is {name}", f"are {name}")
+        for name in ("returning", "silent", "lost", "suspected", "tainted", "exclusive")
+    },
 }
 """The words for hosts that lack no resource: for one, and for several."""
 

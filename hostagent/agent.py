@@ -113,6 +113,7 @@ class AgentSettings:
     host_id: str
     resources: Amounts = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
+    taints: dict[str, str] = field(default_factory=dict)
     port_first: int = 31000
     port_last: int = 31999
     ports_moved: bool = True
@@ -391,6 +392,7 @@ class Agent:
             position=self.state.position,
             cell=self.state.cell,
             log=self.state.log,
+            taints=settings.taints,
             machine=msgspec.structs.replace(self._machine, key=self._secrets.public),
         )
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))

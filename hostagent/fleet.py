@@ -61,6 +61,7 @@ class SimHost:
     first: int = 1
     sizes: tuple[str, ...] = ()
     """The resources in MiB, beside memory and disk."""
+    taints: dict[str, str] = field(default_factory=dict)
 
     def host_ids(self) -> tuple[str, ...]:
         """The ids of the simulated hosts."""
@@ -201,6 +202,7 @@ class Fleet:
                 attributes={"hostname": host_id} | abilities() | spec.attributes,
                 runs=self._inventory(number),
                 position=int(self._positions[number]),
+                taints=spec.taints,
             )
             self._gateway.post(Connect(host_id, hello, partial(self._connected, host_id)))
 

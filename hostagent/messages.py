@@ -196,6 +196,7 @@ class Hello(msgspec.Struct):
     cell: int | None = None
     log: Text = ""
     machine: MachineIdentity = MachineIdentity()
+    taints: dict[str, str] = {}
 
 
 class Welcome(msgspec.Struct):

@@ -21,6 +21,50 @@ Times have a unit: `500ms`, `10s`, `5m`, `2h`, `1d`. So have sizes: `64MiB`, `2G
 or thousandths (`500m`).
 """
 RUNS = """\
+## Plans
+
+`paceline job plan FILE` tells what the cell would decide about a job, without submitting it:
+
+```console
+$ paceline job plan tiles.yaml
+job tiles  PLACED  60 tasks would get a host within 13 s
+  at once: NO_HOST_FITS  60 tasks find no host with enough free (200 hosts looked at: 200 lack cpu); ...
+HOST   TASKS  INSTANCES  AFTER
+r6-03      2  0-1         13 s
+...
+  it would preempt:
+JOB   POOL    TASK  RUN  HOST   BY    AFTER
+base  /batch   122    1  r6-03  GIVE   10 s
+...
+```
+
+The answer comes from the machines that decide about submissions, run on a copy of their state ([decision
+076](decisions/moments.md#076-plans-are-decided-by-the-machines-on-a-branch-of-the-log)); nothing is written to the
+log. The copy has the hosts, runs and queues of this moment. From there on, time is simulated: hosts start and stop
+runs at once, and no run ends by itself. The simulation ends when each task of the job has a host, or 30 s after the
+preemption delay of its pool; of an update after 30 minutes at the latest.
+
+| `outcome` | |
+| --- | --- |
+| PLACED | each task would get a host |
+| PARTLY_PLACED, WAITS | some tasks, or all, would still wait at the end, for `later_reasons` |
+| REFUSED | the cell would refuse the job; `code` and `message` say why |
+| REPEATED | the job was submitted before, with this content |
+| UPDATED, UPDATE_WAITS, UPDATE_FAILS | the job exists and differs: how its update would end, or be after 30 minutes |
+
+`placed_at_once` tasks have a host as soon as the machines have decided. The others wait first: `reasons` are what `job
+explain` would tell right after the submission, `later_reasons` what it would tell at the end of the simulation.
+`preempts` lists the runs that orders for the job would name, by which right, and whether their SLA defers that. With
+`-o json` the plan has all hosts and victims, the position in the log that it was made at, and `cut_short` where the
+machines needed more than 15 s. Exit codes: 0 each task gets a host, 1 a task waits or the update doesn't end well, 2
+the job is refused. `paceline job submit --dry-run` checks jobs and plans each. The page that submits a job has a
+button that plans it. Over HTTP: `POST /v1/job-plans`, with the body of a submission. Each file of several is planned
+as if the others weren't submitted.
+
+The first plan starts a process that reads the stores of the machines; it ends when nobody has asked for five minutes.
+With processes of their own on several machines it reads the snapshots ([snapshots.md](snapshots.md)): keep some, or
+the first plan reads the whole log.
+
 ## What a run finds
 
 The environment of a run is `env` of its job, and on top of it
@@ -40,18 +84,67 @@ The environment of a run is `env` of its job, and on top of it
 Letters of names are upper case in variables, all other characters but digits are `_`. A run works in a folder of its
 own, which the agent removes some time after the run. Its standard input is empty.
 
+## Which hosts
+
+`constraints` are conditions on the attributes that hosts have by their agents (`paceline host list`):
+
+```yaml
+constraints:
+  - {attribute: rack, values: [r1, r2]}                       # one of these
+  - {attribute: cores, operator: greater, values: ["16"]}
+  - {attribute: kernel, operator: version, values: [">=5.15", "<7"]}
+  - any:                                                      # one of them holds
+      - {attribute: disk, operator: glob, values: ["nvme-*"]}
+      - all:
+          - {attribute: disk, values: [ssd]}
+          - {attribute: zone, operator: not_in, values: [north]}
+  - {attribute: disk, operator: exists, weight: 10}           # preferred, not needed
+```
+
+| operator | met by |
+| --- | --- |
+| `in`, `not_in` | a value that is one of `values`; one that is none of them |
+| `exists`, `absent` | hosts that have the attribute; those that haven't |
+| `greater`, `less` | a number above or below the one in `values`; a value that is no number meets neither |
+| `version` | a version for which all comparisons hold: `>=1.20`, `<2`, `!=1.24`, `1.22` |
+| `glob` | a value like one of the patterns: `*` stands for any characters, `?` for one, `[ab]` for one of these |
+
+Versions are compared number by number: `1.2` is `1.2.0`, and `2.0-rc.1` comes before `2.0`. A value that is no version
+meets no comparison.
+
+A host without the attribute meets `not_in` and `absent` alone. Where no host has it at all, `submit --dry-run` says
+so, and the job waits with `CONSTRAINT_MISMATCH`.
+
+A constraint with a `weight` is a preference: among the hosts that meet all others, those come first whose unmet
+weights have the least sum; the sum of all weights of a job is at most 62. Hosts with devices (GPUs, or any resource of
+the cell beside CPU, memory and disk) that a task doesn't ask for come after all these, so that they stay free for
+those who do. `spread` evens out the tasks of the job over hosts before it looks at either.
+
+A host with a *taint* takes only new tasks that tolerate it: `tolerations: [dedicated=ml]`, or with the key alone
+whatever its value. Hosts have taints by their agents (`--taint KEY=VALUE`) and by operators (`paceline host taint HOST
+KEY=VALUE`); what runs there goes on, and tasks that may run on no other host go there still. A host with the attribute
+`exclusive` takes only tasks that name its value by a constraint (`{attribute: exclusive, values: [ml]}`).
+
 ## Output
 
-`paceline job logs ID --task N` prints what a run has written, stdout and stderr each to its own; `-f` follows it to the
-end of the run, and exits with 0 only then; `--tail 20` begins with the last lines. `paceline job attach ID --task N`
-follows from now on, and exits with the exit code of the run; Ctrl-C leaves the run as it is. Neither gives the run
+`paceline job logs ID --task N` prints what a run has written, stdout and stderr each to its own; `-f` follows it to
+the end of the run, and exits with 0 only then; `--tail 20` begins with the last lines. `paceline job attach ID --task
+N` follows from now on, and exits with the exit code of the run; Ctrl-C leaves the run as it is. Neither gives the run
 input: `paceline job exec ID -t -- sh` does, in a process of its own. The job's page shows both streams; it has no
 terminal.
 
-The host keeps the first 5 MiB of each stream and the newest 2.5 to 5 MiB of the rest, or what `output` says
-(`{head: 64KiB, tail: 1MiB}`). A follower that is slower than its run misses a part, is told how many bytes, and goes on
-with a whole line. Output stays on the host for some days after the run, that of failed runs longest; how much of it
-is the host's setting ([hosts](hosts.md#output)). It isn't in the log and doesn't outlive the host.
+The host keeps the first 5 MiB of each stream and the newest 2.5 to 5 MiB of the rest, or what `output` says (`{head:
+64KiB, tail: 1MiB}`). A follower that is slower than its run misses a part, is told how many bytes, and goes on with a
+whole line. Output stays on the host for some days after the run, that of failed runs longest; how much of it is the
+host's setting ([hosts](hosts.md#output)). It isn't in the log and doesn't outlive the host.
+
+## Inside a run
+
+`paceline job exec ID [--task N] -- COMMAND` runs a command inside a run, as its user, in its folder, with its
+environment, within its limits; `-t` gives it the terminal, `-i` its input. `paceline job cp ID:PATH FILE` copies a
+file out of a run, `paceline job port-forward ID LOCAL:PORT` reaches a port of it. Options stand before `--`. What ends
+them carries [a code](reasons.md#hosts). The log keeps who entered what (`ExecOpened`, `ExecClosed`). An operator
+forbids all three by `paceline cell set exec=off`.
 
 ## What was asked for and used
 
@@ -62,21 +155,26 @@ paceline usage --by owner --since 2026-10 -o csv
 ```
 
 `usage` sums, over runs that have ended, CPU time and memory asked for and used. What was asked for counts from the
-order of a run to its end; memory used is the most that a run had at a time, for as long as it ran. A run belongs to
-the month (UTC) of its end, so a service counts when its runs end. A job counts in `--by job` until the cell forgets
-it, seven days after its end; the sums by pool, owner and month stay. Runs of which no host said what they used, as on
-a host that was lost, count as asked for (`NOT MEASURED`).
+order of a run to its end: from then on the room is held for it, also while an image is pulled, and where it never
+starts; so `run_s` is longer than the processes ran. Memory used is the most that a run had at a time, for as long as
+it ran. A run belongs to the month (UTC) of its end, so a service counts when its runs end. A job counts in `--by job`
+until the cell forgets it, seven days after its end; the sums by pool, owner and month stay. Runs of which no host said
+what they used, as on a host that was lost, count as asked for (`NOT MEASURED`).
+
+`job top` shows the present alone; `--at`, as `?at=` in the API, is for `usage`, whose sums are then those of that
+moment. A server of several cells wants `--cell`, or `--pool`.
 
 ## Secrets
 
 `paceline secret put NAME` stores a value, read from stdin. A job that names it under `secrets` gets the newest version
-at the moment of its submission, or of its update; `{name: tls, version: 3}` names another. All runs of a version of the
-job get the same bytes, and `paceline job get` tells which version that is. To renew a secret: put it, update the job,
-delete the old version.
+at the moment of its submission, or of its update; `{name: tls, version: 3}` names another. All runs of a version of
+the job get the same bytes, and `paceline job get` tells which version that is. To renew a secret: put it, update the
+job, delete the old version.
 
 A run finds the value in a file that its user alone can read, `$PACELINE_SECRET_DB` for `db`; the file is in memory and
-goes with the run. The value is in no environment, argument, log or page. Where a run writes a line of it to its output,
-stars of the same length are kept instead; that is a help against mistakes, as a program may write it in another form.
+goes with the run. The value is in no environment, argument, log or page. Where a run writes a line of it to its
+output, stars of the same length are kept instead; that is a help against mistakes, as a program may write it in
+another form.
 
 A version that was deleted can't come again: a run that needs it fails with `SECRET_MISSING`.
 
@@ -97,11 +195,11 @@ what was not removed.
 
 ## Tasks of daemons
 
-Daemons stand beside the shares of pools
-([decision 043](decisions/sharing.md#043-daemons-stand-beside-the-shares-of-pools)). A task of a daemon belongs to its
-host, and has the same number there for as long as the cell knows the host. One that a user stopped stays so while its
-host is silent or lost. If the host no longer matches, the task leaves the job, and one runs there again when it matches
-anew. A host that was removed is no longer known: if it comes back, it counts as a new one, and gets a task that runs.
+Daemons stand beside the shares of pools ([decision
+043](decisions/sharing.md#043-daemons-stand-beside-the-shares-of-pools)). A task of a daemon belongs to its host, and
+has the same number there for as long as the cell knows the host. One that a user stopped stays so while its host is
+silent or lost. If the host no longer matches, the task leaves the job, and one runs there again when it matches anew.
+A host that was removed is no longer known: if it comes back, it counts as a new one, and gets a task that runs.
 """
 LEFT_OUT = """\
 ## How a job ends
@@ -146,13 +244,16 @@ def _examples(root: Path) -> Iterator[str]:
         yield f"`{EXAMPLES}/{kind}.yaml`\n\n```yaml\n{text}```\n"
 
 
-def _parts(schema: Mapping[str, Any], values: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The parts that values refer to, by name, each before those that it refers to itself."""
+def _parts(
+    schema: Mapping[str, Any], values: Any, above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The parts that values refer to, by name, each before those that it refers to itself; not those `above`."""
     for value in values:
         for name in _references(value):
-            part = schema["$defs"][name]
-            yield name, part
-            yield from _parts(schema, part["properties"].values())
+            if name not in above:
+                part = schema["$defs"][name]
+                yield name, part
+                yield from _parts(schema, part["properties"].values(), (*above, name))
 
 
 def _references(value: Any) -> Iterator[str]:

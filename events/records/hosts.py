@@ -118,6 +118,9 @@ class HostOffered(Event, frozen=True, kw_only=True):
     attributes: dict[str, str] = {}
     """Attributes for constraints."""
 
+    taints: dict[str, str] = {}
+    """Taints by key: new tasks are kept away that don't tolerate all of them."""
+
 
 class HostRemovalRequested(Event, frozen=True, kw_only=True):
     """An operator says that a host has left for good and shall be forgotten. Answered by HostAnswered."""
@@ -144,6 +147,30 @@ class HostSilent(Event, frozen=True, kw_only=True):
 
     session: int
     """Number of the connection of the agent of that host, growing."""
+
+
+class HostTaintRequested(Event, frozen=True, kw_only=True):
+    """An operator gives a host a taint, or takes one off. Answered by HostAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    command_id: str
+    """Made by the client."""
+
+    key: str
+    """Key of the taint."""
+
+    value: str = ""
+    """Its value."""
+
+    remove: bool = False
+    """Whether it is taken off, whatever its value."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
 
 
 class HostVolumes(Event, frozen=True, kw_only=True):
@@ -243,6 +270,7 @@ ALL: tuple[type[Event], ...] = (
     HostOffered,
     HostRemovalRequested,
     HostSilent,
+    HostTaintRequested,
     HostVolumes,
     HostsLoaded,
 )

@@ -13,6 +13,7 @@ from events.records.parts import (
     HealthCheck,
     Isolation,
     OverrideChunk,
+    PlacementRules,
     Secret,
     Simulated,
     TaskOverride,
@@ -456,6 +457,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     spec_hash: bytes = b""
     """Hash of the spec as the client sent it; equal means a repeat. Empty: the owner hashes the record."""
 
+    rules: PlacementRules | None = None
+    """What its tasks ask of hosts beside conditions; null: nothing."""
+
     @property
     def override_first_array(self) -> I32:
         return np.frombuffer(self.override_first, INT32, len(self.override_first) // 4)
@@ -516,6 +520,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
         override: Values | None = None,
         chunks: tuple[OverrideChunk, ...] = (),
         spec_hash: bytes = b"",
+        rules: PlacementRules | None = None,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -562,6 +567,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
             override=b"" if override is None else pack_ints(override),
             chunks=chunks,
             spec_hash=spec_hash,
+            rules=rules,
         )
 
 

@@ -59,16 +59,26 @@ class Isolation(NestedRecord, frozen=True):
 
 
 class Constraint(NestedRecord, frozen=True):
-    """One condition on the attributes of a host; all conditions of a job must hold."""
+    """One condition on the attributes of a host, or how those behind it are combined; all that are no part of another
+    must hold.
+    """
 
     attribute: str
-    """Name of the attribute."""
+    """Name of the attribute; empty for any and all."""
 
     operator: str = "in"
-    """in, not_in, exists or absent."""
+    """in, not_in, exists, absent, greater, less, version or glob; any or all: of its parts."""
 
     values: tuple[str, ...] = ()
-    """Values for in and not_in."""
+    """Values for in and not_in, the number for greater and less, comparisons for version, patterns for glob."""
+
+    parts: int = 0
+    """Of any and all: how many of the conditions behind it are its parts, these with their own parts."""
+
+    weight: int = 0
+    """1 or more: a preference; hosts that don't meet it come after those that do, by the sum of these weights. 0: it
+    must be met.
+    """
 
 
 class UpdatePolicy(NestedRecord, frozen=True):
@@ -222,6 +232,13 @@ class OverrideChunk(NestedRecord, frozen=True):
     """How many instances from there on may."""
 
 
+class PlacementRules(NestedRecord, frozen=True):
+    """What a job asks of the hosts of its tasks beside conditions on attributes."""
+
+    tolerations: tuple[str, ...] = ()
+    """Taints of hosts that don't keep its tasks away: KEY, whatever its value, or KEY=VALUE."""
+
+
 class ResourceKind(NestedRecord, frozen=True):
     """A kind of resource that the cell knows beside cpu, memory, disk and gpu."""
 
@@ -268,6 +285,9 @@ class TaskShape(NestedRecord, frozen=True):
 
     port_numbers: tuple[int, ...] = ()
     """Number of each of its ports in their order, 0: any that is free; empty: any for all."""
+
+    rules: PlacementRules | None = None
+    """What it asks of its host beside conditions; null: nothing."""
 
 
 class Cause(NestedRecord, frozen=True):

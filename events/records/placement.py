@@ -396,6 +396,25 @@ class HostRemoved(Event, frozen=True, kw_only=True):
     """
 
 
+class HostTainted(Event, frozen=True, kw_only=True):
+    """A host has these taints by operators from now on, beside those of its agent: new tasks are kept away that don't
+    tolerate all of them.
+    """
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    host_id: str
+    """The host."""
+
+    taints: dict[str, str]
+    """Values by key, all that operators gave it."""
+
+    cause: Cause | None = None
+    """The HostTaintRequested."""
+
+
 class HostTrusted(Event, frozen=True, kw_only=True):
     """A host that was suspected takes new tasks, again or still."""
 
@@ -923,6 +942,7 @@ ALL: tuple[type[Event], ...] = (
     HostHearingChanged,
     HostLost,
     HostRemoved,
+    HostTainted,
     HostTrusted,
     HostsReserved,
     MatchingHostsChanged,

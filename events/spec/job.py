@@ -16,7 +16,6 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
 from events.bounds import (
-    CONSTRAINTS_MAX,
     CONTAINER_USER,
     DESCRIPTION_MAX,
     DEVICE,
@@ -35,13 +34,13 @@ from events.codec import encode
 from events.instance_ranges import write_ranges
 from events.quantities import Milliseconds, SomeMilli, SomeMilliseconds, write_amounts, write_kib, write_milli, write_ms
 from events.records.jobs import JobSubmitted, OverridesUploaded
-from events.records.parts import Isolation
+from events.records.parts import Isolation, PlacementRules
 from events.resources import STANDARD, Unit, in_order
+from events.spec.conditions import Constraints, Tolerations, constraint_parts, constraints_body
 from events.spec.health import Health, health_body
 from events.spec.overrides import Override, Placed, check_overrides, overrides_body, resolve
 from events.spec.parts import (
     Command,
-    Constraint,
     Controller,
     Env,
     Gang,
@@ -56,8 +55,6 @@ from events.spec.parts import (
     Spec,
     Update,
     at,
-    constraint_parts,
-    constraints_body,
     on_silence_body,
     sim_body,
     update_body,
@@ -206,8 +203,11 @@ class JobSpec(Spec):
         json_schema_extra={"default": "10m"},
         description="A run that isn't ready so long after its order is stopped, and has failed.",
     )
-    constraints: list[Constraint] = Field(
-        default=[], max_length=CONSTRAINTS_MAX, description="Conditions on the attributes of a host; all must hold."
+    constraints: Constraints = Field(
+        default=[], description="Conditions on the attributes of a host; all must hold that have no weight."
+    )
+    tolerations: Tolerations = Field(
+        default=[], description="Taints of hosts that don't keep its tasks away: KEY, or KEY=VALUE."
     )
     strategy: Literal["pack", "spread"] = Field(
         default="pack", description="pack: fill hosts one after another; spread: use as many as there are."
@@ -441,6 +441,7 @@ class JobSpec(Spec):
             start_deadline_ms=self.start_deadline,
             constraints=constraint_parts(self.constraints),
             strategy=self.strategy,
+            rules=self._rules,
             max_unavailable=self.sla.max_unavailable,
             health=self.health.to_part() if self.health else None,
             update=self.update.to_part(),
@@ -478,6 +479,12 @@ class JobSpec(Spec):
             devices=tuple(self.devices),
         )
 
+    @property
+    def _rules(self) -> PlacementRules | None:
+        """The part about what its tasks ask of hosts beside conditions; None: there is nothing to say."""
+        rules = PlacementRules(tolerations=tuple(sorted({*self.tolerations})))
+        return None if rules == PlacementRules() else rules
+
     @cached_property
     def _placed(self) -> Placed:
         return resolve(self.overrides, self.instances) if self.overrides else Placed({}, ())
@@ -497,7 +504,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
     break the rules of `JobSpec` where the fact came another way. Overrides in chunks aren't read, it says which
     instances they are of.
     """
-    sim, apart = event.simulated, event.isolation or Isolation()
+    sim, apart, rules = event.simulated, event.isolation or Isolation(), event.rules or PlacementRules()
     spec: dict[str, Any] = {
         "job_id": event.job_id,
         "pool": event.pool,
@@ -532,6 +539,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "start_deadline": write_ms(event.start_deadline_ms),
         "max_runtime": write_ms(event.max_runtime_ms) if event.max_runtime_ms else None,
         "constraints": constraints_body(event.constraints),
+        "tolerations": list(rules.tolerations),
         "strategy": event.strategy,
         "sla": {"max_unavailable": event.max_unavailable},
         "health": health_body(event.health) if event.health else None,

@@ -6,16 +6,16 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
-from events.bounds import CONSTRAINTS_MAX, GANG_PORTS_MAX, LABELS_MAX, OVERRIDDEN_MAX, STRINGS_MAX
+from events.bounds import GANG_PORTS_MAX, LABELS_MAX, OVERRIDDEN_MAX, STRINGS_MAX
 from events.instance_ranges import PATTERN, read_ranges, write_ranges
 from events.override_chunks import name_of, upload
 from events.quantities import Milliseconds, write_amounts, write_ms
 from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.parts import OverrideChunk, TaskOverride
 from events.resources import Unit
+from events.spec.conditions import Constraints, constraint_parts, constraints_body
 from events.spec.parts import (
     Command,
-    Constraint,
     Env,
     Labels,
     OnSilence,
@@ -24,8 +24,6 @@ from events.spec.parts import (
     SomeResources,
     Spec,
     at_path,
-    constraint_parts,
-    constraints_body,
     on_silence_body,
     sim_body,
 )
@@ -57,9 +55,7 @@ class Override(Spec):
     env: Env = Field(default={}, description="Merged into the environment.")
     resources: SomeResources = Field(default=SomeResources(), description="Merged into what one task needs.")
     ports: Ports | None = Field(default=None, description="Names of the ports.")
-    constraints: Annotated[list[Constraint], Field(max_length=CONSTRAINTS_MAX)] | None = Field(
-        default=None, description="Conditions on the attributes of a host."
-    )
+    constraints: Constraints | None = Field(default=None, description="Conditions on the attributes of a host.")
     strategy: Literal["pack", "spread"] | None = Field(default=None, description="How hosts are chosen.")
     stop_grace: Milliseconds | None = Field(default=None, description="Between the stop signal and the kill.")
     on_silence: OnSilence | None = Field(default=None, description="What the agent does when it has lost the cell.")

@@ -1,6 +1,6 @@
 """The parts of a spec, and what they have in common."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -28,12 +28,10 @@ from events.bounds import (
     RETRIES_MAX,
     STRING_BYTES_MAX,
     STRINGS_MAX,
-    VALUES_MAX,
     WORD_MAX,
 )
 from events.port_names import sharing
 from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, OutputKib, Size, SomeMilli, write_ms
-from events.records.parts import Constraint as ConstraintPart
 from events.records.parts import Simulated, UpdatePolicy
 from events.resources import Unit, name_fault, typo_of
 
@@ -187,37 +185,6 @@ class OutputKept(Spec):
         json_schema_extra={"default": "5MiB"},
         description="Of the rest, the newest: at most so much, at least half of it.",
     )
-
-
-class Constraint(Spec):
-    """One condition on the attributes of a host; all must hold."""
-
-    attribute: Word = Field(description="Name of the attribute.")
-    operator: Literal["in", "not_in", "exists", "absent"] = Field(
-        default="in", description="exists and absent take no values."
-    )
-    values: list[ShortText] = Field(
-        default=[], validate_default=True, max_length=VALUES_MAX, description="Values for in and not_in."
-    )
-
-    @field_validator("values")
-    @classmethod
-    def _needed(cls, values: list[str], info: ValidationInfo) -> list[str]:
-        if not values and info.data.get("operator") in ("in", "not_in"):
-            raise PydanticCustomError("values", "must name at least one value for the operators in and not_in")
-        return values
-
-
-def constraint_parts(constraints: Iterable[Constraint]) -> tuple[ConstraintPart, ...]:
-    """The parts of the fact."""
-    return tuple(ConstraintPart(each.attribute, each.operator, tuple(each.values)) for each in constraints)
-
-
-def constraints_body(constraints: Iterable[ConstraintPart]) -> list[dict[str, Any]]:
-    """The JSON of conditions."""
-    return [
-        {"attribute": each.attribute, "operator": each.operator, "values": list(each.values)} for each in constraints
-    ]
 
 
 class Sla(Spec):

@@ -69,6 +69,7 @@ def offered(host_id: str, hello: Hello) -> HostOffered:
         port_first=hello.port_first,
         port_last=hello.port_last,
         attributes=hello.attributes,
+        taints=hello.taints,
     )
 
 

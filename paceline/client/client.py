@@ -136,6 +136,13 @@ class Client(JobRequests, OutputRequests):
         body = {"command_id": new_id("clear"), "reason": reason}
         return cast(Answer, self._write("POST", path_of("hosts", host_id, "clearances"), body, wait))
 
+    def taint_host(
+        self, host_id: str, key: str, value: str = "", remove: bool = False, reason: str = "", wait: float = 0
+    ) -> Answer:
+        """Gives a host a taint, which keeps new tasks away that don't tolerate it; or takes one off."""
+        body = {"command_id": new_id("taint"), "reason": reason, "key": key, "value": value, "remove": remove}
+        return cast(Answer, self._write("POST", path_of("hosts", host_id, "taints"), body, wait))
+
     def round(self, machine: str, number: int) -> "RoundRecord":
         """A round of a machine, decoded."""
         return cast("RoundRecord", self._get(path_of("rounds", machine, str(number))))

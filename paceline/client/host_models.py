@@ -51,6 +51,14 @@ class HostLoad(TypedDict):
     at: str | None
 
 
+class HostTaint(TypedDict):
+    """A taint of a host: new tasks are kept away that don't tolerate it; `by` is agent or operator."""
+
+    key: str
+    value: str
+    by: str
+
+
 class Host(HostOffer):
     """A host; `state` is CONNECTING, RETURNING, UP, SUSPECTED, SILENT or LOST. `cell` stands in lists over several
     cells.
@@ -73,6 +81,7 @@ class Host(HostOffer):
     runs: int
     ports: PortRange
     attributes: dict[str, str]
+    taints: list[HostTaint]
     cell: NotRequired[int]
 
 

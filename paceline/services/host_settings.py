@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from events.spec.parts import HostResources
 from events.spec.problems import problems
+from events.taints import taints_fault
 from hostagent.agent import AgentSettings
 from hostagent.container_level import ContainerSettings
 from hostagent.retention import Retention
@@ -26,6 +27,7 @@ def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Pa
         resources=offered.named(),
         sizes=offered.sizes(),
         attributes=part.attributes,
+        taints=_taints(part.taints),
         port_first=part.port_first,
         port_last=part.port_last,
         run_as=part.run_as,
@@ -46,6 +48,13 @@ def _mapped(text: str) -> tuple[int, int] | None:
     """FIRST:NUMBER of a user namespace; None: there is none."""
     first, _, number = text.partition(":")
     return (int(first), int(number)) if text else None
+
+
+def _taints(taints: dict[str, str]) -> dict[str, str]:
+    """The taints of the settings. Raises `CannotStart`."""
+    if fault := taints_fault(taints):
+        raise CannotStart(f"The taints of the agent: {fault}.")
+    return taints
 
 
 def _offered(resources: Mapping[str, float | str]) -> HostResources:

@@ -65,8 +65,9 @@ class UpPart(SettingsTable):
 
 class AgentPart(SettingsTable):
     """`[agent]`, what an agent needs to know. None: the name of this machine. `resources`: what the host offers instead
-    of what is detected or beside it, written as in jobs. `run_as`: the user as whom tasks run, empty: the agent's.
-    `isolation`: the least that keeps runs apart; auto: cgroup where tasks run as another user and the host can. Of
+    of what is detected or beside it, written as in jobs. `taints`: only tasks that tolerate them run there. `run_as`:
+    the user as whom tasks run, empty: the agent's. `isolation`: the least that keeps runs apart; auto: cgroup where
+    tasks run as another user and the host can. Of
     containers: `devices` that they may have; `user_namespace`, FIRST:NUMBER, the uids and gids of the host that their
     users are mapped to, empty: they are not; images that no run has used for `images_unused` are removed, and more
     where all take more than `images_max`.
@@ -77,6 +78,7 @@ class AgentPart(SettingsTable):
     host_id: str | None = None
     folder: Path | None = None
     attributes: dict[str, str] = {}
+    taints: dict[str, str] = {}
     resources: dict[str, float | str] = {}
     run_as: str = ""
     isolation: Literal["auto", "none", "cgroup"] = "auto"

@@ -10,6 +10,7 @@ from events.ranks import Rank
 from processors.entitlement.queues.parts import COLUMNS
 from processors.entitlement.rows import AskRow, CellRow, PoolRow
 from processors.state.conversion import Rows, with_defaults
+from processors.state.shapes import ShapeRow
 from processors.state.table import RowChange
 
 _WAS = (
@@ -34,7 +35,7 @@ _SINCE = 6
 """Where a row of an order had the time of it, and has when its runs are late."""
 
 
-_defaults = with_defaults({"pools": PoolRow, "asks": AskRow})
+_defaults = with_defaults({"pools": PoolRow, "asks": AskRow, "shapes": ShapeRow})
 
 
 def from_0_3(rows: Rows) -> Iterator[RowChange]:

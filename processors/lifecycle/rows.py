@@ -5,7 +5,7 @@ import msgspec
 from events.codes import JobState
 from processors.lifecycle.updates.rows import PolicyRow
 from processors.state.causes import CauseRow
-from processors.state.record_rows import ConstraintRow
+from processors.state.record_rows import ConstraintRow, RulesRow
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -291,6 +291,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     isolation: IsolationRow | None = None
     revocable: bool = False
     secrets: tuple[SecretRow, ...] = ()
+    rules: RulesRow | None = None
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):

@@ -7,12 +7,12 @@ import numpy as np
 
 from events.abilities import needed
 from events.columns import I64, ints, pack_ints
-from events.records.parts import Constraint, TaskShape
+from events.records.parts import Constraint, PlacementRules, TaskShape
 from events.resources import in_order, of_slack
 from events.task_overrides import merged
 from processors.lifecycle.alike import RULES, once
 from processors.lifecycle.rows import OverrideRow, SubmittedRow
-from processors.state.record_rows import ConstraintRow
+from processors.state.record_rows import ConstraintRow, RulesRow
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,23 @@ def _number(job: SubmittedRow, override: OverrideRow, shapes: list[TaskShape], n
 
 
 def _key(job: SubmittedRow) -> object:
-    return tuple(in_order(asked(job)).items()), len(job.ports), job.constraints, job.strategy, fixed_ports(job)
+    amounts = tuple(in_order(asked(job)).items())
+    return amounts, len(job.ports), job.constraints, job.strategy, fixed_ports(job), job.rules
 
 
 def _shape(job: SubmittedRow) -> TaskShape:
-    constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in all_constraints(job))
-    return TaskShape(in_order(asked(job)), len(job.ports), constraints, job.strategy, fixed_ports(job))
+    asks = in_order(asked(job)), len(job.ports), constraint_parts(all_constraints(job)), job.strategy
+    return TaskShape(*asks, fixed_ports(job), rules_part(job.rules))
+
+
+def constraint_parts(rows: Sequence[ConstraintRow]) -> tuple[Constraint, ...]:
+    """Conditions as records have them."""
+    return tuple(Constraint(one.attribute, one.operator, one.values, one.parts, one.weight) for one in rows)
+
+
+def rules_part(rules: RulesRow | None) -> PlacementRules | None:
+    """Rules as records have them."""
+    return None if rules is None else rules.to_part()
 
 
 def asked(job: SubmittedRow) -> dict[str, int]:

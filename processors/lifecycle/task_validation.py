@@ -6,7 +6,6 @@ from events.bounds import (
     AMOUNT_MAX,
     CHECK_EVERY_MS_MIN,
     CHECKS_MAX,
-    CONSTRAINTS_MAX,
     CONTAINER_USER,
     DEVICE,
     DEVICES_MAX,
@@ -27,16 +26,16 @@ from events.bounds import (
     STRING_BYTES_MAX,
     STRINGS_MAX,
     URL_PATH,
-    VALUES_MAX,
     WORD_MAX,
 )
+from events.conditions import conditions_fault
 from events.port_names import sharing
 from events.resources import REVOCABLE, amounts_fault
 from events.secret_names import secrets_fault
+from events.taints import tolerations_fault
 from events.volume_names import volumes_fault
 from processors.lifecycle.rows import SubmittedRow
-
-OPERATORS = ("in", "not_in", "exists", "absent")
+from processors.state.record_rows import RulesRow
 
 
 def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
@@ -79,7 +78,8 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
         _program(job),
         _simulated(job),
         _health(job),
-        _constraints(job),
+        conditions_fault(job.constraints),
+        _rules(job),
         _labels(job),
         _silence(job, host_lost_after_ms),
     )
@@ -188,20 +188,9 @@ def _health(job: SubmittedRow) -> str:
     return ""
 
 
-def _constraints(job: SubmittedRow) -> str:
-    if len(job.constraints) > CONSTRAINTS_MAX:
-        return f"the job has {len(job.constraints)} constraints, at most {CONSTRAINTS_MAX} are allowed"
-    for constraint in job.constraints:
-        attribute, values = constraint.attribute, constraint.values
-        if not 1 <= len(attribute) <= WORD_MAX or any(len(value) > WORD_MAX for value in values):
-            return f"constraint on {attribute[:80]!r}: attribute and values have at most {WORD_MAX} characters"
-        if len(values) > VALUES_MAX:
-            return f"constraint on {attribute[:80]!r} has {len(values)} values, at most {VALUES_MAX} are allowed"
-        if constraint.operator not in OPERATORS:
-            return f"constraint operator {constraint.operator[:40]!r} must be one of {', '.join(OPERATORS)}"
-        if constraint.operator in ("in", "not_in") and not constraint.values:
-            return f"constraint on {constraint.attribute[:80]!r} needs values"
-    return ""
+def _rules(job: SubmittedRow) -> str:
+    rules = job.rules or RulesRow()
+    return tolerations_fault(rules.tolerations)
 
 
 def _labels(job: SubmittedRow) -> str:

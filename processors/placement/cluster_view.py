@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 import numpy as np
+from numpy.typing import NDArray
 
 from events.columns import I64, counted, distinct
-from processors.placement.gang_search import Part, choose, together
+from processors.placement.constraints import CLOSED
+from processors.placement.gang_search import Part, choose, ranked, together
 from processors.placement.hosts import Hosts
 from processors.placement.packing import MANY, Mask, feasible, fits, pack, scores, spread, turns, weights
 from processors.placement.room.kept import KeptRoom, OwnRoom
@@ -23,6 +25,8 @@ FEW = 16
 
 SCORE_MAX = 1 << 45
 """More than what fits on a host adds up to: the score of a task that fits on none is of no use."""
+RANK_SHIFT = 48
+"""Ranks stand so many bits higher."""
 
 
 class ShapeView:
@@ -36,7 +40,11 @@ class ShapeView:
         self.ports = shape.ports
         self.spread = shape.spread
         self.constraints = shape.constraints
-        self.unmet = view.hosts.constraints.column(shape.constraints)
+        meeting = view.hosts.condition_set(shape)
+        self.unmet = meeting.unmet if host is None else view.hosts.constraints.column(shape.constraints)
+        """A task that is bound to a host goes there whatever its taints."""
+        self.order = _order(meeting.rank) if host is None else None
+        """Goes before the score of each host; None: the same for all."""
         self.host = host
         self.port_numbers = shape.port_numbers
         self.fixed_ports = shape.fixed_ports
@@ -66,7 +74,15 @@ class ShapeView:
 
     def part(self, size: int) -> Part:
         """So many of its tasks that belong together."""
-        return Part(self.need, self.open, self.score, self.spread, size, self.most)
+        return Part(self.need, self.open, self.score, self.spread, size, self.most, order=self.order)
+
+    def scores(self, score: I64) -> I64:
+        """The score of each host with its rank before it, which comes first whichever way hosts are chosen."""
+        return ranked(score, self.order, self.spread)
+
+    def key(self, view: "ClusterView", host: int) -> int:
+        """The score of one host, with its rank before it."""
+        return int(view.score[host]) + (0 if self.order is None else int(self.order[host]))
 
     def open_to(self, view: "ClusterView", own: OwnRoom) -> Mask:
         """The hosts that a unit may use for which room is kept: its ports are kept there for it."""
@@ -99,7 +115,7 @@ class ShapeView:
                 break
             hosts += [host] * fit
             view.take(host, fit, self)
-            heappush(self._recent, (int(view.score[host]), host))
+            heappush(self._recent, (self.key(view, host), host))
             self._seen = len(view.touched)
         return np.array(hosts, dtype=np.int64)
 
@@ -113,15 +129,16 @@ class ShapeView:
         """Brings the order of hosts up to what was put on the view since."""
         if self._epoch != view.epoch:
             hosts = feasible(view.free, self.need, self.open)
-            order = np.argsort(view.score[hosts], kind="stable")
-            self._order = [view.score[hosts][order], hosts[order]]
+            score = self.scores(view.score)[hosts]
+            order = np.argsort(score, kind="stable")
+            self._order = [score[order], hosts[order]]
             self._at, self._recent = 0, []
             self._epoch, self._seen = view.epoch, len(view.touched)
             return
         if self._seen < len(view.touched):
             for host in dict.fromkeys(view.touched[self._seen :]):
                 if self.open[host]:
-                    heappush(self._recent, (int(view.score[host]), host))
+                    heappush(self._recent, (self.key(view, host), host))
             self._seen = len(view.touched)
 
     def _next(self, view: "ClusterView", most: int) -> tuple[int, int]:
@@ -135,7 +152,7 @@ class ShapeView:
             best = (int(scores_[self._at]), int(hosts[self._at])) if self._at < len(hosts) else None
             from_kept = best is not None and (not recent or best < recent[0])
             score, host = best if best is not None and from_kept else recent[0]
-            if view.score[host] == score and self.open[host]:
+            if self.key(view, host) == score and self.open[host]:
                 fit = min(most, self.most)
                 for have, one in zip(view.free[:, host].tolist(), self.need, strict=True):
                     if one and have // one < fit:
@@ -147,6 +164,14 @@ class ShapeView:
             else:
                 heappop(recent)
         return 0, 0
+
+
+def _order(rank: NDArray[np.uint8]) -> I64 | None:
+    """The ranks of hosts as they stand before scores; None where all that may be used have the same."""
+    used = rank[rank != CLOSED]
+    if not len(used) or (used == used[0]).all():
+        return None
+    return rank.astype(np.int64) << RANK_SHIFT
 
 
 NOTHING: I64 = np.zeros(0, dtype=np.int64)
@@ -197,12 +222,14 @@ class ClusterView:
         if shape.too_many <= 1:
             return NOTHING
         if shape.spread and level is not None:
-            hosts = spread(self.free, self.score, shape.open, shape.need, count, level, shape.score, shape.most)
+            hosts = spread(
+                self.free, shape.scores(self.score), shape.open, shape.need, count, level, shape.score, shape.most
+            )
             self._place(hosts, shape)
         elif count <= FEW:
             hosts = shape.few(self, count)
         else:
-            hosts = pack(self.free, self.score, shape.open, shape.need, count, shape.most)
+            hosts = pack(self.free, shape.scores(self.score), shape.open, shape.need, count, shape.most)
             self._place(hosts, shape)
         if len(hosts) < count:
             shape.too_many = 1

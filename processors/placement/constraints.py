@@ -1,70 +1,158 @@
-"""Conditions on the attributes of hosts: which hosts meet them, kept per set of conditions."""
+"""The hosts that meet what tasks ask of attributes and taints, and how well, kept for each set of conditions.
+
+The rank of a host for a set is one byte: `CLOSED`, or the sum of the weights of preferences that it doesn't meet, and
+`SPARED` more where it has devices that the set doesn't ask for. The least comes first.
+"""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from events.columns import I64
+from events.conditions import EXCLUSIVE, MEETS, evaluate, exclusive_names, tops
+from processors.placement.attributes import Attributes, Mask
 from processors.state.record_rows import ConstraintRow
 
 SETS_MAX = 256
-"""Sets of conditions kept; the oldest goes first. A set takes two bytes per host."""
+"""Sets kept; the oldest goes first. A set takes three bytes per host."""
+LOG_MAX = 65_536
+"""So many changes of hosts are remembered; a set that is further behind is computed again."""
 
-MEETS = -1
-
-
-def meets(constraint: ConstraintRow, attributes: dict[str, str]) -> bool:
-    """Whether attributes meet a condition. An absent attribute is in no set; an unknown operator is never met."""
-    value = attributes.get(constraint.attribute)
-    match constraint.operator:
-        case "in":
-            return value in constraint.values
-        case "not_in":
-            return value not in constraint.values
-        case "exists":
-            return value is not None
-        case "absent":
-            return value is None
-    return False
+CLOSED = 255
+SPARED = 64
 
 
-def first_unmet(constraints: Sequence[ConstraintRow], attributes: dict[str, str]) -> int:
-    """Index of the first condition that isn't met, or `MEETS`."""
-    return next((at for at, one in enumerate(constraints) if not meets(one, attributes)), MEETS)
+class Request(NamedTuple):
+    """The conditions of tasks, the taints that they tolerate, and the devices that they ask for."""
+
+    conditions: tuple[ConstraintRow, ...] = ()
+    tolerations: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+class ConditionSet:
+    """Columns of one set over hosts. `unmet`: the index of the first condition that isn't met, behind them one for
+    taints and one for hosts that are exclusive, or `MEETS`; `rank` as above.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.seen = -1
+        self.unmet: NDArray[np.int16] = np.zeros(0, dtype=np.int16)
+        self.rank: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+
+    @property
+    def tainted(self) -> int:
+        """In place of an index: a taint isn't tolerated."""
+        return len(self.request.conditions)
+
+    @property
+    def exclusive(self) -> int:
+        """In place of an index: the host takes only tasks that name it."""
+        return len(self.request.conditions) + 1
 
 
 class Constraints:
-    """Per set of conditions, a column over hosts: the index of the first condition that isn't met, or `MEETS`."""
+    """Hosts by what conditions look at, and the sets that were requested."""
 
     def __init__(self) -> None:
-        self._attributes: list[dict[str, str]] = []
-        self._columns: dict[tuple[ConstraintRow, ...], NDArray[np.int16]] = {}
+        self._attributes = Attributes()
+        self._taints = Attributes()
+        self._devices = Attributes()
+        self._sets: dict[Request, ConditionSet] = {}
+        self._changes: list[int] = []
+        self._begin = 0
+        """Position of the first change in the list."""
 
-    def changed(self, host: int, attributes: dict[str, str]) -> None:
-        """A host is new (the next number) or has other attributes."""
-        if host == len(self._attributes):
-            self._attributes.append(attributes)
-            return
-        self._attributes[host] = attributes
-        for constraints, column in self._columns.items():
-            if host < len(column):
-                column[host] = first_unmet(constraints, attributes)
+    def changed(self, host: int, attributes: dict[str, str], taints: dict[str, str], devices: dict[str, str]) -> None:
+        """A host is new (the next number) or has other attributes, taints or devices."""
+        new = host == len(self._attributes)
+        other = self._attributes.changed(host, attributes)
+        other |= self._taints.changed(host, taints)
+        other |= self._devices.changed(host, devices)
+        if other or new:
+            self._changes.append(host)
+            if len(self._changes) > LOG_MAX:
+                self._begin += len(self._changes)
+                self._changes.clear()
 
     def cut(self, hosts: int) -> None:
-        """The last hosts have gone; so many numbers are left."""
+        """The last hosts have gone, which had nothing any more; so many numbers are left."""
         if hosts < len(self._attributes):
-            del self._attributes[hosts:]
-            self._columns = {constraints: column[:hosts] for constraints, column in self._columns.items()}
+            for columns in (self._attributes, self._taints, self._devices):
+                columns.cut(hosts)
+            for each in self._sets.values():
+                each.unmet, each.rank = each.unmet[:hosts], each.rank[:hosts]
 
-    def column(self, constraints: tuple[ConstraintRow, ...]) -> NDArray[np.int16]:
-        """The column of a set, to look at, one item per host."""
-        column = self._columns.get(constraints)
-        if column is None or len(column) < len(self._attributes):
-            length = 0 if column is None else len(column)
-            more = (first_unmet(constraints, attributes) for attributes in self._attributes[length:])
-            added = np.fromiter(more, dtype=np.int16)
-            column = added if column is None else np.concatenate([column, added])
-            if len(self._columns) >= SETS_MAX and constraints not in self._columns:
-                del self._columns[next(iter(self._columns))]
-            self._columns[constraints] = column
-        return column
+    def column(self, conditions: tuple[ConstraintRow, ...]) -> NDArray[np.int16]:
+        """The index of the first condition that isn't met, or `MEETS`, of each host; to look at. Taints aside."""
+        unmet = self.of(Request(conditions)).unmet
+        return np.where(unmet >= len(conditions), np.int16(MEETS), unmet)
+
+    def of(self, request: Request) -> ConditionSet:
+        """The columns of a set, to look at, one item per host."""
+        own = self._sets.get(request)
+        if own is None:
+            if len(self._sets) >= SETS_MAX:
+                del self._sets[next(iter(self._sets))]
+            own = self._sets[request] = ConditionSet(request)
+        end, hosts = self._begin + len(self._changes), len(self._attributes)
+        if own.seen != end:
+            behind = self._changes[max(0, own.seen - self._begin) :]
+            anew = own.seen < self._begin or len(behind) * 4 > hosts
+            numbers = np.arange(hosts) if anew else np.unique(np.array(behind, dtype=np.int64))
+            self._follow(own, numbers[numbers < hosts], hosts)
+            own.seen = end
+        return own
+
+    def _follow(self, own: ConditionSet, hosts: I64, count: int) -> None:
+        """Brings the columns of a set up to some hosts."""
+        if len(own.unmet) != count:
+            own.unmet, own.rank = np.resize(own.unmet, count), np.resize(own.rank, count)
+        own.unmet[hosts], own.rank[hosts] = self._judge(own, hosts)
+
+    def _judge(self, own: ConditionSet, hosts: I64) -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
+        conditions, unmet = own.request.conditions, np.full(len(hosts), MEETS, dtype=np.int16)
+        wished = np.zeros(len(hosts), dtype=np.int64)
+        for at in tops(conditions):
+            met, _ = evaluate(conditions, at, lambda one: self._attributes.met(one, hosts))
+            if conditions[at].weight:
+                wished[~met] += conditions[at].weight
+            else:
+                unmet[~met & (unmet == MEETS)] = at
+        unmet[~self._tolerated(own.request.tolerations, hosts) & (unmet == MEETS)] = own.tainted
+        unmet[~self._named(conditions, hosts) & (unmet == MEETS)] = own.exclusive
+        for name in self._devices.names:
+            if name not in own.request.devices:
+                wished[(self._devices[name].numbers(hosts) > 0) & (wished < SPARED)] += SPARED
+        wished[unmet != MEETS] = CLOSED
+        return unmet, wished.astype(np.uint8)
+
+    def _tolerated(self, tolerations: Sequence[str], hosts: I64) -> Mask:
+        """The hosts all of whose taints are tolerated."""
+        mask: Mask = np.ones(len(hosts), dtype=np.bool_)
+        for key in self._taints.names:
+            if key not in tolerations:
+                allowed = frozenset(each.partition("=")[2] for each in tolerations if each.startswith(f"{key}="))
+                mask &= self._taints[key].among(allowed, partial(_is_none_or_in, allowed), hosts)
+        return mask
+
+    def _named(self, conditions: Sequence[ConstraintRow], hosts: I64) -> Mask:
+        """The hosts that are no one's, or that a condition names."""
+        names = exclusive_names(conditions)
+        mark = self._attributes[EXCLUSIVE]
+        return mark.among(names, partial(_is_none_or_in, names), hosts)
+
+
+def _is_none_or_in(names: frozenset[str], value: str | None) -> bool:
+    return value is None or value in names
+
+
+def request_of(
+    conditions: tuple[ConstraintRow, ...], tolerations: Sequence[str] = (), devices: Sequence[str] = ()
+) -> Request:
+    """A set by its content, each part in one order."""
+    return Request(conditions, tuple(sorted({*tolerations})), tuple(devices))

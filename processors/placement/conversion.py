@@ -5,22 +5,27 @@ from collections.abc import Iterator
 import msgspec
 
 from events.codes import Code
-from processors.placement.rows import HostRow
+from processors.placement.rows import DaemonRow, HostRow
 from processors.state.conversion import Rows, with_defaults
+from processors.state.record_rows import ConstraintRow
+from processors.state.shapes import ShapeRow
 from processors.state.table import RowChange
 
 _PLACES = 5
 """So many fields rows of plans and reservations both begin with: how many tasks at which run are to be where."""
-_defaults = with_defaults({"hosts": HostRow})
+_defaults = with_defaults({"hosts": HostRow, "shapes": ShapeRow})
 
 
 def from_0_3(rows: Rows) -> Iterator[RowChange]:
     """Rows of the format 12 of those of 11: plans and reservations are rows of one table, `room`. A reservation that is
-    over, or whose unit has a plan, is one whose end is to be said.
+    over, or whose unit has a plan, is one whose end is to be said. Hosts have taints, and daemons tolerate some.
     """
     plans, reservations = dict[bytes, bytes](), dict[bytes, bytes]()
     for row in _defaults(rows):
-        if row.row is None or row.table not in ("plans", "reservations"):
+        if row.row is not None and row.table == "daemons":
+            daemon = DaemonRow(msgspec.msgpack.decode(row.row, type=tuple[ConstraintRow, ...]))
+            yield row._replace(row=msgspec.msgpack.encode(daemon))
+        elif row.row is None or row.table not in ("plans", "reservations"):
             yield row
         else:
             (plans if row.table == "plans" else reservations)[row.key] = row.row

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from events.bounds import KINDS_MAX
+from events.bounds import KINDS_MAX, WORD_MAX
 from events.codes import Code
 from events.columns import I64, counted
+from events.conditions import text_of
 from events.reasons import LASTING
 from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
@@ -21,6 +22,7 @@ from processors.placement.gang_search import Part, in_turn, together
 from processors.placement.hosts import Phase
 from processors.placement.packing import fits, scores
 from processors.placement.room.kept import OwnRoom
+from processors.state.record_rows import ConstraintRow
 
 PHASE_NAMES = {
     Phase.RETURNING: "returning",
@@ -40,6 +42,11 @@ is kept for others, FIXED_PORT where another task has a port that must have its 
 KEPT = OPEN + len(Phase)
 FIXED_PORT = KEPT + 1
 CONSTRAINT = FIXED_PORT + 1
+
+
+MARKS = (Code.HOSTS_TAINTED, Code.HOSTS_EXCLUSIVE)
+"""Why hosts are closed that meet all conditions, in the order of `ConditionSet`."""
+MARK_NAMES = ("tainted", "exclusive")
 
 
 class Reason(NamedTuple):
@@ -91,14 +98,33 @@ def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Re
         return Reason(Code.NO_HOSTS, 0, nothing)
     score = scores(whole, view.weight)
     meeting = [shape.part(size)._replace(open_=hosts.counts & (shape.unmet < 0)) for shape, size in parts]
-    for at, (shape, size) in enumerate(parts):
-        if not meeting[at].open_.any() and int(fits(whole, shape.need, counting, size).sum()) >= size:
-            return Reason(Code.CONSTRAINT_MISMATCH, at, nothing)
     search = together(whole, score, meeting, None)
     if search.hosts is not None or not search.proven:
         return None
+    if (code := _kept_away(view, parts, score)) is not None:
+        return Reason(code, 0, nothing)
+    for at, (shape, size) in enumerate(parts):
+        if not meeting[at].open_.any() and int(fits(whole, shape.need, counting, size).sum()) >= size:
+            return Reason(Code.CONSTRAINT_MISMATCH, at, nothing)
     fit = _fit(whole, score, meeting)
     return Reason(Code.NEVER_FITS, next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0), fit)
+
+
+def _kept_away(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], score: I64) -> Code | None:
+    """The mark of hosts for want of which they would find a place on empty ones; None: that isn't it."""
+    counts = view.hosts.counts
+    opens = [shape.unmet < 0 for shape, _ in parts]
+    for at, code in enumerate(MARKS):
+        marked = [shape.unmet == len(shape.constraints) + at for shape, _ in parts]
+        opens = [open_ | also for open_, also in zip(opens, marked, strict=True)]
+        if any((each & counts).any() for each in marked):
+            wider = [
+                shape.part(size)._replace(open_=counts & open_)
+                for (shape, size), open_ in zip(parts, opens, strict=True)
+            ]
+            if together(view.hosts.whole, score, wider, None).hosts is not None:
+                return code
+    return None
 
 
 def _fit(free: I64, score: I64, parts: Sequence[Part]) -> tuple[int, ...]:
@@ -209,7 +235,14 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
         return "port taken"
     if reason < CONSTRAINT:
         return PHASE_NAMES[Phase(reason - OPEN)]
-    return f"constraint:{shape.constraints[reason - CONSTRAINT].attribute}"
+    return _condition_name(shape.constraints, reason - CONSTRAINT)
+
+
+def _condition_name(conditions: Sequence[ConstraintRow], at: int) -> str:
+    """The name of a condition, or behind these of a mark of hosts, by which hosts are counted."""
+    if at >= len(conditions):
+        return MARK_NAMES[at - len(conditions)]
+    return f"constraint:{conditions[at].attribute or text_of(conditions, at)[:WORD_MAX]}"
 
 
 def nearest(view: ClusterView, shape: ShapeView, room: I64, among: I64) -> tuple[NearMiss, ...]:

@@ -36,6 +36,8 @@ class Part(NamedTuple):
     """So many of its tasks a host holds at most."""
     ports: tuple[int, ...] = ()
     """Ports that each of its tasks must have, where others who have them may be preempted."""
+    order: I64 | None = None
+    """Goes before the score of each host, the least first; None: the same for all."""
 
 
 class Found(NamedTuple):
@@ -45,10 +47,18 @@ class Found(NamedTuple):
     proven: bool = False
 
 
+def ranked(score: I64, order: I64 | None, spread_: bool) -> I64:
+    """The scores of hosts with what stands before them: packed tasks go to the least, spread ones to the highest."""
+    if order is None:
+        return score
+    return score - order if spread_ else score + order
+
+
 def choose(free: I64, score: I64, part: Part, level: I64 | None) -> I64:
     """Hosts for the tasks of one part, or for fewer. `level` counts the tasks of the job on each host, None where all
     are packed.
     """
+    score = ranked(score, part.order, part.spread and level is not None)
     if part.spread and level is not None:
         return spread(free, score, part.open_, part.need, part.size, level, part.score, part.most)
     return pack(free, score, part.open_, part.need, part.size, part.most)

@@ -15,13 +15,17 @@ from events.columns import I64
 from events.host_offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
-from events.records.placement import CapacityChanged, HostHearingChanged, HostLost, HostRemoved
-from events.resources import Kinds, in_order
-from processors.placement.constraints import Constraints
+from events.records.placement import CapacityChanged, HostHearingChanged, HostLost, HostRemoved, HostTainted
+from events.resources import REVOCABLE, Kinds, in_order
+from processors.placement.constraints import ConditionSet, Constraints, request_of
 from processors.placement.packing import Mask
 from processors.placement.rows import NEVER, CellRow, HostRow, LentRow
 from processors.state.causes import CauseRow, CurrentInput, all_recorded, newest, recorded
+from processors.state.shapes import Shape
 from processors.state.table import Table, struct_table
+
+PLAIN = ("cpu", "memory", "disk", REVOCABLE)
+"""Kinds that any work asks for. All others are scarce: what doesn't ask for them goes last where there are some."""
 
 
 class Phase(Number):
@@ -145,6 +149,13 @@ class Hosts:
                 self._by_port.pop(port, None)
         self.used[-1, number] -= self._within(number, ports)
 
+    def condition_set(self, shape: Shape) -> ConditionSet:
+        """The columns over hosts of what tasks of a shape ask of attributes, taints and devices."""
+        amounts = zip(self.kinds.names, shape.need, strict=True)
+        devices = [name for name, amount in amounts if amount and name not in PLAIN]
+        rules = shape.rules
+        return self.constraints.of(request_of(shape.constraints, rules.tolerations if rules else (), devices))
+
     @property
     def whole(self) -> I64:
         """The capacity that hosts may have: as if each lent all of its CPU."""
@@ -192,6 +203,7 @@ class Hosts:
             row.capacity, row.sizes = in_order(event.capacity), tuple(sorted({*event.sizes}))
             row.port_first, row.port_last = event.port_first, event.port_last
             row.attributes = dict(sorted(event.attributes.items()))
+            row.taints = dict(sorted(event.taints.items()))
         else:
             _withdraw(row)
         if before != _offer_of(row):
@@ -240,6 +252,13 @@ class Hosts:
         self._derive(row)
         return row
 
+    def taint(self, event: HostTainted, now: int) -> None:
+        """A host has these taints by operators."""
+        row = self.table.change(event.host_id)
+        row.tainted = dict(sorted(event.taints.items()))
+        self.changed()
+        self._offer(row)
+
     def remove(self, event: HostRemoved, now: int) -> None:
         """A host has left and holds no runs: its number is free for another."""
         row = self.table[event.host_id]
@@ -250,7 +269,7 @@ class Hosts:
         self._columns[:, row.number] = 0
         self.phase[row.number] = Phase.LOST
         self.taken[row.number] = {}
-        self.constraints.changed(row.number, {})
+        self.constraints.changed(row.number, {}, {}, {})
         self.places.give_back(row.number)
         del self.taken[len(self.ids) :]
         self.constraints.cut(len(self.ids))
@@ -329,7 +348,7 @@ class Hosts:
             self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
         for number in range(len(self.taken), len(self.ids)):
             self.taken.append({})
-            self.constraints.changed(number, {})
+            self.constraints.changed(number, {}, {}, {})
         self._point()
 
     def _offer(self, row: HostRow) -> None:
@@ -339,7 +358,14 @@ class Hosts:
         if self.kinds.revocable >= 0:
             self.lends(self.ids[number])
         self.used[-1, number] = self._within(number, self.taken[number])
-        self.constraints.changed(number, row.attributes)
+        devices = {
+            name: ""
+            for name, amount in zip(self.kinds.names, self.capacity[:-1, number].tolist(), strict=True)
+            if amount
+        }
+        for name in PLAIN:
+            devices.pop(name, None)
+        self.constraints.changed(number, row.attributes, row.taints | row.tainted, devices)
 
     def lends(self, host_id: str) -> None:
         """Brings the capacity of what a host lends up to the rows."""
@@ -374,10 +400,10 @@ def _hearing(row: HostRow) -> Hearing:
 
 def _offer_of(row: HostRow) -> tuple[object, ...]:
     """The offer of a host, to compare."""
-    return row.offered != NEVER, row.capacity, row.sizes, row.port_first, row.port_last, row.attributes
+    return row.offered != NEVER, row.capacity, row.sizes, row.port_first, row.port_last, row.attributes, row.taints
 
 
 def _withdraw(row: HostRow) -> None:
     """From now on the host offers nothing."""
     row.offered, row.capacity, row.sizes = NEVER, {}, ()
-    row.port_first, row.port_last, row.attributes = 0, -1, {}
+    row.port_first, row.port_last, row.attributes, row.taints = 0, -1, {}, {}

@@ -28,6 +28,7 @@ from events.records.hosts import (
     HostRemovalRequested,
     HostSilent,
     HostsLoaded,
+    HostTaintRequested,
 )
 from events.records.lifecycle import (
     GangsQueued,
@@ -53,6 +54,7 @@ from events.records.placement import (
     HostLost,
     HostRemoved,
     HostsReserved,
+    HostTainted,
     HostTrusted,
     MatchingHostsChanged,
     PreemptionAsked,
@@ -76,6 +78,7 @@ from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
 from processors.placement.slack import Slack
+from processors.placement.taints import Taints
 from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
@@ -88,7 +91,7 @@ from processors.state.table import Table, struct_table
 CHANGES: frozenset[type[Event]] = frozenset(
     (
         *(HostConnected, HostOffered, HostSilent, HostBack, HostReconciled, HostLost, HostRemoved),
-        *(HostAvoided, HostTrusted),
+        *(HostAvoided, HostTrusted, HostTainted),
         *(GangsAdmitted, AdmissionsRanked, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
     )
 )
@@ -97,7 +100,7 @@ CHANGES: frozenset[type[Event]] = frozenset(
 BESIDE_WAITING: frozenset[type[Event]] = frozenset(
     (
         *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostsLoaded),
-        CellConfigured,
+        *(CellConfigured, HostTaintRequested),
     )
 )
 """Records that change nothing for the tasks that wait."""
@@ -123,6 +126,7 @@ class Placement(MachineBase):
         self._liveness = Liveness(self.hosts, self.cell, self._settings, self._input)
         self._removals = HostRemovals(self.hosts, self._settings, self._input)
         self._avoidance = Avoidance(self.hosts, self._input)
+        self._taints = Taints(self.hosts, self._input)
         self._matching = Matching(self.hosts, self.cell, self._input)
         self.slack = Slack(self.hosts, self.runs, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
@@ -161,7 +165,12 @@ class Placement(MachineBase):
             (HostLossConfirmed, self._liveness.confirmed),
             (HostRemovalRequested, self._removals.asked),
             (HostClearRequested, self._avoidance.asked),
-            (HostAnswered, self._liveness.answered, self._removals.answered, self._avoidance.answered),
+            (HostTaintRequested, self._taints.asked),
+            (HostTainted, hosts.taint, self._matching.tainted),
+            (
+                HostAnswered,
+                *(each.answered for each in (self._liveness, self._removals, self._avoidance, self._taints)),
+            ),
             (CellConfigured, lambda event, now: self._settings.asked(self._input.offset, event)),
             (PoolAnswered, self._pool_answered),
             (TimerPassed, self._passed, sharing.passed, self.slack.passed),
@@ -198,6 +207,7 @@ class Placement(MachineBase):
             Deadline("hosts given up", self._liveness.next_wakeup),
             Deadline("hosts forgotten", self._removals.next_wakeup),
             Deadline("hosts to be cleared", self._avoidance.next_ask_ms),
+            Deadline("hosts to be tainted", self._taints.next_ask_ms),
             Deadline("hosts to be judged", self._avoidance.suspicions.first),
             Deadline("hosts avoided", self._avoidance.avoided_until.first),
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
@@ -223,6 +233,7 @@ class Placement(MachineBase):
             self._liveness.asks,
             self._removals.asks,
             self._avoidance.asks,
+            self._taints.asks,
             self._matching.table,
             self._matching.said,
             self.runs.jobs,
@@ -255,8 +266,8 @@ class Placement(MachineBase):
         """
         now, caught_up, budget = this.now, this.caught_up, this.budget
         out = self._operate(now, budget) if caught_up else []
-        if not budget or any(isinstance(event, HostAvoided) for event in out):
-            return out  # nothing is placed on a host before it is known to be avoided
+        if not budget or any(isinstance(event, HostAvoided | HostTainted) for event in out):
+            return out  # nothing is placed on a host before it is known to be avoided, or tainted
         if hearing := self.hosts.hearing_changed(budget.left):
             out.append(hearing)
         changed = self.hosts.capacity_changed(self.slack.unsaid_by(this.until_ms))
@@ -290,6 +301,7 @@ class Placement(MachineBase):
             busy = {event.host_id for event in out if isinstance(event, HostLost)}
             out += self._removals.decide(now, busy, budget.left - len(out))
         out += [] if out else self._avoidance.decide(now, budget.left)
+        out += [] if out else self._taints.decide(budget.left)
         budget.spend(len(out))
         return out
 

@@ -10,9 +10,10 @@ from events.columns import Names
 from events.job_ends import is_over
 from events.records.hosts import HostOffered
 from events.records.lifecycle import JobAccepted, JobChanged
-from events.records.placement import HostRemoved, MatchingHostsChanged
+from events.records.placement import HostRemoved, HostTainted, MatchingHostsChanged
+from processors.placement.constraints import request_of
 from processors.placement.hosts import Hosts
-from processors.placement.rows import CellRow
+from processors.placement.rows import CellRow, DaemonRow
 from processors.state.budget import Budget
 from processors.state.causes import CurrentInput, recorded
 from processors.state.record_rows import ConstraintRow, row_of
@@ -25,7 +26,7 @@ class Matching:
     """Two tables: the constraints of daemons, and the hosts that were said to match, by job and host."""
 
     def __init__(self, hosts: Hosts, cell: Table[str, CellRow], current: CurrentInput) -> None:
-        self.table: Table[str, tuple[ConstraintRow, ...]] = struct_table("daemons", tuple[ConstraintRow, ...])
+        self.table: Table[str, DaemonRow] = struct_table("daemons", DaemonRow)
         self.said: Table[tuple[str, str], int] = struct_table("matches", int, tuple[str, str])
         self._hosts = hosts
         self._cell = cell
@@ -45,13 +46,20 @@ class Matching:
     def accepted(self, event: JobAccepted, now: int) -> None:
         """A daemon wants a task on each host that matches."""
         if event.kind == "daemon" and event.job_id not in self.table:
-            constraints = event.shapes[0].constraints
-            self.table.put(event.job_id, tuple(row_of(ConstraintRow, each) for each in constraints))
+            shape = event.shapes[0]
+            conditions = tuple(row_of(ConstraintRow, each) for each in shape.constraints)
+            tolerations = shape.rules.tolerations if shape.rules is not None else ()
+            self.table.put(event.job_id, DaemonRow(conditions, tolerations))
             self._matches[event.job_id] = self._none()
             self._changed()
 
     def offered(self, event: HostOffered, now: int) -> None:
         """A host may have other attributes."""
+        if self.table:
+            self._changed()
+
+    def tainted(self, event: HostTainted, now: int) -> None:
+        """A host may match that had a taint."""
         if self.table:
             self._changed()
 
@@ -88,9 +96,11 @@ class Matching:
             return None
         jobs, hosts = Names(), Names()
         rows: list[tuple[int, int, int]] = []
-        for job_id, constraints in sorted(self.table.items()):
-            reported = self._wide(job_id)
-            matches = np.where(self._hosts.counts, self._hosts.constraints.column(constraints) < 0, reported)
+        for job_id, daemon in sorted(self.table.items()):
+            reported, constraints = self._wide(job_id), self._hosts.constraints
+            open_ = constraints.of(request_of(daemon.conditions, daemon.tolerations)).unmet < 0
+            open_ |= reported & (constraints.column(daemon.conditions) < 0)  # a taint keeps away what is new alone
+            matches = np.where(self._hosts.counts, open_, reported)
             for number in np.flatnonzero(matches != reported).tolist():
                 if not budget.holds(1):
                     break

@@ -6,6 +6,7 @@ from events.codes import Code, Hearing
 from events.records.placement import HostAnswered
 from events.work_classes import precedence_of
 from processors.state.causes import CauseRow
+from processors.state.record_rows import ConstraintRow
 from processors.state.shapes import MIXED
 
 NEVER = -1
@@ -65,6 +66,10 @@ class HostRow(msgspec.Struct, array_like=True):
     """The record by which it is avoided."""
     reported_hearing: int = Hearing.HEARD
     """The last report of whether it is heard (`Hearing`)."""
+    taints: dict[str, str] = {}
+    """Those that it offers."""
+    tainted: dict[str, str] = {}
+    """Those by operators, which come before its own of the same key."""
 
 
 class LentRow(msgspec.Struct, array_like=True):
@@ -76,6 +81,13 @@ class LentRow(msgspec.Struct, array_like=True):
     over_ms: int = 0
     ending: list[tuple[str, int, int]] = []
     by: CauseRow | None = None
+
+
+class DaemonRow(msgspec.Struct, frozen=True, array_like=True):
+    """A daemon: its conditions on hosts, and the taints that it tolerates."""
+
+    conditions: tuple[ConstraintRow, ...]
+    tolerations: tuple[str, ...] = ()
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -148,6 +160,15 @@ class CellRow(msgspec.Struct, array_like=True):
     """The last deadline that passed; what was to be done then is done."""
     matching_by: CauseRow | None = None
     """The last change of daemons, or of what hosts offer."""
+
+
+class TaintRow(msgspec.Struct, array_like=True):
+    """A request of an operator to give a host a taint or to take one off, while it waits for its answer."""
+
+    ask: "AskRow"
+    key: str
+    value: str
+    remove: bool
 
 
 class AskRow(msgspec.Struct, array_like=True):

@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from events.records.base import Event, NestedRecord
+from events.records.parts import PlacementRules
 from events.structs import known
 
 T = TypeVar("T")
@@ -20,6 +21,24 @@ class ConstraintRow(msgspec.Struct, frozen=True, array_like=True):
     attribute: str
     operator: str
     values: tuple[str, ...]
+    parts: int = 0
+    weight: int = 0
+
+
+class RulesRow(msgspec.Struct, frozen=True, array_like=True):
+    """The `PlacementRules` of a job or a task."""
+
+    tolerations: tuple[str, ...] = ()
+
+    def to_part(self) -> PlacementRules:
+        """The part of a record."""
+        return PlacementRules(*msgspec.structs.astuple(self))
+
+
+def rules_row(rules: PlacementRules | None) -> RulesRow | None:
+    """The row of what a record says; None where that is nothing."""
+    row = None if rules is None else row_of(RulesRow, rules)
+    return None if row == RulesRow() else row
 
 
 def row_of(kind: type[T], record: Event | NestedRecord) -> T:

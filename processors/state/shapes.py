@@ -19,7 +19,7 @@ from events.records.parts import TaskShape
 from events.resources import Kinds, UnknownResource, Vector
 from events.task_shapes import shape_index
 from processors.state.arena import Arena, change_instances
-from processors.state.record_rows import ConstraintRow, row_of
+from processors.state.record_rows import ConstraintRow, RulesRow, row_of, rules_row
 from processors.state.table import Table, struct_table
 from processors.state.widening import widen
 
@@ -43,6 +43,7 @@ class Shape(msgspec.Struct, frozen=True, array_like=True):
     spread: bool = False
     port_numbers: tuple[int, ...] = ()
     """The number of each port, 0: any; empty: any for all."""
+    rules: RulesRow | None = None
 
     @property
     def fixed_ports(self) -> tuple[int, ...]:
@@ -206,4 +207,6 @@ def _found(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Sh
     need = vector(each.resources)
     if min(need) < 0 or max(need) > AMOUNT_MAX:
         return None
-    return Shape(need, each.ports, constraints, each.strategy == "spread", tuple(each.port_numbers))
+    return Shape(
+        need, each.ports, constraints, each.strategy == "spread", tuple(each.port_numbers), rules_row(each.rules)
+    )

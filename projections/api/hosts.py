@@ -1,9 +1,14 @@
 """Routes of hosts: how they stand, what runs there, and an operator's word that one is lost, has left or is fine."""
 
+from typing import Annotated
+
 from fastapi import APIRouter, Response
+from pydantic import Field
 from sqlalchemy import Connection
 
-from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested
+from events.bounds import WORD_MAX
+from events.records.hosts import HostClearRequested, HostLossConfirmed, HostRemovalRequested, HostTaintRequested
+from events.taints import KEY
 from paceline.client.page_models import HostsPage, TasksPage
 from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
@@ -15,6 +20,14 @@ from projections.views.rows import HostRow
 
 Word = HostLossConfirmed | HostRemovalRequested | HostClearRequested
 """The facts of an operator about a host."""
+
+
+class Taint(Command):
+    """A taint that a host is to have, or is to have no more."""
+
+    key: Annotated[str, Field(pattern=rf"^{KEY.pattern}$")]
+    value: Annotated[str, Field(max_length=WORD_MAX)] = ""
+    remove: bool = False
 
 
 def routes(context: Context) -> APIRouter:
@@ -66,7 +79,28 @@ def routes(context: Context) -> APIRouter:
         """Says that a suspected host is fine, so that it takes new tasks again."""
         return await tell(context, host_id, HostClearRequested, command, wait)
 
+    @router.post("/{host_id}/taints", status_code=202, responses=ANSWERED)
+    async def taint(host_id: str, command: Taint, wait: Wait) -> Response:
+        """Gives a host a taint, which keeps new tasks away that don't tolerate it; or takes one off."""
+        return await give_taint(context, host_id, command, wait)
+
     return router
+
+
+async def give_taint(context: Context, host_id: str, command: Taint, wait: float) -> Response:
+    """A taint given by an operator or taken off, and the answer to it. Raises a problem where it is refused."""
+
+    def fact(command_id: str) -> HostTaintRequested:
+        return HostTaintRequested(
+            host_id=host_id,
+            command_id=command_id,
+            key=command.key,
+            value=command.value,
+            remove=command.remove,
+            reason=command.reason,
+        )
+
+    return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
 
 
 async def tell(context: Context, host_id: str, what: type[Word], command: Command, wait: float) -> Response:

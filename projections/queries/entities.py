@@ -13,7 +13,7 @@ from events.resources import Kinds, Unit, in_order
 from events.topics import ALL
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
-from paceline.client.host_models import Host, HostLoad, Suspicion, Volume
+from paceline.client.host_models import Host, HostLoad, HostTaint, Suspicion, Volume
 from paceline.client.json_type import Json
 from paceline.client.models import HistoryEntry, Job
 from paceline.client.models import Reason as Headline
@@ -212,7 +212,15 @@ def host_json(row: HostRow, kinds: Kinds) -> Host:
         "runs": row.runs,
         "ports": {"first": row.port_first, "last": row.port_last},
         "attributes": msgspec.json.decode(row.attributes),
+        "taints": _taints(row),
     }
+
+
+def _taints(row: HostRow) -> list[HostTaint]:
+    """The taints of a host, by key; of one that its agent and an operator gave that of the operator."""
+    own, others = msgspec.json.decode(row.taints), msgspec.json.decode(row.tainted)
+    by = {**dict.fromkeys(own, "agent"), **dict.fromkeys(others, "operator")}
+    return [{"key": key, "value": value, "by": by[key]} for key, value in sorted((own | others).items())]
 
 
 def _load(row: HostRow) -> HostLoad | None:

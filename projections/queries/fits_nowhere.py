@@ -11,14 +11,15 @@ from sqlalchemy import Connection
 
 from events.abilities import needed
 from events.codes import Code
+from events.conditions import EXCLUSIVE, MEETS, exclusive_names, first_unmet
 from events.override_chunks import Chunks
 from events.records.jobs import JobSubmitted
+from events.records.parts import Constraint
 from events.resources import Kinds
+from events.taints import is_tolerated, text_of
 from events.task_overrides import instance_of, override_keys
 from events.words import plural
 from paceline.client.models import FitWarning
-from processors.placement.constraints import MEETS, first_unmet
-from processors.state.record_rows import ConstraintRow
 from projections.queries.hosts_there import OFFERS
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amounts
@@ -26,13 +27,14 @@ from projections.views.reader import rows_as_text
 
 LOOKED_MAX = 100
 """So many different contents of a job are looked at."""
-_OFFERED = f"SELECT attributes, capacity, sizes, port_first, port_last FROM hosts WHERE {OFFERS} "
+_OFFERED = f"SELECT attributes, taints, tainted, capacity, sizes, port_first, port_last FROM hosts WHERE {OFFERS} "
 
 
 class _Offer(NamedTuple):
     """The offer of a host: its attributes, amounts by resource, and how many ports."""
 
     attributes: dict[str, str]
+    taints: dict[str, str]
     amounts: Mapping[str, int]
     ports: int
 
@@ -66,21 +68,30 @@ def _counts(job: JobSubmitted, chunk: Chunks) -> list[tuple[int, int]]:
 def _offers(connection: Connection, kinds: Kinds) -> Iterator[_Offer]:
     """The offers of the hosts that aren't lost and have made one."""
     with closing(rows_as_text(connection, _OFFERED)) as rows:
-        for attributes, capacity, sizes, first, last in rows:
+        for attributes, own, others, capacity, sizes, first, last in rows:
             offered = kinds.offered(msgspec.json.decode(capacity), msgspec.json.decode(sizes))
             amount_of = dict(zip(kinds.names, offered, strict=True))
-            yield _Offer(msgspec.json.decode(attributes), amount_of, last - first + 1)
+            taints = msgspec.json.decode(own) | msgspec.json.decode(others)
+            yield _Offer(msgspec.json.decode(attributes), taints, amount_of, last - first + 1)
 
 
 def _why(own: JobSubmitted, hosts: Iterable[_Offer], kinds: Kinds) -> tuple[Code, str] | None:
     """Why tasks fit nowhere; None: they fit on a host, or there is none."""
-    conditions = [ConstraintRow(one.attribute, one.operator, one.values) for one in own.constraints]
-    conditions += [ConstraintRow(attribute, "exists", ()) for attribute in needed(own)]
+    conditions = [*own.constraints, *(Constraint(attribute, "exists", ()) for attribute in needed(own))]
+    tolerations = own.rules.tolerations if own.rules is not None else ()
     need = {name: amount for name, amount in own.resources.items() if name not in kinds.licences}
     lacking, there, matching, ports = dict[str, int](), False, False, 0
+    names, kept_away, exclusive = set[str](), set[str](), False
     for host in hosts:
         there = True
+        names |= host.attributes.keys()
         if first_unmet(conditions, host.attributes) != MEETS:
+            continue
+        if taints := [each for each in host.taints.items() if not is_tolerated(*each, tolerations)]:
+            kept_away.add(text_of(*min(taints)))
+            continue
+        if (mark := host.attributes.get(EXCLUSIVE)) is not None and mark not in exclusive_names(conditions):
+            exclusive = True
             continue
         short = [name for name, amount in need.items() if amount > host.amounts.get(name, 0)]
         if not short and len(own.ports) <= host.ports:
@@ -91,8 +102,22 @@ def _why(own: JobSubmitted, hosts: Iterable[_Offer], kinds: Kinds) -> tuple[Code
     if not there:
         return None
     if not matching:
-        return Code.CONSTRAINT_MISMATCH, "none meets its constraints"
+        return _unmatched(conditions, names, kept_away, exclusive)
     asked, most = amounts({name: need[name] for name in lacking}, kinds), amounts(lacking, kinds)
     if not lacking:
         asked, most = plural(len(own.ports), "port"), plural(ports, "port")
     return Code.NEVER_FITS, f"it asks {asked}, the most of those that match is {most}"
+
+
+def _unmatched(conditions: list[Constraint], names: set[str], kept_away: set[str], exclusive: bool) -> tuple[Code, str]:
+    """Why no host is for tasks with these conditions; `names`: the attributes that hosts have, `kept_away`: taints of
+    hosts that meet all, `exclusive`: whether such are for others.
+    """
+    if kept_away:
+        which = ", ".join(sorted(kept_away)[:3])
+        return Code.HOSTS_TAINTED, f"those that meet its constraints have taints that it doesn't tolerate: {which}"
+    if exclusive:
+        return Code.HOSTS_EXCLUSIVE, "those that meet its constraints are exclusive, and it doesn't name them"
+    unknown = sorted({one.attribute for one in conditions if one.attribute and one.attribute not in names})
+    more = f"; no host has an attribute {', '.join(unknown)}" if unknown else ""
+    return Code.CONSTRAINT_MISMATCH, f"none meets its constraints{more}"

@@ -7,6 +7,7 @@ from events.codes import Hearing
 from events.quantities import write_ms
 from events.records.base import Event
 from events.resources import Kinds
+from events.taints import text_of
 from events.words import plural
 from projections.queries.sentences import amounts
 from projections.queries.story_parts import NAMED, Part, host, job, joined, named, pool
@@ -120,6 +121,11 @@ def _secret_deleted(event: Any, _: Any) -> list[Part]:
     ]
 
 
+def _tainted(event: Any) -> str:
+    taints = ", ".join(text_of(key, value) for key, value in event.taints.items())
+    return f"taints by operators: {taints or 'none'}"
+
+
 SENTENCES: dict[str, _Say] = {
     "PoolDefined": _defined,
     "PoolRemoved": lambda event, _: [pool(event.path), " to be removed"],
@@ -142,6 +148,9 @@ SENTENCES: dict[str, _Say] = {
     "HostLossConfirmed": _asked("confirmed lost"),
     "HostRemovalRequested": _asked("removal requested"),
     "HostClearRequested": _asked("cleared of suspicion by request"),
+    "HostTaintRequested": _host(
+        lambda event: f"taint {text_of(event.key, event.value)} " + ("to be taken off" if event.remove else "requested")
+    ),
     "HostAnswered": _host(
         lambda event: f"command answered {event.code}" + (f": {event.message}" if event.message else "")
     ),
@@ -152,6 +161,7 @@ SENTENCES: dict[str, _Say] = {
     "HostSuspected": _suspected,
     "HostAvoided": _host(lambda event: f"avoided until {at(event.until_ms)}: {event.code}"),
     "HostTrusted": _host(lambda event: f"takes tasks again: {event.code}"),
+    "HostTainted": _host(_tainted),
     "JobsForgotten": lambda event, _: (
         ["forgotten: ", *named("job", event.job_ids)]
         if event.job_ids

@@ -7,10 +7,9 @@ from sqlalchemy import Connection, select, text
 
 from events.codec import decode
 from events.codes import Code
+from events.conditions import MEETS, first_unmet, text_of, tops
 from events.records.jobs import JobSubmitted
 from events.records.parts import Constraint
-from processors.placement.constraints import MEETS, first_unmet
-from processors.state.record_rows import ConstraintRow
 from projections.queries.hosts_there import OFFERS
 from projections.views import tables
 from projections.views.rows import JobRow
@@ -30,9 +29,9 @@ def unmet(
     seen = connection.scalars(select(tables.hosts.c.attributes).where(text(OFFERS)).distinct())
     attributes = [msgspec.json.decode(each, type=dict[str, str]) for each in seen]
     return {
-        job_id: ", ".join(map(_text, conditions))
+        job_id: ", ".join(text_of(conditions, at) for at in tops(conditions) if not conditions[at].weight)
         for job_id, conditions in asked.items()
-        if attributes and not any(first_unmet(_rows(conditions), each) == MEETS for each in attributes)
+        if attributes and not any(first_unmet(conditions, each) == MEETS for each in attributes)
     }
 
 
@@ -48,14 +47,3 @@ def _asked(connection: Connection, rows: Sequence[JobRow]) -> dict[str, tuple[Co
         for job_id, event in events.items()
         if isinstance(event, JobSubmitted) and event.constraints
     }
-
-
-def _rows(conditions: Sequence[Constraint]) -> tuple[ConstraintRow, ...]:
-    return tuple(ConstraintRow(each.attribute, each.operator, each.values) for each in conditions)
-
-
-def _text(condition: Constraint) -> str:
-    values = ", ".join(condition.values)
-    ways = {"in": f"{condition.attribute} {values}", "not_in": f"{condition.attribute} other than {values}"}
-    ways["exists"] = f"any {condition.attribute}"
-    return ways.get(condition.operator, f"no {condition.attribute}")

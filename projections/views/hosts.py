@@ -4,7 +4,7 @@ from events.columns import I32, I64
 from events.host_offers import offer_fault
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostsLoaded, HostVolumes
-from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTrusted
+from events.records.placement import HostAnswered, HostAvoided, HostLost, HostRemoved, HostTainted, HostTrusted
 from events.topics import HOSTS
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
@@ -13,7 +13,7 @@ from projections.views.rows import HostRow, VolumeRow, to_json
 
 LOAD = ("cpu_used", "memory_used", "slack", "loaded_ms")
 CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault", *LOAD)
-OFFER = ("capacity", "sizes", "attributes", "port_first", "port_last")
+OFFER = ("capacity", "sizes", "attributes", "taints", "port_first", "port_last")
 
 
 class HostFold:
@@ -26,6 +26,7 @@ class HostFold:
             HostRemoved: self._removed,
             HostAvoided: self._avoided,
             HostTrusted: self._trusted,
+            HostTainted: self._tainted,
             HostAnswered: self._answered,
         }
 
@@ -85,6 +86,9 @@ class HostFold:
         row = self._row(event.host_id)
         row.suspect_code, row.avoided_ms = "", 0
 
+    def _tainted(self, moment: RecordContext, event: HostTainted) -> None:
+        self._row(event.host_id).tainted = to_json(event.taints)
+
     def _answered(self, moment: RecordContext, event: HostAnswered) -> None:
         answer = (event.host_id, event.code, event.message, event.command_id)
         add_answer(self._cache, moment, HOSTS.name, event.hosts_offset, *answer)
@@ -126,6 +130,7 @@ def _offer(event: HostOffered) -> HostRow:
         capacity=to_json(event.capacity),
         sizes=to_json(sorted({*event.sizes})),
         attributes=to_json(event.attributes),
+        taints=to_json(event.taints),
         port_first=event.port_first,
         port_last=event.port_last,
     )

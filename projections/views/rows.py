@@ -228,6 +228,10 @@ class HostRow(msgspec.Struct):
     port_first: int = 0
     port_last: int = 0
     attributes: str = "{}"
+    taints: str = "{}"
+    """Those of its agent."""
+    tainted: str = "{}"
+    """Those by operators, which come before its own of the same key."""
     cpu_used: int = 0
     memory_used: int = 0
     loaded_ms: int = 0

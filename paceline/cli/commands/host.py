@@ -1,4 +1,4 @@
-"""`paceline host`: look at hosts; confirm a loss; remove one that has left; clear one that is suspected."""
+"""`paceline host`: look at hosts; confirm a loss; remove one that has left; clear or taint one."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,7 @@ import click
 
 from events.abilities import USAGE, enforced, is_own
 from events.bounds import LOAD_STEPS
+from events.taints import text_of
 from paceline.cli.commands.common import (
     DECIDED_S,
     at_option,
@@ -30,7 +31,7 @@ ID = click.argument("host_id", metavar="ID", shell_complete=complete(host_ids))
 
 @click.group()
 def host() -> None:
-    """Inspect hosts; confirm a loss; remove a host that has left; clear a suspected one."""
+    """Inspect hosts; confirm a loss; remove a host that has left; clear a suspected one; taint one."""
 
 
 host.add_command(host_top)
@@ -55,6 +56,7 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
         Column("HOST", lambda each: each["host_id"]),
         Column("STATE", lambda each: each["state"]),
         *_suspected_column(hosts),
+        *_taints_column(hosts),
         Column("RUNS", lambda each: each["runs"], right=True),
         Column("CPU HELD", amount("allocated", cores), right=True),
         Column("CPU", amount("capacity", cores), right=True),
@@ -124,12 +126,23 @@ def _use(host: Any) -> str:
     return "not told since it connected: a host tells what has moved by two sixteenths, and all after ten minutes"
 
 
+def _taints_column(hosts: list[Any]) -> list[Column]:
+    """The taints of hosts, where there are any."""
+
+    def cell(host: Any) -> str:
+        return ",".join(text_of(each["key"], each["value"]) for each in host.get("taints", ())) or "-"
+
+    return [Column("TAINTS", cell)] if any(host.get("taints") for host in hosts) else []
+
+
 def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
     if name == "suspected" and value:
         return [(name, f"{value['message']} ({value['code']})"), ("avoided_until", value["until"])]
     if name == "ignored_resources" and value:
         reasons = [f"{each['name']}: {each['message']} ({each['code']})" for each in value]
         return [(name, reasons[0]), *(("", reason) for reason in reasons[1:])]
+    if name == "taints":
+        return [(name, ", ".join(f"{text_of(each['key'], each['value'])} (by {each['by']})" for each in value) or None)]
     if name == "attributes":
         return [("limits", enforced(value)), (name, words(value))]
     return [(name, words(value) if isinstance(value, dict) else value if value != [] else None)]
@@ -186,3 +199,28 @@ def clear(client: "Client", host_id: str, reason: str, form: str) -> None:
     """
     answer = client.clear_host(host_id, reason, wait=DECIDED_S)
     show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'takes new tasks again'}"))
+
+
+@host.command(
+    epilog=examples(
+        "paceline host taint worker-7 dedicated=ml",
+        "paceline host taint worker-7 dedicated --remove --reason shared",
+    )
+)
+@ID
+@click.argument("taint", metavar="KEY[=VALUE]")
+@click.option("--remove", is_flag=True, help="Take the taint of this key off the host.")
+@click.option("--reason", default="", help="Reason, recorded in the log.")
+@output_option
+@cell_option
+@with_client
+def taint(client: "Client", host_id: str, taint: str, remove: bool, reason: str, form: str) -> None:
+    """Taint a host: it takes only new tasks that tolerate the taint.
+
+    Tasks that run there go on. A job tolerates a taint by naming KEY or KEY=VALUE in its `tolerations`. A taint of the
+    same key gets the new value. Taints that the agent of a host has in its settings are changed there.
+    """
+    key, _, value = taint.partition("=")
+    answer = client.taint_host(host_id, key, value, remove, reason, wait=DECIDED_S)
+    done = f"has no taint {key} by operators any more" if remove else f"has the taint {taint}"
+    show(form, answer, [host_id], lambda: say(f"host {host_id}: {answer.get('message') or done}"))

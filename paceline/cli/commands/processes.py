@@ -86,6 +86,12 @@ AGENT_OPTIONS: tuple[Decorator, ...] = (
     ),
     pairs("--attribute", "agent__attributes", metavar="NAME=VALUE", help="Host attribute for placement constraints."),
     pairs(
+        "--taint",
+        "agent__taints",
+        metavar="KEY=VALUE",
+        help="Taint of the host; only tasks that tolerate it run there",
+    ),
+    pairs(
         "--resource",
         "agent__resources",
         metavar="NAME=AMOUNT",

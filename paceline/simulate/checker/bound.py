@@ -4,8 +4,9 @@ from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.lifecycle import InstancesChanged, JobAccepted, JobChanged, RunsOrdered
 from events.records.placement import HostRemoved, TasksPlaced
+from paceline.simulate.checker.asked import allows, unmet
 from paceline.simulate.checker.history import Round, Violation
-from paceline.simulate.checker.hosts import Hosts, meets
+from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Task, places_of
 
 SOON_MS = 120_000
@@ -61,7 +62,9 @@ class Bound:
             for host_id, host in self._hosts.hosts.items():
                 if host.offer is None or host.lost:
                     continue  # as it was
-                matches = all(meets(each, host.offer.attributes) for each in job.shapes[0].constraints)
+                matches = allows(job.shapes[0], host)
+                if not matches and not unmet(job.shapes[0], host, bound=True):
+                    continue  # a taint keeps away what is new alone
                 if matches != (host_id in there):
                     odd[job_id, host_id] = since = self._odd_since.get((job_id, host_id), now)
                     if now - since > SOON_MS:

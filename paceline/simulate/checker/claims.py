@@ -9,8 +9,9 @@ from collections import Counter
 
 from events.records.lifecycle import JobAccepted
 from events.task_shapes import shape_of
+from paceline.simulate.checker.asked import allows
 from paceline.simulate.checker.history import Violation
-from paceline.simulate.checker.hosts import Hosts, meets
+from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Task, upwards
 from paceline.simulate.checker.orders import Orders
 from paceline.simulate.checker.plans import Plans
@@ -73,7 +74,7 @@ class Claims:
             offer = host.offer
             if offer is None or not self._hosts.is_up(host_id):
                 continue
-            if all(meets(condition, offer.attributes) for condition in shape.constraints):
+            if allows(shape, host):
                 room += min(
                     (offer.capacity.get(name, 0) // amount for name, amount in shape.resources.items() if amount),
                     default=0,
@@ -106,7 +107,7 @@ class Claims:
             offer = host.offer
             if host_id in reserved or host_id in planned or offer is None or not self._hosts.is_up(host_id):
                 continue
-            if not all(meets(condition, offer.attributes) for condition in shape.constraints):
+            if not allows(shape, host):
                 continue
             free = Counter(offer.capacity)
             free.subtract(host.used)

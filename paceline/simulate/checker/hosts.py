@@ -12,12 +12,13 @@ from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PoolAnswered
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent, HostsLoaded
 from events.records.lifecycle import GangsQueued, HostReconciled, InstancesChanged, JobAccepted, JobChanged, RunsEnded
-from events.records.parts import Constraint, TaskShape
+from events.records.parts import TaskShape
 from events.records.placement import (
     GangsReturned,
     HostAvoided,
     HostLost,
     HostRemoved,
+    HostTainted,
     HostTrusted,
     RevocationAsked,
     TasksPlaced,
@@ -25,6 +26,7 @@ from events.records.placement import (
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
+from paceline.simulate.checker.asked import allows, unmet
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.homes import Homes
 from paceline.simulate.checker.items import (
@@ -41,7 +43,9 @@ from paceline.simulate.checker.items import (
 )
 from paceline.simulate.checker.revocations import REVOCABLE, Revocations
 
-GIVEN_BACK = ("NO_HOSTS", "CONSTRAINT_MISMATCH", "NEVER_FITS", "BOUND_HOST_LOST")
+GIVEN_BACK = (
+    *("NO_HOSTS", "CONSTRAINT_MISMATCH", "HOSTS_TAINTED", "HOSTS_EXCLUSIVE", "NEVER_FITS", "BOUND_HOST_LOST"),
+)
 """Why placement gives back what is entitled, too."""
 
 
@@ -61,6 +65,8 @@ class Host:
     """The CPU that it lends, in sixteenths."""
     used: Counter[str] = field(default_factory=Counter)
     ports: set[int] = field(default_factory=set)
+    tainted: Mapping[str, str] = field(default_factory=dict)
+    """Taints by operators."""
 
     def uses(self, amounts: Mapping[str, int], sign: int) -> None:
         """So much more is used, or (`sign` -1) less."""
@@ -181,6 +187,8 @@ class Hosts:
                 self._homes.given_up(event.host_id)
             elif isinstance(event, HostAvoided | HostTrusted):
                 self._host(event.host_id).avoided = isinstance(event, HostAvoided)
+            elif isinstance(event, HostTainted):
+                self._host(event.host_id).tainted = event.taints
             elif isinstance(event, HostRemoved):
                 self._homes.removed(event.host_id)
                 self._remove(event.host_id, round_)
@@ -336,10 +344,8 @@ class Hosts:
         what = f"{round_} places {task} on {host_id}"
         if host.lost or host.silent or host.session != session or host.reconciled != session or host.offer is None:
             raise Violation(f"{what}, which may take nothing: {host}")
-        attributes = host.offer.attributes
-        for condition in shape.constraints:
-            if not meets(condition, attributes):
-                raise Violation(f"{what}, which doesn't meet {condition}: {attributes}")
+        if lack := unmet(shape, host, self._homes.bound(task) == host_id):
+            raise Violation(f"{what}, which doesn't meet {lack}: {host.offer}, {host.tainted}")
         host.used.update(shape.resources)
         for name in [name for name in shape.resources if name not in self._licences]:
             capacity = host.offer.capacity.get(name, 0)
@@ -359,8 +365,7 @@ class Hosts:
         host, shape = self.hosts[host_id], shape_of(self._jobs[task[0]], task[1])
         if not self.is_up(host_id) or host.offer is None or shape.ports:
             return False
-        meets_all = all(meets(condition, host.offer.attributes) for condition in shape.constraints)
-        return meets_all and host.has(self._of_hosts(shape))
+        return allows(shape, host) and host.has(self._of_hosts(shape))
 
     def _of_hosts(self, shape: TaskShape) -> dict[str, int]:
         """The amounts that a shape needs of hosts: no licences."""
@@ -372,10 +377,3 @@ class Hosts:
 
     def _host(self, host_id: str) -> Host:
         return self.hosts.setdefault(host_id, Host())
-
-
-def meets(condition: Constraint, attributes: dict[str, str]) -> bool:
-    """Whether a host with these attributes meets a condition."""
-    has = condition.attribute in attributes
-    among = has and attributes[condition.attribute] in condition.values
-    return {"in": among, "not_in": not among, "exists": has, "absent": not has}.get(condition.operator, False)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from events.records.lifecycle import JobAccepted
 from events.records.parts import TaskShape
 from events.task_shapes import shape_of
+from paceline.simulate.checker.asked import allows
 from paceline.simulate.checker.history import Violation
-from paceline.simulate.checker.hosts import Hosts, meets
+from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Task, upwards
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
@@ -118,7 +119,7 @@ class Idle:
             host = self._hosts.hosts.get(host_id)
             if host is None or host.offer is None:
                 continue
-            if all(meets(condition, host.offer.attributes) for condition in shape.constraints):
+            if allows(shape, host):
                 host_ids += [host_id] * min(size, _times(free, shape.resources, self._pools.licences))
         return host_ids[:size] if len(host_ids) >= size else []
 

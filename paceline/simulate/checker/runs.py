@@ -32,7 +32,7 @@ SUCCEEDED = 1
 PREEMPTED = 4
 UNASKED = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
-UNMET = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
+UNMET = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "HOSTS_TAINTED", "HOSTS_EXCLUSIVE", "NO_HOSTS")
 """Reasons for which a job may wait though nothing runs."""
 FULL = ("LIMIT_REACHED", "RESERVATION_REACHED")
 """The same, where its pool has no room for it."""

@@ -7,8 +7,8 @@ from pydantic import ConfigDict, Field, model_validator
 from events.bounds import INSTANCES_MAX
 from events.quantities import Mebibytes, Milli
 from events.spec.overrides import Ranges
-from events.spec.parts import Int32, Spec
-from paceline.simulate.scenario.parts import Host, Job
+from events.spec.parts import Int32, ShortText, Spec
+from paceline.simulate.scenario.parts import Host, Job, TaintKey
 
 
 class PriorityChange(Spec):
@@ -29,6 +29,15 @@ class Load(Spec):
     def steps(self, cpu: int, memory: int) -> tuple[int, int, int]:
         """The sixteenths of a host of this size: CPU and memory used, slack."""
         return (_steps(self.cpu_used, cpu), _steps(self.memory_used, memory), _steps(self.slack, cpu))
+
+
+class HostTaint(Spec):
+    """A host, or all of a group, and a taint that it gets, or loses with `remove`."""
+
+    host: Host
+    key: TaintKey
+    value: ShortText = ""
+    remove: bool = False
 
 
 def _steps(amount: int, capacity: int) -> int:

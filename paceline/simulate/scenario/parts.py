@@ -12,8 +12,9 @@ from events.records.jobs import JobSubmitted
 from events.resources import in_order
 from events.spec import parts as spec_parts
 from events.spec.job import ID_PATTERN, POOL_PATTERN, JobSpec
-from events.spec.parts import ResourceName, Sim, Spec, Text, Word, at
+from events.spec.parts import ResourceName, ShortText, Sim, Spec, Text, Word, at
 from events.spec.pool import PoolSpec
+from events.taints import KEY, TAINTS_MAX
 from hostagent.fleet import SimHost
 
 DRAWN_MAX = 1000
@@ -21,6 +22,7 @@ DRAWN_MAX = 1000
 HOST_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,100}$"
 Host = Annotated[str, StringConstraints(pattern=HOST_PATTERN)]
 Pattern = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,90}#{1,6}[a-z0-9._-]{0,90}$")]
+TaintKey = Annotated[str, StringConstraints(pattern=rf"^{KEY.pattern}$")]
 Pool = Annotated[str, StringConstraints(pattern=POOL_PATTERN)]
 Job = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 _NORMAL = NormalDist()
@@ -60,6 +62,7 @@ class HostGroup(ScenarioPart):
     count: Annotated[int, Field(ge=1, le=100_000)] = 1
     resources: HostResources
     attributes: dict[Word, Text] = Field(default={})
+    taints: Annotated[dict[TaintKey, ShortText], Field(max_length=TAINTS_MAX)] = Field(default={})
     joins: Milliseconds = 0
     fails: Milliseconds | None = None
     returns: Milliseconds | None = None
@@ -86,7 +89,7 @@ class HostGroup(ScenarioPart):
         """Some of its hosts."""
         pattern = self.pattern or f"{self.name}-#"
         amounts, sizes = in_order(self.resources.named()), self.resources.sizes()
-        return SimHost(count, amounts, dict(self.attributes), pattern, first, sizes)
+        return SimHost(count, amounts, dict(self.attributes), pattern, first, sizes, dict(self.taints))
 
 
 class LogNormal(Spec):

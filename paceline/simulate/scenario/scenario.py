@@ -17,7 +17,15 @@ from events.topics import MACHINES
 from paceline.simulate.faults.injection import CHANCE
 from paceline.simulate.scenario.assertions import Assertion, Malformed
 from paceline.simulate.scenario.expectations import parse
-from paceline.simulate.scenario.job_commands import Deletion, Load, PriorityChange, Restart, SomeInstances, Start
+from paceline.simulate.scenario.job_commands import (
+    Deletion,
+    HostTaint,
+    Load,
+    PriorityChange,
+    Restart,
+    SomeInstances,
+    Start,
+)
 from paceline.simulate.scenario.parts import (
     Host,
     HostGroup,
@@ -36,7 +44,7 @@ JOB_COMMANDS = ("stop", "priority", "update", *JOB_ACTIONS)
 """Events about a job that was submitted."""
 EVENTS = (
     *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell"),
-    *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "load", "lose", "heal"),
+    *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "taint", "load", "lose", "heal"),
 )
 JobCommand = Job | SomeInstances | Start | Restart | Deletion | PriorityChange | ScenarioJob
 """The fields of a command: a job, and what it changes."""
@@ -83,6 +91,7 @@ class TimedAction(ScenarioPart):
     confirm_loss: Host | None = Field(default=None, description="An operator says that a silent host is lost.")
     remove: Host | None = Field(default=None, description="An operator removes a host that has left.")
     clear: Host | None = Field(default=None, description="An operator clears a suspected host.")
+    taint: HostTaint | None = Field(default=None, description="An operator taints a host, or takes a taint off.")
     load: Load | None = Field(default=None, description="A host says what it uses, and what it lends of its CPU.")
     lose: Annotated[str, Field(description=f"The process of one of {', '.join(PARTS)} is gone.")] | None = None
     heal: Annotated[str, Field(description="A new process takes its place.")] | None = None
@@ -115,8 +124,8 @@ class TimedAction(ScenarioPart):
     def host(self) -> str | None:
         """The host or group that it names."""
         names = (self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove, self.clear)
-        loaded = self.load.host if self.load is not None else None
-        return next((name for name in (*names, loaded) if name is not None), None)
+        about = [each.host for each in (self.load, self.taint) if each is not None]
+        return next((name for name in (*names, *about) if name is not None), None)
 
 
 class Expectation(Spec):

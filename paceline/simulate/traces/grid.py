@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from events.conditions import meets
 from events.records.parts import Constraint
 from hostagent.fleet import SimHost
 from paceline.simulate.traces.readers import Malformed, Row, TaskRequest, opened
-from processors.placement.constraints import meets
-from processors.state.record_rows import ConstraintRow, row_of
 
 DISK_MIB = 1 << 30
 SHAPE = re.compile(r"(\d+)(?::ppn=(\d+))?((?::[^:+]*)*)")
@@ -84,8 +83,8 @@ def _constraints(properties: str) -> Iterator[Constraint]:
 
 def _meets(request: TaskRequest, host: SimHost) -> bool:
     """Whether hosts of a kind meet the conditions; their names, which they have later, aside."""
-    conditions = (row_of(ConstraintRow, each) for each in request.constraints if each.attribute in host.attributes)
-    return all(meets(each, host.attributes) for each in conditions)
+    conditions = [each for each in request.constraints if each.attribute in host.attributes]
+    return all(meets(each, host.attributes[each.attribute]) for each in conditions)
 
 
 def _fits(request: TaskRequest, machines: list[SimHost]) -> bool:

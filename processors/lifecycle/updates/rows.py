@@ -3,7 +3,7 @@
 import msgspec
 
 from processors.state.causes import CauseRow
-from processors.state.record_rows import ConstraintRow
+from processors.state.record_rows import ConstraintRow, RulesRow
 from processors.state.seconds import Seconds, milliseconds
 
 PROGRESS_DEADLINE_MS = 600_000
@@ -34,6 +34,7 @@ class AskedRow(msgspec.Struct, frozen=True, array_like=True):
     constraints: tuple[ConstraintRow, ...]
     strategy: str
     port_numbers: tuple[int, ...] = ()
+    rules: RulesRow | None = None
 
 
 class VersionRow(msgspec.Struct, frozen=True, array_like=True):

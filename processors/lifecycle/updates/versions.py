@@ -9,23 +9,26 @@ import numpy as np
 from events.acceptance import digest
 from events.bounds import INSTANCES_MAX
 from events.columns import I64, ints, longs, pack_ints, pack_longs, spread
-from events.records.parts import Constraint, TaskShape
+from events.records.parts import TaskShape
 from events.resources import in_order
 from events.task_overrides import JOB_FIELDS, changes_of
 from processors.lifecycle.alike import FIELDS, NAMES, once
 from processors.lifecycle.job_rules import run_rules
-from processors.lifecycle.rows import SubmittedRow
-from processors.lifecycle.shapes import all_constraints, fixed_ports
+from processors.lifecycle.rows import OverrideRow, SubmittedRow
+from processors.lifecycle.shapes import all_constraints, constraint_parts, fixed_ports, rules_part
 from processors.lifecycle.stateful import STATEFUL
 from processors.lifecycle.updates.rows import PROGRESS_DEADLINE_MS, AskedRow, PolicyRow, VersionRow
+from processors.state.record_rows import ConstraintRow
 
 KEPT = 10
 """So many newest versions are kept, and those that runs are of."""
 FIXED = ("pool", "kind", "preemptible", "revocable", "controller", "on_preempt", "gang_min")
 """Fields that no update changes."""
-OF_DAEMON = ("constraints",)
+OF_DAEMON = ("constraints", "rules")
 """Nor of a daemon: placement keeps who matches it."""
 OVERRIDES = ("overrides", "override_first", "override_count", "override")
+CONDITIONED = ("constraints", "overrides")
+"""Fields that hold conditions."""
 OF_BATCH = (
     *("instances", "priority", "max_runtime_ms", "max_running", "update", "description", "labels", "owner"),
     *OVERRIDES,
@@ -35,7 +38,7 @@ PINNED = ("isolation", "secrets")
 """Fields of which the API says more than the user: what a tag stood for, which version was the newest."""
 CONTENT = frozenset(FIELDS) - JOB_FIELDS
 """Fields whose change needs another run."""
-ASKED = frozenset({"resources", "ports", "constraints", "strategy"})
+ASKED = frozenset({"resources", "ports", "constraints", "strategy", "rules"})
 """Fields that pool and host hear of."""
 UNNAMED = tuple(name for name in FIELDS if name not in NAMES)
 _pack = msgspec.msgpack.Encoder(order="sorted").encode
@@ -135,8 +138,8 @@ def asks_more(before: AskedRow, after: AskedRow) -> bool:
 
 def task_shape(asks: AskedRow) -> TaskShape:
     """The shape of a task, as records have it."""
-    constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in asks.constraints)
-    return TaskShape(in_order(dict(asks.resources)), asks.ports, constraints, asks.strategy, asks.port_numbers)
+    amounts, constraints = in_order(dict(asks.resources)), constraint_parts(asks.constraints)
+    return TaskShape(amounts, asks.ports, constraints, asks.strategy, asks.port_numbers, rules_part(asks.rules))
 
 
 def fixed_change(before: VersionRow, after: VersionRow, kind: str) -> str:
@@ -152,14 +155,31 @@ def _digests(job: SubmittedRow, names: Iterable[str] = UNNAMED) -> dict[str, byt
     values = {name: getattr(job, name) for name in names}
     if (policy := values.get("update")) and policy.progress_deadline_ms == PROGRESS_DEADLINE_MS:
         values["update"] = msgspec.structs.astuple(policy)[:-1]  # as before there was that field, the last one
-    return {name: digest(_pack(value))[:8] for name, value in values.items() if value}
+    return {
+        name: digest(_pack(_as_before(value) if name in CONDITIONED else value))[:8]
+        for name, value in values.items()
+        if value
+    }
 
 
 def _content(values: Mapping[str, Any]) -> int:
-    content = {name: value for name, value in values.items() if value and name in CONTENT}
+    content = {
+        name: _as_before(value) if name == "constraints" else value
+        for name, value in values.items()
+        if value and name in CONTENT
+    }
     return int.from_bytes(digest(_pack(content))[:8], "little", signed=True)
+
+
+def _as_before(value: Any) -> Any:
+    """Conditions as they were before they had parts and weights, where they have none; any other value as it is."""
+    if isinstance(value, ConstraintRow):
+        return msgspec.structs.astuple(value)[: None if value.parts or value.weight else 3]
+    if isinstance(value, OverrideRow):
+        value = msgspec.structs.astuple(value)
+    return tuple(map(_as_before, value)) if isinstance(value, tuple) else value
 
 
 def _asked(job: SubmittedRow) -> AskedRow:
     amounts = tuple(sorted(job.resources.items()))
-    return AskedRow(amounts, len(job.ports), all_constraints(job), job.strategy, fixed_ports(job))
+    return AskedRow(amounts, len(job.ports), all_constraints(job), job.strategy, fixed_ports(job), job.rules)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from events.records.jobs import JobSubmitted
-from events.records.parts import Constraint, HealthCheck, Isolation, Secret, Simulated, UpdatePolicy
+from events.records.parts import Constraint, HealthCheck, Isolation, PlacementRules, Secret, Simulated, UpdatePolicy
 from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import task_shapes
@@ -53,6 +53,7 @@ OTHER: dict[str, Any] = {
     "isolation": Isolation(level="cgroup", processes=8, output_head=64),
     "revocable": True,
     "secrets": (Secret(name="db", version=1),),
+    "rules": PlacementRules(tolerations=("dedicated",)),
 }
 LEFT_OUT = {"overrides", "override_first", "override_count", "override", "chunks"}
 

@@ -95,14 +95,15 @@ def _together(
 
 
 def _best(hosts: list[TwinHost], job: TwinJob, weights: list[int], mine: dict[str, int]) -> TwinHost | None:
-    best, best_key = None, (0, 0, 0)
+    best, best_key = None, (0, False, 0, 0)
     for number, host in enumerate(hosts):
         if not meets(host, job.constraints) or len(host.ports) < job.ports:
             continue
         if any(have < one for have, one in zip(host.free, job.need, strict=True)):
             continue
         score = sum(max(have, 0) * weight for have, weight in zip(host.free, weights, strict=True))
-        key = (mine[host.name], -score, number) if job.spread else (0, score, number)
+        spared = host.capacity[3] > 0 and not job.need[3]  # hosts with GPUs come last for work that asks for none
+        key = (mine[host.name], spared, -score, number) if job.spread else (0, spared, score, number)
         if best is None or key < best_key:
             best, best_key = host, key
     return best

@@ -482,7 +482,10 @@ def test_a_dry_run_says_that_a_version_fits_on_no_host(service):
     constraint = {"attribute": "rack", "values": ["r9"]}
     one = {"instances": "1", "constraints": [constraint]}
     assert warned(overrides=[one]) == [
-        ("CONSTRAINT_MISMATCH", "1 instance would fit on no host: none meets its constraints")
+        (
+            "CONSTRAINT_MISMATCH",
+            "1 instance would fit on no host: none meets its constraints; no host has an attribute rack",
+        )
     ]
 
 

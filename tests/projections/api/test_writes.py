@@ -11,10 +11,16 @@ from events.job_versions import wanted_spec
 from events.log.port import AppendUnknown
 from events.override_chunks import name_of, reader
 from events.records.entitlement import PoolAnswered
-from events.records.hosts import HostClearRequested, HostLossConfirmed, HostOffered, HostRemovalRequested
+from events.records.hosts import (
+    HostClearRequested,
+    HostLossConfirmed,
+    HostOffered,
+    HostRemovalRequested,
+    HostTaintRequested,
+)
 from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, JobPriorityChanged, JobRejected
-from events.records.placement import HostAnswered, HostRemoved
+from events.records.placement import HostAnswered, HostRemoved, HostTainted
 from events.records.pools import PoolDefined, PoolRemoved
 from events.task_overrides import override_keys
 from projections.api import context
@@ -227,7 +233,8 @@ def test_a_job_that_would_fit_on_no_host_is_taken_with_a_warning(api):
     assert warned(job_id="large", resources={"cpu": 40}) == [f"2 instances would fit on no host: {too_large}"]
     constraints = [{"attribute": "rack", "values": ["r9"]}]
     assert warned(job_id="rack", constraints=constraints) == [
-        "2 instances would fit on no host: none meets its constraints (CONSTRAINT_MISMATCH)"
+        "2 instances would fit on no host: none meets its constraints; no host has an attribute rack "
+        "(CONSTRAINT_MISMATCH)"
     ]
 
 
@@ -400,6 +407,27 @@ def test_an_operator_clears_a_suspected_host(api):
     api.answer("paceline.hosts", "placement", answer)
     api.problem(api.client.post("/v1/hosts/h1/clearances?wait=30s", json={}), 409, "NOT_AVOIDED")
     api.problem(api.client.post("/v1/hosts/none/clearances", json={}), 404, "NOT_FOUND")
+
+
+def test_an_operator_taints_a_host_and_everybody_sees_it(api):
+    api.cell.host("h1")
+    api.fold()
+    body = {"key": "dedicated", "value": "ml", "reason": "theirs"}
+    assert api.client.post("/v1/hosts/h1/taints", json=body).status_code == 202
+    fact = last(api, "paceline.hosts")
+    assert isinstance(fact, HostTaintRequested)
+    assert (fact.key, fact.value, fact.remove, fact.reason) == ("dedicated", "ml", False, "theirs")
+
+    def answer(at, event):
+        given = HostTainted(host_id="h1", taints={"dedicated": "ml"})
+        return given, HostAnswered(host_id="h1", hosts_offset=at, command_id="", code="DONE", message="")
+
+    api.answer("paceline.hosts", "placement", answer)
+    assert api.client.post("/v1/hosts/h1/taints?wait=30s", json=body).json()["code"] == "DONE"
+    taints = api.client.get("/v1/hosts/h1").json()["taints"]
+    assert taints == [{"key": "dedicated", "value": "ml", "by": "operator"}]
+    api.problem(api.client.post("/v1/hosts/h1/taints", json={"key": "a b"}), 422, "INVALID_REQUEST")
+    api.problem(api.client.post("/v1/hosts/none/taints", json=body), 404, "NOT_FOUND")
 
 
 def test_an_operator_removes_a_host_that_has_left(api):
