@@ -134,7 +134,8 @@ class Plans:
 
     def settle(self, event: Any) -> None:
         """Units of these jobs may have places, or wait no more: then their plans are over."""
-        self._dropped(self._room.settled(REASON, event))
+        if self._room.by_job:
+            self._dropped(self._room.settled(REASON, event))
 
     def lost(self, host_id: str) -> list[Task]:
         """A host has gone; returns the units whose plans came to nothing."""

@@ -94,11 +94,13 @@ class Reservations:
 
     def settle(self, event: Any, now: int) -> None:
         """Units of these jobs may have places, or wait no more."""
-        for task in self._room.settled(REASON, event):
+        for task in self._room.settled(REASON, event) if self._room.by_job else ():
             row = self._over(task, Code.PLACED if isinstance(event, TasksPlaced) else Code.WITHDRAWN)
             if isinstance(event, TasksPlaced):
                 self._used(task, row, now)
-        job_ids = {*(event.job_ids if hasattr(event, "job_ids") else (event.job_id,))} if self.paused_units else ()
+        if not self.paused_units:
+            return
+        job_ids = {*(event.job_ids if hasattr(event, "job_ids") else (event.job_id,))}
         for task in [task for task in self.paused_units if task[0] in job_ids]:
             job = self._runs.jobs.get(task[0])
             if job is None or task[1] >= job.instances or not self._runs.arena["waiting"][job.base + task[1]]:

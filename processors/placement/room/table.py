@@ -71,8 +71,8 @@ class RoomTable:
         """Finds again what is derived."""
         self.ends: dict[str, Deadlines[Task]] = {}
         """When room is given up."""
-        self._of_job: dict[tuple[str, str], SortedList[int]] = {}
-        """By reason and job the first instances of the units."""
+        self.by_job: dict[tuple[str, str], SortedList[int]] = {}
+        """By reason and job the first instances of the units; empty: no room is kept."""
         for reason in REASONS:
             mine = [(task, row) for task, row in self.table.items() if row.reason == reason]
             self.ends[reason] = Deadlines()
@@ -80,7 +80,7 @@ class RoomTable:
             firsts: dict[str, list[int]] = {}
             for (job_id, first), _ in mine:
                 firsts.setdefault(job_id, []).append(first)
-            self._of_job.update(((reason, job_id), SortedList(each)) for job_id, each in firsts.items())
+            self.by_job.update(((reason, job_id), SortedList(each)) for job_id, each in firsts.items())
 
     def put(self, task: Task, row: RoomRow) -> None:
         """Room is kept for a unit: it has none yet, or had some for the same reason."""
@@ -89,7 +89,7 @@ class RoomTable:
         self.table.put(task, row)
         self.ends[row.reason].set(task, row.until_ms)
         if had is None:
-            self._of_job.setdefault((row.reason, task[0]), SortedList()).add(task[1])
+            self.by_job.setdefault((row.reason, task[0]), SortedList()).add(task[1])
         self.on_change(task, row.reason)
 
     def prolong(self, task: Task, until_ms: int) -> RoomRow:
@@ -105,9 +105,9 @@ class RoomTable:
         self.table.remove(task)
         self.ends[row.reason].clear(task)
         key = row.reason, task[0]
-        self._of_job[key].remove(task[1])
-        if not self._of_job[key]:
-            del self._of_job[key]
+        self.by_job[key].remove(task[1])
+        if not self.by_job[key]:
+            del self.by_job[key]
         self.on_change(task, row.reason)
         return row
 
@@ -122,22 +122,20 @@ class RoomTable:
 
     def count(self, reason: str, job_id: str, first: int, count: int) -> int:
         """Counts the units within a range that have room for a reason."""
-        mine = self._of_job.get((reason, job_id))
+        mine = self.by_job.get((reason, job_id))
         return mine.bisect_left(first + count) - mine.bisect_left(first) if mine is not None else 0
 
     def within(self, reason: str, job_id: str, first: int, count: int) -> list[int]:
         """Their first instances, ascending."""
-        mine = self._of_job.get((reason, job_id))
+        mine = self.by_job.get((reason, job_id))
         return list(mine.irange(first, first + count, (True, False))) if mine is not None else []
 
     def settled(self, reason: str, event: Any) -> list[Task]:
         """The units of the jobs of a record that have room and don't wait for it any more."""
-        if not len(self.ends[reason]):
-            return []
         job_ids: Sequence[str] = event.job_ids if hasattr(event, "job_ids") else (event.job_id,)
         settled: list[Task] = []
         for job_id in dict.fromkeys(job_ids):
-            firsts = list(self._of_job.get((reason, job_id), ()))
+            firsts = list(self.by_job.get((reason, job_id), ()))
             if firsts:
                 over = ~self._wait(job_id, firsts)
                 settled += [(job_id, first) for first in np.array(firsts)[over].tolist()]
