@@ -14,7 +14,7 @@ from events.log.port import LogRecord, NewRecord, Reader
 if TYPE_CHECKING:
     from events.log.embedded import EmbeddedLog
 
-BEHIND_S = 0.01
+BEHIND_S = 0.05
 """So long, in seconds, the disk may be behind while there is always more to do."""
 
 

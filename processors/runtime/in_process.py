@@ -244,9 +244,10 @@ class Host:
                 if self._impatient is not None:
                     self._impatient.step()
             busy = works or busy
-        self._settle(not busy)  # what is durable is read by the last one
+        due = not busy or time.monotonic() >= self._background_at
+        self._settle(due)  # what is durable is read by the last one, and doesn't wait for the background
         busy = self._components[-1].step() or busy
-        if not busy or time.monotonic() >= self._background_at:
+        if due or not busy:
             busy = self._background.step() or busy
             self._background_at = time.monotonic() + BACKGROUND_S
         return busy
