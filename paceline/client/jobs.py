@@ -31,6 +31,7 @@ from paceline.client.models import (
 )
 from paceline.client.page_models import JobsPage
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
+from paceline.client.placement_models import TaskPlacement
 from paceline.client.plan_models import JobPlan
 from paceline.client.usage_models import JobUsage
 
@@ -75,6 +76,12 @@ class JobRequests(Requests):
         """
         params = {"dry_run": "true"}
         return cast(Job | JobCheck, self._send("POST", "/v1/jobs", params=params, **json_body(spec)).json())
+
+    def placement(self, job_id: str, instance: int, run: int | None = None) -> TaskPlacement:
+        """The decision that placed a run of a task, without `run` the present one, and the best hosts at that time."""
+        path = path_of("jobs", job_id, "tasks", str(instance), "placements")
+        params = {} if run is None else {"run": str(run)}
+        return cast(TaskPlacement, self._send("POST", path, params=params, **json_body({})).json())
 
     def plan_job(self, spec: Mapping[str, Any]) -> JobPlan:
         """Where a job would go now, what of it would wait and why, and what it would preempt. Nothing is written. Of a

@@ -52,7 +52,7 @@ def decide_again(log: Log, order: RoundOrder, say: Callable[[int, int], None]) -
     """Applies the rounds before, and decides that round. Raises `PacelineError` where there is none."""
     machine = machines(log.cell)[order.machine]()
     started = time.monotonic()
-    replay = Replay(machine, log, start_of(Path(order.log.data), order.machine) or _snapshot(log, order, machine))
+    replay = Replay(machine, log, _start(log, order, machine))
     result = replay.result
     last = None
     for last in replay.rounds(first=order.round, last=order.round):
@@ -71,13 +71,20 @@ def decide_again(log: Log, order: RoundOrder, say: Callable[[int, int], None]) -
     )
 
 
-def _snapshot(log: Log, order: RoundOrder, machine: Machine) -> MemoryStore | None:
-    """The newest good snapshot before the round; None where there is none."""
-    if not order.snapshots:
+def _start(log: Log, order: RoundOrder, machine: Machine) -> MemoryStore | None:
+    own = start_of(Path(order.log.data), order.machine)
+    return own or newest_snapshot(log, order.snapshots, order.round, machine)
+
+
+def newest_snapshot(log: Log, snapshots: str, before: int, machine: Machine) -> MemoryStore | None:
+    """The newest good snapshot of a machine before a round; None where there is none. `snapshots`: their URL, empty:
+    none are kept.
+    """
+    if not snapshots:
         return None
     with TemporaryDirectory(prefix="paceline-replay-") as folder:
         store = Path(folder) / "store"
-        if restore(order.snapshots, log, machine, store, before=order.round).manifest is None:
+        if restore(snapshots, log, machine, store, before=before).manifest is None:
             return None
         stored = RocksStore(store)
         try:

@@ -95,3 +95,37 @@ class PlanResult(msgspec.Struct, frozen=True):
     plan: msgspec.Raw = msgspec.Raw(b"null")
     code: str = ""
     error: str = ""
+
+
+class PlacementOrder(msgspec.Struct, frozen=True):
+    """The order to the process that derives a placement again: the log, the round of placement and the index of its
+    decision, the task, and the URL of snapshots, empty: none.
+    """
+
+    log: LogAddress
+    round: int
+    index: int
+    job_id: str
+    instance: int
+    snapshots: str = ""
+
+
+class PlacementCandidate(msgspec.Struct, frozen=True):
+    """A host that had room. `terms` add up to `score`, in parts of the largest host; `free` as machines count it."""
+
+    host_id: str
+    score: float
+    terms: dict[str, float]
+    free: dict[str, int]
+    tasks: int
+    own_room: bool
+
+
+class PlacementResult(msgspec.Struct, frozen=True):
+    """The candidates for a task; `why`: the reason why they can't be derived."""
+
+    why: str = ""
+    strategy: str = ""
+    hosts: int = 0
+    feasible: int = 0
+    best: list[PlacementCandidate] = []

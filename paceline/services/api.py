@@ -20,7 +20,7 @@ from paceline.moments.source import CellMoments
 from paceline.services.health_pages import waiting
 from paceline.services.http_serving import LateApp, serve_http
 from paceline.services.operations import OperationsOf
-from paceline.services.past import CellFolder, moments_of, plans_of, replays_of
+from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, folder_of
 from projections.api.app import create_app
@@ -94,6 +94,7 @@ class Api:
             operations=OperationsOf(log, views, settings, folder_of(settings, cell), stores=False),
             replays=self._replay(cell),
             plans=self._plan(cell),
+            placements=placements_of(settings, cell),
             carries=RemoteExecs(settings.service.gateways, start.token),
             secrets=RemoteSecrets(settings.service.gateways, start.token, cell),
             alarm_unread_ms=settings.alarm_unread_ms,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from events.log.port import Log
 from paceline.moments.order import LogAddress, PlanStart
+from paceline.moments.placements import CellPlacements
 from paceline.moments.planner import CellPlans
 from paceline.moments.replays import CellReplays
 from paceline.moments.source import CellMoments, CellPast
@@ -46,6 +47,12 @@ def plans_of(settings: Settings | UpSettings, cell: int, folder: Path) -> CellPl
     snapshots = settings.snapshots if isinstance(settings, Settings) else ""
     start = PlanStart(address_of(settings, cell), str(folder / "views.sqlite"), [str(folder / "store")], snapshots)
     return CellPlans(start, settings.views.make_s)
+
+
+def placements_of(settings: Settings | UpSettings, cell: int) -> CellPlacements:
+    """Derives placements of a cell again."""
+    snapshots = settings.snapshots if isinstance(settings, Settings) else ""
+    return CellPlacements(address_of(settings, cell), snapshots, settings.views.make_s)
 
 
 def address_of(settings: Settings | UpSettings, cell: int) -> LogAddress:

@@ -32,7 +32,7 @@ from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, 
 from paceline.services.host_settings import host_settings
 from paceline.services.operations import OperationsOf
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
-from paceline.services.past import CellFolder, moments_of, plans_of, replays_of
+from paceline.services.past import CellFolder, moments_of, placements_of, plans_of, replays_of
 from paceline.services.process_setup import on_end, tune
 from paceline.services.processes import up_group
 from paceline.services.startup import instance_of, listening, retry_until_reachable
@@ -121,6 +121,7 @@ class Up:
                 closing.callback(self._moments.close)
                 closing.callback(self._replays.close)
                 closing.callback(self._plans.close)
+                closing.callback(self._placements.close)
                 closing.callback(self._copier.close)
                 closing.callback((self._data / "cell.json").unlink, missing_ok=True)
                 for log in (self.log, *self._other_logs):
@@ -241,6 +242,7 @@ class Up:
         from projections.ui.app import add_ui
 
         self._replays = replays_of(self._settings, self.log.cell)
+        self._placements = placements_of(self._settings, self.log.cell)
         self._plans = plans_of(self._settings, self.log.cell, self._data)
         self._moments = moments_of(self._settings, {self.log.cell: CellFolder(self.log, self._data)})
         relay = ExecRelay(self._gateway)
@@ -263,6 +265,7 @@ class Up:
             operations=OperationsOf(self.log, self.projector.views, self._settings, self._data, stores=True),
             replays=self._replays,
             plans=self._plans,
+            placements=self._placements,
             carries=LocalExecs(relay),
             secrets=LocalSecrets(secrets, self._gateway.post),
             alarm_unread_ms=self._settings.alarm_unread_ms,

@@ -47,6 +47,7 @@ from paceline.client.page_models import (
     VersionList,
     VolumesPage,
 )
+from paceline.client.placement_models import TaskPlacement
 from paceline.client.plan_models import JobPlan
 from paceline.client.pool_models import Entitlement, Pool, PoolAnswer, PoolPlans, PoolTree, Queue
 from paceline.client.usage_models import HostUsage, JobUsage, UsageSums
@@ -101,6 +102,7 @@ OTHERWISE_DEFINED: Mapping[str, str] = {"/v1/cell/settings": "CellSpec"}
 WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "POST /v1/jobs": {"200": (Job, JobCheck), "202": (SubmittedJob,)},
     "POST /v1/jobs/{job_id}/updates": {"200": (JobAnswer, UpdateCheck), "202": (Answer,)},
+    "POST /v1/jobs/{job_id}/tasks/{instance}/placements": {"200": (TaskPlacement,)},
     "POST /v1/job-plans": {"200": (JobPlan,)},
     "POST /v1/pool-plans": {"200": (PoolPlans,)},
     "PUT /v1/secrets/{name}": {"200": (SecretVersion,)},

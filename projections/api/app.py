@@ -35,7 +35,18 @@ from projections.api import (
     secrets as secret_routes,
 )
 from projections.api.as_of import AsOf, describe
-from projections.api.context import AskHost, Context, Execs, Operations, Plans, Replays, Secrets, TaskLog, own_cell
+from projections.api.context import (
+    AskHost,
+    Context,
+    Execs,
+    Operations,
+    Placements,
+    Plans,
+    Replays,
+    Secrets,
+    TaskLog,
+    own_cell,
+)
 from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.log_loss import LossCheckedLog
@@ -70,6 +81,7 @@ def create_app(
     operations: Operations | None = None,
     replays: Replays | None = None,
     plans: Plans | None = None,
+    placements: Placements | None = None,
     alarm_unread_ms: int = ALARM_UNREAD_MS,
     carries: Execs | None = None,
     secrets: Secrets | None = None,
@@ -80,14 +92,22 @@ def create_app(
     `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
     agents, `task_log` asks a host for output, `host_usage` for what its runs use, `others` are the logs of the other
     cells, which are told of pools, `moments` makes views of the past, `operations` tells what this process knows beside
-    the views, `replays` decides rounds again, `plans` plans facts; `carries` takes commands into runs, `secrets` keeps
-    values; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
+    the views, `replays` decides rounds again, `plans` plans facts, `placements` derives candidates; `carries` takes
+    commands into runs, `secrets` keeps values; `alarm_unread_ms`: see `machine_lag.late_since_ms`.
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
-    context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays, plans)
+    context = Context(
+        views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays, plans, placements
+    )
     context = replace(
-        context, plans=plans, alarm_unread_ms=alarm_unread_ms, execs=carries, secrets=secrets, host_usage=host_usage
+        context,
+        plans=plans,
+        placements=placements,
+        alarm_unread_ms=alarm_unread_ms,
+        execs=carries,
+        secrets=secrets,
+        host_usage=host_usage,
     )
     app = app_over(context, {"token": token, "listen": listen}, gateway)
     add_past(app, {context.cell: context}, moments, lambda past: app_over(past[context.cell], app.state.guards))

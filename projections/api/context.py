@@ -123,6 +123,16 @@ class Plans(Protocol):
         ...
 
 
+class Placements(Protocol):
+    """Derives again among which hosts a task was placed. Thread-safe."""
+
+    def derive(self, round_: int, index: int, job_id: str, instance: int) -> Any:
+        """The candidates of a decision of placement, see `paceline.moments.order.PlacementResult`. Raises a problem
+        while another one is derived.
+        """
+        ...
+
+
 class LogPage(Protocol):
     """A piece of a run's output, see `hostagent.messages.LogPage`."""
 
@@ -206,6 +216,7 @@ class Context:
     operations: Operations | None = None
     replays: Replays | None = None
     plans: Plans | None = None
+    placements: Placements | None = None
     alarm_unread_ms: int = ALARM_UNREAD_MS
     execs: Execs | None = None
     secrets: Secrets | None = None

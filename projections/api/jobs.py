@@ -15,7 +15,7 @@ from events.bounds import INT_MAX, WORD_MAX
 from events.codes import TaskState
 from paceline.client.output_ask import WAIT_MAX_MS, OutputAsk
 from paceline.client.page_models import HistoryPage, TasksPage
-from projections.api import job_commands, job_prefetches, job_starts, job_versions
+from projections.api import job_commands, job_prefetches, job_starts, job_versions, placements
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reader, Reading, Wait, client_of, next_token
 from projections.api.job_lookup import find_job, job_shown, read_views
 from projections.api.known_queries import KnownQueries, remember
@@ -76,6 +76,7 @@ def routes(context: Context) -> APIRouter:
     job_versions.add_routes(router)
     job_commands.add_routes(router, context)
     job_starts.add_routes(router, context)
+    placements.add_routes(router, context)
     job_prefetches.add_routes(router, context)
     return router
 

@@ -191,6 +191,7 @@ def past_context(present: Context, views: Views, log: Log) -> Context:
         operations=None,
         replays=None,
         plans=None,
+        placements=None,
         beside=[],
         texts=JobTexts(),
         host_maps=HostMaps(),

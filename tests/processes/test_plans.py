@@ -80,6 +80,9 @@ def check(api: Api, log: Log) -> None:
         ("change", "DONE"),
         ("refuse", "NO_SUCH_POOL"),
     ]
+    placement = api.request("POST", "/v1/jobs/tiles/tasks/5/placements", {})
+    assert (placement["why"], placement["candidates"][0]["chosen"]) == ("", True)
+    assert (placement["hosts"], placement["feasible"]) == (HOSTS, 2), "two hosts are full before the sixth task"
     repeated = api.plan(FITS)
     assert (repeated["outcome"], repeated["code"], repeated["placed"]) == ("REPEATED", "REPEATED", 6)
 

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from events.bounds import INSTANCES_MAX
-from paceline.cli.commands import job_commands, job_exec, job_output, job_plan, job_prefetch, job_update, top
+from paceline.cli.commands import (
+    job_commands,
+    job_exec,
+    job_output,
+    job_placement,
+    job_plan,
+    job_prefetch,
+    job_update,
+    top,
+)
 from paceline.cli.commands.common import (
     DECIDED_S,
     Since,
@@ -57,6 +66,7 @@ def job() -> None:
 for _command in (
     explain,
     job_plan.plan,
+    job_placement.placement,
     top.job_top,
     *(job_update.update, job_update.rollback, job_update.versions, job_update.diff, job_update.updates),
     *(job_update.pause, job_update.resume, job_update.abort, job_update.promote),

@@ -73,7 +73,8 @@ def _print(plans: "list[JobPlan]") -> None:
         say(f"job {each['job_id']}  {each['outcome']}  {sentence(each)}")
         for reason in each["reasons"]:
             say(f"  at once: {reason['code']}  {reason['message']}")
-        for reason in each["later_reasons"] if each["looked_ahead_s"] else ():
+        first = [reason["message"] for reason in each["reasons"]]
+        for reason in (later for later in each["later_reasons"] if later["message"] not in first):
             say(f"  after {each['looked_ahead_s']:g} s: {reason['code']}  {reason['message']}")
         if each["hosts"]:
             _print_hosts(each)

@@ -299,7 +299,7 @@ def test_a_plan_shows_hosts_victims_and_what_waits(cli, cell, tmp_path):
     reasons = [{"code": "NO_HOST_FITS", "message": "1 task finds no host"}]
     plan = planned(
         "x", outcome="PARTLY_PLACED", placed=1, placed_at_once=0, waiting=1, looked_ahead_s=150.0, reasons=reasons,
-        later_reasons=reasons, preempts=[{**victim, "deferred": True}],
+        later_reasons=[{"code": "NO_HOST_FITS", "message": "it finds none"}], preempts=[{**victim, "deferred": True}],
         hosts=[{"host_id": "h-1", "tasks": 1, "instances": "0", "after_s": 12.5}],
     )  # fmt: skip
     cell.answer("POST", "/v1/job-plans", plan)
@@ -308,7 +308,7 @@ def test_a_plan_shows_hosts_victims_and_what_waits(cli, cell, tmp_path):
     assert [" ".join(line.split()) for line in out.splitlines()] == [
         "job x PARTLY_PLACED 1 of 2 tasks would get a host within 12.5 s, 1 would wait",
         "at once: NO_HOST_FITS 1 task finds no host",
-        "after 150 s: NO_HOST_FITS 1 task finds no host",
+        "after 150 s: NO_HOST_FITS it finds none",
         "HOST TASKS INSTANCES AFTER",
         "h-1 1 0 12.5 s",
         "it would preempt:",

@@ -1,0 +1,72 @@
+"""`paceline job placement`: why a task runs where it runs."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from events.bounds import INT_MAX
+from events.words import plural
+from paceline.cli.commands.common import (
+    cell_option,
+    complete,
+    examples,
+    job_ids,
+    output_option,
+    with_client,
+    zone_option,
+)
+from paceline.output import Column, note, say, show, table, when, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paceline.client.client import Client
+    from paceline.client.placement_models import PlacementCandidate, TaskPlacement
+
+
+@click.command(epilog=examples("paceline job placement web --task 3", "paceline job placement web --task 3 --run 1"))
+@click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
+@click.option("--task", "instance", type=click.IntRange(0, INT_MAX), required=True, help="Task of the job.")
+@click.option("--run", type=click.IntRange(1, INT_MAX), help="Run of the task. [default: the present one]")
+@zone_option
+@output_option
+@cell_option
+@with_client
+def placement(client: "Client", job_id: str, instance: int, run: int | None, zone: str, form: str) -> None:
+    """Show the decision that placed a task, and the best five hosts at that moment.
+
+    Placement is replayed up to that round, from the newest snapshot before it or from the start of the log. SCORE is
+    what a host had free, in parts of the largest host, and the sum of the columns after it: a job that is packed goes
+    to the lowest, one that is spread to the host with fewest tasks of the job, then to the highest.
+    """
+    body = client.placement(job_id, instance, run)
+    show(form, body, [body["host_id"]], lambda: _print(body, zone))
+
+
+def _print(body: "TaskPlacement", zone: str) -> None:
+    ports = f", ports {', '.join(map(str, body['ports']))}" if body["ports"] else ""
+    say(f"task {body['instance']} of job {body['job_id']}, run {body['run']}: {body['host_id']}{ports}")
+    say(f"  decided   {when(body['at'], zone)}, round {body['round']} of placement ({body['position']})")
+    if body["why"]:
+        note(f"the candidates can't be derived: {body['why']}")
+        return
+    say(f"  strategy  {body['strategy']}; {body['feasible']} of {plural(body['hosts'], 'host')} had room")
+    names = list(dict.fromkeys(name for each in body["candidates"] for name in each["terms"]))
+    columns = [
+        Column("HOST", lambda each: each["host_id"]),
+        Column("", _mark),
+        Column("TASKS", lambda each: each["tasks"], right=True),
+        Column("SCORE", lambda each: f"{each['score']:.4f}", right=True),
+        *(Column(name.upper(), _term(name), right=True) for name in names),
+        Column("FREE", lambda each: words(each["free"])),
+    ]
+    table(body["candidates"], columns)
+
+
+def _mark(each: "PlacementCandidate") -> str | None:
+    marks = [*(["chosen"] if each["chosen"] else []), *(["kept for it"] if each["own_room"] else [])]
+    return ", ".join(marks) or None
+
+
+def _term(name: str) -> "Callable[[PlacementCandidate], str]":
+    return lambda each: f"{each['terms'].get(name, 0):.4f}"

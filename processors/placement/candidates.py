@@ -1,0 +1,104 @@
+"""The hosts among which a task was placed, in the order in which they come for it, and the terms of their scores: for
+those who ask why it went where it is. Decides nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from events.columns import I64
+from processors.placement.cluster_view import ClusterView
+from processors.placement.hosts import Hosts
+from processors.placement.packing import feasible
+from processors.placement.room.kept import kept_room
+from processors.placement.runs import Runs
+from processors.placement.sharing import Sharing
+from processors.state.shapes import MIXED
+
+
+class Candidate(NamedTuple):
+    """A host that has room for the task. `terms` add up to `score`, the amount that is free in `packing.SCALE` of the
+    largest host; `tasks` of its job are there. `own_room`: its room is kept for this task.
+    """
+
+    host_id: str
+    score: int
+    terms: Mapping[str, int]
+    free: Mapping[str, int]
+    tasks: int
+    own_room: bool
+
+
+class Candidates(NamedTuple):
+    """The best hosts for a task, the first of `feasible` ones among `hosts` that the cell has."""
+
+    strategy: str
+    hosts: int
+    feasible: int
+    best: list[Candidate]
+
+
+class PlacedTask(NamedTuple):
+    """A task that was placed before, in the same decision."""
+
+    job_id: str
+    instance: int
+    host_id: str
+
+
+def candidates(
+    runs: Runs, hosts: Hosts, sharing: Sharing, task: tuple[str, int], before: Sequence[PlacedTask], most: int
+) -> Candidates:
+    """The best hosts for a task that waits, named by job and instance, once those `before` it have been placed; at
+    most `most`, and each whose room is kept for it.
+    """
+    job_id, instance = task
+    room = kept_room(hosts, sharing.holds())
+    view = ClusterView(hosts, runs.shapes, room)
+    for each in before:
+        number = hosts.table[each.host_id].number
+        view.put(view.shape(_shape_of(runs, each.job_id, each.instance)), np.array([number]))
+    row = runs.jobs[job_id]
+    slot, pin = row.base + instance, 0
+    if row.bound:
+        pin = int(runs.arena["pin"][slot])
+    shape = view.shape(_shape_of(runs, job_id, instance), pin - 1 if pin > 0 else None)
+    own = room.own.get(slot)
+    own_hosts: set[int] = {*own.hosts.tolist()} if own is not None else set()
+    if home := int(runs.arena["home"][slot]):
+        own_hosts.add(home - 1)
+    places = feasible(view.free, shape.need, shape.open)
+    level = _level(runs, hosts, job_id, before)
+    order = np.lexsort((places, -view.score[places], level[places]) if shape.spread else (places, view.score[places]))
+    ranked = [*sorted(own_hosts), *(number for number in places[order].tolist() if number not in own_hosts)]
+    best = [
+        _candidate(view, number, int(level[number]), number in own_hosts) for number in ranked[: most + len(own_hosts)]
+    ]
+    return Candidates("spread" if shape.spread else "pack", len(hosts.table), len({*places.tolist(), *own_hosts}), best)
+
+
+def _shape_of(runs: Runs, job_id: str, instance: int) -> int:
+    row = runs.jobs[job_id]
+    return row.shape if row.shape != MIXED else int(runs.arena["shape"][row.base + instance])
+
+
+def _level(runs: Runs, hosts: Hosts, job_id: str, before: Sequence[PlacedTask]) -> I64:
+    """The tasks of a job on each host."""
+    row = runs.jobs[job_id]
+    host = runs.arena["host"][row.base : row.base + row.instances]
+    level: I64 = np.bincount(host[host > 0] - 1, minlength=len(hosts.ids))
+    for each in before:
+        level[hosts.table[each.host_id].number] += each.job_id == job_id
+    return level
+
+
+def _candidate(view: ClusterView, number: int, tasks: int, own_room: bool) -> Candidate:
+    names, free = view.hosts.kinds.names, view.free[: len(view.weight), number].tolist()
+    terms = {
+        name: max(0, amount) * weight
+        for name, amount, weight in zip(names, free, view.weight.tolist(), strict=True)
+        if amount > 0 and weight
+    }
+    amounts = {name: amount for name, amount in zip(names, free, strict=True) if amount}
+    return Candidate(view.hosts.ids[number], sum(terms.values()), terms, amounts, tasks, own_room)

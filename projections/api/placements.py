@@ -1,0 +1,134 @@
+"""The route of a placement: the decision that placed a run, and among which hosts it chose."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+from events.bounds import INT_MAX
+from events.codec import decode
+from events.log.lookup import record_at
+from events.log.port import LogGap
+from events.quantities import write_amounts
+from events.records.placement import TasksPlaced
+from events.records.rounds import RoundCommitted
+from events.rounds import decode_decisions
+from events.topics import ALL, rounds_of
+from paceline.client.placement_models import PlacementCandidate, TaskPlacement
+from projections.api.context import Context
+from projections.api.job_lookup import find_job, read_views
+from projections.api.problems import not_found
+from projections.queries import tasks as task_queries
+from projections.queries.job_entries import newest_first
+from projections.queries.resources import kinds_of
+from projections.record_json import at
+
+PLACEMENT = rounds_of("placement")
+NOBODY = "this process can't derive it; ask the API of the cell"
+
+
+class _Decision(NamedTuple):
+    """The decision that placed a run."""
+
+    round: int
+    place: int
+    offset: int
+    at_ms: int
+    host_id: str
+    ports: list[int]
+
+
+def add_routes(router: APIRouter, context: Context) -> None:
+    """Adds them to the routes of jobs."""
+
+    @router.post("/{job_id}/tasks/{instance}/placements")
+    async def placement(
+        job_id: str,
+        instance: Annotated[int, Path(ge=0, le=INT_MAX)],
+        run: Annotated[int | None, Query(ge=1, le=INT_MAX, description="Without it the present run.")] = None,
+    ) -> Response:
+        """Derives again among which hosts a run was placed: the best five at that decision, with the terms of their
+        scores. Placement is replayed in a process of its own; nothing is written.
+        """
+        return JSONResponse(await run_in_threadpool(_placement, context, job_id, instance, run), 200)
+
+
+def _placement(context: Context, job_id: str, instance: int, run: int | None) -> TaskPlacement:
+    def look(connection: Connection) -> tuple[int, _Decision, Any]:
+        row = find_job(connection, job_id)
+        task = task_queries.task(connection, row, instance)
+        number = run or (task["run"] if task is not None else 0)
+        decision = next(_decisions(context, connection, job_id, instance, number), None)
+        if decision is None:
+            raise not_found("placement of run", f"{number} of task {instance} of job {job_id}")
+        return number, decision, kinds_of(connection).units
+
+    number, decision, units = read_views(context, look)
+    placement: TaskPlacement = {
+        "job_id": job_id,
+        "instance": instance,
+        "run": number,
+        "host_id": decision.host_id,
+        "ports": decision.ports,
+        "round": decision.round,
+        "position": f"{PLACEMENT}:{decision.offset}",
+        "at": at(decision.at_ms),
+        "why": NOBODY,
+        "strategy": "",
+        "hosts": 0,
+        "feasible": 0,
+        "candidates": [],
+    }
+    if context.placements is None:
+        return placement
+    result = context.placements.derive(decision.round, decision.place, job_id, instance)
+    candidates: list[PlacementCandidate] = [
+        {
+            "host_id": each.host_id,
+            "score": each.score,
+            "terms": each.terms,
+            "free": write_amounts(each.free, units),
+            "tasks": each.tasks,
+            "own_room": each.own_room,
+            "chosen": each.host_id == decision.host_id,
+        }
+        for each in result.best
+    ]
+    return {
+        **placement,
+        "why": result.why,
+        "strategy": result.strategy,
+        "hosts": result.hosts,
+        "feasible": result.feasible,
+        "candidates": candidates,
+    }
+
+
+def _decisions(context: Context, connection: Connection, job_id: str, instance: int, run: int) -> Iterator[_Decision]:
+    """The decisions that placed a run, the newest first."""
+    for entry in newest_first(connection, job_id):
+        if entry.event != TasksPlaced.__name__ or ALL[entry.topic].name != PLACEMENT:
+            continue
+        try:
+            record = record_at(context.log, PLACEMENT, entry.offset)
+        except LogGap:
+            return
+        event = decode(record.value) if record is not None else None
+        if record is None or not isinstance(event, RoundCommitted):
+            continue
+        placed = decode_decisions(event)[entry.place]
+        if not isinstance(placed, TasksPlaced) or job_id not in placed.job_ids:
+            continue
+        mine = placed.job_array == placed.job_ids.index(job_id)
+        mine &= (placed.instance_array == instance) & (placed.run_array == run)
+        if not mine.any():
+            continue
+        item = int(mine.argmax())
+        counts = placed.port_count_array
+        first = int(counts[:item].sum()) if len(counts) else 0
+        ports = placed.ports_array[first : first + (int(counts[item]) if len(counts) else 0)].tolist()
+        host_id = placed.host_ids[int(placed.host_array[item])]
+        yield _Decision(event.round, entry.place, entry.offset, record.at_ms, host_id, ports)

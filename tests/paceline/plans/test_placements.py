@@ -1,0 +1,98 @@
+"""A placement is derived again: the best hosts at that decision, the first of which was chosen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from events.codec import decode
+from events.records.jobs import JobActionRequested, JobStopRequested
+from events.records.placement import TasksPlaced
+from events.records.pools import PoolDefined
+from events.records.rounds import RoundCommitted
+from events.rounds import decode_decisions
+from hostagent.fleet import SimHost
+from paceline.moments.order import LogAddress, PlacementOrder, PlacementResult
+from paceline.plans.place_again import NotDerived, place_again
+from processors.placement.machine import Placement
+from tests.paceline.plans.cells import PlannedCell
+
+HOSTS = [
+    SimHost(6, {"cpu": 8_000, "memory": 65_536, "disk": 100_000}, {"rack": "a"}, "a-##"),
+    SimHost(6, {"cpu": 16_000, "memory": 32_768, "disk": 100_000}, {"rack": "b"}, "b-##"),
+]
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[PlannedCell]:
+    cell = PlannedCell(tmp_path, HOSTS)
+    cell.append(PoolDefined(path="/p", command_id="p"))
+    cell.run(1000)
+    yield cell
+    cell.close()
+
+
+def decisions(cell: PlannedCell) -> Iterator[tuple[int, int, TasksPlaced]]:
+    """All placements: round, index, decision."""
+    for record in cell.log.scan("paceline.placement", 0):
+        event = decode(record.value)
+        if isinstance(event, RoundCommitted):
+            for index, decision in enumerate(decode_decisions(event)):
+                if isinstance(decision, TasksPlaced):
+                    yield event.round, index, decision
+
+
+def derived(cell: PlannedCell, round_: int, index: int, job_id: str, instance: int) -> PlacementResult:
+    return place_again(cell.log, PlacementOrder(LogAddress("", 0), round_, index, job_id, instance))
+
+
+def test_the_first_candidate_is_the_host_that_was_chosen(cell: PlannedCell) -> None:
+    for number in range(12):
+        strategy, cpu = ("pack", "spread")[number % 2], 500 * (1 + number % 3)
+        resources = {"cpu": cpu, "memory": 1024 * (1 + number % 4)}
+        cell.submit(f"j{number}", "/p", instances=1 + number % 4, resources=resources, strategy=strategy)
+        cell.run(500)
+        if number % 4 == 3:
+            cell.append(JobStopRequested(job_id=f"j{number - 2}", command_id=f"s{number}"))
+            cell.run(500)
+    seen = 0
+    for round_, index, placed in decisions(cell):
+        columns = (column.tolist() for column in (*placed.items(), placed.host_array))
+        for job, instance, _, host in zip(*columns, strict=True):
+            found = derived(cell, round_, index, placed.job_ids[job], instance)
+            assert found.best[0].host_id == placed.host_ids[host]
+            assert found.strategy == ("pack", "spread")[int(placed.job_ids[job][1:]) % 2]
+            assert len(found.best) == min(5, found.feasible)
+            for each in found.best:
+                assert sum(each.terms.values()) == pytest.approx(each.score)
+            seen += 1
+    assert seen >= 24
+
+
+def test_a_kept_home_is_told_apart(cell: PlannedCell) -> None:
+    cell.submit("web", "/p", kind="stateless", instances=2, resources={"cpu": 1000}, strategy="spread")
+    cell.run(500)
+    cell.append(JobActionRequested.pack(job_id="web", action="restart", command_id="r", batch=1, first=[], count=[]))
+    cell.run(60_000)
+    *_, (round_, index, placed) = decisions(cell)
+    [[job, instance, run]] = zip(*(column.tolist() for column in placed.items()), strict=True)
+    assert run == 2
+    found = derived(cell, round_, index, placed.job_ids[job], instance)
+    assert (found.best[0].host_id, found.best[0].own_room) == (placed.host_ids[0], True)
+
+
+def test_what_cannot_be_derived_says_why(cell: PlannedCell, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell.submit("a", "/p")
+    cell.run(500)
+    [(round_, index, _)] = decisions(cell)
+    with pytest.raises(NotDerived, match="there is no round 99"):
+        derived(cell, 99, 0, "a", 0)
+    end = cell.log.bounds("paceline.hosts")[1]
+    logic = Placement.logic
+    monkeypatch.setattr(Placement, "logic", logic + 1)
+    with pytest.raises(NotDerived, match=f"logic {logic} of placement, this build has {logic + 1}"):
+        derived(cell, round_, index, "a", 0)
+    monkeypatch.undo()
+    cell.log.truncate("paceline.hosts", end - 1)
+    with pytest.raises(NotDerived, match="before the oldest snapshot and the log"):
+        derived(cell, round_, index, "a", 0)

@@ -1,0 +1,67 @@
+"""The placement of a run over HTTP: the decision in the log, and the candidates as a process derives them."""
+
+from typing import Any
+
+from paceline.moments.order import PlacementCandidate, PlacementResult
+
+
+class Derived:
+    """Answers as a test says, and notes what was asked."""
+
+    def __init__(self, result: PlacementResult) -> None:
+        self.result = result
+        self.asked: list[tuple[Any, ...]] = []
+
+    def derive(self, *asked: Any) -> PlacementResult:
+        self.asked.append(asked)
+        return self.result
+
+
+def placed(api: Any) -> None:
+    api.pool("/p")
+    for _ in range(2):
+        api.cell.host(cpu=4000)
+    api.cell.accept("a", instances=2)
+    api.cell.run("a", (0, 1))
+    api.fold()
+
+
+def answer(api: Any, result: PlacementResult, path: str = "/v1/jobs/a/tasks/1/placements") -> tuple[Any, Derived]:
+    derived = Derived(result)
+    object.__setattr__(api.app.state.context, "placements", derived)
+    return api.client.post(path, json={}), derived
+
+
+def test_a_placement_has_its_decision_and_the_candidates(api):
+    placed(api)
+    best = [
+        PlacementCandidate("h1", 0.5, {"cpu": 0.5}, {"cpu": 2000}, 1, False),
+        PlacementCandidate("h2", 0.75, {"cpu": 0.75}, {"cpu": 3000}, 0, False),
+    ]
+    told, derived = answer(api, PlacementResult("", "pack", 2, 2, best))
+    assert told.status_code == 200, told.text
+    body = told.json()
+    [(round_, _, *task)] = derived.asked
+    assert (task, body["round"], body["run"]) == (["a", 1], round_, 1)
+    assert body["position"].startswith("paceline.placement:")
+    assert (body["why"], body["strategy"], body["hosts"], body["feasible"]) == ("", "pack", 2, 2)
+    assert [each["free"] for each in body["candidates"]] == [{"cpu": 2}, {"cpu": 3}]
+    assert [each["chosen"] for each in body["candidates"]] == [each.host_id == body["host_id"] for each in best]
+
+
+def test_a_placement_that_cannot_be_derived_has_what_the_log_says(api):
+    placed(api)
+    told, _ = answer(api, PlacementResult(why="round 1 was decided by logic 3 of placement"))
+    body = told.json()
+    assert (body["candidates"], body["why"]) == ([], "round 1 was decided by logic 3 of placement")
+    assert body["host_id"]
+
+
+def test_a_task_that_was_never_placed_has_no_placement(api):
+    api.pool("/p")
+    api.cell.accept("a", instances=2)
+    api.fold()
+    for path in ("/v1/jobs/a/tasks/1/placements", "/v1/jobs/a/tasks/0/placements?run=7"):
+        told, derived = answer(api, PlacementResult(), path)
+        api.problem(told, 404, "NOT_FOUND")
+        assert derived.asked == []
