@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from events.codec import decode
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import Log
+from events.records.rounds import RoundCommitted
+from events.rounds import decode_decisions
+from events.topics import ALL
+from paceline.cli.main import run
 from paceline.client import cell_file
 from paceline.services.cell_log import embedded
 from tests.helpers.asking import ask
@@ -23,6 +30,8 @@ HOSTS = 4
 ASKED = ("paceline.jobs", "paceline.pools", "paceline.lifecycle", "paceline.sla")
 """Topics that get no record while a cell stands still. Beats, and rounds for their deadlines, come all the time."""
 PLACED_S = 30.0
+REST_S = 2.5
+"""After so long entitlement has said what came of a submission."""
 
 
 class Api:
@@ -110,5 +119,71 @@ def test_a_cell_of_one_process_plans_beside_its_log(tmp_path: Path) -> None:
         api.request("PUT", "/v1/pools/p?wait=20s", {"reservation": {}})
         check(api, log)
         log.close()
+    finally:
+        cell.kill()
+
+
+FILES = {
+    "web.yaml": "job_id: web\npool: /p\nkind: stateless\ninstances: 3\nresources: {cpu: 2}\nsim: {duration: 1h}\n",
+    "more.yaml": "job_id: web\npool: /p\nkind: stateless\ninstances: 5\nresources: {cpu: 3}\nsim: {duration: 1h}\n",
+    "new.yaml": "job_id: new\npool: /p\ncommand: [x]\n---\n"
+    "job_id: too-large\npool: /p\ncommand: [x]\nresources: {cpu: 99}\n",
+    "pools.yaml": "path: /p\nlimit: {cpu: 20}\n---\npath: /q\n",
+}
+DRY_RUNS = (
+    "job submit new.yaml --dry-run",
+    "job plan new.yaml",
+    "job update more.yaml --dry-run",
+    "job plan more.yaml",
+    "job placement web --task 1",
+    "pool apply pools.yaml --dry-run",
+)
+
+
+def written(log: Log, before: Mapping[str, int]) -> set[str]:
+    """The kinds of records and of decisions since some ends."""
+    kinds = set()
+    for topic, start in before.items():
+        for record in log.scan(topic, start):
+            event = decode(record.value)
+            round_ = isinstance(event, RoundCommitted)
+            kinds |= {type(each).__name__ for each in decode_decisions(event)} if round_ else {type(event).__name__}
+    return kinds
+
+
+def files_of(data: Path) -> set[str]:
+    """The files of a data folder that aren't those of a database."""
+    paths = (path.relative_to(data) for path in data.rglob("*") if path.is_file())
+    return {str(path) for path in paths if path.parts[0] not in ("log", "store") and "sqlite" not in path.name}
+
+
+def test_dry_runs_and_plans_write_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    cell = CellProcess(tmp_path / "cell", sim_hosts=HOSTS)
+    try:
+        cell.start()
+        monkeypatch.setenv("PACELINE_DATA", str(cell.data))
+        cell.pool("/p")
+        assert run(["job", "submit", "web.yaml", "--wait=running", "--timeout", "30s"]) == 0
+        time.sleep(REST_S)
+        log, kept = embedded(cell.data), files_of(cell.data)
+        before = log.ends([topic.name for topic in ALL])
+        codes = [run(line.split()) for line in DRY_RUNS]
+        assert codes == [0, 1, 0, 0, 0, 0]
+        assert written(log, before) <= {"GatewayBeat", "TimerPassed"}
+        assert files_of(cell.data) == kept
+        log.close()
+        out = capsys.readouterr().out
+        for text in (
+            "job too-large would be submitted: 0 of 1 task would get a host at once, 1 would wait",
+            "5 instances would be updated to version 2",
+            "task 1 of job web, run 1: sim-",
+            "pool /q would be created",
+        ):
+            assert text in out, text
     finally:
         cell.kill()

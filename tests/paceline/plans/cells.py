@@ -42,10 +42,11 @@ class PlannedCell:
     """`hosts` are simulated ones. Time passes when `run` is called."""
 
     def __init__(self, folder: Path, hosts: Sequence[SimHost]) -> None:
+        folder.mkdir(exist_ok=True)
         self.clock = VirtualClock()
         self.log = SimLog(MemoryLog(self.clock.monotonic_ms), self.clock)
-        self._stores = {name: MemoryStore() for name in MACHINES}
-        stores = {name: partial(_same, store) for name, store in self._stores.items()}
+        self.stores = {name: MemoryStore() for name in MACHINES}
+        stores = {name: partial(_same, store) for name, store in self.stores.items()}
         self.cell = Cell(self.log, self.clock, stores)
         self.cell.add_fleet("hosts", lambda gateway: Fleet(gateway, hosts, self.clock, 1, heartbeat_ms=None))
         self._folder, self._number = folder, 0
@@ -100,7 +101,7 @@ class PlannedCell:
         self._number += 1
         views = self._folder / f"plan-{self._number}.sqlite"
         folded, ends = copy_views(self._folder / "views.sqlite", views), self.ends()
-        folds = {name: restored(make(), self.log, self._stores[name].copy()) for name, make in machines().items()}
+        folds = {name: restored(make(), self.log, self.stores[name].copy()) for name, make in machines().items()}
         starts = {topic: min(at, folded.get(topic, 0)) for topic, at in starts_of(folds.values(), ends).items()}
         clock = BranchClock(self.clock.ms)
         return Copy(branch_log(self.log, starts, ends, clock), folds, tables.open_engine(views), clock)

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+from starlette.testclient import TestClient
+
 from events.codec import decode
 from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.topics import ALL
+from projections.api.cell_router import create_cells_app
+from tests.projections.conftest import LISTEN, TOKEN, Api
 
 SPEC = {"job_id": "a", "pool": "/p", "command": ["x"], "instances": 2}
 PLAN: dict[str, Any] = {
@@ -37,6 +41,20 @@ def test_of_a_job_that_is_there_and_differs_its_update_is_planned(api):
     spec = decode(fact.spec)
     assert isinstance(spec, JobSubmitted)
     assert (fact.job_id, spec.instances) == ("a", 3)
+
+
+def test_a_job_of_another_cell_is_planned_there(tmp_path_factory):
+    cells = [Api(tmp_path_factory.mktemp("views"), number) for number in (0, 1)]
+    for each in cells:
+        each.pool("/p", cell=1)
+        each.plans.answer = PLAN
+    apps = {each.cell.log.cell: each.app for each in cells}
+    client = TestClient(create_cells_app(apps), f"http://{LISTEN}", headers={"Authorization": f"Bearer {TOKEN}"})
+    answer = client.post("/v1/job-plans", json=SPEC)
+    assert (answer.status_code, answer.headers["log-cell"]) == (200, "1")
+    assert [len(each.plans.facts) for each in cells] == [0, 1]
+    for each in cells:
+        each.close()
 
 
 def test_what_a_submission_would_be_refused_for_is_not_planned(api):
