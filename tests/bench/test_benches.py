@@ -19,6 +19,7 @@ CASES = [
     ("log", "embedded", set()),
     ("log", "memory", set()),
     ("placement", "memory", {"gangs_50000_hosts_tasks_per_s", "mixed_50000_hosts_tasks_per_s", "changed_host_ms"}),
+    ("packing", "memory", {"hosts_over_bound_percent"}),
     ("replay", "embedded", {"ended_job_memory_bytes", "verify_decisions_per_s", "recover_s"}),
     ("simulate", "memory", {"kth_head_cpu_s", "tasks_per_s"}),
 ]
