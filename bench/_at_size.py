@@ -110,9 +110,9 @@ def hold(log: KafkaLog, views: Engine, live: int) -> dict[str, float]:
         stop.set()
         submitting.join()
     with views.connect() as connection:
-        ended = connection.execute(text("select sum(succeeded) from jobs where job_id like 'short-%'")).scalar() or 0
+        ends = connection.execute(text("select sum(succeeded) from jobs where job_id like 'short-%'")).scalar() or 0
     passed_s = time.monotonic() - began - SHORT_MS / 1000
-    return {"at_size_least_live_tasks": least, "at_size_ends_per_s": float(ended) / passed_s}
+    return {"at_size_least_live_tasks": least, "at_size_ends_per_s": float(ends) / passed_s}
 
 
 def until_running(views: Engine, tasks: int) -> None:

@@ -86,8 +86,8 @@ def engine_with(strategy: int) -> Callable[[Mix, int], bool]:
         engine = Engine(2, compiled())
         for host in range(hosts):
             engine.host(host, mix.host, mix.host, True, {})
-        placed = engine.place([Request(Shape((cpu, memory), strategy), number) for cpu, memory, number in mix.tasks])
-        return sum(map(len, placed)) == sum(number for *_, number in mix.tasks)
+        hosts_of = engine.place([Request(Shape((cpu, memory), strategy), number) for cpu, memory, number in mix.tasks])
+        return sum(map(len, hosts_of)) == sum(number for *_, number in mix.tasks)
 
     return fits
 
