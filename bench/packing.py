@@ -93,19 +93,19 @@ def engine_with(strategy: int) -> Callable[[Mix, int], bool]:
 
 
 def best_fit(mix: Mix, hosts: int) -> bool:
-    """Whether best fit does: each task on the host that has least left, in parts of a host, of those that hold it."""
+    """Whether best fit does: each task on the host that has least remaining, in parts of a host, of those that hold it."""
     free = np.repeat(np.array(mix.host, dtype=np.int64)[:, None], hosts, axis=1)
     weight = (1 << 40) // np.array(mix.host, dtype=np.int64)
     for cpu, memory, number in mix.tasks:
-        need, left = np.array((cpu, memory)), number
-        while left:
+        need, remaining = np.array((cpu, memory)), number
+        while remaining:
             open_ = np.flatnonzero((free[0] >= cpu) & (free[1] >= memory))
             if not len(open_):
                 return False
             host = int(open_[np.argmin(weight @ free[:, open_])])
-            count = min(left, *(int(free[kind, host] // need[kind]) for kind in (0, 1) if need[kind]))
+            count = min(remaining, *(int(free[kind, host] // need[kind]) for kind in (0, 1) if need[kind]))
             free[:, host] -= need * count
-            left -= count
+            remaining -= count
     return True
 
 
