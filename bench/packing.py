@@ -93,7 +93,7 @@ def engine_with(strategy: int) -> Callable[[Mix, int], bool]:
 
 
 def best_fit(mix: Mix, hosts: int) -> bool:
-    """Whether best fit does: each task on the host that has least remaining, in parts of a host, of those that hold it."""
+    """Whether best fit does: each task on the host, of those that hold it, with least free in parts of a host."""
     free = np.repeat(np.array(mix.host, dtype=np.int64)[:, None], hosts, axis=1)
     weight = (1 << 40) // np.array(mix.host, dtype=np.int64)
     for cpu, memory, number in mix.tasks:

@@ -72,5 +72,5 @@ def test_a_host_shows_why_what_it_offers_is_ignored(cell, cli):
     cell.answer("GET", "/v1/hosts/h1", HOST | {"ignored_resources": ignored})
     cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [], "next_page_token": ""})
     out = cli("host", "get", "h1")[1].splitlines()
-    assert out[-2] == "ignored_resources  gpu/a100: the cell counts it otherwise (WRONG_UNIT)"
-    assert out[-1] == "                   tpu: the cell doesn't know it (UNKNOWN_RESOURCE)"
+    at = out.index("ignored_resources  gpu/a100: the cell counts it otherwise (WRONG_UNIT)")
+    assert out[at + 1] == "                   tpu: the cell doesn't know it (UNKNOWN_RESOURCE)"
