@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx2
 
 from paceline.client.api_requests import PAGE, error_of, json_body, new_id, path_of
-from paceline.client.jobs import JobRequests
+from paceline.client.jobs import PLAN_S, JobRequests
 from paceline.client.json_type import Json
 from paceline.client.lines import Lines
 from paceline.client.models import Answer, StreamEvent, Task
@@ -60,7 +60,8 @@ class Client(JobRequests, OutputRequests):
 
     def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> "PoolPlans":
         """Asks what defining these pools would do in each of their cells, without doing it. Each has its `path`."""
-        return cast("PoolPlans", self._send("POST", "/v1/pool-plans", **json_body({"pools": list(pools)})).json())
+        body = json_body({"pools": list(pools)})
+        return cast("PoolPlans", self._send("POST", "/v1/pool-plans", wait=PLAN_S, **body).json())
 
     def queue(self, path: str, size: int = 10) -> "Queue":
         """The first gangs of each class that wait in a pool."""

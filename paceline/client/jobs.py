@@ -35,6 +35,8 @@ from paceline.client.placement_models import TaskPlacement
 from paceline.client.plan_models import JobPlan
 from paceline.client.usage_models import JobUsage
 
+PLAN_S = 120.0
+"""Seconds that an answer may take longer for which the machines of the cell are read first."""
 SILENCE_S = 20.0
 """After so long without a frame, pings included, the connection to a command is lost."""
 
@@ -81,13 +83,13 @@ class JobRequests(Requests):
         """The decision that placed a run of a task, without `run` the present one, and the best hosts at that time."""
         path = path_of("jobs", job_id, "tasks", str(instance), "placements")
         params = {} if run is None else {"run": str(run)}
-        return cast(TaskPlacement, self._send("POST", path, params=params, **json_body({})).json())
+        return cast(TaskPlacement, self._send("POST", path, wait=PLAN_S, params=params, **json_body({})).json())
 
     def plan_job(self, spec: Mapping[str, Any]) -> JobPlan:
         """Where a job would go now, what of it would wait and why, and what it would preempt. Nothing is written. Of a
         job that is there and differs, its update is planned.
         """
-        return cast(JobPlan, self._send("POST", "/v1/job-plans", **json_body(spec)).json())
+        return cast(JobPlan, self._send("POST", "/v1/job-plans", wait=PLAN_S, **json_body(spec)).json())
 
     def jobs(
         self, state: str | None = None, pool: str | None = None, labels: Sequence[str] = (), page_size: int = PAGE

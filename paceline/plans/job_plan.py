@@ -19,6 +19,7 @@ from processors.lifecycle.machine import Lifecycle
 from projections.queries import entities, pool_tree, versions
 from projections.queries.resources import settings_of
 from projections.record_json import at
+from projections.views.job_states import REJECTED
 from projections.views.reader import write_positions
 from projections.views.rows import AnswerRow
 from projections.views.update_rows import UpdateRow
@@ -70,7 +71,7 @@ def standing(connection: Connection, job_id: str) -> Standing:
     if row is None:
         return Standing(0, 0, [])
     waiting = row.queued + row.backoff
-    has_more = waiting > 0 or row.update > 0
+    has_more = waiting > 0 or row.update > 0 or row.state == REJECTED
     reasons = entities.explanation(connection, row)["reasons"] if has_more else []
     return Standing(row.ordered + row.running, waiting, reasons)
 

@@ -19,6 +19,14 @@ from tests.paceline.plans.cells import PlannedCell, job, timeless
 
 HOSTS, RACKS, CPU = 200, 10, 8_000
 SETTLED_MS = 30_000
+KINDS: tuple[dict[str, Any], ...] = (
+    {"max_running": 7, "kind": "batch"},
+    {"kind": "stateless", "max_unavailable": 1},
+    {"kind": "stateful", "on_silence": "stop_after", "stop_after_ms": 20_000},
+    {"kind": "daemon", "instances": 0, "resources": {"cpu": 700}, "preemptible": False, "strategy": "pack"},
+    {"kind": "daemon"},
+)
+"""Jobs of other kinds; the last is refused."""
 PLANS = 10
 """Of each seed."""
 
@@ -91,6 +99,9 @@ def drawn(number: int, draw: random.Random) -> dict[str, Any]:
     if draw.random() < 0.5:
         spec["strategy"] = "spread"
     spec["priority"] = draw.choice((0, 0, 5))
+    spec |= draw.choice(({}, {}, {}, *KINDS))
+    if "kind" in spec:
+        spec["gang_min"] = 0
     return spec
 
 
