@@ -251,6 +251,8 @@ class Code(StrEnum):
     """The update of the job takes no more instances until a user resumes it."""
     UPDATE_AWAITS_PROMOTION = "UPDATE_AWAITS_PROMOTION"
     """The canary of the update is done, the other instances wait for its promotion."""
+    UPDATE_AWAITS_IMAGE = "UPDATE_AWAITS_IMAGE"
+    """Hosts pull the image of the update, which takes no instance before."""
     UPDATING = "UPDATING"
     """An update of the job goes on."""
     HELD = "HELD"

@@ -126,6 +126,7 @@ _JOB = (
     ReasonKind(Code.OVERRIDDEN),
     ReasonKind(Code.UPDATE_PAUSED, YOU, "`paceline job resume` lets it go on"),
     ReasonKind(Code.UPDATE_AWAITS_PROMOTION, YOU, "`paceline job promote` lets it go on"),
+    ReasonKind(Code.UPDATE_AWAITS_IMAGE, WAIT),
     ReasonKind(Code.UPDATING, WAIT, precedence=Precedence.BEHIND),
     ReasonKind(Code.HELD, YOU, "`paceline job release {job_id}` lets {them} go on",
                "the job is held: {tasks} wait{s} until it is released",

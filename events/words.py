@@ -44,3 +44,9 @@ def why_not(by_reason: Mapping[str, int], counted: bool = True) -> str:
         return f"{count:,} {verbs[count != 1]}" if counted else verbs[count != 1]
 
     return ", ".join(one(name, count) for name, count in sorted(by_reason.items()))
+
+
+def image_pulls(hosts: int, have: int, faults: int, fault: str) -> str:
+    """The number of hosts that have an image: `3 of 5 hosts have it, 1 can't: no such image`."""
+    text = f"{have} of {plural(hosts, 'host')} {'has' if have == 1 else 'have'} it"
+    return f"{text}, {faults} can't: {fault}" if faults else text

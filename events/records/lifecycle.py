@@ -1584,6 +1584,38 @@ class UpdateEnded(Event, frozen=True, kw_only=True):
     """What changed last in the update; the command or the deadline that ends it."""
 
 
+class UpdateImagePulled(Event, frozen=True, kw_only=True):
+    """Hosts that an update waits for have pulled its image, can't, or are lost."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
+
+    job_id: str
+    """The job."""
+
+    number: int
+    """Number of the update, from 1 for each job."""
+
+    hosts: int
+    """The hosts that it has asked, without those that are lost."""
+
+    have: int
+    """Those that have the image."""
+
+    faults: int
+    """Those that can't pull it."""
+
+    fault: str = ""
+    """What the last of these said."""
+
+    waits: bool
+    """Whether the update still waits: hosts haven't answered, and the deadline hasn't passed."""
+
+    cause: Cause | None = None
+    """The last fact of a host that counts, or the deadline that passed."""
+
+
 class UpdatePaused(Event, frozen=True, kw_only=True):
     """An update was paused, or goes on."""
 
@@ -1891,6 +1923,7 @@ ALL: tuple[type[Event], ...] = (
     RunsOverdue,
     RunsStopping,
     UpdateEnded,
+    UpdateImagePulled,
     UpdatePaused,
     UpdateProgressed,
     UpdatePromoted,

@@ -117,6 +117,9 @@ class UpdatePolicy(NestedRecord, frozen=True):
     progress_deadline_ms: int = 600000
     """An instance has failed when it found no place for so long; 0: never for that."""
 
+    prefetch: bool = False
+    """Whether it begins once the hosts of the instances that it changes have pulled the image."""
+
 
 class HealthCheck(NestedRecord, frozen=True):
     """How an agent checks whether a run is healthy."""

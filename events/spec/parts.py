@@ -235,6 +235,11 @@ class Update(Spec):
         description="An instance has failed when it found no place for so long; 0: never for that. Waits for the share "
         "or a limit of its pool, a hold or a pause don't count.",
     )
+    prefetch: bool = Field(
+        default=False,
+        description="Whether the hosts of the instances that change pull the new image first; the update begins when "
+        "all have answered, or after 10 minutes. Roll-backs and restarts don't wait.",
+    )
     creation: bool = Field(
         default=False,
         description="Whether the job is created by it too, as its first update: in batches, or paused at first; "
@@ -256,6 +261,7 @@ class Update(Spec):
             start_paused=self.start_paused,
             blocked_after_ms=self.blocked_after,
             progress_deadline_ms=self.progress_deadline,
+            prefetch=self.prefetch,
             creation=self.creation,
         )
 
@@ -274,6 +280,7 @@ def update_body(policy: UpdatePolicy | None) -> dict[str, Any]:
         "start_paused": policy.start_paused,
         "blocked_after": write_ms(policy.blocked_after_ms),
         "progress_deadline": write_ms(policy.progress_deadline_ms),
+        "prefetch": policy.prefetch,
         "creation": policy.creation,
     }
 

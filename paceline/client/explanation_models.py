@@ -36,6 +36,8 @@ class ReasonNumbers(TypedDict):
     for_job: str | None
     from_jobs: dict[str, int] | None
     hosts: list[str] | None
+    image: dict[str, int] | None
+    """The numbers of `hosts` that were told to pull an image, of those that `have` it, and of `faults`."""
     until: str | None
     not_before: str | None
 

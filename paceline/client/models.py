@@ -215,6 +215,18 @@ JobAction = Literal["pauses", "resumes", "aborts", "promotions", "holds", "relea
 """Actions on a job or its update that need no more words."""
 
 
+class ImagePulls(TypedDict):
+    """The hosts that were told to pull the image of an update, without those that are lost: how many `have` it, and how
+    many can't. `waits`: the update begins when all have answered, or in time; `message` says it all.
+    """
+
+    hosts: int
+    have: int
+    faults: int
+    waits: bool
+    message: str
+
+
 class Update(TypedDict):
     """An update of a job. `state` is ROLLING, CANARY, SUCCEEDED, ROLLED_BACK, FAILED or ABORTED; `instances` counts by
     what is done with them, `steps` by how far they are.
@@ -227,6 +239,7 @@ class Update(TypedDict):
     state: str
     paused: bool
     instances: dict[str, int]
+    image: ImagePulls | None
     steps: dict[str, int]
     policy: Json
     started_at: str | None

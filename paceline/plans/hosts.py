@@ -1,5 +1,5 @@
 """The hosts of a branch: each run that is ordered has started and is healthy at once, each that is told to stop has
-stopped. Runs end in no other way. A host that isn't heard does nothing.
+stopped, each image is there. Runs end in no other way. A host that isn't heard does nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,8 +9,8 @@ import numpy as np
 
 from events.codes import RunReport, TaskState
 from events.records.base import Event
-from events.records.lifecycle import RunsOrdered, RunsStopping
-from events.records.tasks import RunsReported
+from events.records.lifecycle import ImagePrefetchOrdered, RunsOrdered, RunsStopping
+from events.records.tasks import ImagePrefetched, RunsReported
 from processors.lifecycle.machine import Lifecycle
 
 STOPPED_CODE = 143
@@ -25,13 +25,17 @@ class _Run(NamedTuple):
 
 
 class BranchHosts:
-    """Answers what lifecycle orders. It begins with what is under way: runs that start or stop."""
+    """Answers what lifecycle orders. It begins with what is under way: runs that start or stop, images."""
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
         self._due: list[tuple[tuple[RunReport, ...], list[_Run]]] = []
         for state, reports in ((TaskState.ORDERED, STARTS), (TaskState.STOPPING, STOPS)):
             self._owe(reports, self._under_way(state))
+        self._pulled: list[Event] = []
+        for host_id, digests in lifecycle.updates.image_waits.table.items():
+            for job_id, digest in digests.items():
+                self._pull((host_id,), job_id, digest)
 
     def told(self, decisions: Iterable[Event]) -> None:
         """Takes orders among the decisions of lifecycle."""
@@ -40,16 +44,28 @@ class BranchHosts:
                 self._owe(STARTS, _named(event))
             elif isinstance(event, RunsStopping):
                 self._owe(STOPS, _named(event))
+            elif isinstance(event, ImagePrefetchOrdered):
+                self._pull(event.host_ids, event.job_id, event.image_digest)
 
     def reports(self) -> list[Event]:
         """The reports that are due, each run once a record."""
-        due, self._due = self._due, []
-        return [_report(runs, state) for states, runs in due for state in states]
+        due, pulled, self._due, self._pulled = self._due, self._pulled, [], []
+        return [*pulled, *(_report(runs, state) for states, runs in due for state in states)]
 
     def _owe(self, reports: tuple[RunReport, ...], runs: Sequence[_Run]) -> None:
-        hosts = self._lifecycle.hosts.table
-        if here := [run for run in runs if (row := hosts.get(run.host_id)) is not None and not row.silent]:
+        if here := [run for run in runs if self._is_heard(run.host_id)]:
             self._due.append((reports, here))
+
+    def _pull(self, host_ids: Sequence[str], job_id: str, digest: str) -> None:
+        self._pulled += (
+            ImagePrefetched(host_id=host_id, session=0, job_id=job_id, image_digest=digest)
+            for host_id in host_ids
+            if self._is_heard(host_id)
+        )
+
+    def _is_heard(self, host_id: str) -> bool:
+        row = self._lifecycle.hosts.table.get(host_id)
+        return row is not None and not row.silent
 
     def _under_way(self, state: TaskState) -> list[_Run]:
         """The runs whose tasks have a state now."""

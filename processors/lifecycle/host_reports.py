@@ -87,6 +87,10 @@ class Hosts:
         host_id = self._places.ids[number - 1]
         return host_id, self.table[host_id].session
 
+    def id_of(self, number: int) -> str:
+        """The id of a number."""
+        return self._places.ids[number - 1]
+
     def derive(self, row: HostRow) -> None:
         """Brings up to the row what tasks know of their hosts."""
         self._tasks.host_is(row.number, HELD if row.silent or row.lost else row.heard_s, row.lost)

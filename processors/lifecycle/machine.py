@@ -105,7 +105,7 @@ class Lifecycle(MachineBase):
         self._runs = PresentRuns(self.tasks, self._jobs.table)
         self.orders = PreemptionOrders(self.tasks, self._runs.of)
         self.chunks = OverrideChunks()
-        self.updates = Updates(self.tasks, self._jobs, self.asks, self.chunks.whole_of)
+        self.updates = Updates(self.tasks, self._jobs, self.asks, self.chunks.whole_of, self.hosts.id_of)
         self._stateful = Stateful(self.tasks, self._jobs)
         self.daemons = Daemons(self.tasks, self._jobs, self.hosts, self.updates)
         self._update_decisions = UpdateDecisions(self.updates, self.tasks, self._jobs)
@@ -164,8 +164,8 @@ class Lifecycle(MachineBase):
             (PoolAnswered, self._settings.answered, self._pool_answered),
             (PreemptionsOrdered, self.orders.ordered),
             (RevocationAsked, self._revoked),
-            (HostLost, self.hosts.lost),
-            (HostRemoved, self._host_removed),
+            (HostLost, self.hosts.lost, self.updates.image_waits.left),
+            (HostRemoved, self._host_removed, self.updates.image_waits.left),
             (HostHearingChanged, self._hearing.said),
             (MatchingHostsChanged, self.daemons.matching),
         )

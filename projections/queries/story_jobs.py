@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from events.codes import RunCause
-from events.words import plural
+from events.words import image_pulls, plural
 from projections.queries.story_parts import Line, Part, host, job, named, pool
 
 Detail = Mapping[str, Any]
@@ -222,6 +222,11 @@ def _has_image(detail: Detail) -> list[Part]:
     return ["host ", host(detail["host_id"]), f" can't pull it: {fault}" if fault else " has the image"]
 
 
+def _pulled(detail: Detail) -> list[Part]:
+    pulls = image_pulls(detail["hosts"], detail["have"], detail["faults"], detail.get("fault", ""))
+    return [f"image of update {detail['number']}: {pulls}{'' if detail.get('waits') else '; the update begins'}"]
+
+
 def _entered(detail: Detail) -> list[Part]:
     who, command = detail.get("actor") or "a user", shlex.join(detail["command"])[:COMMAND_CHARACTERS]
     run = f"run {detail['run']} of instance {detail['instance']}"
@@ -281,6 +286,7 @@ SENTENCES: dict[str, _Say] = {
     "InstancesReturned": _steps("given back"),
     "UpdateStarted": _update_started,
     "UpdateProgressed": _progressed,
+    "UpdateImagePulled": _pulled,
     "UpdatePaused": lambda detail: [f"update {detail['number']} {'paused' if detail.get('paused') else 'resumed'}"],
     "UpdatePromoted": lambda detail: [f"update {detail['number']} promoted"],
     "UpdateEnded": _update_ended,

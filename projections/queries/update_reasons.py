@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
+from events.bounds import PULL_MS
 from events.codes import Code, UpdateState
 from events.quantities import write_ms
+from events.words import image_pulls
 from projections.queries.reason import Reason
 from projections.record_json import at
 from projections.views.rows import JobRow
@@ -24,6 +26,8 @@ def of_update(update: UpdateRow, disruption: Mapping[str, int] | None, held: boo
             yield Reason(update.code, text, "lifecycle")
     elif update.paused_ms:
         yield _told(Code.UPDATE_PAUSED, f"update {update.number} is paused: {_so_far(update)}", rest)
+    elif update.image_ms:
+        yield _of_image(update)
     elif update.state == UpdateState.CANARY:
         yield _of_canary(update)
     else:
@@ -53,6 +57,17 @@ def _of_canary(update: UpdateRow) -> Reason:
         return _told(Code.UPDATE_AWAITS_PROMOTION, text, update.pending)
     text += f"; it goes on by itself {write_ms(promoted_ms - update.waits_ms)} after the canary was done"
     return _told(Code.UPDATE_AWAITS_PROMOTION, text, update.pending, until=at(promoted_ms))
+
+
+def _of_image(update: UpdateRow) -> Reason:
+    until_ms = update.image_ms + PULL_MS
+    counts = {"hosts": update.image_hosts, "have": update.image_have, "faults": update.image_faults}
+    text = (
+        f"update {update.number} waits until hosts have pulled its image: "
+        f"{image_pulls(**counts, fault=update.image_fault)}; it begins when all have answered, at most "
+        f"{write_ms(PULL_MS)} after they were asked"
+    )
+    return _told(Code.UPDATE_AWAITS_IMAGE, text, update.pending, image=counts, until=at(until_ms))
 
 
 def _so_far(update: UpdateRow) -> str:

@@ -15,8 +15,9 @@ from events.quantities import write_ms
 from events.records.jobs import JobSubmitted
 from events.spec.job import from_event
 from events.task_overrides import whole
+from events.words import image_pulls
 from paceline.client.json_type import Json
-from paceline.client.models import Change, Changes, Update, UpdateSteps, Version
+from paceline.client.models import Change, Changes, ImagePulls, Update, UpdateSteps, Version
 from projections.queries.pages import Page, rows_of, some
 from projections.queries.resources import kinds_of
 from projections.queries.stored_chunks import stored_chunks
@@ -144,6 +145,19 @@ def has_way_back(connection: Connection, job: JobRow) -> bool:
     return any(content(number) != content(job.version) for number in completed & by_number.keys())
 
 
+def _image(row: UpdateRow) -> ImagePulls | None:
+    """The hosts that pull the image of an update; None: none was told to."""
+    if not row.image_hosts and not row.image_ms:
+        return None
+    return {
+        "hosts": row.image_hosts,
+        "have": row.image_have,
+        "faults": row.image_faults,
+        "waits": row.image_ms > 0,
+        "message": image_pulls(row.image_hosts, row.image_have, row.image_faults, row.image_fault),
+    }
+
+
 def update_json(row: UpdateRow) -> Update:
     """An update, without what happened to each instance."""
     policy = msgspec.json.decode(row.policy)
@@ -161,6 +175,7 @@ def update_json(row: UpdateRow) -> Update:
             "removed": row.removed,
             "unchanged": row.unchanged,
         },
+        "image": _image(row),
         "steps": {"pending": row.pending, "in_flight": row.flight, "done": row.done, "failed": row.bad},
         "policy": policy | times,
         "started_at": at(row.started_ms),

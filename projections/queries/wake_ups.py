@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection
 
+from events.bounds import PULL_MS
 from events.codes import UpdateState
 from paceline.client.models import WakeUp
 from projections.queries.throttled import next_due
@@ -19,6 +20,8 @@ def next_wake_up(connection: Connection, job: JobRow, update: UpdateRow | None) 
         times.append((at_ms, f"task {instance} is run again{others}"))
     if update is not None and update.state == UpdateState.CANARY and not update.paused_ms and update.promoted_ms():
         times.append((update.promoted_ms(), f"update {update.number} goes on from its canary"))
+    if update is not None and update.image_ms:
+        times.append((update.image_ms + PULL_MS, f"update {update.number} begins, whoever lacks its image"))
     if not times:
         return None
     at_ms, why = min(times)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from projections.views import rows, run_rows, series_rows, sharing_rows, update_rows, usage_rows
 from projections.views.job_states import REJECTED
 
-FORMAT = "31"
+FORMAT = "32"
 """Raised whenever a row changes."""
 
 WITH_ROWID = (rows.SubmissionRow, rows.BlockRow, series_rows.SeriesRow)

@@ -67,6 +67,15 @@ class UpdateRow(msgspec.Struct):
     lacks_places: int = 0
     """1: it failed since instances found no place in time, and for nothing else."""
 
+    image_ms: int = 0
+    """When hosts were told to pull its image, which it waits for; 0: it doesn't, or no longer."""
+    image_hosts: int = 0
+    """The hosts that were told to, without those that are lost; how many have it, and how many can't have it."""
+    image_have: int = 0
+    image_faults: int = 0
+    image_fault: str = ""
+    """The words of the last of these."""
+
     def promoted_ms(self) -> int:
         """When it is promoted by itself; 0: it isn't."""
         after: int = msgspec.json.decode(self.policy)["promote_after_ms"]

@@ -20,10 +20,12 @@ from events.records.jobs import (
 )
 from events.records.lifecycle import (
     CommandAnswered,
+    ImagePrefetchOrdered,
     InstancesReturned,
     InstancesTaken,
     InstancesWanted,
     UpdateEnded,
+    UpdateImagePulled,
     UpdatePaused,
     UpdateProgressed,
     UpdatePromoted,
@@ -45,6 +47,7 @@ FAILED_INSTANCES = (Code.MAX_FAILURES, Code.STALLED)
 """The codes of updates that fail since instances do."""
 Command = JobUpdateRequested | JobActionRequested | JobStopRequested | JobReopenRequested
 Instances = InstancesTaken | InstancesReturned | UpdateProgressed
+Turn = UpdateImagePulled | UpdatePaused | UpdatePromoted | UpdateEnded
 
 
 class UpdateFold:
@@ -58,6 +61,8 @@ class UpdateFold:
             InstancesTaken: self._taken,
             InstancesReturned: self._returned,
             UpdateProgressed: self._progressed,
+            ImagePrefetchOrdered: self._image_ordered,
+            UpdateImagePulled: self._turned,
             UpdatePaused: self._turned,
             UpdatePromoted: self._turned,
             UpdateEnded: self._turned,
@@ -219,7 +224,15 @@ class UpdateFold:
             if not row.ended_ms:
                 row.state = UpdateState.CANARY if event.waits else UpdateState.ROLLING
 
-    def _turned(self, moment: RecordContext, event: UpdatePaused | UpdatePromoted | UpdateEnded) -> None:
+    def _image_ordered(self, moment: RecordContext, event: ImagePrefetchOrdered) -> None:
+        """Hosts that are named are told for the update that has just started."""
+        job = self._cache.jobs.get(event.job_id)
+        if event.host_ids and job is not None:
+            row = self._cache.updates.change((event.job_id, job.update))
+            if row is not None:
+                row.image_ms, row.image_hosts = moment.now, len(event.host_ids)
+
+    def _turned(self, moment: RecordContext, event: Turn) -> None:
         job, row = (
             self._cache.jobs.change(event.job_id),
             self._cache.updates.change((event.job_id, event.number)),
@@ -228,13 +241,17 @@ class UpdateFold:
             return
         job.position = moment.offset + 1
         match event:
+            case UpdateImagePulled():
+                row.image_hosts, row.image_have = event.hosts, event.have
+                row.image_faults, row.image_fault = event.faults, event.fault
+                row.image_ms = row.image_ms if event.waits else 0
             case UpdatePaused():
                 row.paused_ms = moment.now if event.paused else 0
             case UpdatePromoted():
                 row.state, row.waits_ms = UpdateState.ROLLING, 0
             case UpdateEnded():
                 row.state, row.code, row.message, row.ended_ms = event.state, event.code, event.message, moment.now
-                row.paused_ms = row.waits_ms = 0
+                row.paused_ms = row.waits_ms = row.image_ms = 0
                 if event.state == UpdateState.FAILED and event.code in FAILED_INSTANCES:
                     failed, stuck = (
                         self._tasks.count_steps(job, event.number, step)

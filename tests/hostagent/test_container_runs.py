@@ -257,6 +257,31 @@ def test_an_image_that_was_prefetched_needs_no_registry_when_its_job_comes(
     assert "there is no job none-such" in missing.stderr
 
 
+def test_an_update_leaves_runs_alone_until_their_host_has_the_new_image(
+    cell: CellProcess, registry: ImageRegistry, image: str, folder: Path
+) -> None:
+    layout = folder / "second"
+    shutil.copytree(folder / "layout", layout)
+    subprocess.run(["umoci", "config", "--image", f"{layout}:1.0", "--config.env", "RELEASE=2"], check=True)
+    name = registry.push(layout, "1.0", "web:second")
+    spec = {"kind": "stateless", "image": image, "command": ["sh", "-c", f"echo release $RELEASE; {LIVES}"]}
+    run(cell, "renewed", wait=False, **spec)
+    try:
+        file = folder / "renewed.yaml"
+        asked = {"job_id": "renewed", "pool": "/p", "resources": {"cpu": 0.1, "memory": "64MiB"}}
+        file.write_text(yaml.safe_dump({**asked, **spec, "image": name, "update": {"healthy": "0s"}}))
+        done = command(cell, "update", str(file), "--prefetch", "--wait")
+        assert done.returncode == 0, done.stderr
+        assert "update 1 takes 1 instance to version 2; first 1 host pulls the image" in done.stdout
+        assert "image      1 of 1 host has it\n" in command(cell, "updates", "renewed", "--number", "1").stdout
+        history = command(cell, "history", "renewed").stdout
+        steps = ("ImagePrefetchOrdered", "ImagePrefetched", "UpdateImagePulled", "InstancesTaken")
+        assert sorted(steps, key=lambda step: history.index(f" {step} ")) == list(steps)
+        until(lambda: "release 2" in output(cell, "renewed"), "the new release to say so")
+    finally:
+        stop(cell, "renewed")
+
+
 def test_memory_beyond_what_was_asked_for_is_told_as_such(cell: CellProcess, image: str) -> None:
     script = "x=$(cat /dev/zero | head -c 300000000 | tr '\\0' x); echo $x | wc -c"
     task = run(cell, "hungry", image=image, command=["busybox", "sh", "-c", script])

@@ -63,6 +63,9 @@ WAIT = click.option("--wait", "waits", is_flag=True, help="Wait until the update
     metavar="TIME",
     help="Count an instance as failed when it finds no host for this long, such as 10m; 0: never.",
 )
+@click.option(
+    "--prefetch/--no-prefetch", default=None, help="Have the hosts pull the new image before the first instance."
+)
 @click.option("--start-paused", is_flag=True, default=None, help="Wait for `job resume` before the first instance.")
 @extra_options
 @click.option("--dry-run", is_flag=True, help="Only validate, and show what would change, and what would become of it.")
@@ -80,6 +83,7 @@ def update(
     roll_back: bool | None,
     canary: int | None,
     progress_deadline: float | None,
+    prefetch: bool | None,
     start_paused: bool | None,
     extras: "Said",
     dry_run: bool,
@@ -99,6 +103,7 @@ def update(
         "roll_back": roll_back,
         "canary": canary,
         "progress_deadline": None if progress_deadline is None else f"{round(progress_deadline * 1000)}ms",
+        "prefetch": prefetch,
         "start_paused": start_paused,
     }
     specs = _specs(client, name)

@@ -8,7 +8,7 @@ import numpy as np
 from events.codes import Code, UpdateState
 from events.columns import I64, ints, spread
 from events.records.base import Event
-from events.records.lifecycle import UpdatePaused, UpdatePromoted, UpdateStarted
+from events.records.lifecycle import ImagePrefetchOrdered, UpdatePaused, UpdatePromoted, UpdateStarted
 from events.words import plural
 from processors.lifecycle.rows import ActionRow, JobRow, StopRow, UpdateAskRow
 from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
@@ -75,8 +75,10 @@ class UpdateCommands:
             return Answer(
                 Code.NOT_UPDATABLE, "max_unavailable is 0, so no instance may be stopped for an update; raise it"
             )
-        started = self._decisions.start(ask.job_id, "update", version, job_fact(offset), jobs_offset=offset)
-        return self._begun(ask.job_id, row, version, tuple(started), offset)
+        cause = job_fact(offset)
+        started = self._decisions.start(ask.job_id, "update", version, cause, jobs_offset=offset)
+        pulls = self._updates.image_waits.orders(ask, version, cause)
+        return self._begun(ask.job_id, row, version, (*started, *pulls), offset)
 
     def act(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
         """A job, or its update, is to do something."""
@@ -110,7 +112,9 @@ class UpdateCommands:
         if begun.kind == ROLL_BACK:
             what = f"takes {instances} back to version {begun.like}, as version {new_version}"
         hold = f"; the job is held: what runs is taken after `paceline job release {job_id}`" if row.on_hold else ""
-        message = f"update {number} {what}{batch}{counts}{start}{hold}"
+        pulling = sum(len(each.host_ids) for each in started if isinstance(each, ImagePrefetchOrdered))
+        pulls = f"; first {plural(pulling, 'host')} pull{'s' * (pulling == 1)} the image" if pulling else ""
+        message = f"update {number} {what}{batch}{counts}{pulls}{start}{hold}"
         return Answer(Code.DONE, message, (*override, *started), new_version, number)
 
     def _restart(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:

@@ -102,6 +102,10 @@ class UpdateDecisions:
         if len(stepped[0]) or waits != (update.waits_ms > 0):
             yield self._progress(job_id, update, *stepped)
             return
+        pulled = self._updates.image_waits.decided(job_id, update, now if caught_up else 0)
+        if pulled is not None:
+            yield pulled
+            return
         if self._waits.rests(job_id, update):
             return
         over = self._over(job_id, update, version, now, caught_up)
@@ -109,7 +113,7 @@ class UpdateDecisions:
             yield from over
         elif waits:
             yield from self._promotion(job_id, update, now, caught_up)
-        else:
+        elif update.image is None:
             yield from self._next(job_id, update, version)
 
     def _stepped(self, job_id: str, update: UpdateRow, now: int, caught_up: bool) -> tuple[I64, I64]:
@@ -379,5 +383,7 @@ class UpdateDecisions:
 
 
 def back_policy(policy: PolicyRow) -> PolicyRow:
-    """The policy of a roll-back or a restart: as that of updates, but at once, whole and never rolled back."""
-    return msgspec.structs.replace(policy, roll_back=False, canary=0, start_paused=False)
+    """The policy of a roll-back or a restart: as that of updates, but at once, whole and never rolled back; it waits
+    for no image, which was on hosts before.
+    """
+    return msgspec.structs.replace(policy, roll_back=False, canary=0, start_paused=False, prefetch=False)

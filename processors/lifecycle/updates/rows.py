@@ -2,6 +2,7 @@
 
 import msgspec
 
+from events.bounds import PULL_MS
 from processors.state.causes import CauseRow
 from processors.state.record_rows import ConstraintRow, RulesRow
 from processors.state.seconds import Seconds, milliseconds
@@ -24,6 +25,7 @@ class PolicyRow(msgspec.Struct, frozen=True, array_like=True):
     blocked_after_ms: int = 0
     creation: bool = False
     progress_deadline_ms: int = PROGRESS_DEADLINE_MS
+    prefetch: bool = False
 
 
 class AskedRow(msgspec.Struct, frozen=True, array_like=True):
@@ -61,6 +63,31 @@ class VersionRow(msgspec.Struct, frozen=True, array_like=True):
     """Whether an update has completed it, or it is the first: roll-backs go to such."""
 
 
+class ImageWaitRow(msgspec.Struct, frozen=True, array_like=True):
+    """The hosts that an update waits for until they have its image: how many they are without those that are lost, how
+    many have it, how many can't have it. `fault`: what the last of these said; `untold`: that is still to be decided.
+
+    Invariant: `have + faults <= hosts`.
+    """
+
+    since_ms: int
+    hosts: int
+    have: int = 0
+    faults: int = 0
+    fault: str = ""
+    untold: bool = False
+
+    @property
+    def remaining(self) -> int:
+        """The hosts that haven't answered."""
+        return self.hosts - self.have - self.faults
+
+    @property
+    def due_ms(self) -> int:
+        """When the update goes on without them."""
+        return self.since_ms + PULL_MS
+
+
 class UpdateRow(msgspec.Struct, array_like=True):
     """The update of a job that is in progress, and how many of its instances are at which step.
 
@@ -84,6 +111,8 @@ class UpdateRow(msgspec.Struct, array_like=True):
     promoted: bool = False
     waits_ms: int = 0
     """Since when its canary is done and it waits to be promoted; 0: it doesn't."""
+    image: ImageWaitRow | None = None
+    """The hosts that are to have its image before it takes the first instance; None: it waits for none."""
 
     # The deadlines of an update, in logical milliseconds. `since_s`: a second, or one of each of many.
 

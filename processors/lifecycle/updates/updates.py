@@ -12,6 +12,7 @@ from events.records.lifecycle import (
     InstancesReturned,
     InstancesTaken,
     UpdateEnded,
+    UpdateImagePulled,
     UpdatePaused,
     UpdateProgressed,
     UpdatePromoted,
@@ -28,6 +29,7 @@ from processors.lifecycle.task_table import PLACED, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
 from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.differences import Differences
+from processors.lifecycle.updates.image_waits import ImageWaits
 from processors.lifecycle.updates.place_waits import PlaceWaits
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, MORE, OPEN, RESHAPED, STEP, Step
@@ -48,7 +50,12 @@ class Updates:
     """
 
     def __init__(
-        self, tasks: Tasks, jobs: Jobs, asks: Table[int, AskRow], whole: Callable[[SubmittedRow], SubmittedRow]
+        self,
+        tasks: Tasks,
+        jobs: Jobs,
+        asks: Table[int, AskRow],
+        whole: Callable[[SubmittedRow], SubmittedRow],
+        host_id: Callable[[int], str],
     ) -> None:
         self.versions: Table[str, dict[int, VersionRow]] = struct_table("versions", dict[int, VersionRow])
         self.table: Table[str, UpdateRow] = struct_table("updates", UpdateRow)
@@ -65,21 +72,24 @@ class Updates:
         self._asks = asks
         self._whole = whole
         self.place_waits = PlaceWaits(tasks, jobs, self._wait_otherwise)
+        self.image_waits = ImageWaits(tasks, jobs, self.table, self.differences, host_id, self.touch)
         jobs.on_move = self._moved
         self.rows: tuple[Row, ...] = (
             (UpdateStarted, self._started),
             (InstancesTaken, self._taken),
             (InstancesReturned, self._returned),
             (UpdateProgressed, self._progressed),
+            (UpdateImagePulled, self._pulled),
             (UpdatePaused, self._paused),
             (UpdatePromoted, self._promoted),
             (UpdateEnded, self._ended),
+            *self.image_waits.rows,
         )
 
     @property
     def tables(self) -> tuple[Table[Any, Any], ...]:
         """All of it."""
-        return (self.versions, self.table)
+        return (self.versions, self.table, self.image_waits.table)
 
     def restored(self) -> None:
         """Looks at all updates, and at all instances of theirs."""
@@ -357,6 +367,9 @@ class Updates:
         if event.waits != (update.waits_ms > 0):
             update.waits_ms = now if event.waits else 0
 
+    def _pulled(self, event: UpdateImagePulled, now: int) -> None:
+        self.image_waits.told(self._change(event, now), event)
+
     def _paused(self, event: UpdatePaused, now: int) -> None:
         self._change(event, now).paused = event.paused
         if not event.paused:
@@ -394,6 +407,7 @@ class Updates:
         self._close(event.job_id)
 
     def _close(self, job_id: str) -> None:
+        self.image_waits.over(job_id, self.table[job_id])
         self.table.remove(job_id)
         self.touched.pop(job_id, None)
         self.moved.pop(job_id, None)

@@ -153,8 +153,9 @@ def fixed_change(before: VersionRow, after: VersionRow, kind: str) -> str:
 def _digests(job: SubmittedRow, names: Iterable[str] = UNNAMED) -> dict[str, bytes]:
     """A digest of each field that isn't empty, 0, false or null: one that a later release adds changes no version."""
     values = {name: getattr(job, name) for name in names}
-    if (policy := values.get("update")) and policy.progress_deadline_ms == PROGRESS_DEADLINE_MS:
-        values["update"] = msgspec.structs.astuple(policy)[:-1]  # as before there was that field, the last one
+    if (policy := values.get("update")) and not policy.prefetch:  # as before there were these fields, the last two
+        until = -2 if policy.progress_deadline_ms == PROGRESS_DEADLINE_MS else -1
+        values["update"] = msgspec.structs.astuple(policy)[:until]
     return {
         name: digest(_pack(_as_before(value) if name in CONDITIONED else value))[:8]
         for name, value in values.items()

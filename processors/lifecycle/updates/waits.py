@@ -48,6 +48,8 @@ class Waits:
             since = self.up_since(job_id, self.coming_up(job_id))
             if len(since := since[since < HELD]):
                 times.append(update.healthy_ms(int(since.min())))
+        if update.image is not None:
+            times.append(update.image.due_ms)
         if self.rests(job_id, update):
             return min(times, default=None)
         since = self._updates.column(job_id, "ready")[self.for_places(job_id, update)].astype(np.int64)

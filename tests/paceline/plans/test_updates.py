@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from events.abilities import CONTAINER, VALUE
 from events.codec import encode
 from events.records.jobs import JobUpdateRequested
+from events.records.parts import Isolation, UpdatePolicy
 from events.records.pools import PoolDefined
 from hostagent.fleet import SimHost
 from paceline.client.plan_models import JobPlan
@@ -64,3 +66,17 @@ def test_an_update_of_another_version_is_refused(cell: PlannedCell) -> None:
     change = JobUpdateRequested(job_id="web", command_id="u", expected_version=7, spec=update().spec)
     plan = cell.plan(change, job_id="web")
     assert (plan["outcome"], plan["code"], plan["update"]) == ("REFUSED", "VERSION_CONFLICT", None)
+
+
+def test_hosts_of_a_plan_pull_the_image_of_an_update_at_once(tmp_path: Path) -> None:
+    hosts = [SimHost(3, {"cpu": 20_000, "memory": 65_536}, attributes={CONTAINER: VALUE})]
+    cell = PlannedCell(tmp_path, hosts)
+    apart = [Isolation(level="container", image=f"r/web:{n}", image_digest=f"sha256:{str(n) * 64}") for n in (1, 2)]
+    cell.append(PoolDefined(path="/p", command_id="p"))
+    cell.run(1000)
+    cell.submit("web", "/p", **WEB, isolation=apart[0])
+    cell.run(1000)
+    plan = cell.plan(update(isolation=apart[1], update=UpdatePolicy(prefetch=True)), job_id="web")
+    assert steps(plan) == ("UPDATED", "SUCCEEDED", 39)
+    assert plan["looked_ahead_s"] < 600
+    cell.close()

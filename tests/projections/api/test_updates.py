@@ -11,6 +11,7 @@ from events.columns import pack_ints
 from events.records.jobs import JobActionRequested, JobStopRequested, JobUpdateRequested
 from events.records.lifecycle import (
     CommandAnswered,
+    ImagePrefetchOrdered,
     InstancesTaken,
     JobHeld,
     JobPriorityChanged,
@@ -18,6 +19,7 @@ from events.records.lifecycle import (
     RunsEnded,
     RunsOrdered,
     UpdateEnded,
+    UpdateImagePulled,
     UpdatePaused,
     UpdateProgressed,
     UpdatePromoted,
@@ -164,6 +166,30 @@ def test_an_update_is_paused_waits_with_its_canary_and_ends(service):
     update = service.get("/v1/jobs/a/updates/1")
     assert (update["state"], update["code"], update["message"]) == ("FAILED", "MAX_FAILURES", "1 instance failed")
     assert update["ended_at"]
+
+
+def test_an_update_tells_how_many_hosts_have_the_image_that_it_waits_for(service):
+    update_of(service)
+    assert service.get("/v1/jobs/a/updates/1")["image"] is None
+    fields = {"image": "r/web:2", "image_digest": f"sha256:{'2' * 64}", "host_ids": ("h1", "h2", "h3")}
+    service.cell.decide("lifecycle", ImagePrefetchOrdered(job_id="a", **fields))
+    service.fold()
+    assert service.get("/v1/jobs/a/updates/1")["image"]["message"] == "0 of 3 hosts have it"
+    told = {"job_id": "a", "number": 1, "hosts": 3, "fault": "no such image"}
+    service.cell.decide("lifecycle", UpdateImagePulled(**told, have=1, faults=1, waits=True))
+    service.fold()
+    [reason] = service.get("/v1/jobs/a/explanation")["reasons"]
+    assert reason["code"] == "UPDATE_AWAITS_IMAGE"
+    assert "1 of 3 hosts has it, 1 can't: no such image; it begins when all have answered" in reason["message"]
+    assert (reason["tasks"], reason["image"]) == (3, {"hosts": 3, "have": 1, "faults": 1})
+    assert reason["until"] == service.get("/v1/jobs/a")["next_wake_up"]["at"]
+    service.cell.decide("lifecycle", UpdateImagePulled(**told, have=2, faults=1, waits=False))
+    service.fold()
+    update = service.get("/v1/jobs/a/updates/1")
+    pulls = {"hosts": 3, "have": 2, "faults": 1, "waits": False}
+    assert update["image"] == {**pulls, "message": "2 of 3 hosts have it, 1 can't: no such image"}
+    assert service.get("/v1/jobs/a/explanation")["reasons"][0]["code"] == "UPDATING"
+    assert service.get("/v1/jobs/a")["next_wake_up"] is None
 
 
 def test_a_roll_back_is_a_version_like_an_earlier_one(service):
