@@ -112,9 +112,9 @@ class Hosts:
         host = event.host_array
         if len(host) != len(run) or not numbers.size:
             return
-        exists[exists] = self._tasks.arena["host"][slots[exists]] == numbers.take(host[exists], mode="clip")
+        exists &= self._tasks.arena["host"].take(slots, mode="clip") == numbers.take(host, mode="clip")
         reports = Reported(slots, run, reported, exit_code, _current(event, rows))
-        self._note(reports.some(exists))
+        self._note(reports if exists.all() else reports.some(exists))
 
     def _note(self, reports: Reported) -> I64:
         """Notes reports and returns the slots whose present runs they are about."""

@@ -40,6 +40,8 @@ class Calendar:
 
     def note(self, slots: I64) -> None:
         """Takes slots whose column was set."""
+        if self._noted > 2 * self._remaining + SWEPT_FROM:
+            self._sweep()  # before they are taken: they count
         seconds = self._arena[self._column][slots]
         for at in distinct(seconds).tolist():
             if at not in self._slots:
@@ -47,8 +49,6 @@ class Calendar:
                 self._slots[at] = []
             self._slots[at].append(slots[seconds == at])
         self._noted += len(slots)
-        if self._noted > 2 * self._remaining + SWEPT_FROM:
-            self._sweep()
 
     def due(self, second: int) -> I64:
         """The slots of that second and of those before it, ordered by second."""
