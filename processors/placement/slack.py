@@ -119,7 +119,7 @@ class Slack:
                 self._hosts.lent.change(host_id).ending.append(each)
         for host_id in places:
             if host_id in self._hosts.lent:
-                self._review(host_id, now, again=True)
+                self._review(host_id, now)
 
     def placed(self, event: TasksPlaced, now: int) -> None:
         """Runs have places; to be called once they hold them."""
@@ -221,12 +221,12 @@ class Slack:
         if host_id in self._over or self._hosts.used[at, number] > self._hosts.capacity[at, number]:
             self._review(host_id, now)
 
-    def _review(self, host_id: str, now: int, again: bool = False) -> None:
-        """Notes since when more is held on a host than it lends; `again`: from now on."""
+    def _review(self, host_id: str, now: int) -> None:
+        """Notes since when more is held on a host than it lends."""
         row = self._hosts.lent[host_id]
         ending = [each for each in row.ending if self._is_placed(*each)]
         is_over = sum(amount for _, amount in self._held(host_id, ending)) > self._capacity(host_id)
-        over_ms = 0 if not is_over else max(1, now) if again or not row.over_ms else row.over_ms
+        over_ms = 0 if not is_over else row.over_ms or max(1, now)
         if ending != row.ending or over_ms != row.over_ms:
             row = self._hosts.lent.change(host_id)
             row.ending, row.over_ms = ending, over_ms

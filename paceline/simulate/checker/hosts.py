@@ -93,6 +93,8 @@ class Hosts:
         self.hosts: dict[str, Host] = {}
         self._lends = False
         """Whether the cell lends the slack of hosts."""
+        self._settings: dict[int, CellConfigured] = {}
+        """Settings that have no answer yet, by offset."""
         self.revocations = Revocations(self.hosts, self.on, self.run_of, self._need_of)
         self._licences: set[str] = set()
         """Resources that belong to the cell and to no host."""
@@ -134,6 +136,10 @@ class Hosts:
         """The run of a task that has a place; 0: none has."""
         return self._held[task][0] if task in self._held else 0
 
+    def is_over(self, task: Task, run: int) -> bool:
+        """Whether a run of a task is over; entitlement may not have heard so yet."""
+        return task[0] in self._over or self._ended.get(task, 0) >= run
+
     def host_of(self, task: Task) -> str:
         """The host of a task that has a place; empty: it has none."""
         return self._held[task][1] if task in self._held else ""
@@ -168,9 +174,13 @@ class Hosts:
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
-        for _, _, event, now in round_.inputs:
+        for _, offset, event, now in round_.inputs:
+            if isinstance(event, CellConfigured):
+                self._settings[offset] = event
+            elif isinstance(event, PoolAnswered):
+                self._answered(event)
             self._take(event, now)
-            if isinstance(event, HostsLoaded | HostOffered | RunsEnded | PoolAnswered | CellConfigured):
+            if isinstance(event, HostsLoaded | HostOffered | RunsEnded | PoolAnswered):
                 self.revocations.look(now)
         placed: set[Task] = set()
         self.at_home = set()
@@ -211,14 +221,19 @@ class Hosts:
         """Hosts that are silent and not given up."""
         return [host_id for host_id, host in self.hosts.items() if host.silent and not host.lost]
 
+    def _answered(self, answer: PoolAnswered) -> None:
+        """Settings count from their answer on."""
+        event = self._settings.pop(answer.pools_offset, None)
+        if event is None or answer.code != "DONE":
+            return
+        self._licences |= {kind.name for kind in event.resources if kind.amount is not None}
+        self._lends = self._lends if event.slack is None else event.slack
+        for host in self.hosts.values():
+            host.lent = host.lent if self._lends else 0  # it lends again once it says so again
+            host.lends(self._lends)
+
     def _take(self, event: Event, now: int) -> None:
         match event:
-            case CellConfigured():
-                self._licences |= {kind.name for kind in event.resources if kind.amount is not None}
-                self._lends = self._lends if event.slack is None else event.slack
-                for host in self.hosts.values():
-                    host.lent = host.lent if self._lends else 0  # it lends again once it says so again
-                    host.lends(self._lends)
             case HostsLoaded():
                 self._loaded(event)
             case JobAccepted():

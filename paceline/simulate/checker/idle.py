@@ -72,9 +72,13 @@ class Idle:
 
     def _waiting(self, since: int) -> Iterator[tuple[JobAccepted, TaskShape, tuple[Task, ...]]]:
         """One unit of each kind that has waited since a time: its job, its shape, which tasks go together."""
-        units, kinds = self._pools.units, set()
-        has_none = (task for task, admission in units.held.items() if self._hosts.run_of(task) != admission.run)
-        for task in (task for task in (*units.queued, *has_none) if not self._hosts.waits_for_home(task)):
+        units, kinds, hosts = self._pools.units, set(), self._hosts
+        has_none = (
+            task
+            for task, admission in units.held.items()
+            if hosts.run_of(task) != admission.run and not hosts.is_over(task, admission.run)
+        )
+        for task in (task for task in (*units.queued, *has_none) if not hosts.waits_for_home(task)):
             job = units.jobs[task[0]]
             shape = shape_of(job, task[1])
             tasks = units.unit(task)

@@ -61,7 +61,9 @@ class Revocations:
         for host_id in event.host_ids:
             if self._held(host_id) > self._lent(host_id):
                 raise Violation(f"{round_} leaves {host_id} {self._held(host_id)} of {self._lent(host_id)}")
-            self._over_ms.pop(host_id, None)
+        for host_id in list(self._over_ms):  # others too: members of gangs leave where they are
+            if self._held(host_id) <= self._lent(host_id):
+                del self._over_ms[host_id]
 
     def at_rest(self, now_ms: int) -> None:
         """Raises `Violation` where too much is held for long."""

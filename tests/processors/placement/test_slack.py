@@ -119,3 +119,16 @@ def test_a_gang_on_two_hosts_that_lend_too_little_is_asked_to_end_once(world: Wo
     assert asked(world.later(PATIENCE_MS + 1000)) == [("g", each, 1) for each in range(4)]
     load(world, a=1, b=1)
     assert asked(world.later(2 * PATIENCE_MS)) == []
+
+
+def test_a_gang_that_is_to_end_for_one_host_gives_no_other_host_a_longer_time(world: World) -> None:
+    load(world, a=16, b=16)
+    gang = shaped({"memory": 64, REVOCABLE: 1500})
+    assert sorted(hosts_of(world.run("g", 4, gang_min=4, **gang)).values()) == ["a", "a", "b", "b"]
+    load(world, a=12)
+    assert {*hosts_of(revocable(world, "r", 2)).values()} == {"b"}
+    load(world, a=4)
+    world.later(PATIENCE_MS // 2)
+    load(world, b=0)
+    assert asked(world.later(PATIENCE_MS // 2)) == [("g", each, 1) for each in range(4)]
+    assert asked(world.later(PATIENCE_MS // 2)) == [("r", 0, 1), ("r", 1, 1)]

@@ -5,12 +5,14 @@ from contextlib import nullcontext
 import pytest
 from msgspec import structs
 
+from events.bounds import LOAD_STEPS
 from events.columns import pack_ints
-from events.records.entitlement import AdmissionsRanked, GangsHeld
+from events.records.entitlement import AdmissionsRanked, GangsHeld, PoolAnswered
+from events.records.hosts import HostsLoaded
 from events.records.lifecycle import JobAccepted, PreemptionAnswered
 from events.records.parts import Cause
 from events.records.placement import GangsParked
-from events.records.pools import PoolDefined
+from events.records.pools import CellConfigured, PoolDefined
 from paceline.simulate.checker.claims import SOON_MS, Claims
 from paceline.simulate.checker.history import Violation
 from paceline.simulate.checker.idle import IDLE_MS, Idle
@@ -26,6 +28,7 @@ from tests.paceline.simulate.checker.checked import (
     breaks,
     columns,
     contended,
+    ended,
     job,
     ordered,
     queued,
@@ -86,6 +89,25 @@ def test_capacity_that_may_be_idle_is(why: str) -> None:
         world.pools.defined["/a"] = structs.replace(pool, closed=False)
         world.later(MINUTE)
         looks.look(world.now)
+
+
+def test_a_run_that_is_over_does_not_wait_though_entitlement_has_not_heard_so() -> None:
+    world = World(A, B)
+    world.runs(job("quick", "/a"), 1)
+    looks = idle(world)
+    world.placement([ended("quick", 0)])
+    assert not violation(looks, world, 2 * IDLE_MS // MINUTE)
+
+
+def test_a_cell_lends_from_the_answer_to_its_settings_on() -> None:
+    world = World(A, B)
+    loads = HostsLoaded.pack(
+        gateway="g", host_ids=("h",), host_session=[1], cpu_used=[0], memory_used=[0], slack=[LOAD_STEPS]
+    )
+    world.placement([CellConfigured(command_id="c", slack=True), loads])
+    assert not world.hosts.hosts["h"].lent
+    world.placement([PoolAnswered(path="/", pools_offset=0, command_id="c", code="DONE"), loads])
+    assert world.hosts.hosts["h"].lent
 
 
 def test_what_is_lent_at_last_had_no_room_before() -> None:
