@@ -46,6 +46,6 @@ def progress_of(update: "Update") -> str:
     text = f"update {update['number']}  {state}  {' · '.join(parts)}"
     if update["state"] == "CANARY" and not update["paused"]:
         text += "; waits for `paceline job promote`"
-    if (image := update["image"]) is not None and image["waits"]:
+    if (image := update.get("image")) and image["waits"]:
         text += f"; waits for its image: {image['message']}"
     return f"{text}: {update['code']} {update['message']}".rstrip() if update["code"] else text

@@ -239,7 +239,8 @@ class Update(TypedDict):
     state: str
     paused: bool
     instances: dict[str, int]
-    image: ImagePulls | None
+    image: NotRequired[ImagePulls | None]
+    """Null: no host was told to pull one. Servers of 0.3 don't say it."""
     steps: dict[str, int]
     policy: Json
     started_at: str | None

@@ -268,7 +268,7 @@ def print_update(body: "Update", steps: "list[UpdateSteps]", zone: str, shape: T
                 "policy",
                 words({name: value for name, value in body["policy"].items() if value not in _UNSET}),
             ),
-            *([("image", image["message"])] if (image := body["image"]) else []),
+            *([("image", image["message"])] if (image := body.get("image")) else []),
             ("reason", body["reason"] or None),
             ("started", when(body["started_at"], zone)),
             ("ended", when(body["ended_at"], zone)),

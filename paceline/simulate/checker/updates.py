@@ -1,5 +1,5 @@
-"""Checks updates: one of a job at a time, within its batch and the SLA, and each run of the version that its instance
-was taken to.
+"""Checks updates: one of a job at a time, within its batch and the SLA, none before hosts have pulled its image, and
+each run of the version that its instance was taken to.
 """
 
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from events.columns import ints
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.lifecycle import (
+    ImagePrefetchOrdered,
     InstancesReturned,
     InstancesTaken,
     JobAccepted,
@@ -17,6 +18,7 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
     UpdateEnded,
+    UpdateImagePulled,
     UpdateProgressed,
     UpdateStarted,
 )
@@ -35,6 +37,8 @@ class _Job:
     """It is being created, so nothing of it becomes unavailable."""
     restarts: bool = False
     """Its instances keep their versions."""
+    pulls: bool = False
+    """Hosts pull its image, and it begins when they have answered."""
     flight: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)
     least_version: dict[int, int] = field(default_factory=dict)
@@ -68,6 +72,10 @@ class Updates:
                 if event.number != job.number:
                     raise Violation(f"{round_} goes on with update {event.number} of {event.job_id}, not {job.number}")
                 self._moved(event, job, round_)
+            case ImagePrefetchOrdered() if event.host_ids:
+                self._jobs[event.job_id].pulls = True
+            case UpdateImagePulled():
+                self._jobs[event.job_id].pulls = event.waits
             case RunsOrdered():
                 self._ordered(event, round_)
             case RunsStopping():
@@ -79,13 +87,15 @@ class Updates:
             raise Violation(f"{round_} starts update {event.number} of {event.job_id} at version {job.version}")
         job.version, job.number, job.batch = event.version, event.number, event.policy.batch
         job.creates, job.restarts = event.kind == "create", event.kind == "restart"
-        job.flight, job.bad = set(), set()
+        job.pulls, job.flight, job.bad = False, set(), set()
 
     def _moved(
         self, event: InstancesTaken | InstancesReturned | UpdateProgressed | UpdateEnded, job: _Job, round_: Round
     ) -> None:
         match event:
             case InstancesTaken():
+                if job.pulls:
+                    raise Violation(f"{round_} takes instances of {event.job_id} while hosts pull its image")
                 job.flight.update(_instances(event))
                 if not job.restarts:
                     job.least_version |= dict.fromkeys(_instances(event), job.version)

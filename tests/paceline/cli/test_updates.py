@@ -251,6 +251,17 @@ def test_a_job_shows_its_version_and_its_update(cli, cell):
     assert "\nupdate     update 2  ROLLING  1/3 done · 1 in flight\n" in out
 
 
+def test_an_update_tells_how_many_hosts_have_its_image(cli, cell):
+    pulls = {"hosts": 5, "have": 3, "faults": 1, "waits": True, "message": "3 of 5 hosts have it, 1 can't: no room"}
+    cell.answer("GET", "/v1/jobs/a", job(version=2, update=update(image=pulls)))
+    _, out, _ = cli("job", "get", "a")
+    assert "1 in flight; waits for its image: 3 of 5 hosts have it, 1 can't: no room\n" in out
+    cell.answer("GET", "/v1/jobs/a/updates/2", update(image={**pulls, "waits": False}))
+    cell.answer("GET", "/v1/jobs/a/updates/2/steps", {"steps": [], "next_page_token": ""})
+    _, out, _ = cli("job", "updates", "a", "--number", "2")
+    assert "\nimage      3 of 5 hosts have it, 1 can't: no room\n" in out
+
+
 def test_a_service_is_waited_for_until_it_is_healthy(cli, cell):
     running = {"running": 3, "succeeded": 0}
     for shown in (

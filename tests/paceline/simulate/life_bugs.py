@@ -28,6 +28,7 @@ from processors.lifecycle.task_table import LOST, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
 from processors.lifecycle.updates.commands import Answer
 from processors.lifecycle.updates.differences import Differences
+from processors.lifecycle.updates.image_waits import ImageWaits
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.updates.waits import Waits
@@ -63,6 +64,11 @@ def updates_ask_nobody(patch: pytest.MonkeyPatch) -> None:
 def paused_goes_on(patch: pytest.MonkeyPatch) -> None:
     """An update takes instances though it is paused."""
     patch.setattr(Waits, "rests", lambda self, job_id, update: False)
+
+
+def images_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+    """An update takes instances though hosts still pull its image."""
+    patch.setattr(ImageWaits, "_ordered", lambda self, event, now: None)
 
 
 def canary_of_all(patch: pytest.MonkeyPatch) -> None:
@@ -229,6 +235,7 @@ PLANTED: dict[Plant, Planted] = {
     inherited_left_out: Planted("availability-against-failing-versions", "job wide tasks RUNNING >= 5"),
     updates_ask_nobody: Planted("availability-against-failing-versions", "without a verdict of sla"),
     paused_goes_on: Planted("pause-while-failing", "updates FAILED"),
+    images_are_not_waited_for: Planted("update-waits-for-its-image", "while hosts pull its image"),
     canary_of_all: Planted("canaries", "version 2"),
     all_are_changed: Planted("overrides-are-updated", "version 2 4"),
     overrides_left_out: Planted("overrides-are-updated", "version 2 0"),
