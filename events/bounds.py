@@ -32,6 +32,10 @@ GANG_MAX = 16_000
 GANG_PORTS_MAX = 256_000
 """Ports of a whole gang: each takes four bytes of that round."""
 CONSTRAINTS_MAX = 64
+AFFINITIES_MAX = 8
+"""Labels of other tasks that a job names, affinity and anti-affinity together."""
+TARGETS_MAX = 100
+"""Values of an attribute of which a job says how much of it they are to have."""
 VALUES_MAX = 1000
 """Values of one constraint."""
 LABELS_MAX = 64

@@ -23,6 +23,12 @@ def over_reserved(over: Sequence[tuple[str, str]]) -> str:
 
 _VERBS: Mapping[str, tuple[str, str]] = {
     "kept for others": ("is kept for others", "are kept for others"),
+    "host limit": ("has as many tasks of the job as it may", "have as many tasks of the job as they may"),
+    "affinity": ("has no task beside it that is wanted", "have no tasks beside them that are wanted"),
+    "anti-affinity": ("is beside tasks kept apart", "are beside tasks kept apart"),
+    "spread": ("has as much of the job as its spread allows", "have as much of the job as its spread allows"),
+    "other tasks": ("is for one job alone", "are for one job alone"),
+    "within": ("is in no group that holds the gang", "are in no group that holds the gang"),
     "port taken": ("has the port taken", "have the port taken"),
     **{
         name: (f"is {name}", f"are {name}")

@@ -125,6 +125,34 @@ whatever its value. Hosts have taints by their agents (`--taint KEY=VALUE`) and 
 KEY=VALUE`); what runs there goes on, and tasks that may run on no other host go there still. A host with the attribute
 `exclusive` takes only tasks that name its value by a constraint (`{attribute: exclusive, values: [ml]}`).
 
+## Beside which tasks
+
+```yaml
+host_limit: 2                                    # at most two tasks of the job on a host
+anti_affinity: [{label: app, value: web, within: rack}]
+affinity: [{label: app, value: cache}]           # within: host, unless said
+spread: {over: zone, skew: 1}                    # or targets: {north: 50}
+within: rack                                     # all tasks of the gang in one rack
+exclusive: true                                  # no task of another job on its hosts
+```
+
+* `host_limit`: tasks of all versions of the job count.
+* `affinity`: a task goes where a task with each of the labels runs, on the same `host` or on a host with the same value
+  of an attribute. Where none runs in the whole cell and the job has the label itself, its first task goes anywhere.
+* `anti_affinity`: a task goes nowhere where a task with one of the labels runs, and a task with such a label goes
+  nowhere where one of this job runs.
+* `spread`: the value with least tasks of the job comes first. With `skew` none ever has more tasks than that above the
+  one with least, of those with a host that takes tasks of the job. `targets` are percent of the tasks by value, the
+  other values share the rest evenly: a wish, or with `hard: true` a limit, rounded up.
+* `within`: all tasks of the gang run on hosts with one value of the attribute.
+* `exclusive`: tasks of daemons don't count.
+
+Labels are those with which the jobs were submitted. A host without the attribute counts as if it had a value of its
+own, one for all such hosts. Tasks that are bound to a host, of daemons and stateful jobs, go there whatever the rules
+say. Others are preempted for one task of such a job at a time, and for a gang only where `host_limit` is its one rule.
+Two jobs each of which wants to be beside the other wait for ever (`AFFINITY_UNMET`); give both one more label that
+both want: their first task then goes anywhere.
+
 ## Output
 
 `paceline job logs ID --task N` prints what a run has written, stdout and stderr each to its own; `-f` follows it to

@@ -669,6 +669,9 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
     shape: bytes = b""
     """Index of the shape of each range in shapes. Empty: all tasks have the first shape. Column of int32."""
 
+    labels: dict[str, str] = {}
+    """Labels of the job."""
+
     @property
     def first_array(self) -> I32:
         return np.frombuffer(self.first, INT32, len(self.first) // 4)
@@ -701,6 +704,7 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
         first: Values | None = None,
         count: Values | None = None,
         shape: Values | None = None,
+        labels: dict[str, str] | None = None,
     ) -> Self:
         return cls(
             job_id=job_id,
@@ -719,6 +723,7 @@ class JobAccepted(InstancesEvent, frozen=True, kw_only=True):
             first=b"" if first is None else pack_ints(first),
             count=b"" if count is None else pack_ints(count),
             shape=b"" if shape is None else pack_ints(shape),
+            labels={} if labels is None else labels,
         )
 
 

@@ -235,11 +235,61 @@ class OverrideChunk(NestedRecord, frozen=True):
     """How many instances from there on may."""
 
 
+class TaskAffinity(NestedRecord, frozen=True):
+    """Tasks by label beside which a task must run, or must not."""
+
+    label: str
+    """Name of the label of their job."""
+
+    value: str
+    """Its value."""
+
+    over: str = "host"
+    """host, or the attribute whose value the hosts must have in common."""
+
+    apart: bool = False
+    """Whether it must not run beside them; they don't run beside it then either."""
+
+
+class SpreadTarget(NestedRecord, frozen=True):
+    """The part of the tasks of a job that a value of an attribute is to have."""
+
+    value: str
+    """The value."""
+
+    percent: int
+    """0 to 100 of the tasks."""
+
+
 class PlacementRules(NestedRecord, frozen=True):
     """What a job asks of the hosts of its tasks beside conditions on attributes."""
 
     tolerations: tuple[str, ...] = ()
     """Taints of hosts that don't keep its tasks away: KEY, whatever its value, or KEY=VALUE."""
+
+    host_limit: int = 0
+    """At most so many tasks of the job on a host; 0: any number."""
+
+    exclusive: bool = False
+    """Whether its hosts take no task of another job."""
+
+    affinity: tuple[TaskAffinity, ...] = ()
+    """Tasks beside which they run, or don't."""
+
+    spread_over: str = ""
+    """Attribute over whose values the tasks of the job are spread; empty: none."""
+
+    skew: int = 0
+    """A value has at most so many tasks more than the one with least; 0: any number."""
+
+    targets: tuple[SpreadTarget, ...] = ()
+    """Parts of the tasks by value; other values share the rest evenly."""
+
+    hard: bool = False
+    """Whether tasks wait rather than exceed a target."""
+
+    within: str = ""
+    """Attribute of which the hosts of a gang have one value; empty: any."""
 
 
 class ResourceKind(NestedRecord, frozen=True):

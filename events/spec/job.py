@@ -38,6 +38,17 @@ from events.records.parts import Isolation, PlacementRules
 from events.resources import STANDARD, Unit, in_order
 from events.spec.conditions import Constraints, Tolerations, constraint_parts, constraints_body
 from events.spec.health import Health, health_body
+from events.spec.neighbours import (
+    Affinity,
+    AntiAffinity,
+    Exclusive,
+    HostLimit,
+    Spread,
+    Within,
+    check_neighbours,
+    neighbours_body,
+    neighbours_rules,
+)
 from events.spec.overrides import Override, Placed, check_overrides, overrides_body, resolve
 from events.spec.parts import (
     Command,
@@ -212,6 +223,12 @@ class JobSpec(Spec):
     strategy: Literal["pack", "spread"] = Field(
         default="pack", description="pack: fill hosts one after another; spread: use as many as there are."
     )
+    host_limit: HostLimit = None
+    exclusive: Exclusive = False
+    affinity: Affinity = Field(default=[])
+    anti_affinity: AntiAffinity = Field(default=[])
+    spread: Spread = None
+    within: Within = None
     sla: Sla = Field(default=Sla(), description="How much of a service may be unavailable on purpose.")
     health: Health | None = Field(
         default=None, validate_default=True, description="Health check of a run; none: it is available once started."
@@ -388,6 +405,7 @@ class JobSpec(Spec):
 
     @model_validator(mode="after")
     def _fits_a_record(self) -> "JobSpec":
+        check_neighbours(self)
         events = (*self.chunks, self._event)
         size = max(len(encode(event)) for event in events)
         if size > FACT_BYTES_MAX:
@@ -482,8 +500,7 @@ class JobSpec(Spec):
     @property
     def _rules(self) -> PlacementRules | None:
         """The part about what its tasks ask of hosts beside conditions; None: there is nothing to say."""
-        rules = PlacementRules(tolerations=tuple(sorted({*self.tolerations})))
-        return None if rules == PlacementRules() else rules
+        return neighbours_rules(self, tuple(sorted({*self.tolerations})))
 
     @cached_property
     def _placed(self) -> Placed:
@@ -540,6 +557,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "max_runtime": write_ms(event.max_runtime_ms) if event.max_runtime_ms else None,
         "constraints": constraints_body(event.constraints),
         "tolerations": list(rules.tolerations),
+        **neighbours_body(rules),
         "strategy": event.strategy,
         "sla": {"max_unavailable": event.max_unavailable},
         "health": health_body(event.health) if event.health else None,

@@ -28,6 +28,7 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
         first=shapes.first,
         count=shapes.count,
         shape=shapes.shape,
+        labels=job.labels,
     )
 
 

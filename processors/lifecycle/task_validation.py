@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from events.bounds import (
+    AFFINITIES_MAX,
     AMOUNT_MAX,
     CHECK_EVERY_MS_MIN,
     CHECKS_MAX,
@@ -12,6 +13,7 @@ from events.bounds import (
     EXIT_CODE_MAX,
     GANG_PORTS_MAX,
     IMAGE,
+    INSTANCES_MAX,
     ISOLATIONS,
     LABELS_MAX,
     MS_MAX,
@@ -25,6 +27,7 @@ from events.bounds import (
     STOP_SIGNALS,
     STRING_BYTES_MAX,
     STRINGS_MAX,
+    TARGETS_MAX,
     URL_PATH,
     WORD_MAX,
 )
@@ -190,7 +193,26 @@ def _health(job: SubmittedRow) -> str:
 
 def _rules(job: SubmittedRow) -> str:
     rules = job.rules or RulesRow()
-    return tolerations_fault(rules.tolerations)
+    if fault := tolerations_fault(rules.tolerations):
+        return fault
+    if job.kind == "daemon" and rules != RulesRow(rules.tolerations):
+        return "rules beside tolerations are not for daemons: one task runs on every host that matches"
+    if not 0 <= rules.host_limit <= INSTANCES_MAX or not 0 <= rules.skew <= INSTANCES_MAX:
+        return f"host_limit and skew must be 0 to {INSTANCES_MAX}"
+    if len(rules.affinity) > AFFINITIES_MAX or len(rules.targets) > TARGETS_MAX:
+        return f"a job has at most {AFFINITIES_MAX} affinities and {TARGETS_MAX} targets"
+    words = [word for term in rules.affinity for word in (term.label, term.over)]
+    more = [*(term.value for term in rules.affinity), *(each.value for each in rules.targets)]
+    if not all(words) or any(len(word) > WORD_MAX for word in (*words, *more, rules.spread_over, rules.within)):
+        return f"labels and attributes must have 1 to {WORD_MAX} characters"
+    percents = [each.percent for each in rules.targets]
+    if min(percents, default=0) < 0 or sum(percents) > 100:
+        return f"targets are {sum(percents)} percent in all, 0 to 100 are allowed"
+    if ((rules.skew or rules.targets) and not rules.spread_over) or (rules.skew and rules.targets):
+        return "skew or targets, one of them, are for a spread over an attribute"
+    if rules.within and job.gang_min < 2:
+        return "within is for a gang"
+    return ""
 
 
 def _labels(job: SubmittedRow) -> str:

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from events.codes import Code
-from events.columns import I64, indexed
+from events.columns import I64, distinct, indexed
 from events.ranks import Rank
 from events.records.placement import TasksPlaced
 from processors.placement import bound_tasks
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts, Phase
+from processors.placement.neighbours import Neighbours, Seen, are_ruled, at_home
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.placement.room.parked import Found, MayAsk
 from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
@@ -85,6 +86,26 @@ class Assignment:
         self._waiting = runs.arena["waiting"]
         self._placed: dict[str, list[Placed]] = {}
         """By job."""
+        self.view.neighbours_of = self.neighbours
+        self._claim_hosts()
+
+    def neighbours(self, job_id: str) -> Neighbours | None:
+        """The neighbours of the tasks of a job as they are now; None: nothing depends on them."""
+        row, placed = self._runs.jobs[job_id], dict[str, list[I64]]()
+        if not self._runs.shapes.ruled:
+            return None
+        for other, parts in self._placed.items():
+            placed[other] = [one.hosts for one in parts]
+        seen = Seen(self._runs, self._hosts, placed)
+        return Neighbours(seen, job_id, row) if are_ruled(seen, row) else None
+
+    def _claim_hosts(self) -> None:
+        """Closes the hosts of tasks that want them for themselves."""
+        shapes = self._runs.shapes
+        numbers = [number for number in shapes.ruled if (rules := shapes[number].rules) and rules.exclusive]
+        if numbers:
+            host = self._runs.arena["host"][np.isin(self._runs.arena["shape"], numbers)]
+            self.view.claim(distinct(host[host > 0].astype(np.int64) - 1))
 
     def place(self) -> TasksPlaced | None:
         """Puts what waits on the view, as far as the budget goes."""
@@ -259,11 +280,13 @@ class Assignment:
         for shape, part in self._by_shape(row, slots[home[slots] > 0]):
             hosts = home[part].astype(np.int64) - 1
             fit = self.view.fits_at_home(shape, hosts)
+            if (neighbours := self.view.neighbours) is not None:
+                fit &= at_home(neighbours, neighbours.of(shape.rules, shape.unmet < 0), hosts, fit)
             fitting = np.flatnonzero(fit)
             if len(fitting) > self._budget.left:
                 self._budget.cut, fitting = True, fitting[: max(0, self._budget.left)]
             if len(fitting):
-                self.view.take_home(shape, hosts[fitting], level)
+                self.view.take_home(shape, hosts[fitting], level if self.view.neighbours is None else None)
                 self._put(tasks.job_id, part[fitting], hosts[fitting], shape)
             waits = (self._hosts.phase[hosts] == Phase.SILENT) | (self._hosts.phase[hosts] == Phase.RETURNING)
             waits &= self._runs.arena["pin"][part] <= 0
@@ -288,6 +311,8 @@ class Assignment:
             self._put(tasks.job_id, part, hosts, shape)
 
     def _put(self, job_id: str, slots: I64, hosts: I64, shape: ShapeView) -> None:
+        if shape.exclusive:
+            self.view.claim(hosts)
         self._placed.setdefault(job_id, []).append(Placed(job_id, slots, hosts, shape.ports, shape.port_numbers))
         self._budget.spend(len(slots))
 
@@ -305,7 +330,10 @@ class Assignment:
         return [(self.view.shape(number), slots[shapes == number]) for number in order]
 
     def _level(self, job_id: str, row: JobRow) -> I64 | None:
-        """The tasks of a job on each host, counted; None where all its tasks are packed."""
+        """The tasks of a job on each host, counted; None where all its tasks are packed. From now on the view looks at
+        the neighbours of its tasks, if anything depends on them.
+        """
+        self.view.neighbours = self.neighbours(job_id)
         if not any(self.view.shape(number).spread for number in row.shapes):
             return None
         host = self._runs.arena["host"][row.base : row.base + row.instances]

@@ -47,6 +47,10 @@ class Attribute:
             del self._numbers[self._values[before] or ""]
             self._free.append(before)
 
+    def number_of(self, value: str) -> int | None:
+        """The number of a value; None: no host has it."""
+        return self._numbers.get(value)
+
     def numbers(self, hosts: I64) -> NDArray[np.int32]:
         """The number of the value of each of some hosts."""
         if len(hosts) and hosts[-1] < len(self.of_host):  # they ascend

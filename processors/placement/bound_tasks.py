@@ -30,7 +30,7 @@ def codes(view: ClusterView, shape: ShapeView, hosts: I64) -> I64:
     numbers = hosts[there]
     lost = view.hosts.phase[numbers] == Phase.LOST
     never = fits(view.hosts.capacity, shape.need, numbers, 1) == 0
-    reasons = [lost, (shape.unmet[numbers] >= 0) & view.hosts.counts[numbers], never & view.hosts.counts[numbers]]
+    reasons = [lost, shape.mismatch[numbers] & view.hosts.counts[numbers], never & view.hosts.counts[numbers]]
     why = np.zeros(len(hosts), dtype=np.int64)  # a host that was removed is lost
     why[there] = np.select(reasons, range(len(reasons)), len(reasons))
     return why

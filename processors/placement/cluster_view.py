@@ -6,7 +6,7 @@ up again and again (it keeps the order of hosts and looks only at those touched 
 What is kept for units isn't free; a unit for which some is kept sees that too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
@@ -16,6 +16,7 @@ from events.columns import I64, counted, distinct
 from processors.placement.constraints import CLOSED
 from processors.placement.gang_search import Part, choose, ranked, together
 from processors.placement.hosts import Hosts
+from processors.placement.neighbours import FREE, Neighbours, Request, in_groups, one_by_one
 from processors.placement.packing import MANY, Mask, feasible, fits, pack, scores, spread, turns, weights
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.state.shapes import Shape, Shapes
@@ -56,7 +57,11 @@ class ShapeView:
         """Where only a port may be missing, and amounts."""
         if host is not None:
             self.meets &= np.arange(len(self.meets)) == host
+        self.rules = shape.rules
+        self.exclusive = shape.rules is not None and shape.rules.exclusive
         self.open: Mask = self.meets & self.ports_free
+        if view.closed is not None:
+            self.shut(view.closed)
         self.column = np.array(need, dtype=np.int64)[:, None]
         score = sum(one * int(weight) for one, weight in zip(need, view.weight, strict=False))
         self.score = min(score, SCORE_MAX)
@@ -70,7 +75,18 @@ class ShapeView:
 
     def takes_bound(self, hosts: Hosts) -> Mask:
         """The hosts that take such tasks if these are bound to them."""
-        return hosts.heard & (self.unmet < 0) & self.ports_free
+        return hosts.heard & ~self.mismatch & self.ports_free
+
+    @property
+    def mismatch(self) -> Mask:
+        """The hosts that don't meet the conditions, whatever their taints: tasks that are bound to a host go there."""
+        return (self.unmet >= 0) & (self.unmet < len(self.constraints))
+
+    def shut(self, closed: Mask) -> None:
+        """Hosts are closed by tasks that want them for themselves; whose those are, its own rules say."""
+        if self.host is None and not self.exclusive:
+            self.open &= ~closed
+            self.meets &= ~closed
 
     def part(self, size: int) -> Part:
         """So many of its tasks that belong together."""
@@ -197,6 +213,12 @@ class ClusterView:
         self.epoch = 0
         """Grows when many hosts changed at once."""
         self.kept_ports = kept_room.ports
+        self.neighbours: Neighbours | None = None
+        """Those of the job whose tasks are put now, where its rules or those of others look at them."""
+        self.neighbours_of: Callable[[str], Neighbours | None] = lambda job_id: None
+        """The neighbours of the tasks of a job as they are now."""
+        self.closed: Mask | None = None
+        """The hosts of tasks whose jobs want them for themselves; None: there are none."""
         self._put_ports: dict[int, list[I64]] = {}
         """The hosts on which tasks with a fixed port were put, by port."""
         self._known = shapes
@@ -215,10 +237,46 @@ class ClusterView:
         """Puts a task on each of the chosen hosts, which have room for it."""
         self._place(hosts, shape)
 
+    def request(self, shape: ShapeView, size: int, open_: Mask) -> Request:
+        """So many tasks of a shape of the job whose neighbours are looked at."""
+        assert self.neighbours is not None
+        rules = self.neighbours.of(shape.rules, shape.unmet < 0)
+        need = shape.column[:, 0]
+        return Request(size, need, shape.score, open_, shape.spread, shape.order, shape.fixed_ports, rules)
+
+    def ruled(self, job_id: str, parts: Sequence[tuple[ShapeView, int]], planned: Sequence[Part]) -> list[Part] | None:
+        """Parts of a unit for which others leave or hosts are drained, where its rules allow one task more; None: it
+        goes by no rules. Several tasks may only share a limit for each host: for more than that there is no plan.
+        """
+        neighbours = self.neighbours_of(job_id)
+        if neighbours is None:
+            return None
+        limited: list[Part] = []
+        for (shape, _), part in zip(parts, planned, strict=True):
+            rules = neighbours.of(shape.rules, shape.unmet < 0)
+            open_, most = part.open_ & (rules.why() == FREE), part.most
+            if sum(size for _, size in parts) > 1:
+                open_ &= (neighbours.own == 0) & (rules.limits_alone and len(parts) == 1)
+                most = min(most, rules.rules.host_limit or most)
+            limited.append(part._replace(open_=open_, most=most))
+        return limited
+
+    def claim(self, hosts: I64) -> None:
+        """Tasks that want their hosts for themselves were put there."""
+        if self.closed is None:
+            self.closed = np.zeros(len(self.hosts.ids), dtype=np.bool_)
+        self.closed[hosts] = True
+        for shape in self._shapes.values():
+            shape.shut(self.closed)
+
     def each(self, shape: ShapeView, count: int, level: I64 | None) -> I64:
         """Puts up to `count` tasks one by one; returns a host for each that found one. `level` counts the job's tasks
         on each host and is brought up, None where all tasks of the job are packed.
         """
+        if self.neighbours is not None:
+            (hosts,) = one_by_one(self.neighbours, self.free, self.score, [self.request(shape, count, shape.open)])
+            self._place(hosts, shape)
+            return hosts
         if shape.too_many <= 1:
             return NOTHING
         if shape.spread and level is not None:
@@ -241,6 +299,10 @@ class ClusterView:
         """As `each`, for one task that goes anywhere but to a host; empty: nowhere else is room."""
         open_ = shape.open.copy()
         open_[host] = False
+        if self.neighbours is not None:
+            (hosts,) = one_by_one(self.neighbours, self.free, self.score, [self.request(shape, 1, open_)])
+            self._place(hosts, shape)
+            return hosts
         hosts = choose(self.free, self.score, shape.part(1)._replace(open_=open_), level)
         if len(hosts):
             self._place(hosts, shape)
@@ -252,6 +314,12 @@ class ClusterView:
         """Puts a gang whole: hosts for each part, so many tasks of a shape; None: nothing is put. `level` as in
         `each`.
         """
+        if self.neighbours is not None:
+            requests = [self.request(shape, size, shape.open) for shape, size in parts]
+            by_part = in_groups(self.neighbours, self.free, self.score, requests)
+            for (shape, _), hosts in zip(parts, by_part or (), strict=by_part is not None):
+                self._place(hosts, shape)
+            return by_part
         if self.has_failed(parts):
             return None
         by_part = places(self.free, self.score, parts, level)
@@ -274,12 +342,23 @@ class ClusterView:
         """As `gang`, for a unit for which room is kept. What it doesn't use of that stays kept for now."""
         if not own.complete and sum(size for _, size in parts) == 1:
             return self.gang(parts, level)  # where its room is a task doesn't fit yet
-        if len(parts) == 1 and parts[0][1] == 1 and level is None and (one := self._one_with_own(parts[0][0], own)):
+        if (
+            len(parts) == 1
+            and parts[0][1] == 1
+            and level is None
+            and self.neighbours is None
+            and (one := self._one_with_own(parts[0][0], own))
+        ):
             return one
         free, score = self.free.copy(), self.score.copy()
         free[:, own.hosts] += own.amounts
         score[own.hosts] = scores(free[:, own.hosts], self.weight)
-        by_part = places(free, score, parts, level, [shape.open_to(self, own) for shape, _ in parts])
+        opens = [shape.open_to(self, own) for shape, _ in parts]
+        if self.neighbours is not None:
+            requests = [self.request(shape, size, open_) for (shape, size), open_ in zip(parts, opens, strict=True)]
+            by_part, level = in_groups(self.neighbours, free, score, requests), None
+        else:
+            by_part = places(free, score, parts, level, opens)
         if by_part is None:
             return None
         used = np.zeros_like(free)

@@ -92,6 +92,14 @@ class Constraints:
         unmet = self.of(Request(conditions)).unmet
         return np.where(unmet >= len(conditions), np.int16(MEETS), unmet)
 
+    def groups(self, name: str) -> I64:
+        """The number of the value that each host has of an attribute; 0: it has none."""
+        return self._attributes[name].numbers(np.arange(len(self._attributes))).astype(np.int64)
+
+    def group_of(self, name: str, value: str) -> int | None:
+        """The number of a value of an attribute; None: no host has it."""
+        return self._attributes[name].number_of(value)
+
     def of(self, request: Request) -> ConditionSet:
         """The columns of a set, to look at, one item per host."""
         own = self._sets.get(request)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from events.codes import Code
-from processors.placement.rows import DaemonRow, HostRow
+from processors.placement.rows import DaemonRow, HostRow, JobRow
 from processors.state.conversion import Rows, with_defaults
 from processors.state.record_rows import ConstraintRow
 from processors.state.shapes import ShapeRow
@@ -13,7 +13,7 @@ from processors.state.table import RowChange
 
 _PLACES = 5
 """So many fields rows of plans and reservations both begin with: how many tasks at which run are to be where."""
-_defaults = with_defaults({"hosts": HostRow, "shapes": ShapeRow})
+_defaults = with_defaults({"hosts": HostRow, "shapes": ShapeRow, "jobs": JobRow})
 
 
 def from_0_3(rows: Rows) -> Iterator[RowChange]:

@@ -20,7 +20,18 @@ from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.gang_search import Part, in_turn, together
 from processors.placement.hosts import Phase
-from processors.placement.packing import fits, scores
+from processors.placement.neighbours import (
+    AFFINITY,
+    APART,
+    FREE,
+    LIMIT,
+    RULE_NAMES,
+    SHARED,
+    SPREAD,
+    Neighbours,
+    one_by_one,
+)
+from processors.placement.packing import feasible, fits, scores
 from processors.placement.room.kept import OwnRoom
 from processors.state.record_rows import ConstraintRow
 
@@ -41,7 +52,18 @@ is kept for others, FIXED_PORT where another task has a port that must have its 
 """
 KEPT = OPEN + len(Phase)
 FIXED_PORT = KEPT + 1
-CONSTRAINT = FIXED_PORT + 1
+RULED = FIXED_PORT + 1
+"""And with it the rules by which tasks look at neighbours, in the order of `RULE_NAMES`."""
+RULES = range(RULED, RULED + len(RULE_NAMES) + 1)
+CONSTRAINT = RULES.stop
+RULE_CODES = {
+    LIMIT: Code.HOST_LIMIT_REACHED,
+    AFFINITY: Code.AFFINITY_UNMET,
+    APART: Code.KEPT_APART,
+    SPREAD: Code.SPREAD_LIMIT,
+    SHARED: Code.NO_EMPTY_HOST,
+    len(RULE_NAMES): Code.NO_GROUP_FITS,
+}
 
 
 MARKS = (Code.HOSTS_TAINTED, Code.HOSTS_EXCLUSIVE)
@@ -59,11 +81,20 @@ class Reason(NamedTuple):
     """The tasks of each part that would fit, counted: now; of NEVER_FITS, on hosts that are empty."""
 
 
-def reason(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], own: OwnRoom | None = None) -> Reason:
-    """Why so many tasks of each shape found no place together; `own`: what is kept for them."""
+def reason(
+    view: ClusterView,
+    parts: Sequence[tuple[ShapeView, int]],
+    own: OwnRoom | None = None,
+    neighbours: Neighbours | None = None,
+) -> Reason:
+    """Why so many tasks of each shape found no place together; `own`: what is kept for them; `neighbours`: of tasks
+    that look at these.
+    """
     empty = _when_empty(view, parts)
     if empty is not None:
         return empty
+    if neighbours is not None and own is None and (ruled := _ruled(view, parts, neighbours)) is not None:
+        return ruled
     tasks = sum(size for _, size in parts)
     free, _ = _seen(view, own)
     fit = _fit(
@@ -77,6 +108,22 @@ def reason(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], own: OwnRo
     if _fits_on_suspected(view, parts):
         return Reason(Code.HOSTS_SUSPECTED, part, fit)
     return Reason(Code.GANG_INCOMPLETE if tasks > 1 and any(fit) else Code.NO_HOST_FITS, part, fit)
+
+
+def _ruled(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], neighbours: Neighbours) -> Reason | None:
+    """The rule for want of which tasks find no place that would fit; None: there is none."""
+    view.neighbours = neighbours
+    requests = [view.request(shape, size, shape.open) for shape, size in parts]
+    by_part = one_by_one(neighbours, view.free, view.score, requests)
+    fit = tuple(map(len, by_part))
+    part = next((at for at, each in enumerate(requests) if fit[at] < each.size), None)
+    if part is None:
+        neighbours.leave(by_part)
+        return Reason(Code.NO_GROUP_FITS, 0, fit)
+    why = requests[part].rules.why()[feasible(view.free, parts[part][0].need, parts[part][0].open)]
+    neighbours.leave(by_part)
+    reasons, counts = counted(why[why != FREE])
+    return Reason(RULE_CODES[int(reasons[np.argmax(counts)])], part, fit) if len(reasons) else None
 
 
 def _seen(view: ClusterView, own: OwnRoom | None) -> tuple[I64, I64]:
@@ -147,7 +194,9 @@ def _fits_on_suspected(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]
     """Whether they would find a place if no host were avoided."""
     if not (view.hosts.phase == Phase.SUSPECTED).any():
         return False
-    meeting = [shape.part(size)._replace(open_=shape.takes_bound(view.hosts)) for shape, size in parts]
+    meeting = [
+        shape.part(size)._replace(open_=shape.takes_bound(view.hosts) & (shape.unmet < 0)) for shape, size in parts
+    ]
     return together(view.free, view.score, meeting, None).hosts is not None
 
 
@@ -159,15 +208,38 @@ def instances_text(instances: I64) -> str:
 
 
 def explanation(
-    view: ClusterView, shape: ShapeView, size: int, code: Code, own: OwnRoom | None = None
+    view: ClusterView,
+    shape: ShapeView,
+    size: int,
+    code: Code,
+    own: OwnRoom | None = None,
+    neighbours: Neighbours | None = None,
 ) -> GangsUnplaced:
     """Why tasks of a shape find no place; of which job they are, whoever asks for it says."""
     hosts = view.hosts
     free, kept_room = (hosts.whole, view.kept) if code in LASTING else _seen(view, own)
     room = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), min(size, shape.most))
-    reasons = hosts_reasons(view, shape, code, room, kept_room)
+    if neighbours is not None and code not in LASTING:
+        reasons = _reasons_of_rules(view, shape, code, neighbours, size)
+    else:
+        reasons = hosts_reasons(view, shape, code, room, kept_room)
     near = nearest(view, shape, room, np.flatnonzero(reasons < OPEN))
     return unplaced(view, shape, code, reasons[hosts.present > 0], near)
+
+
+def _reasons_of_rules(
+    view: ClusterView, shape: ShapeView, code: Code, neighbours: Neighbours, size: int
+) -> NDArray[np.int64]:
+    """As `hosts_reasons`, for a task more than those that find a place: what fits is passed over by a rule."""
+    view.neighbours = neighbours
+    request = view.request(shape, size, shape.open)
+    by_part = one_by_one(neighbours, view.free, view.score, [request])
+    why = request.rules.why()
+    neighbours.leave(by_part)
+    reasons = hosts_reasons(view, shape, code, view.free, view.kept)
+    fit = reasons == OPEN
+    reasons[fit] = RULED + np.where(why[fit] == FREE, len(RULE_NAMES), why[fit])
+    return reasons
 
 
 def unplaced(
@@ -217,6 +289,8 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
         short[(short < OPEN) & enough] = KEPT
     if code not in LASTING:
         short[~shape.ports_free] = FIXED_PORT
+    if code not in LASTING and view.closed is not None and shape.host is None and not shape.exclusive:
+        short[view.closed] = RULED + SHARED
     unmet = shape.unmet >= 0
     if code == Code.NEVER_FITS:
         unmet &= short == OPEN
@@ -233,6 +307,8 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
         return "kept for others"
     if reason == FIXED_PORT:
         return "port taken"
+    if reason in RULES:
+        return (*RULE_NAMES, "within")[reason - RULED]
     if reason < CONSTRAINT:
         return PHASE_NAMES[Phase(reason - OPEN)]
     return _condition_name(shape.constraints, reason - CONSTRAINT)

@@ -69,12 +69,15 @@ class Reports:
             return Reason(Code.WAITING_FOR_HOST, 0, (0,))
         if unplaced.code is not None:
             return Reason(unplaced.code, 0, (0,))
+        neighbours = self._assignment.neighbours(unplaced.tasks.job_id)
         key: tuple[object, ...] = (*unplaced.parts, unplaced.own.code if unplaced.own else None)
+        if neighbours is not None:
+            key = (*key, unplaced.tasks.job_id)
         if unplaced.own and unplaced.gang:  # what is kept for a gang may hold some of its tasks already
             key = (*key, int(self._assignment.slots(unplaced)[0]))
         report = self._reasons.get(key)
         if report is None:
-            report = self._reasons[key] = reason(self._assignment.view, unplaced.parts, unplaced.own)
+            report = self._reasons[key] = reason(self._assignment.view, unplaced.parts, unplaced.own, neighbours)
         return report
 
     def _explain(self, parts: list[Unplaced]) -> GangsUnplaced:
@@ -82,14 +85,15 @@ class Reports:
         why, slots, row = self._reason(first), self._assignment.slots(first), first.row
         shape, size = first.parts[why.part]
         key = (shape, UNBOUNDED if len(first.parts) > 1 else size)
-        is_own = first.own is not None or first.home
+        neighbours = self._assignment.neighbours(first.tasks.job_id)
+        is_own = first.own is not None or first.home or neighbours is not None
         previous = None if is_own else self._explained.get(key)
         if first.code is not None:
             alike = [part for part in parts if part.parts[0][0].number == shape.number]  # others lack something else
             hosts = np.concatenate([self._assignment.hosts_of(self._assignment.slots(part)) for part in alike])
             previous = bound_tasks.explanation(self._assignment.view, shape, hosts, first.code)
         elif previous is None:
-            previous = explanation(self._assignment.view, *key, why.code, first.own)
+            previous = explanation(self._assignment.view, *key, why.code, first.own, neighbours)
             self._explained |= {} if is_own else {key: previous}
         instances = slots - row.base
         shapes = self._runs.arena["shape"][slots]

@@ -119,6 +119,7 @@ class JobRow(msgspec.Struct, array_like=True):
     """Whether it has a task on each host that matches, ahead of other work."""
     bound: bool = False
     """Whether tasks of it are bound to hosts."""
+    labels: dict[str, str] = {}
 
     @property
     def precedence(self) -> int:

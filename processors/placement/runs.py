@@ -124,6 +124,7 @@ class Runs:
                 sla=event.max_unavailable is not None,
                 controller=event.controller,
                 daemon=event.kind == "daemon",
+                labels=dict(sorted(event.labels.items())),
             ),
         )
         cell.jobs += 1

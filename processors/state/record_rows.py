@@ -25,14 +25,38 @@ class ConstraintRow(msgspec.Struct, frozen=True, array_like=True):
     weight: int = 0
 
 
+class AffinityRow(msgspec.Struct, frozen=True, array_like=True):
+    """A `TaskAffinity` of a job."""
+
+    label: str
+    value: str
+    over: str
+    apart: bool
+
+
+class TargetRow(msgspec.Struct, frozen=True, array_like=True):
+    """A `SpreadTarget` of a job."""
+
+    value: str
+    percent: int
+
+
 class RulesRow(msgspec.Struct, frozen=True, array_like=True):
     """The `PlacementRules` of a job or a task."""
 
     tolerations: tuple[str, ...] = ()
+    host_limit: int = 0
+    exclusive: bool = False
+    affinity: tuple[AffinityRow, ...] = ()
+    spread_over: str = ""
+    skew: int = 0
+    targets: tuple[TargetRow, ...] = ()
+    hard: bool = False
+    within: str = ""
 
     def to_part(self) -> PlacementRules:
         """The part of a record."""
-        return PlacementRules(*msgspec.structs.astuple(self))
+        return msgspec.convert(self, PlacementRules, from_attributes=True)
 
 
 def rules_row(rules: PlacementRules | None) -> RulesRow | None:

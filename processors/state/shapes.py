@@ -69,6 +69,8 @@ class Shapes:
     def __init__(self) -> None:
         self.table: Table[int, ShapeRow] = struct_table("shapes", ShapeRow, int)
         self._numbers: dict[Shape, int] = {}
+        self.ruled: dict[int, None] = {}
+        """Those that have rules beside conditions and tolerations."""
         self._free: list[int] = []
         """A heap of the numbers below the highest ever given that nobody has."""
 
@@ -78,6 +80,7 @@ class Shapes:
     def restored(self) -> None:
         """Finds again what is derived."""
         self._numbers = {row.shape: number for number, row in self.table.items()}
+        self.ruled = {number: None for number, row in self.table.items() if _is_ruled(row.shape)}
         self._free = [number for number in range(max(self.table, default=-1)) if number not in self.table]
         heapify(self._free)
 
@@ -89,6 +92,8 @@ class Shapes:
             return number
         number = self._numbers[shape] = heappop(self._free) if self._free else len(self.table)
         self.table.put(number, ShapeRow(shape, tasks))
+        if _is_ruled(shape):
+            self.ruled[number] = None
         return number
 
     def give_back(self, number: int, tasks: int) -> None:
@@ -99,6 +104,7 @@ class Shapes:
         if not row.tasks:
             self.table.remove(number)
             del self._numbers[row.shape]
+            self.ruled.pop(number, None)
             heappush(self._free, number)
 
     def take_job(self, arena: Arena, base: int, event: JobAccepted, shapes: Sequence[Shape]) -> dict[int, int]:
@@ -164,6 +170,10 @@ class Shapes:
         """The cell has more kinds of resources; of those no shape asks anything."""
         widen(kinds, self.table)
         self.restored()
+
+
+def _is_ruled(shape: Shape) -> bool:
+    return shape.rules is not None and shape.rules != RulesRow(shape.rules.tolerations)
 
 
 def _counts(arena: Arena, slots: I64) -> dict[int, int]:

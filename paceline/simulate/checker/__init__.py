@@ -11,6 +11,7 @@ from typing import Protocol
 
 from events.log.port import Log
 from paceline.simulate.checker.avoided import Avoided
+from paceline.simulate.checker.beside import Beside
 from paceline.simulate.checker.bound import Bound
 from paceline.simulate.checker.claims import Claims
 from paceline.simulate.checker.health import Health
@@ -65,11 +66,12 @@ class Checker:
         self._claims = Claims(self._hosts, self._plans, self._pools, self._orders)
         self._preemptions = Preemptions(self._runs.is_over)
         self._bound = Bound(self._hosts)
+        self._beside = Beside(self._hosts)
         self._avoided = Avoided(self._hosts, self._bound)
         self._folds: dict[str, tuple[Fold, ...]] = {
             "lifecycle": (self._runs, self._preemptions, Health(), Updates(), Wanted(), self._bound),
             "entitlement": (self._pools, self._orders, self._reasons, self._rest),
-            "placement": (self._bound, self._hosts, self._plans, self._serving, self._avoided),
+            "placement": (self._bound, self._hosts, self._beside, self._plans, self._serving, self._avoided),
         }
 
     def look(self) -> None:

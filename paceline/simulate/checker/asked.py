@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from events.records.hosts import HostOffered
-from events.records.parts import Constraint, TaskShape
+from events.records.parts import Constraint, PlacementRules, TaskShape
 
 
 class Offering(Protocol):
@@ -40,6 +40,11 @@ def unmet(shape: TaskShape, host: Offering, bound: bool = False) -> str:
 def allows(shape: TaskShape, host: Offering) -> bool:
     """Whether a host has what tasks of a shape ask of its attributes and taints."""
     return not unmet(shape, host)
+
+
+def is_ruled(shape: TaskShape) -> bool:
+    """Whether tasks look at those beside them."""
+    return shape.rules is not None and shape.rules != PlacementRules(shape.rules.tolerations)
 
 
 def _names(constraints: Sequence[Constraint], mark: str) -> bool:

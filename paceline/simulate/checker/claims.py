@@ -69,6 +69,8 @@ class Claims:
         """Whether the gang of a task fits on the hosts that are there, if they were empty."""
         tasks = self._pools.units.unit(task)
         shape = shape_of(self._pools.units.jobs[task[0]], task[1])
+        if self._hosts.is_ruled(task[0]):
+            return False
         room = 0
         for host_id, host in self._hosts.hosts.items():
             offer = host.offer
@@ -99,8 +101,9 @@ class Claims:
         planned = self._plans.kept()
         if shape.ports or any(name in self._pools.licences for name in shape.resources):
             return ""
-        if self._hosts.waits_for_home(task):
+        if self._hosts.waits_for_home(task) or self._hosts.is_ruled(task[0]):
             return ""
+        reserved |= self._hosts.claimed()
         if task in units.parked and not self._pools.within_limits(job, shape.resources):
             return ""
         for host_id, host in self._hosts.hosts.items():

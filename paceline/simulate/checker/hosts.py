@@ -26,7 +26,7 @@ from events.records.placement import (
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
-from paceline.simulate.checker.asked import allows, unmet
+from paceline.simulate.checker.asked import allows, is_ruled, unmet
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.homes import Homes
 from paceline.simulate.checker.items import (
@@ -171,6 +171,35 @@ class Hosts:
             and not (host.lost or host.silent or host.avoided)
             and host.reconciled == host.session
         )
+
+    @property
+    def jobs(self) -> Mapping[str, JobAccepted]:
+        """The jobs that were accepted."""
+        return self._jobs
+
+    @property
+    def held(self) -> Mapping[Task, tuple[int, str, list[int]]]:
+        """The run, the host and the ports of each task that has a place."""
+        return self._held
+
+    def any_ruled(self) -> bool:
+        """Whether tasks of some job look at those beside them."""
+        return any(is_ruled(shape) for job in self._jobs.values() for shape in job.shapes)
+
+    def is_ruled(self, job_id: str) -> bool:
+        """Whether tasks of a job look at those beside them, or others may look at its label."""
+        job = self._jobs[job_id]
+        return any(map(is_ruled, job.shapes)) or (bool(job.labels) and self.any_ruled())
+
+    def claimed(self) -> set[str]:
+        """The hosts of tasks that want them for themselves."""
+        exclusive = {job_id for job_id, job in self._jobs.items() if (rules := job.shapes[0].rules) and rules.exclusive}
+        return {host_id for task, (_, host_id, _) in self._held.items() if task[0] in exclusive} if exclusive else set()
+
+    def gang_of(self, task: Task) -> list[Task]:
+        """The tasks that were admitted with one as its gang and have a place; none: it is no member."""
+        gang = self._gangs.get(task)
+        return [each for each in gang.tasks() if each in self._held] if gang is not None else []
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
@@ -378,7 +407,7 @@ class Hosts:
     def _takes(self, task: Task, host_id: str) -> bool:
         """Whether a host can take a task without ports."""
         host, shape = self.hosts[host_id], shape_of(self._jobs[task[0]], task[1])
-        if not self.is_up(host_id) or host.offer is None or shape.ports:
+        if not self.is_up(host_id) or host.offer is None or shape.ports or self.is_ruled(task[0]):
             return False
         return allows(shape, host) and host.has(self._of_hosts(shape))
 

@@ -64,7 +64,9 @@ class Idle:
         for job, shape, tasks in self._waiting(now - IDLE_MS):
             if not self._has_room(job, shape, tasks, rooms, now - IDLE_MS):
                 continue
-            where = self._where(shape, len(tasks), hosts)
+            claimed = self._hosts.claimed()
+            free = {host_id: room for host_id, room in hosts.items() if host_id not in claimed}
+            where = [] if self._hosts.is_ruled(tasks[0][0]) else self._where(shape, len(tasks), free)
             if where:
                 raise Violation(
                     f"for {IDLE_MS // 1000} s up to {now}, {tasks[0]} of {job.pool} waits and would fit on {where}"

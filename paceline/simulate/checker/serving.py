@@ -64,6 +64,8 @@ class Serving:
     def _is_plain(self, task: Task) -> bool:
         if self._units.jobs[task[0]].kind == "daemon":  # these go first
             return False
+        if self._hosts.is_ruled(task[0]):
+            return False
         alone = task not in self._units.gangs and task not in self._kept
         alone = alone and task not in self._units.parking and task not in self._units.parked
         return alone and task in self._numbers and not shape_of(self._units.jobs[task[0]], task[1]).ports

@@ -101,6 +101,7 @@ class Drains:
             seen.view.lack_weight,
         )
         parts = [shape.part(tasks) for shape, tasks in unplaced.parts]
+        parts = seen.view.ruled(unplaced.tasks.job_id, unplaced.parts, parts) or parts
         blocked = self._reservations.blocked(seen.now)
         blocked[seen.holds.hosts] = True  # or an older unit would have what others leave for a younger one
         places = drain(ground, parts, blocked)

@@ -72,6 +72,8 @@ class Planner:
         self._asks = 0
         self._board: Board | None = None
         self._failed: set[tuple[object, ...]] = set()
+        self._ruled: dict[str, None] = {}
+        """Jobs whose tasks look at their neighbours, for one of which a plan was looked for."""
         self._searches: dict[tuple[object, ...], list[Search]] = {}
         self._judged: dict[tuple[object, ...], dict[int, Judged]] = {}
 
@@ -156,7 +158,7 @@ class Planner:
         for number in distinct(shapes).tolist():
             mine = np.flatnonzero((shapes == number) & (pin > 0) & may_fit)
             shape = self._seen.view.shape(number)
-            takes = self._seen.hosts.heard & (shape.unmet < 0) & self._seen.view.unclaimed(shape.fixed_ports)
+            takes = self._seen.hosts.heard & ~shape.mismatch & self._seen.view.unclaimed(shape.fixed_ports)
             fit = takes & ((room >= shape.column) | (shape.column == 0)).all(axis=0)
             may_fit[mine] = fit[pin[mine] - 1]
         return may_fit
@@ -166,6 +168,10 @@ class Planner:
         runs = self._seen.runs
         job, slot = runs.jobs[unit[0]], runs.jobs[unit[0]].base + unit[1]
         parts = self._parts(slot, size)
+        if parts[0][0].host is None and self._seen.view.neighbours_of(unit[0]) is not None:
+            if unit[0] in self._ruled or any(self._plans.within(unit[0], 0, job.instances)):
+                return None  # where one goes decides where the next may: one after another
+            self._ruled[unit[0]] = None
         spread = unit[0] if any(shape.spread for shape, _ in parts) else ""
         alike = (
             row.pool,
@@ -211,7 +217,8 @@ class Planner:
     def _planned(self, parts: Parts, slot: int) -> list[Part]:
         """The parts of a unit for which others may be preempted."""
         own = self._seen.room.own.get(slot)
-        return [shape.planned(self._seen.view, tasks, own) for shape, tasks in parts]
+        planned = [shape.planned(self._seen.view, tasks, own) for shape, tasks in parts]
+        return self._seen.view.ruled(self._seen.runs.waits.job_of(slot), parts, planned) or planned
 
     def _search(
         self,

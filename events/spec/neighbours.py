@@ -1,0 +1,121 @@
+"""The rules of a job about the tasks beside its own, as users write them."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import ValidationInfo
+
+from events.bounds import AFFINITIES_MAX, INSTANCES_MAX, TARGETS_MAX
+from events.records.parts import PlacementRules, SpreadTarget, TaskAffinity
+from events.spec.parts import ShortText, Spec, Word, at_path
+
+
+class TaskLabel(Spec):
+    """Tasks of jobs with a label: those on the same host, or on hosts with the same value of an attribute."""
+
+    label: Word = Field(description="Name of the label.")
+    value: ShortText = Field(default="", description="Its value.")
+    within: Word = Field(default="host", description="host, or an attribute such as rack.")
+
+
+TaskLabels = Annotated[list[TaskLabel], Field(max_length=AFFINITIES_MAX)]
+Percent = Annotated[int, Field(ge=0, le=100)]
+
+
+class TaskSpread(Spec):
+    """A spread of the tasks of a job over the values of an attribute; hosts without it count as one more."""
+
+    over: Word = Field(description="host, or an attribute such as rack; the value with least tasks comes first.")
+    skew: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] | None = Field(
+        default=None, description="A value never has more tasks than that above the one with least; tasks wait instead."
+    )
+    targets: Annotated[dict[ShortText, Percent], Field(max_length=TARGETS_MAX)] = Field(
+        default={}, description="Percent of the tasks by value; the other values share the rest evenly."
+    )
+    hard: bool = Field(
+        default=False, validate_default=True, description="Whether tasks wait rather than exceed a target."
+    )
+
+    @field_validator("targets")
+    @classmethod
+    def _are_parts(cls, targets: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+        if sum(targets.values()) > 100:
+            raise PydanticCustomError(
+                "targets", "are {sum} percent in all, more than 100", {"sum": sum(targets.values())}
+            )
+        if targets and info.data.get("skew") is not None:
+            raise PydanticCustomError("targets", "exclude skew: they say how uneven it is to be")
+        if targets and info.data.get("over") == "host":
+            raise PydanticCustomError("targets", "are for an attribute: hostname has the names of hosts")
+        return targets
+
+    @field_validator("hard")
+    @classmethod
+    def _has_targets(cls, hard: bool, info: ValidationInfo) -> bool:
+        if hard and not info.data.get("targets", True):
+            raise PydanticCustomError("hard", "is for targets; a skew is always kept")
+        return hard
+
+
+HostLimit = Annotated[
+    Annotated[int, Field(ge=1, le=INSTANCES_MAX)] | None,
+    Field(description="At most so many tasks of the job on a host."),
+]
+Exclusive = Annotated[bool, Field(description="Whether its hosts take no task of another job.")]
+Affinity = Annotated[TaskLabels, Field(description="Labels of tasks beside which its tasks run.")]
+AntiAffinity = Annotated[
+    TaskLabels, Field(description="Labels of tasks from which its tasks are kept apart, and those from them.")
+]
+Spread = Annotated[TaskSpread | None, Field(description="How tasks are spread over the values of an attribute.")]
+Within = Annotated[
+    Word | None, Field(description="An attribute such as rack: all tasks of the gang on hosts with one value of it.")
+]
+
+
+def check_neighbours(job: Any) -> None:
+    """Raises an error where the rules of a `JobSpec` don't fit its other fields."""
+    names = ("host_limit", "exclusive", "affinity", "anti_affinity", "spread", "within")
+    ruled = [name for name in names if getattr(job, name) not in (None, False, [])]
+    if ruled and job.kind == "daemon":
+        raise at_path((ruled[0],), "is not for daemons: one task runs on every host that matches", None)
+    if len(job.affinity) + len(job.anti_affinity) > AFFINITIES_MAX:
+        raise at_path(("anti_affinity",), f"and affinity name more than {AFFINITIES_MAX} labels", None)
+    if job.within is not None and job.gang.min < 2:
+        raise at_path(("within",), "is for a gang: `gang: {min: N}` says of how many tasks", job.within)
+
+
+def neighbours_rules(job: Any, tolerations: tuple[str, ...]) -> PlacementRules | None:
+    """The part of the fact about what tasks of a `JobSpec` ask of hosts beside conditions; None: nothing."""
+    terms = [(each, False) for each in job.affinity] + [(each, True) for each in job.anti_affinity]
+    spread = job.spread
+    targets = sorted(spread.targets.items()) if spread else []
+    rules = PlacementRules(
+        tolerations=tolerations,
+        host_limit=job.host_limit or 0,
+        exclusive=job.exclusive,
+        affinity=tuple(TaskAffinity(each.label, each.value, each.within, apart) for each, apart in terms),
+        spread_over=spread.over if spread else "",
+        skew=spread.skew or 0 if spread else 0,
+        targets=tuple(SpreadTarget(value, percent) for value, percent in targets),
+        hard=spread.hard if spread else False,
+        within=job.within or "",
+    )
+    return None if rules == PlacementRules() else rules
+
+
+def neighbours_body(rules: PlacementRules) -> dict[str, Any]:
+    """The JSON of it."""
+    labels: tuple[list[Any], list[Any]] = ([], [])
+    for term in rules.affinity:
+        labels[term.apart].append({"label": term.label, "value": term.value, "within": term.over})
+    targets = {each.value: each.percent for each in rules.targets}
+    spread = {"over": rules.spread_over, "skew": rules.skew or None, "targets": targets, "hard": rules.hard}
+    return {
+        "host_limit": rules.host_limit or None,
+        "exclusive": rules.exclusive,
+        "affinity": labels[False],
+        "anti_affinity": labels[True],
+        "spread": spread if rules.spread_over else None,
+        "within": rules.within or None,
+    }

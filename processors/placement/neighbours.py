@@ -1,0 +1,305 @@
+"""The rules of jobs about other tasks: host limits, (anti-)affinity, spread, `within`, exclusive hosts (decision 078).
+
+Tasks of such jobs are put one after another, each on its best host among those that the rules allow then. A job without
+rules of its own is put so too where it has a label that others shun.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from events.columns import I64
+from processors.placement.hosts import Hosts
+from processors.placement.packing import Mask
+from processors.placement.rows import JobRow
+from processors.placement.runs import Runs
+from processors.state.record_rows import RulesRow
+
+HOST = "host"
+"""In place of an attribute: the host itself."""
+NEVER_LEVEL = 1 << 40
+"""The level of a group whose target is 0: after all others."""
+FREE, LIMIT, AFFINITY, APART, SPREAD, SHARED = range(6)
+"""Why a host isn't allowed; FREE: it is."""
+RULE_NAMES = ("", "host limit", "affinity", "anti-affinity", "spread", "other tasks")
+
+Label = tuple[str, str]
+
+
+class Seen(NamedTuple):
+    """The tasks that rules look at: the runs, and by job the hosts of what was put in this decision."""
+
+    runs: Runs
+    hosts: Hosts
+    placed: dict[str, list[I64]]
+
+    def hosts_of(self, job_id: str, row: JobRow) -> I64:
+        """The hosts of the tasks of a job, one for each."""
+        host = self.runs.arena["host"][row.base : row.base + row.instances]
+        return np.concatenate([host[host > 0].astype(np.int64) - 1, *self.placed.get(job_id, ())])
+
+    def groups(self, over: str) -> I64:
+        """The number of each host's group: those that have the same value; 0: those without the attribute."""
+        if over == HOST:
+            return np.arange(len(self.hosts.ids))
+        return self.hosts.constraints.groups(over)
+
+    def rules_of(self, row: JobRow) -> list[RulesRow]:
+        """The rules that tasks of a job have."""
+        rules = (self.runs.shapes[number].rules for number in row.shapes if number in self.runs.shapes.ruled)
+        return [each for each in rules if each is not None]
+
+    def counts(self, label: Label, groups: I64) -> I64:
+        """Counts the tasks with a label in each group."""
+        total = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
+        for job_id, row in self.runs.jobs.items():
+            if row.labels.get(label[0]) == label[1]:
+                np.add.at(total, groups[self.hosts_of(job_id, row)], 1)
+        return total
+
+    def shunned(self, labels: dict[str, str]) -> Iterator[tuple[str, I64]]:
+        """By what others with a rule against one of these labels are counted, and their hosts."""
+        for job_id, row in self.runs.jobs.items():
+            for rules in self.rules_of(row):
+                for term in rules.affinity:
+                    if term.apart and labels.get(term.label) == term.value:
+                        yield term.over, self.hosts_of(job_id, row)
+
+    def others(self, job_id: str) -> I64:
+        """Counts the tasks of other jobs on each host, those of daemons left out."""
+        host = self.runs.arena["host"]
+        total = np.bincount(host[host > 0] - 1, minlength=len(self.hosts.ids))
+        for hosts in (each for of_job in self.placed.values() for each in of_job):
+            np.add.at(total, hosts, 1)
+        for other, row in self.runs.jobs.items():
+            if row.daemon or other == job_id:
+                np.subtract.at(total, self.hosts_of(other, row), 1)
+        return total
+
+
+class _Term:
+    """Tasks counted by group: those beside which a task must be, or (`apart`) mustn't."""
+
+    def __init__(self, groups: I64, counts: I64, apart: bool, own: bool) -> None:
+        self.groups, self.counts, self.apart = groups, counts, apart
+        self.own = own
+        """Whether tasks of the job itself are counted."""
+
+    def allowed(self) -> Mask:
+        if not self.apart and self.own and not self.counts.any():
+            return np.ones(len(self.groups), dtype=np.bool_)  # the first of its kind goes anywhere
+        there: Mask = self.counts[self.groups] > 0
+        return ~there if self.apart else there
+
+
+class _Spread:
+    """Tasks of the job counted by group, and how many each may have."""
+
+    def __init__(self, rules: RulesRow, seen: Seen, groups: I64, own: I64, eligible: Mask, instances: int) -> None:
+        self.groups, self.skew = groups, rules.skew
+        self.counts = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
+        np.add.at(self.counts, groups, own)
+        self._eligible = np.unique(groups[eligible])
+        self._most = np.full(len(self.counts), instances, dtype=np.int64)
+        self._share = np.ones(len(self.counts), dtype=np.int64)
+        if rules.targets:
+            numbers = {
+                number: percent
+                for value, percent in ((each.value, each.percent) for each in rules.targets)
+                if (number := seen.hosts.constraints.group_of(rules.spread_over, value)) is not None
+            }
+            rest = max(1, sum(1 for number in self._eligible.tolist() if number not in numbers))
+            self._share[:] = 100 - sum(each.percent for each in rules.targets)
+            for number, percent in numbers.items():
+                self._share[number] = percent * rest
+            if rules.hard:
+                self._most = -(-self._share * instances // (100 * rest))
+
+    def levels(self) -> I64:
+        """The level of each group; the lowest is filled first."""
+        return np.where(self._share > 0, self.counts * 1_000_000 // np.maximum(self._share, 1), NEVER_LEVEL)
+
+    def allowed(self) -> Mask:
+        mask: Mask = (self.counts < self._most)[self.groups]
+        if self.skew and len(self._eligible):
+            least = int(self.counts[self._eligible].min())
+            mask &= (self.counts + 1 - least <= self.skew)[self.groups]
+        return mask
+
+
+class Rules:
+    """The rules of some tasks of a job."""
+
+    def __init__(self, seen: Seen, job_id: str, row: JobRow, rules: RulesRow, own: I64, eligible: Mask) -> None:
+        self.rules, self._own = rules, own
+        self.terms: list[_Term] = []
+        for term in rules.affinity:
+            groups = seen.groups(term.over)
+            own_label = row.labels.get(term.label) == term.value
+            self.terms.append(_Term(groups, seen.counts((term.label, term.value), groups), term.apart, own_label))
+        for over, hosts in seen.shunned(row.labels):
+            groups = seen.groups(over)
+            counts = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
+            np.add.at(counts, groups[hosts], 1)
+            mine = any(term.apart and row.labels.get(term.label) == term.value for term in rules.affinity)
+            self.terms.append(_Term(groups, counts, apart=True, own=mine))
+        self.spread = None
+        if rules.spread_over:
+            groups = seen.groups(rules.spread_over)
+            self.spread = _Spread(rules, seen, groups, own, eligible, row.instances)
+        self._others = seen.others(job_id) if rules.exclusive else None
+        self.within = seen.groups(rules.within) if rules.within else None
+
+    @property
+    def limits_alone(self) -> bool:
+        """Whether tasks are bound by nothing but how many a host has."""
+        return not self.terms and self.spread is None and self._others is None and self.within is None
+
+    def why(self) -> I64:
+        """For each host the first rule that forbids it, or FREE."""
+        reasons = np.zeros(len(self._own), dtype=np.int64)
+        if self.spread is not None:
+            reasons[~self.spread.allowed()] = SPREAD
+        for term in self.terms:
+            reasons[~term.allowed()] = APART if term.apart else AFFINITY
+        if self.rules.host_limit:
+            reasons[self._own >= self.rules.host_limit] = LIMIT
+        if self._others is not None:
+            reasons[self._others > 0] = SHARED
+        return reasons
+
+    def put(self, host: int, sign: int) -> None:
+        """A task of the job is there, or (`sign` -1) isn't."""
+        for term in self.terms:
+            if term.own:
+                term.counts[term.groups[host]] += sign
+        if self.spread is not None:
+            self.spread.counts[self.spread.groups[host]] += sign
+
+
+class Neighbours:
+    """The rules of a job, and its tasks on each host, at one moment of a decision."""
+
+    def __init__(self, seen: Seen, job_id: str, row: JobRow) -> None:
+        self._seen, self._job_id, self._row = seen, job_id, row
+        self.own: I64 = np.bincount(seen.hosts_of(job_id, row), minlength=len(seen.hosts.ids))
+        self._by_rules: dict[RulesRow, Rules] = {}
+
+    def of(self, rules: RulesRow | None, meeting: Mask) -> Rules:
+        """The rules of tasks; `meeting`: the hosts that meet their conditions."""
+        key = rules or RulesRow()
+        if key not in self._by_rules:
+            eligible = meeting & self._seen.hosts.up
+            self._by_rules[key] = Rules(self._seen, self._job_id, self._row, key, self.own, eligible)
+        return self._by_rules[key]
+
+    def put(self, hosts: I64, sign: int = 1) -> None:
+        """Tasks of the job are on hosts, or (`sign` -1) aren't any more."""
+        for host in hosts.tolist():
+            self.own[host] += sign
+            for rules in self._by_rules.values():
+                rules.put(host, sign)
+
+    def leave(self, by_part: Sequence[I64]) -> None:
+        """Takes tasks off again."""
+        for hosts in by_part:
+            self.put(hosts, -1)
+
+
+class Request(NamedTuple):
+    """So many tasks of a shape, and what they need: `order` goes before the score of a host."""
+
+    size: int
+    need: I64
+    score: int
+    open_: Mask
+    spread: bool
+    order: I64 | None
+    ports: tuple[int, ...]
+    rules: Rules
+
+
+def at_home(neighbours: Neighbours, rules: Rules, hosts: I64, fit: Mask) -> Mask:
+    """True for tasks that the rules let go to their hosts, one after another; those are counted there."""
+    allowed = np.zeros(len(hosts), dtype=np.bool_)
+    for at in np.flatnonzero(fit).tolist():
+        if rules.why()[hosts[at]] == FREE:
+            neighbours.put(hosts[at : at + 1])
+            allowed[at] = True
+    return allowed
+
+
+def in_groups(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Request]) -> list[I64] | None:
+    """Hosts for all tasks of a unit, within one group where its rules say so; None: there are none."""
+    within = requests[0].rules.within
+    if within is None or sum(each.size for each in requests) == 1:
+        by_part = one_by_one(neighbours, free, score, requests)
+        return by_part if _is_whole(neighbours, by_part, requests) else None
+    room = np.zeros(len(within), dtype=np.bool_)
+    for each in requests:
+        room |= each.open_ & (free >= each.need[:, None]).all(axis=0)
+    best = np.flatnonzero(room)
+    for group in dict.fromkeys(within[best[np.argsort(score[best], kind="stable")]].tolist()):
+        there = within == group
+        by_part = one_by_one(neighbours, free, score, [each._replace(open_=each.open_ & there) for each in requests])
+        if _is_whole(neighbours, by_part, requests):
+            return by_part
+    return None
+
+
+def one_by_one(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Request]) -> list[I64]:
+    """Hosts for as many tasks as find one, the largest first, each counted as soon as it has one."""
+    free, score = free.copy(), score.copy()
+    by_part: list[I64] = [np.zeros(0, dtype=np.int64)] * len(requests)
+    ports: dict[int, list[int]] = {}
+    for at in sorted(range(len(requests)), key=lambda at: -requests[at].score):
+        each, results = requests[at], list[int]()
+        fit = each.open_ & ((free >= each.need[:, None]) | (each.need[:, None] == 0)).all(axis=0)
+        for port in each.ports:
+            fit[ports.get(port, [])] = False
+        while len(results) < each.size:
+            host = _best(neighbours, each, np.flatnonzero(fit & (each.rules.why() == FREE)), score)
+            if host is None:
+                break
+            results.append(host)
+            neighbours.put(np.array([host]))
+            free[:, host] -= each.need
+            score[host] -= each.score
+            fit[host] = not each.ports and bool(((free[:, host] >= each.need) | (each.need == 0)).all())
+            for port in each.ports:
+                ports.setdefault(port, []).append(host)
+        by_part[at] = np.array(results, dtype=np.int64)
+    return by_part
+
+
+def _best(neighbours: Neighbours, each: Request, hosts: I64, score: I64) -> int | None:
+    """The best of some hosts: by the level of its group, by its tasks of the job if these spread, by rank and score."""
+    if not len(hosts):
+        return None
+    if each.rules.spread is not None:
+        level = each.rules.spread.levels()[each.rules.spread.groups[hosts]]
+        hosts = hosts[level == level.min()]
+    if each.spread:
+        level = neighbours.own[hosts]
+        hosts = hosts[level == level.min()]
+    if each.order is not None:
+        hosts = hosts[each.order[hosts] == each.order[hosts].min()]
+    return int(hosts[np.argmax(score[hosts]) if each.spread else np.argmin(score[hosts])])
+
+
+def _is_whole(neighbours: Neighbours, by_part: Sequence[I64], requests: Sequence[Request]) -> bool:
+    """Whether all have a host; else those that have are taken off again."""
+    if all(len(hosts) == each.size for hosts, each in zip(by_part, requests, strict=True)):
+        return True
+    neighbours.leave(by_part)
+    return False
+
+
+def are_ruled(seen: Seen, row: JobRow) -> bool:
+    """Whether tasks of a job look at their neighbours: by their own rules, or since others shun their label."""
+    if not seen.runs.shapes.ruled:
+        return False
+    if any(rules != RulesRow(rules.tolerations) for rules in seen.rules_of(row)):
+        return True
+    return bool(row.labels) and next(seen.shunned(row.labels), None) is not None
