@@ -22,6 +22,8 @@ WAITING_MAX = 8
 """Plans that are asked for at once; they are made one after the other."""
 LIMIT_S = 15.0
 """Seconds that one plan may take, once its process is there."""
+END_S = 2.0
+"""Seconds that the process has to end once nobody asks any more."""
 ERROR_MAX = 300
 _STATUS = {"PLAN_FAILED": 500}
 
@@ -107,12 +109,16 @@ class CellPlans:
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+        with suppress(OSError):
+            if process.stdin is not None:
+                process.stdin.close()  # it ends by that, and removes what it has on the disk
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def _write(process: subprocess.Popen[bytes], line: bytes) -> None:

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,14 @@ def test_a_process_that_has_ended_is_started_again() -> None:
     time.sleep(0.2)
     assert plans.plan([JOB], "a") == {"job_id": "a"}
     plans.close()
+
+
+def test_the_process_ends_by_itself_when_nobody_asks_any_more(tmp_path: Path) -> None:
+    text = ANSWERS.format(pause=0, code="", error="", after="pass") + f"open({str(tmp_path / 'ended')!r}, 'w')"
+    plans = CellPlans(START, 0.5, [sys.executable, "-c", text])
+    plans.plan([JOB], "a")
+    plans.close()
+    assert (tmp_path / "ended").exists()
 
 
 def test_a_plan_that_fails_says_why() -> None:
