@@ -8,9 +8,10 @@ import pytest
 
 from events.abilities import CONTAINER, VALUE
 from events.codec import encode
-from events.records.jobs import JobUpdateRequested
+from events.records.jobs import JobStopRequested, JobSubmitted, JobUpdateRequested
 from events.records.parts import Isolation, UpdatePolicy
 from events.records.pools import PoolDefined
+from events.spec.job import JobSpec
 from hostagent.fleet import SimHost
 from paceline.client.plan_models import JobPlan
 from tests.paceline.plans.cells import PlannedCell, job
@@ -60,6 +61,32 @@ def test_an_update_that_fits_nowhere_fails(cell: PlannedCell) -> None:
     plan = cell.plan(update(resources={"cpu": 30_000}), job_id="web")
     assert steps(plan) == ("UPDATE_FAILS", "FAILED", 0)
     assert {each["code"] for each in plan["reasons"]} == {"NEVER_FITS", "UPDATING"}
+
+
+def limited(limit: int, job_id: str = "web") -> JobSubmitted:
+    """The service with a limit for each host."""
+    body = {"job_id": job_id, "pool": "/p", "kind": "stateless", "instances": 39, "command": ["x"], "host_limit": limit}
+    return JobSpec.model_validate({**body, "resources": {"cpu": 1}, "sla": {"max_unavailable": 3}}).to_event()
+
+
+def test_a_limit_for_each_host_that_an_update_brings_does_not_fail_against_its_old_instances(cell: PlannedCell) -> None:
+    """The instances are 20, 19 and none on three hosts; they become 13 on each."""
+    change = JobUpdateRequested(job_id="web", command_id="u", spec=encode(limited(13)))
+    plan = cell.plan(change, job_id="web")
+    assert steps(plan) == ("UPDATED", "SUCCEEDED", 39)
+    assert [each["tasks"] for each in plan["hosts"]] == [13, 13, 13]
+
+
+def test_a_limit_that_leaves_no_place_for_all_is_told(cell: PlannedCell) -> None:
+    change = JobUpdateRequested(job_id="web", command_id="u", spec=encode(limited(12)))
+    plan = cell.plan(change, job_id="web")
+    assert plan["outcome"] == "UPDATE_FAILS"
+    assert "HOST_LIMIT_REACHED" in {each["code"] for each in plan["later_reasons"]}
+    cell.append(JobStopRequested(job_id="web", command_id="stop"))
+    cell.run(60_000)
+    anew = cell.plan(limited(12, "anew"), job_id="anew")
+    assert (anew["outcome"], anew["placed"], anew["waiting"]) == ("PARTLY_PLACED", 36, 3)
+    assert [each["code"] for each in anew["reasons"]] == ["HOST_LIMIT_REACHED"]
 
 
 def test_an_update_of_another_version_is_refused(cell: PlannedCell) -> None:
