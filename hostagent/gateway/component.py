@@ -13,6 +13,7 @@ from queue import SimpleQueue
 import msgspec
 import numpy as np
 
+from events.abilities import CONTAINER
 from events.acceptance import Chain
 from events.bounds import HOST_RUNS_MAX
 from events.columns import distinct
@@ -108,7 +109,7 @@ class Gateway:
         self._desired_runs = DesiredRuns()
         self._hosts = Hosts(name, self._desired_runs.host)
         self._removals = VolumeRemovals(self._hosts.link)
-        self._prefetches = ImagePrefetches(self._hosts.link)
+        self._prefetches = ImagePrefetches(self._hosts.link, self._hosts.may_run_containers)
         self._now = 0
         """The time of the newest round of lifecycle."""
         self._chains = {machine: Chain() for machine in MACHINES}
@@ -340,6 +341,7 @@ class Gateway:
         news = facts.connected(post.host_id, post.hello, self.name)
         host.cut(post.host_id)
         host.connected(post.hello.session, self.name, post.hello.machine)
+        host.containers = CONTAINER in post.hello.attributes
         host.floor, host.heard_ms = post.hello.position, now
         self._records += news
         self._answers.add(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell, self.log_id)))

@@ -21,6 +21,7 @@ class HostConnection:
 
     __slots__ = (
         *(
+            "containers",
             "floor",
             "gateway",
             "heard_ms",
@@ -42,6 +43,8 @@ class HostConnection:
         """The gateway that has the session and watches the host."""
         self.machine = MachineIdentity()
         """The machine of the agent that has the session."""
+        self.containers = True
+        """Whether it may run containers, for all that this process has heard of it."""
         self.silent = False
         self.must_reconnect = False
         """It must connect again before its reports count: it was said to be silent, and may have been given up since.
@@ -123,6 +126,11 @@ class Hosts:
         """The link of a host."""
         host = self._hosts.get(host_id)
         return None if host is None else host.link
+
+    def may_run_containers(self, host_id: str) -> bool:
+        """Whether a host may run containers: this process has heard nothing else of it."""
+        host = self._hosts.get(host_id)
+        return host is not None and host.containers
 
     def detach(self, link: Link) -> None:
         """A link has ended."""

@@ -47,6 +47,7 @@ class Host:
         self.asked: list[LogLine] = []
         self.removals: list[list[VolumeState]] = []
         self.images: list[str] = []
+        self.attributes: dict[str, str] = {}
         self.closed = False
         self.answers: list[Welcome | SessionRefused] = []
         self.acknowledged: list[bool] = []
@@ -67,7 +68,7 @@ class Host:
 
     def connect(self, session: int, position: int = 0, runs: list[RunState] | None = None) -> None:
         self.session = session
-        hello = Hello(session, {"cpu": 1000}, runs=runs or [], position=position)
+        hello = Hello(session, {"cpu": 1000}, attributes=self.attributes, runs=runs or [], position=position)
         self.cell.gateway.post(Connect(self.host_id, hello, self.answers.append))
         self.cell.gateway.step()
         self.cell.gateway.post(Attach({self.host_id: session}, self))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from events.abilities import CGROUP, CONTAINER, VALUE
 from events.records.lifecycle import ImagePrefetchOrdered
 from events.records.tasks import ImagePrefetched
 from hostagent.gateway.image_prefetches import KEPT_MS
@@ -19,8 +20,9 @@ def cell(tmp_path: Path) -> Cell:
     return Cell(TestClock(), tmp_path / "gateway.msgpack")
 
 
-def connected(cell: Cell, host_id: str, session: int = 1) -> Host:
+def connected(cell: Cell, host_id: str, session: int = 1, *abilities: str) -> Host:
     host = Host(cell, host_id)
+    host.attributes = dict.fromkeys(abilities or (CONTAINER,), VALUE)
     host.connect(session)
     settle(cell)
     return host
@@ -36,6 +38,14 @@ def test_all_hosts_are_asked_or_those_that_are_named(cell: Cell) -> None:
     order(cell, ONE)
     order(cell, TWO, "h2")
     assert [host.images for host in hosts] == [[ONE], [ONE, TWO]]
+
+
+def test_hosts_that_run_no_containers_are_asked_only_by_name(cell: Cell) -> None:
+    host = connected(cell, "h1", 1, CGROUP)
+    order(cell, ONE)
+    order(cell, TWO, "h1")
+    assert host.images == [TWO]
+    assert connected(cell, "h1", 2, CGROUP).images == [TWO]
 
 
 def test_a_host_that_connects_within_the_hour_is_asked_though_the_gateway_began_anew(cell: Cell) -> None:
