@@ -188,8 +188,8 @@ class Hosts:
 
     def is_ruled(self, job_id: str) -> bool:
         """Whether tasks of a job look at those beside them, or others may look at its label."""
-        job = self._jobs[job_id]
-        return any(map(is_ruled, job.shapes)) or (bool(job.labels) and self.any_ruled())
+        job = self._jobs.get(job_id)
+        return job is not None and (any(map(is_ruled, job.shapes)) or (bool(job.labels) and self.any_ruled()))
 
     def claimed(self) -> set[str]:
         """The hosts of tasks that want them for themselves."""
