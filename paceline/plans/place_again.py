@@ -27,7 +27,7 @@ from paceline.moments.order import PlacementCandidate, PlacementOrder, Placement
 from paceline.services.settings import Settings
 from processors.placement.candidates import PlacedTask, candidates
 from processors.placement.machine import Placement
-from processors.placement.packing import SCALE
+from processors.placement.packing import SCORE
 from processors.runtime.fold import Fold, Recorded
 
 BEST = 5
@@ -68,8 +68,8 @@ def place_again(log: Log, order: PlacementOrder) -> PlacementResult:
     best = [
         PlacementCandidate(
             each.host_id,
-            each.score / SCALE,
-            {name: term / SCALE for name, term in each.terms.items()},
+            each.score / SCORE,
+            {name: term / SCORE for name, term in each.terms.items()},
             dict(each.free),
             each.tasks,
             each.own_room,

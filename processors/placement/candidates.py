@@ -18,7 +18,7 @@ from processors.state.shapes import MIXED
 
 
 class Candidate(NamedTuple):
-    """A host that has room for the task. `terms` add up to `score`, the amount that is free in `packing.SCALE` of the
+    """A host that has room for the task. `terms` add up to `score`, the amount that is free in `packing.SCORE` of the
     largest host; `tasks` of its job are there. `own_room`: its room is kept for this task.
     """
 
@@ -70,7 +70,8 @@ def candidates(
         own_hosts.add(home - 1)
     places = feasible(view.free, shape.need, shape.open)
     level = _level(runs, hosts, job_id, before)
-    order = np.lexsort((places, -view.score[places], level[places]) if shape.spread else (places, view.score[places]))
+    score = shape.scores(view.score)[places]
+    order = np.lexsort((places, -score, level[places]) if shape.spread else (places, score))
     ranked = [*sorted(own_hosts), *(number for number in places[order].tolist() if number not in own_hosts)]
     best = [
         _candidate(view, number, int(level[number]), number in own_hosts) for number in ranked[: most + len(own_hosts)]
@@ -94,10 +95,10 @@ def _level(runs: Runs, hosts: Hosts, job_id: str, before: Sequence[PlacedTask]) 
 
 
 def _candidate(view: ClusterView, number: int, tasks: int, own_room: bool) -> Candidate:
-    names, free = view.hosts.kinds.names, view.free[: len(view.weight), number].tolist()
+    names, free = view.hosts.kinds.names, view.free[:-1, number].tolist()
     terms = {
-        name: max(0, amount) * weight
-        for name, amount, weight in zip(names, free, view.weight.tolist(), strict=True)
+        name: (amount >> shift) * weight
+        for name, amount, weight, shift in zip(names, free, *view.scales.plain, strict=True)
         if amount > 0 and weight
     }
     amounts = {name: amount for name, amount in zip(names, free, strict=True) if amount}

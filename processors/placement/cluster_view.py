@@ -13,11 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import I64, counted, distinct
+from processors.placement import engine_view
 from processors.placement.constraints import CLOSED
 from processors.placement.gang_search import Part, choose, ranked, together
 from processors.placement.hosts import Hosts
 from processors.placement.neighbours import FREE, Neighbours, Request, in_groups, one_by_one
-from processors.placement.packing import MANY, Mask, feasible, fits, pack, scores, spread, turns, weights
+from processors.placement.packing import (
+    MANY,
+    Mask,
+    Weights,
+    feasible,
+    fits,
+    pack,
+    scores,
+    spread,
+    turns,
+)
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.state.shapes import Shape, Shapes
 
@@ -41,7 +52,7 @@ class ShapeView:
         self.ports = shape.ports
         self.spread = shape.spread
         self.constraints = shape.constraints
-        meeting = view.hosts.condition_set(shape)
+        self.meeting = meeting = view.hosts.condition_set(shape)
         self.unmet = meeting.unmet if host is None else view.hosts.constraints.column(shape.constraints)
         """A task that is bound to a host goes there whatever its taints."""
         self.order = _order(meeting.rank) if host is None else None
@@ -60,10 +71,12 @@ class ShapeView:
         self.rules = shape.rules
         self.exclusive = shape.rules is not None and shape.rules.exclusive
         self.open: Mask = self.meets & self.ports_free
+        self.is_told = False
+        """Whether the engine knows which hosts may be used."""
         if view.closed is not None:
             self.shut(view.closed)
         self.column = np.array(need, dtype=np.int64)[:, None]
-        score = sum(one * int(weight) for one, weight in zip(need, view.weight, strict=False))
+        score = sum([(one >> shift) * weight for one, weight, shift in zip(need, *view.scales.plain, strict=False)])
         self.score = min(score, SCORE_MAX)
         self.too_many = 1 << 62
         """So many at once found no place, nor will as many, or more, later: what is free only shrinks."""
@@ -85,6 +98,7 @@ class ShapeView:
     def shut(self, closed: Mask) -> None:
         """Hosts are closed by tasks that want them for themselves; whose those are, its own rules say."""
         if self.host is None and not self.exclusive:
+            self.is_told = False
             self.open &= ~closed
             self.meets &= ~closed
 
@@ -201,13 +215,10 @@ class ClusterView:
         self.kept = kept_room.amounts.copy()
         """The room that is kept for units and isn't used by what was put here."""
         self.free: I64 = hosts.capacity - hosts.used - kept_room.amounts
-        self.lack_weight = weights(np.max(hosts.capacity * hosts.counts, axis=1, initial=0))
-        """The weight of a unit of each kind, where it lacks."""
-        self.weight = self.lack_weight.copy()
-        """The same where it is free: what hosts lend comes and goes, and steers no placing."""
-        if hosts.kinds.revocable >= 0:
-            self.weight[hosts.kinds.revocable] = 0
+        self.scales = hosts.scales()
+        self.weight, self.lack_weight = self.scales.weight, self.scales.lack
         self.score = scores(self.free, self.weight)
+        self._engine = engine_view.of(hosts, self.free)
         self.touched: list[int] = []
         """Hosts that got few tasks, in order."""
         self.epoch = 0
@@ -279,9 +290,11 @@ class ClusterView:
             return hosts
         if shape.too_many <= 1:
             return NOTHING
-        if shape.spread and level is not None:
+        if self._by_engine(shape, count):
+            hosts = self._on_engine(shape, count, level, whole=False)
+        elif shape.spread and level is not None:
             hosts = spread(
-                self.free, shape.scores(self.score), shape.open, shape.need, count, level, shape.score, shape.most
+                self.free, shape.scores(self.score), shape.open, shape.need, count, level, self.weight, shape.most
             )
             self._place(hosts, shape)
         elif count <= FEW:
@@ -295,6 +308,26 @@ class ClusterView:
             np.add.at(level, hosts, 1)
         return hosts
 
+    def _by_engine(self, shape: ShapeView, count: int) -> bool:
+        """Whether the engine chooses: ports and bindings leave few hosts, and many tasks at once it places quickly only
+        where it is compiled.
+        """
+        if self._engine is None or shape.host is not None or shape.fixed_ports:
+            return False
+        return count <= FEW or self._engine.is_compiled
+
+    def _on_engine(self, shape: ShapeView, count: int, level: I64 | None, whole: bool) -> I64:
+        """Has the engine put tasks on hosts, and puts them here."""
+        assert self._engine is not None
+        ranks = None if shape.is_told else np.where(shape.open, shape.meeting.rank, engine_view.CLOSED).astype(np.int8)
+        shape.is_told = True
+        task = engine_view.Asked(shape.need, shape.spread, shape.meeting.request, ranks)
+        hosts = self._engine.place(task, count, level, whole, self.free)
+        if len(hosts):
+            self._place(hosts, shape)
+            self._engine.is_up_to_date()
+        return hosts
+
     def one_but(self, shape: ShapeView, host: int, level: I64 | None) -> I64:
         """As `each`, for one task that goes anywhere but to a host; empty: nowhere else is room."""
         open_ = shape.open.copy()
@@ -303,7 +336,7 @@ class ClusterView:
             (hosts,) = one_by_one(self.neighbours, self.free, self.score, [self.request(shape, 1, open_)])
             self._place(hosts, shape)
             return hosts
-        hosts = choose(self.free, self.score, shape.part(1)._replace(open_=open_), level)
+        hosts = choose(self.free, self.weight, self.score, shape.part(1)._replace(open_=open_), level)
         if len(hosts):
             self._place(hosts, shape)
             if level is not None:
@@ -322,12 +355,18 @@ class ClusterView:
             return by_part
         if self.has_failed(parts):
             return None
-        by_part = places(self.free, self.score, parts, level)
+        by_engine = len(parts) == 1 and self._by_engine(*parts[0])
+        if by_engine:
+            hosts = self._on_engine(*parts[0], level, whole=True)
+            by_part = [hosts] if len(hosts) else None
+        else:
+            by_part = places(self.free, self.weight, parts, level, score=self.score)
         if by_part is None:
             self._fail(parts)
             return None
         for (shape, _), hosts in zip(parts, by_part, strict=True):
-            self._place(hosts, shape)
+            if not by_engine:
+                self._place(hosts, shape)
             if level is not None:
                 np.add.at(level, hosts, 1)
         return by_part
@@ -358,7 +397,7 @@ class ClusterView:
             requests = [self.request(shape, size, open_) for (shape, size), open_ in zip(parts, opens, strict=True)]
             by_part, level = in_groups(self.neighbours, free, score, requests), None
         else:
-            by_part = places(free, score, parts, level, opens)
+            by_part = places(free, self.weight, parts, level, score, opens)
         if by_part is None:
             return None
         used = np.zeros_like(free)
@@ -413,6 +452,8 @@ class ClusterView:
     def take_home(self, shape: ShapeView, hosts: I64, level: I64 | None) -> None:
         """Puts tasks there; of what is free that takes their ports."""
         np.subtract.at(self.free[-1], hosts, shape.ports - len(shape.fixed_ports))
+        if self._engine is not None:
+            self._engine.changed(hosts)
         self._take_ports(hosts, shape)
         if level is not None:
             np.add.at(level, hosts, 1)
@@ -424,7 +465,11 @@ class ClusterView:
     def take(self, host: int, count: int, shape: ShapeView) -> None:
         """Puts tasks on one host."""
         self.free[:, host] -= shape.column[:, 0] * count
-        self.score[host] -= shape.score * count
+        have: list[int] = self.free[:, host].tolist()
+        scales = zip(have, *self.scales.plain, strict=False)
+        self.score[host] = sum([(one >> shift) * weight for one, weight, shift in scales if one > 0])
+        if self._engine is not None:
+            self._engine.changed(np.array([host]))
         self.touched.append(host)
         if shape.fixed_ports:
             self._take_ports(np.array([host]), shape)
@@ -464,12 +509,14 @@ class ClusterView:
             return
         hosts, counts = counted(host_of_task)
         self.free[:, hosts] -= shape.column * counts
-        self.score[hosts] -= shape.score * counts
+        self.score[hosts] = scores(self.free[:, hosts], self.weight)
         self._take_ports(hosts, shape)
         self._note(hosts)
 
     def _note(self, hosts: I64) -> None:
         """So many hosts have changed."""
+        if self._engine is not None:
+            self._engine.changed(hosts)
         if len(hosts) <= FEW:
             self.touched += hosts.tolist()
         else:
@@ -478,9 +525,10 @@ class ClusterView:
 
 def places(
     free: I64,
-    score: I64,
+    weight: Weights,
     parts: Sequence[tuple[ShapeView, int]],
     level: I64 | None,
+    score: I64,
     opens: Sequence[Mask] | None = None,
 ) -> list[I64] | None:
     """Hosts for all tasks of a unit, or None. Changes nothing. Where tasks of several shapes must have the same port,
@@ -490,7 +538,7 @@ def places(
     needs = [shape.part(size) for shape, size in parts]
     if opens is not None:
         needs = [part._replace(open_=open_) for part, open_ in zip(needs, opens, strict=True)]
-    by_part = together(free, score, needs, level).hosts
+    by_part = together(free, weight, needs, level, score).hosts
     if by_part is None or not _meet(parts, by_part):
         return by_part
     free, score, level = free.copy(), score.copy(), None if level is None else level.copy()
@@ -501,12 +549,12 @@ def places(
         for (other, _), hosts in zip(parts, by_part, strict=True):
             if not {*shape.fixed_ports}.isdisjoint(other.fixed_ports):
                 open_[hosts] = False
-        by_part[at] = choose(free, score, shape.part(size)._replace(open_=open_), level)
+        by_part[at] = choose(free, weight, score, shape.part(size)._replace(open_=open_), level)
         if len(by_part[at]) < size:
             return None
         hosts, counts = counted(by_part[at])
         free[:, hosts] -= shape.column * counts
-        score[hosts] -= shape.score * counts
+        score[hosts] = scores(free[:, hosts], weight)
         if level is not None:
             level[hosts] += counts
     return by_part

@@ -31,7 +31,7 @@ from processors.placement.neighbours import (
     Neighbours,
     one_by_one,
 )
-from processors.placement.packing import feasible, fits, scores
+from processors.placement.packing import Weights, feasible, fits
 from processors.placement.room.kept import OwnRoom
 from processors.state.record_rows import ConstraintRow
 
@@ -97,9 +97,7 @@ def reason(
         return ruled
     tasks = sum(size for _, size in parts)
     free, _ = _seen(view, own)
-    fit = _fit(
-        free, view.score if own is None else scores(free, view.weight), [shape.part(size) for shape, size in parts]
-    )
+    fit = _fit(free, view.weight, [shape.part(size) for shape, size in parts])
     part = next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0)
     if own is not None:
         return Reason(own.code, part, fit)
@@ -143,21 +141,20 @@ def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Re
     nothing = (0,) * len(parts)
     if not len(counting):
         return Reason(Code.NO_HOSTS, 0, nothing)
-    score = scores(whole, view.weight)
     meeting = [shape.part(size)._replace(open_=hosts.counts & (shape.unmet < 0)) for shape, size in parts]
-    search = together(whole, score, meeting, None)
+    search = together(whole, view.weight, meeting, None)
     if search.hosts is not None or not search.proven:
         return None
-    if (code := _kept_away(view, parts, score)) is not None:
+    if (code := _kept_away(view, parts)) is not None:
         return Reason(code, 0, nothing)
     for at, (shape, size) in enumerate(parts):
         if not meeting[at].open_.any() and int(fits(whole, shape.need, counting, size).sum()) >= size:
             return Reason(Code.CONSTRAINT_MISMATCH, at, nothing)
-    fit = _fit(whole, score, meeting)
+    fit = _fit(whole, view.weight, meeting)
     return Reason(Code.NEVER_FITS, next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0), fit)
 
 
-def _kept_away(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], score: I64) -> Code | None:
+def _kept_away(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Code | None:
     """The mark of hosts for want of which they would find a place on empty ones; None: that isn't it."""
     counts = view.hosts.counts
     opens = [shape.unmet < 0 for shape, _ in parts]
@@ -169,15 +166,15 @@ def _kept_away(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], score:
                 shape.part(size)._replace(open_=counts & open_)
                 for (shape, size), open_ in zip(parts, opens, strict=True)
             ]
-            if together(view.hosts.whole, score, wider, None).hosts is not None:
+            if together(view.hosts.whole, view.weight, wider, None).hosts is not None:
                 return code
     return None
 
 
-def _fit(free: I64, score: I64, parts: Sequence[Part]) -> tuple[int, ...]:
+def _fit(free: I64, weight: Weights, parts: Sequence[Part]) -> tuple[int, ...]:
     """Counts the tasks of each part that find a place, the largest first."""
     order = sorted(range(len(parts)), key=lambda at: -parts[at].score)
-    return tuple(len(hosts) for hosts in in_turn(free, score, parts, None, order))
+    return tuple(len(hosts) for hosts in in_turn(free, weight, parts, None, order))
 
 
 def _fits_in_kept(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> bool:
@@ -185,9 +182,7 @@ def _fits_in_kept(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> 
     if not view.kept.any():
         return False
     free = view.free + view.kept
-    return (
-        together(free, scores(free, view.weight), [shape.part(size) for shape, size in parts], None).hosts is not None
-    )
+    return together(free, view.weight, [shape.part(size) for shape, size in parts], None).hosts is not None
 
 
 def _fits_on_suspected(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> bool:
@@ -197,7 +192,7 @@ def _fits_on_suspected(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]
     meeting = [
         shape.part(size)._replace(open_=shape.takes_bound(view.hosts) & (shape.unmet < 0)) for shape, size in parts
     ]
-    return together(view.free, view.score, meeting, None).hosts is not None
+    return together(view.free, view.weight, meeting, None, view.score).hosts is not None
 
 
 def instances_text(instances: I64) -> str:
@@ -326,7 +321,7 @@ def nearest(view: ClusterView, shape: ShapeView, room: I64, among: I64) -> tuple
     need = shape.column[:-1]
     lacks = np.where(need, np.maximum(need - room[:-1, among], 0), 0)
     distance = np.zeros(len(among), dtype=np.int64)
-    for row, weight in zip(lacks, view.lack_weight, strict=True):
+    for row, weight in zip(lacks, view.lack_weight.weight, strict=True):
         distance += np.minimum(row, LACK_MAX // weight) * weight
     first = np.argsort(distance, kind="stable")[:NEAREST]
     return tuple(

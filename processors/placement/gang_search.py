@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.columns import I64, counted
-from processors.placement.packing import MANY, Mask, fits, pack, spread
+from processors.placement.packing import MANY, Mask, Weights, fits, pack, scores, spread
 
 WORK_MAX = 20_000
 """So many steps from state to state one search looks at."""
@@ -29,7 +29,7 @@ class Part(NamedTuple):
     need: tuple[int, ...]
     open_: Mask
     score: int
-    """The amount that one task takes from the score of its host."""
+    """The size of one task, to compare parts."""
     spread: bool
     size: int
     most: int = MANY
@@ -54,20 +54,22 @@ def ranked(score: I64, order: I64 | None, spread_: bool) -> I64:
     return score - order if spread_ else score + order
 
 
-def choose(free: I64, score: I64, part: Part, level: I64 | None) -> I64:
+def choose(free: I64, weight: Weights, score: I64, part: Part, level: I64 | None) -> I64:
     """Hosts for the tasks of one part, or for fewer. `level` counts the tasks of the job on each host, None where all
     are packed.
     """
     score = ranked(score, part.order, part.spread and level is not None)
     if part.spread and level is not None:
-        return spread(free, score, part.open_, part.need, part.size, level, part.score, part.most)
+        return spread(free, score, part.open_, part.need, part.size, level, weight, part.most)
     return pack(free, score, part.open_, part.need, part.size, part.most)
 
 
-def together(free: I64, score: I64, parts: Sequence[Part], level: I64 | None) -> Found:
-    """Hosts for all tasks of a gang. Changes nothing."""
+def together(free: I64, weight: Weights, parts: Sequence[Part], level: I64 | None, score: I64 | None = None) -> Found:
+    """Hosts for all tasks of a gang. Changes nothing. `score`: of what is free, where it is known."""
+    if score is None:
+        score = scores(free, weight)
     if len(parts) == 1:
-        single = choose(free, score, parts[0], level)
+        single = choose(free, weight, score, parts[0], level)
         return Found([single]) if len(single) == parts[0].size else Found(None, proven=True)
     fit = np.zeros((len(parts), free.shape[1]), dtype=np.int64)
     for at, part in enumerate(parts):
@@ -79,22 +81,22 @@ def together(free: I64, score: I64, parts: Sequence[Part], level: I64 | None) ->
     largest = sorted(range(len(parts)), key=lambda at: -parts[at].score)
     scarcest = sorted(range(len(parts)), key=lambda at: (spare[at], -parts[at].score))
     for order in (largest, scarcest) if scarcest != largest else (largest,):
-        by_part = in_turn(free, score, parts, level, order)
+        by_part = in_turn(free, weight, parts, level, order)
         if all(len(hosts) == part.size for hosts, part in zip(by_part, parts, strict=True)):
             return Found(by_part)
     return _search(free, score, parts, fit)
 
 
-def in_turn(free: I64, score: I64, parts: Sequence[Part], level: I64 | None, order: Sequence[int]) -> list[I64]:
+def in_turn(free: I64, weight: Weights, parts: Sequence[Part], level: I64 | None, order: Sequence[int]) -> list[I64]:
     """Hosts for as many tasks of each part as find one, part after part in that order."""
-    free, score, level = free.copy(), score.copy(), None if level is None else level.copy()
+    free, score, level = free.copy(), scores(free, weight), None if level is None else level.copy()
     by_part = [np.zeros(0, dtype=np.int64)] * len(parts)
     for at in order:
         part = parts[at]
-        by_part[at] = choose(free, score, part, level)
+        by_part[at] = choose(free, weight, score, part, level)
         hosts, counts = counted(by_part[at])
         free[:, hosts] -= np.array(part.need, dtype=np.int64)[:, None] * counts
-        score[hosts] -= part.score * counts
+        score[hosts] = scores(free[:, hosts], weight)
         if level is not None:
             level[hosts] += counts
     return by_part

@@ -5,6 +5,7 @@ rows. A column of amounts has a row for each kind that the cell knows, in their 
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from events.records.lifecycle import HostReconciled
 from events.records.placement import CapacityChanged, HostHearingChanged, HostLost, HostRemoved, HostTainted
 from events.resources import REVOCABLE, Kinds, in_order
 from processors.placement.constraints import ConditionSet, Constraints, request_of
-from processors.placement.packing import Mask
+from processors.placement.engine.engine import Engine
+from processors.placement.packing import Mask, Weights, shares, weights
 from processors.placement.rows import NEVER, CellRow, HostRow, LentRow
 from processors.state.causes import CauseRow, CurrentInput, all_recorded, newest, recorded
 from processors.state.shapes import Shape
@@ -40,6 +42,17 @@ class Phase(Number):
     """It is avoided: only tasks that are bound to it may be put there."""
 
 
+class Scales(NamedTuple):
+    """The weights by which hosts are compared. What hosts lend comes and goes, and steers no placing."""
+
+    weight: Weights
+    """The weights of what is free."""
+    plain: tuple[list[int], list[int]]
+    """The same as plain numbers: weights and shifts."""
+    lack: Weights
+    """The weights of what lacks."""
+
+
 class Hosts:
     """Table and columns. Columns have exactly one item per host."""
 
@@ -57,6 +70,10 @@ class Hosts:
         self.untold: dict[str, None] = {}
         """Hosts of which something else was said last than whether they are heard now."""
         self.constraints = Constraints()
+        self._largest = b""
+        self._scales: Scales | None = None
+        self.engine: Engine | None = None
+        """The board of many hosts, derived, and kept from one decision to the next."""
         self.taken: list[dict[int, None]] = []
         """The port numbers that runs hold, per host."""
         self._by_port: dict[int, set[int]] = {}
@@ -165,6 +182,18 @@ class Hosts:
         capacity = self.capacity.copy()
         capacity[at] = capacity[self.kinds.names.index("cpu")]
         return capacity
+
+    def scales(self) -> Scales:
+        """The weights by the largest hosts that count."""
+        largest = np.max(self.capacity * self.counts, axis=1, initial=0)
+        key = largest.tobytes()
+        if self._scales is None or key != self._largest:
+            weight = weights(largest)
+            if self.kinds.revocable >= 0:
+                weight.weight[self.kinds.revocable] = 0
+            plain = weight.weight.tolist(), weight.shift.tolist()
+            self._largest, self._scales = key, Scales(weight, plain, shares(largest))
+        return self._scales
 
     def without(self, ports: Iterable[int]) -> Mask:
         """The hosts on which no run has any of these ports."""

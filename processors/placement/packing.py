@@ -1,35 +1,53 @@
 """The hot path: equal tasks onto hosts, as free functions over columns.
 
 `free` is [kinds + 1, hosts] int64 (the kinds of the cell, then ports), `open_` says which hosts may be used, `score` is
-a linear function of what is free. Because it is linear, a task lowers the score of its host by the same amount wherever
-it goes: the order of hosts that a greedy placing task by task would see is known beforehand, and a whole job is placed
-with a few sorts. Sorts are stable, ties go to the lower host number.
+the weighed sum of what is free, as in the engine. A task only lowers that of its host, so the order of hosts that a
+greedy placing task by task would see is known beforehand, and a whole job is placed with a few sorts. Sorts are stable,
+ties go to the lower host number.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import I64
+from processors.placement.engine import board
 
 Mask = NDArray[np.bool_]
 
 SCALE = 1 << 40
+SCORE = 1 << 31
+"""About the score of all that the largest host has of one kind."""
 MANY = 1 << 31
 """More tasks than a host holds."""
 
 
-def weights(largest: I64) -> I64:
-    """The score of a unit of each kind: each counts by its share of the largest host, ports don't."""
-    return SCALE // np.maximum(largest[:-1], 1)
+class Weights(NamedTuple):
+    """The weight of each kind, of what is left of an amount shifted by some bits; ports have none."""
+
+    weight: I64
+    shift: I64
 
 
-def scores(free: I64, weight: I64) -> I64:
+def weights(largest: I64) -> Weights:
+    """Each kind counts by its share of the largest host."""
+    weight, shift = board.weights(largest[:-1].tolist())
+    return Weights(np.array(weight, dtype=np.int64), np.array(shift, dtype=np.int64))
+
+
+def shares(largest: I64) -> Weights:
+    """The same without rounding: to compare amounts that lack."""
+    weight = SCALE // np.maximum(largest[:-1], 1)
+    return Weights(weight, np.zeros_like(weight))
+
+
+def scores(free: I64, weight: Weights) -> I64:
     """The free amounts of each host as one score: pack fills the lowest first, spread takes the highest."""
     total = np.zeros(free.shape[1], dtype=np.int64)
-    for row, one in zip(free, weight, strict=False):
-        total += np.maximum(row, 0) * one
+    for row, one, shift in zip(free, weight.weight, weight.shift, strict=False):
+        total += (np.maximum(row, 0) >> shift) * one
     return total
 
 
@@ -91,7 +109,7 @@ def spread(
     need: tuple[int, ...],
     tasks: int,
     level: I64,
-    need_score: int,
+    weight: Weights,
     most: int = MANY,
 ) -> I64:
     """A host for each of so many `tasks`, or for fewer: the host with fewest tasks of the job first (`level` has the
@@ -106,8 +124,10 @@ def spread(
     fit = fits(free, need, hosts, min(tasks, most))
     count = np.clip(_water(low, fit, tasks) - low, 0, fit)
     step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    score_after = np.repeat(score[hosts], count) - step * need_score
     places = np.repeat(hosts, count)
+    rank = score[hosts] - scores(free[:-1, hosts], weight)
+    score_after = scores(free[:-1, places] - np.array(need[:-1], dtype=np.int64)[:, None] * step, weight)
+    score_after += np.repeat(rank, count)
     order = np.lexsort((places, -score_after, np.repeat(low, count) + step))[:tasks]
     return places[order]
 

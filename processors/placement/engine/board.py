@@ -47,16 +47,25 @@ from processors.placement.engine.terms import Terms, recount
 
 LOG = 1 << 16
 SLOTS = 64
+SHAPES_MAX, SETS_MAX = 1 << 16, 1 << 10
 SLOTS_MAX = 4096
 """So many shapes have bounds; the one used longest ago makes room."""
 DIGITS = 4
 
 
 class Board:
-    """The hosts, and what shapes see of them. `resources`: kinds of amounts, the seat left out."""
+    """The hosts, and what shapes see of them. `resources`: kinds of amounts, the seat left out; `unweighed`: those
+    that don't count in scores.
+    """
 
     def __init__(
-        self, resources: int, kernels: Kernels = VECTORS, log: int = LOG, slots: int = SLOTS, slots_max: int = SLOTS_MAX
+        self,
+        resources: int,
+        kernels: Kernels = VECTORS,
+        log: int = LOG,
+        slots: int = SLOTS,
+        slots_max: int = SLOTS_MAX,
+        unweighed: Sequence[int] = (),
     ) -> None:
         self.kernels = kernels
         self.columns: Columns = new_columns(0, resources + 1, log, slots)
@@ -73,6 +82,7 @@ class Board:
         self._slot: dict[int, int] = {}
         """Where a shape has its row and bounds; the one used last is last."""
         self._slots_max = slots_max
+        self._unweighed_kinds = [*unweighed]
         self._unweighed = False
         self._set(None)
 
@@ -121,6 +131,20 @@ class Board:
             self.columns, hosts, np.vstack([seat[None], free]), np.vstack([seats[None], capacity])
         )
 
+    @property
+    def is_worn(self) -> bool:
+        """Whether so many shapes and conditions were seen that a new board is less to keep."""
+        return len(self._shapes) > SHAPES_MAX or len(self._ranks) > SETS_MAX
+
+    def update(self, hosts: I64, free: I64) -> None:
+        """Other amounts are free on hosts, each named once; [resources, hosts]."""
+        c = self.columns
+        c.free[1:, hosts] = free
+        shift, weight = c.shift[1:, None], c.weight[1:, None]
+        c.k[hosts] = ((np.maximum(free, 0) >> shift) * weight).sum(axis=0)
+        for host in hosts.tolist():
+            self.kernels.note(c, host)
+
     def settle(self) -> None:
         """Keeps what was put."""
         self.columns.numbers[UNDO] = 0
@@ -133,6 +157,8 @@ class Board:
         c = self.columns
         largest = c.capacity[1:, : self.hosts].max(axis=1, initial=0)
         weight, shift = weights(largest.tolist())
+        for kind in self._unweighed_kinds:
+            weight[kind] = 0
         if (c.weight[1:] == weight).all() and (c.shift[1:] == shift).all():
             return
         c.weight[1:], c.shift[1:] = weight, shift

@@ -64,6 +64,19 @@ VECTORS = _bound(
 )
 
 
+_now = [VECTORS]
+
+
+def now() -> Kernels:
+    """The kernels that decide in this process."""
+    return _now[0]
+
+
+def use(kernels: Kernels) -> None:
+    """From now on these decide, with the same answers."""
+    _now[0] = kernels
+
+
 def compiled() -> Kernels:
     """The kernels compiled for the types that the engine calls them with, and for no others.
 

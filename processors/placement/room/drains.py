@@ -16,7 +16,7 @@ from events.records.placement import HostsReserved
 from events.resources import Amounts
 from processors.placement.assignment import Assignment, Unplaced
 from processors.placement.gang_search import Part
-from processors.placement.packing import Mask, fits, scores
+from processors.placement.packing import Mask, Weights, fits, scores
 from processors.placement.room.kept import needed
 from processors.placement.room.planner import Seen
 from processors.placement.room.plans import Plans
@@ -156,7 +156,7 @@ class Ground(NamedTuple):
     """Free when all batch work has left."""
     preemptible: I64
     """The part of that which is preemptible."""
-    weight: I64
+    weight: Weights
 
 
 def drain(ground: Ground, parts: Sequence[Part], blocked: Mask) -> list[tuple[int, int, int]] | None:

@@ -13,7 +13,7 @@ from events.records.parts import Constraint, TaskShape
 from events.records.placement import GangsReturned, GangsUnplaced
 from processors.placement import gang_search
 from processors.placement.gang_search import Found, Part, together
-from processors.placement.packing import scores
+from processors.placement.packing import Weights
 from tests.helpers.drawn import examples
 from tests.helpers.machines import mixed, of, one, ranges_of
 from tests.processors.placement.harness import World, hosts_of
@@ -86,8 +86,8 @@ def brute(free: list[tuple[int, ...]], parts: list[Part]) -> bool:
 
 def searched(free: list[tuple[int, ...]], parts: list[Part]) -> Found:
     columns = np.array(free, dtype=np.int64).T
-    score = scores(columns, np.array([1, 1], dtype=np.int64))
-    found = together(columns, score, parts, None)
+    weight = Weights(np.array([1, 1]), np.array([0, 0]))
+    found = together(columns, weight, parts, None)
     assert np.array_equal(columns.T, np.array(free)), "it only looks"
     if found.hosts is not None:
         left = [list(has) for has in free]

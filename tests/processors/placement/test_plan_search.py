@@ -10,7 +10,7 @@ import pytest
 
 from events.codes import Way
 from processors.placement.gang_search import Part
-from processors.placement.packing import fits
+from processors.placement.packing import Weights, fits
 from processors.placement.room.board import (
     Board,
     Draft,
@@ -44,7 +44,7 @@ class World(NamedTuple):
         return Board(
             free,
             free.copy(),
-            np.array([1, 1]),
+            Weights(np.array([1, 1]), np.array([0, 0])),
             {**self.givers},
             lambda host: [unit for unit in self.units if host in unit.at],
             task_of,

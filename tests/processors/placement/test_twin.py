@@ -1,5 +1,7 @@
 """The columns put every task where the slow twin puts it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -13,8 +15,9 @@ from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobAccepted
 from events.records.parts import Constraint, TaskShape
 from processors.machine import Decided, PeerRound
-from processors.placement import cluster_view
+from processors.placement import cluster_view, engine_view
 from processors.placement.assignment import Assignment
+from processors.placement.engine.compiled import VECTORS
 from processors.placement.hosts import Hosts
 from processors.placement.room.kept import KeptRoom, OwnRoom, rooms_of
 from processors.state.budget import Budget
@@ -54,6 +57,20 @@ JOBS = st.lists(
 )
 
 
+WAYS = st.sampled_from([(0, 2000), (2, 2000), (16, 2000), (2, 0), (16, 0), (0, -1)])
+"""What is few, and from how many hosts on the engine decides; -1: also many tasks at once, as where it is compiled."""
+
+
+@contextmanager
+def decided_by(few: int, engine_from: int) -> Iterator[None]:
+    with (
+        patch.object(cluster_view, "FEW", few),
+        patch.object(engine_view, "ENGINE_FROM", engine_from),
+        patch.object(engine_view, "VECTORS", VECTORS if engine_from >= 0 else None),
+    ):
+        yield
+
+
 def ready(cluster: list[tuple[int, int, int, int, dict[str, str]]]) -> tuple[World, list[twin.TwinHost]]:
     world, hosts = World(), []
     for number, (cpu, memory, gpu, ports, attributes) in enumerate(cluster):
@@ -91,13 +108,13 @@ def admitted(world: World, specs: list[Any]) -> list[twin.TwinJob]:
 
 
 @examples(200)
-@given(CLUSTERS, JOBS, st.sampled_from([0, 2, 16]), st.integers(1, 40))
-def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster, specs, few, budget) -> None:  # type: ignore[no-untyped-def]
+@given(CLUSTERS, JOBS, WAYS, st.integers(1, 40))
+def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster, specs, way, budget) -> None:  # type: ignore[no-untyped-def]
     world, hosts = ready(cluster)
     jobs = admitted(world, specs)
     machine = world.machine
     mine: dict[Run, tuple[str, tuple[int, ...]]] = {}
-    with patch.object(cluster_view, "FEW", few):
+    with decided_by(*way):
         while said := machine.decide(world.now, True, budget):
             mine |= places(said, {job.name: job.ports for job in jobs})
             for index, decision in enumerate(said):
@@ -109,8 +126,8 @@ def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster
 
 
 @examples(200)
-@given(CLUSTERS, JOBS, st.sampled_from([0, 2, 16]), st.data())
-def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data) -> None:  # type: ignore[no-untyped-def]
+@given(CLUSTERS, JOBS, WAYS, st.data())
+def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, way, data) -> None:  # type: ignore[no-untyped-def]
     world, hosts = ready(cluster)
     jobs = admitted(world, specs)
     runs, columns = world.machine.runs, world.machine.hosts
@@ -124,8 +141,8 @@ def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data)
             own = OwnRoom(np.arange(len(hosts)), amounts_, True, amounts_, Code.WAITING_FOR_PREEMPTION)
             own_rooms[runs.jobs[job.name].base + first] = own
     room = KeptRoom(kept, rooms_of(own_rooms, len(kept)), {})
-    assignment = Assignment(runs, columns, room, Budget(1000), lambda slot: True)
-    with patch.object(cluster_view, "FEW", few):
+    with decided_by(*way):
+        assignment = Assignment(runs, columns, room, Budget(1000), lambda slot: True)
         said = assignment.place()
     mine = places([said], {job.name: job.ports for job in jobs}) if said else {}
     expected = twin.place(hosts, jobs)

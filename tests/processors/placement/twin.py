@@ -4,7 +4,13 @@ from dataclasses import dataclass, field
 
 from events.records.parts import Constraint
 
-SCALE = 1 << 40
+
+def weight_of(largest: int) -> tuple[int, int]:
+    """Weight and shift of a kind: by its largest amount, rounded up to four binary digits."""
+    unit = 1 << max(largest.bit_length() - 4, 0)
+    rounded = max((largest + unit - 1) // unit * unit, 1)
+    shift = max(rounded.bit_length() - 20, 0)
+    return (2**31 - 1) // (rounded >> shift), shift
 
 
 @dataclass
@@ -44,7 +50,7 @@ def meets(host: TwinHost, constraints: tuple[Constraint, ...]) -> bool:
 
 def place(hosts: list[TwinHost], jobs: list[TwinJob]) -> dict[tuple[str, int], tuple[str, tuple[int, ...]]]:
     """Where each task goes, and its ports; tasks without a place are left out."""
-    weights = [SCALE // max(1, max(host.capacity[r] for host in hosts)) for r in range(4)]
+    weights = [weight_of(max(host.capacity[r] for host in hosts)) for r in range(4)]
     found: dict[tuple[str, int], tuple[str, tuple[int, ...]]] = {}
     named = {host.name: host for host in hosts}
     for job in jobs:
@@ -62,7 +68,7 @@ def place(hosts: list[TwinHost], jobs: list[TwinJob]) -> dict[tuple[str, int], t
 
 
 def _with_own(
-    hosts: list[TwinHost], job: TwinJob, weights: list[int], mine: dict[str, int], first: int, tasks: int
+    hosts: list[TwinHost], job: TwinJob, weights: list[tuple[int, int]], mine: dict[str, int], first: int, tasks: int
 ) -> list[tuple[str, tuple[int, ...]]]:
     """As `_together`, for a unit that sees what is kept for it; what it doesn't use of that stays kept."""
     kept = job.kept.get(first, {})
@@ -76,7 +82,7 @@ def _with_own(
 
 
 def _together(
-    hosts: list[TwinHost], job: TwinJob, weights: list[int], mine: dict[str, int], tasks: int
+    hosts: list[TwinHost], job: TwinJob, weights: list[tuple[int, int]], mine: dict[str, int], tasks: int
 ) -> list[tuple[str, tuple[int, ...]]]:
     placed: list[tuple[TwinHost, tuple[int, ...]]] = []
     for _ in range(tasks):
@@ -94,14 +100,14 @@ def _together(
     return [(host.name, ports) for host, ports in placed]
 
 
-def _best(hosts: list[TwinHost], job: TwinJob, weights: list[int], mine: dict[str, int]) -> TwinHost | None:
+def _best(hosts: list[TwinHost], job: TwinJob, weights: list[tuple[int, int]], mine: dict[str, int]) -> TwinHost | None:
     best, best_key = None, (0, False, 0, 0)
     for number, host in enumerate(hosts):
         if not meets(host, job.constraints) or len(host.ports) < job.ports:
             continue
         if any(have < one for have, one in zip(host.free, job.need, strict=True)):
             continue
-        score = sum(max(have, 0) * weight for have, weight in zip(host.free, weights, strict=True))
+        score = sum((max(have, 0) >> shift) * one for have, (one, shift) in zip(host.free, weights, strict=True))
         spared = host.capacity[3] > 0 and not job.need[3]  # hosts with GPUs come last for work that asks for none
         key = (mine[host.name], spared, -score, number) if job.spread else (0, spared, score, number)
         if best is None or key < best_key:
