@@ -65,6 +65,28 @@ The first plan starts a process that reads the stores of the machines; it ends w
 With processes of their own on several machines it reads the snapshots ([snapshots.md](snapshots.md)): keep some, or
 the first plan reads the whole log.
 
+## Why a task runs where it runs
+
+```console
+$ paceline job placement web --task 3
+task 3 of job web, run 1: b-02
+  decided   ..., round 12 of placement (paceline.placement:14)
+  strategy  pack; 7 of 12 hosts had room
+HOST          TASKS   SCORE     CPU  MEMORY    DISK  FREE
+b-02  chosen      1  2.1250  0.5000  0.6250  1.0000  cpu 8, memory 40GiB, disk 97.7GiB
+...
+```
+
+Placement is replayed up to the decision that placed the run, and looked at as it stood then, with what that
+decision had placed before. SCORE is what a host had free, each resource as a part of the largest host of the cell;
+its terms are the columns behind it. A job that is packed (`strategy: pack`) goes to the host with the lowest score,
+one that is spread to the host with the fewest of its tasks, and among those to the highest score. A host whose room
+was kept for the task, by an update, a preemption or a reservation, comes before all others.
+
+The replay begins from the newest snapshot before that round, or from the start of the log, one at a time and for
+`views.make_s` seconds at most. Of a round that another `logic` has decided, or before the oldest snapshot and the
+log, the candidates can't be derived: the answer says so in `why`, and has the decision alone.
+
 ## What a run finds
 
 The environment of a run is `env` of its job, and on top of it

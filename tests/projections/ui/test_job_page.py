@@ -14,7 +14,15 @@ from events.codec import encode
 from events.codes import Outcome, TaskState, UpdateStep
 from events.columns import pack_ints
 from events.records.jobs import JobStopRequested, JobUpdateRequested
-from events.records.lifecycle import InstancesTaken, JobHeld, JobRejected, UpdateProgressed, UpdateStarted
+from events.records.lifecycle import (
+    ImagePrefetchOrdered,
+    InstancesTaken,
+    JobHeld,
+    JobRejected,
+    UpdateImagePulled,
+    UpdateProgressed,
+    UpdateStarted,
+)
 from events.records.parts import Cause, UpdatePolicy
 from projections.api.cell_router import create_cells_app
 from projections.api.jobs import JOB_STATES
@@ -208,7 +216,14 @@ def test_versions_differ_as_the_command_says(ui):
     cause = Cause(topic="paceline.jobs", offset=at)
     started = UpdateStarted(job_id="web", number=1, kind="update", from_version=1, version=2, jobs_offset=at,
                             policy=UpdatePolicy(batch=2), updated=5, cause=cause)  # fmt: skip
-    ui.cell.decide("lifecycle", started)
+    pulls = ImagePrefetchOrdered(job_id="web", image="r/web:2", image_digest="sha256:2", host_ids=("h1", "h2"))
+    ui.cell.decide("lifecycle", started, pulls)
+    ui.fold()
+    assert "0 of 5 updated, 2 at a time. Its image: 0 of 2 hosts have it. larger" in text_of(
+        ui.page("/jobs/web"), "live_why"
+    )
+    counts = {"hosts": 2, "have": 1, "faults": 1, "fault": "no room", "waits": False}
+    ui.cell.decide("lifecycle", UpdateImagePulled(job_id="web", number=1, **counts))
     taken = {"first": pack_ints([0]), "count": pack_ints([2])}
     ui.cell.decide("lifecycle", InstancesTaken(job_id="web", number=1, **taken))
     step = {**taken, "step": pack_ints([UpdateStep.DONE]), "pending": 3, "flight": 0, "done": 2, "bad": 0}
@@ -219,7 +234,7 @@ def test_versions_differ_as_the_command_says(ui):
     assert "/resources/cpu - 1 + 2" in text_of(html, "live_versions")
     assert "<script>alert" not in html
     update = text_of(html, "live_why")
-    assert "2 of 5 updated, 2 at a time. larger" in update
+    assert "2 of 5 updated, 2 at a time. Its image: 1 of 2 hosts has it, 1 can't: no room. larger" in update
     assert "0-1 2 of 2 0" in update
     assert "/resources/cpu - 1 + 2" in text_of(ui.page("/jobs/web/versions"), "main")
     assert "0 Ordered" in text_of(ui.page("/jobs/web/tasks"), "task-0")
