@@ -23,6 +23,7 @@ from paceline.client.models import FitWarning
 from projections.queries.hosts_there import OFFERS
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amounts
+from projections.queries.wanted_neighbours import affinity_warnings
 from projections.views.reader import rows_as_text
 
 LOOKED_MAX = 100
@@ -51,10 +52,11 @@ def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> lis
         if why := _why(instance_of(wanted, key, chunk), hosts, kinds):
             found[why] += count
     tasks = "its task on each host" if wanted.kind == "daemon" else ""
-    return [
+    nowhere: list[FitWarning] = [
         {"code": code, "message": f"{tasks or plural(count, 'instance')} would fit on no host: {text}"}
         for (code, text), count in found.items()
     ]
+    return [*nowhere, *affinity_warnings(connection, wanted)]
 
 
 def _counts(job: JobSubmitted, chunk: Chunks) -> list[tuple[int, int]]:

@@ -218,6 +218,27 @@ def test_a_job_that_needs_what_no_host_offers_is_taken_with_a_warning(api):
     assert "warnings" not in api.client.post("/v1/jobs?dry_run=true", json={**needs, "job_id": "b"}).json()
 
 
+def test_a_job_that_waits_for_another_is_taken_with_a_warning(api):
+    """Of two jobs that want each other the second hears of the circle."""
+    api.pool()
+    api.cell.host()
+    api.fold()
+
+    def warned(job_id, wants):
+        spec = {**SPEC, "job_id": job_id, "labels": {"app": job_id}, "affinity": [{"label": "app", "value": wants}]}
+        checked = api.client.post("/v1/jobs?dry_run=true", json=spec).json().get("warnings", [])
+        assert api.client.post("/v1/jobs", json=spec).json().get("warnings", []) == checked
+        return checked
+
+    what = "it waits for a task with the label app="
+    assert warned("one", "two") == [f"{what}two: no job has it (AFFINITY_UNMET)"]
+    api.cell.decide("lifecycle", *accepted(last(api, "paceline.jobs"), 0))
+    api.fold()
+    circle = "job one has it and waits itself for app=two, which this job has, so neither goes first (AFFINITY_UNMET)"
+    assert warned("two", "one") == [f"{what}one: {circle}"]
+    assert warned("self", "self") == []
+
+
 def test_a_job_that_would_fit_on_no_host_is_taken_with_a_warning(api):
     api.pool()
     api.cell.host(session=1_795_673_927_421)

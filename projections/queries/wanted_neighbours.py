@@ -1,0 +1,60 @@
+"""Whether tasks of a specification wait for others beside which they want to be: what its submitter is warned of."""
+
+from collections.abc import Iterator, Mapping
+
+from sqlalchemy import Connection, select, text
+
+from events.codec import decode
+from events.codes import Code
+from events.records.jobs import JobSubmitted
+from events.records.parts import TaskAffinity
+from paceline.client.models import FitWarning
+from projections.views import tables
+
+JOBS_MAX = 20
+"""So many jobs with a label are looked at."""
+_HAS_LABEL = text(
+    "jobs.state IN ('PENDING', 'RUNNING') AND EXISTS "
+    "(SELECT 1 FROM json_each(jobs.labels) AS each WHERE each.key = :key AND each.value = :value)"
+)
+
+
+def affinity_warnings(connection: Connection, job: JobSubmitted) -> Iterator[FitWarning]:
+    """A sentence for each label that no task has which runs: whose job waits for this one, or that there is none."""
+    for term in _waiting_for(job.labels, job):
+        label = f"{term.label}={term.value}"
+        rows = _having(connection, term)
+        if any(running for _, running, _ in rows):
+            continue
+        for other_id, _, other in rows:
+            back = next(_waiting_for(other.labels, other), None)
+            if back is not None and job.labels.get(back.label) == back.value:
+                circle = f"job {other_id} has it and waits itself for {back.label}={back.value}, which this job has"
+                message = f"it waits for a task with the label {label}: {circle}, so neither goes first"
+                yield {"code": Code.AFFINITY_UNMET, "message": message}
+                break
+        else:
+            jobs = ", ".join(job_id for job_id, _, _ in rows[:3])
+            why = f"no task of {jobs} runs now" if jobs else "no job has it"
+            yield {"code": Code.AFFINITY_UNMET, "message": f"it waits for a task with the label {label}: {why}"}
+
+
+def _waiting_for(labels: Mapping[str, str], job: JobSubmitted) -> Iterator[TaskAffinity]:
+    """The labels beside which tasks of a job must be, and that it hasn't itself."""
+    for term in job.rules.affinity if job.rules is not None else ():
+        if not term.apart and labels.get(term.label) != term.value:
+            yield term
+
+
+def _having(connection: Connection, term: TaskAffinity) -> list[tuple[str, int, JobSubmitted]]:
+    """Jobs with a label that aren't over: id, how many tasks run, and the submission."""
+    jobs, submissions = tables.jobs.c, tables.submissions.c
+    query = (
+        select(jobs.job_id, jobs.running, submissions.value)
+        .join(tables.submissions, submissions.offset == jobs.offset)
+        .where(_HAS_LABEL.bindparams(key=term.label, value=term.value))
+        .order_by(jobs.job_id)
+        .limit(JOBS_MAX)
+    )
+    rows = ((job_id, running, decode(value)) for job_id, running, value in connection.execute(query))
+    return [(job_id, running, event) for job_id, running, event in rows if isinstance(event, JobSubmitted)]
