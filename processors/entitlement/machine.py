@@ -157,6 +157,7 @@ class Entitlement(MachineBase):
         self.task_records.restored()
         self.displacements.restored()
         self.holds.restored()
+        self.requests.restored()
         self.commands.restored()
         self._parts_restored()
 

@@ -18,6 +18,7 @@ from processors.entitlement.rows import BackoffRow, KeptRow, OrderRow
 from processors.entitlement.state import State
 from processors.state.arena import locate, locate_ranges
 from processors.state.deadlines import Deadlines
+from processors.state.leaving import Leaving
 from processors.state.seconds import second
 from processors.state.shapes import shapes_of
 from processors.state.table import Table, struct_table
@@ -40,9 +41,11 @@ class TaskRecords:
         self.kept: Table[tuple[str, int], KeptRow] = struct_table("kept", KeptRow, tuple[str, int])
         self.backoffs: Table[tuple[str, int], BackoffRow] = struct_table("backoffs", BackoffRow, tuple[str, int])
         self._backoff_ends: Deadlines[tuple[str, int]] = Deadlines()
+        self._leaving = Leaving(state.queues.arena, state.queues.at)
 
     def restored(self) -> None:
         """The tables were loaded."""
+        self._leaving.restored()
         self._backoff_ends.restore((key, row.until_ms) for key, row in self.backoffs.items())
 
     # What is asked.
@@ -180,6 +183,7 @@ class TaskRecords:
         slots, run = self._items(event)
         current = self._queues.arena["held"][slots] == run
         self._queues.update(slots[current], leaving=event.order)
+        self._leaving.add(event.order, slots[current])
         row = OrderRow(
             event.for_pool,
             event.for_job,
@@ -199,11 +203,7 @@ class TaskRecords:
         row = self.orders.get(event.number)
         if row is None:
             return
-        arena = self._queues.arena
-        for job_id in row.job_ids:
-            base, size = self._queues.stretch(job_id)
-            stay = np.flatnonzero(np.abs(arena["leaving"][base : base + size]) == event.number) + base
-            self._queues.update(stay, leaving=0)
+        self._queues.update(self._leaving.take(event.number, self._queues.stretch), leaving=0)
         self.orders.remove(event.number)
         self._marks.touch(row.for_pool)
 

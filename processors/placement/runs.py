@@ -46,6 +46,7 @@ from processors.placement.rows import GANG, CellRow, JobRow
 from processors.placement.waits import Waits
 from processors.state.arena import Arena, locate, locate_ranges
 from processors.state.cell_settings import CellSettings
+from processors.state.leaving import Leaving
 from processors.state.seconds import second
 from processors.state.shapes import MIXED, Shape, Shapes, shapes_of
 from processors.state.table import Table, struct_table
@@ -71,6 +72,7 @@ class Runs:
         self.waits = Waits(self.jobs, self.arena, self._at)
         self.admissions = Admissions(self.jobs, self.arena, self.waits, cell, settings)
         self.homes = Homes(self.arena, self.shapes, hosts, self.waits)
+        self._leaving = Leaving(self.arena, self._at)
         self.elsewhere: dict[str, None] = {}
         """Jobs of which a host couldn't start tasks."""
         self._hosts = hosts
@@ -83,6 +85,7 @@ class Runs:
         self._at.clear()
         self._at.update((row.base, job_id) for job_id, row in self.jobs.items())
         self.waits.restored()
+        self._leaving.restored()
         placed = np.flatnonzero(self.arena["placed"])
         if len(placed):
             self._hold(placed, 1)
@@ -184,12 +187,18 @@ class Runs:
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
         """Runs must leave."""
-        self.arena.set("leaving", self._running(event), min(event.order, INT_MAX))
+        slots = self._running(event)
+        self.arena.set("leaving", slots, min(event.order, INT_MAX))
+        self._leaving.add(min(event.order, INT_MAX), slots)
 
     def answered(self, event: PreemptionAnswered, now: int) -> None:
         """The runs of an order are over, or stay."""
         if event.number > 0:
-            self.arena.set("leaving", np.flatnonzero(self.arena["leaving"] == min(event.number, INT_MAX)), 0)
+            self.arena.set("leaving", self._leaving.take(min(event.number, INT_MAX), self._stretch), 0)
+
+    def _stretch(self, job_id: str) -> tuple[int, int]:
+        row = self.jobs.get(job_id)
+        return (row.base, row.instances) if row is not None else (0, 0)
 
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over: they give back what they hold, or need no place any more."""

@@ -5,6 +5,7 @@ this request and of those ordered in the same pass, have left; single tasks that
 by one. For a parked claim the room that limits leave is found too: runs that borrowed it leave.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -142,7 +143,7 @@ class Confirmation:
         right = right._replace(others=add(right.others, self._departures.of_pool(taker.pool)))
         transfer, slices = self._queues.nothing, [NONE]
         for group in self._groups(request):
-            for victim, slots in self._split_alike(group):
+            for victim, slots in self._split_alike(group) if len(group.run) > 1 else self._alone(group):
                 if slots is None:
                     return Denial(Code.VICTIM_GONE, victim)
                 judged = self._judge_alike(victim, slots, taker, need, right, transfer)
@@ -188,6 +189,9 @@ class Confirmation:
             return
         columns = request.job, request.instance, request.victim_run, request.way
         job, instance, run, way = (ints(column) for column in columns)
+        if len(job) == 1:
+            yield VictimGroup(request.job_ids[job[0]], instance.astype(np.int64), run, int(way[0]))
+            return
         row_of = [self._queues.jobs.get(job_id) for job_id in request.job_ids]
         gang_min = np.array([row.gang_min if row else 0 for row in row_of])[job]
         member = instance < gang_min
@@ -197,6 +201,17 @@ class Confirmation:
         for start, end in pairwise(edges):
             instances = instance[start:end].astype(np.int64)
             yield VictimGroup(request.job_ids[job[start]], instances, run[start:end], int(way[start]))
+
+    def _alone(self, group: VictimGroup) -> Iterator[tuple[VictimGroup, I64 | None]]:
+        """The same of one task by itself."""
+        row, instance = self._queues.jobs.get(group.job_id), int(group.instances[0])
+        if row is None or instance < row.gang_min:
+            yield from self._split_alike(group)
+            return
+        slots, arena = group.instances + row.base, self._queues.arena
+        good = 0 <= instance < row.instances and arena["placed"][slots[0]] == group.run[0]
+        good = bool(good and arena["leaving"][slots[0]] == 0 and not self._departures.leave(slots)[0])
+        yield group, slots if good else None
 
     def _split_alike(self, group: VictimGroup) -> Iterator[tuple[VictimGroup, I64 | None]]:
         """A gang and its slots; of single tasks those that are alike one after another. None: one of them has no place
@@ -313,6 +328,11 @@ class PreemptionRequests:
         self._claims = claims
         self._runs = runs
         self.table: Table[int, RequestRow] = struct_table("preemptions_asked", RequestRow, int)
+        self._numbers: deque[int] = deque()
+
+    def restored(self) -> None:
+        """Finds the order of the requests again."""
+        self._numbers = deque(sorted(self.table))
 
     def add(self, event: PreemptionAsked, cause: CauseRow) -> None:
         """Adds a request of placement."""
@@ -330,7 +350,9 @@ class PreemptionRequests:
             dict(event.spared),
             cause,
         )
-        self.table.put(max(self.table, default=0) + 1, row)
+        number = self._numbers[-1] + 1 if self._numbers else 1
+        self.table.put(number, row)
+        self._numbers.append(number)
 
     def close(self, event: PreemptionsOrdered | PreemptionRefused | AdmissionsRanked, now: int) -> None:
         """Removes the first request, which has its answer. An order under a limit is none, and of ranks only that of
@@ -338,10 +360,10 @@ class PreemptionRequests:
         """
         if not self.table or (isinstance(event, PreemptionsOrdered) and not event.host_ids):
             return
-        first = min(self.table)
+        first = self._numbers[0]
         if isinstance(event, AdmissionsRanked) and self.table[first].unit not in _entitled_units(event):
             return
-        self.table.remove(first)
+        self.table.remove(self._numbers.popleft())
 
     def pools(self) -> set[str]:
         """Return the pools by whose numbers requests are answered: those of the claims, and of their victims."""
@@ -356,7 +378,7 @@ class PreemptionRequests:
             return out
         victims = LimitVictims(self._state, self._claims, self._runs, now)
         confirmation = Confirmation(self._state, self._claims, victims, PassUsage(self._state), now)
-        for number in sorted(self.table):
+        for number in self._numbers:
             row = self.table[number]
             budget -= 1 + len(row.job) // 4
             if out and budget < 0:

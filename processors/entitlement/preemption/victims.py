@@ -445,8 +445,12 @@ def needed(victims: list[Victims], surplus: Lacks, levels: dict[str, tuple[str, 
 
 def order_columns(queues: Queues, slots: I64, ways: I64, slices: I64) -> dict[str, Any]:
     """The columns of an order about runs, in this order."""
-    jobs, pools = Names(), Names()
     bases = queues.arena["owner"][slots].astype(np.int64) - 1
+    if len(slots) == 1:
+        name = queues.at[int(bases[0])]
+        of_one = {"job_ids": (name,), "job": [0], "from_pools": (queues.jobs[name].pool,), "from_pool": [0]}
+        return {**of_one, "instance": slots - bases, "run": queues.arena["placed"][slots], "way": ways, "slice": slices}
+    jobs, pools = Names(), Names()
     starts = np.flatnonzero(np.diff(bases, prepend=-1))
     sizes = np.diff(np.append(starts, len(slots)))
     names = [queues.at[base] for base in bases[starts].tolist()]

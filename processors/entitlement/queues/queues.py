@@ -94,7 +94,8 @@ class Queues:
         self.kinds, self.nothing = kinds, (0,) * len(kinds)
         self.arena.restored()
         self.shapes.restored()
-        self.at = {row.base: job_id for job_id, row in self.jobs.items()}
+        self.at.clear()
+        self.at.update((row.base, job_id) for job_id, row in self.jobs.items())
         self._usage.clear(self.nothing)
         self._order.clear()
         self._marks.clear()

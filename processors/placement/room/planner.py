@@ -197,6 +197,7 @@ class Planner:
             searches = self._search(alike, parts, slot, taker, ways, job, own)
             plan = find_plan(draft, self._planned(parts, slot), searches)
             if plan is not None:
+                self._forget(own)
                 return plan, draft
             self._searches.pop((*alike, ways), None)
         if own is not None:
@@ -247,6 +248,12 @@ class Planner:
         if goes_on:
             self._searches[key] = done
         return done
+
+    def _forget(self, own: OwnRoom | None) -> None:
+        """The room that was held for a unit is anybody's, as it has a plan: its hosts are judged again."""
+        for host in own.hosts.tolist() if own is not None else ():
+            for judged in self._judged.values():
+                judged.pop(host, None)
 
     def _level(self, job: JobRow) -> I64:
         """Counts the tasks of a job on each host."""

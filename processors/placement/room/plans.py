@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from events.codes import Code
+from events.columns import I64
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.records.placement import PreemptionAsked
@@ -56,12 +58,14 @@ class Plans:
         self._of_order: dict[int, Task] = {}
         """The unit of each order that it has a plan for."""
         self._bar_ends: Deadlines[Task] = Deadlines()
+        self._order_ends: Deadlines[int] = Deadlines()
 
     def restored(self) -> None:
         """Finds again what is derived."""
         plans = [*self._room.all(REASON)]
         self._asking = {task: None for task, row in plans if not row.order}
         self._of_order = {row.order: task for task, row in plans if row.order}
+        self._order_ends.restore((order, row.until_ms) for order, row in self.orders.items())
         self._bar_ends.restore((task, row.until_ms) for task, row in self.barred.items())
 
     def has(self, task: Task) -> bool:
@@ -114,6 +118,7 @@ class Plans:
             self._asking.pop(task, None)
             self._of_order[event.order] = task
         self.orders.put(event.order, OrderRow(until_ms))
+        self._order_ends.set(event.order, until_ms)
 
     def refused(self, event: PreemptionRefused, now: int) -> list[Task]:
         """They need not; returns the unit whose plan came to nothing."""
@@ -129,6 +134,7 @@ class Plans:
         """All runs of an order are over, or none leaves; returns the units whose plans came to nothing."""
         if event.number in self.orders:
             self.orders.remove(event.number)
+            self._order_ends.clear(event.number)
         task = self._of_order.get(event.number)
         return self._dropped([task] if task is not None and event.code != Code.LEFT else [])
 
@@ -149,6 +155,11 @@ class Plans:
         return self._dropped(self._room.ends[REASON].due(due_ms))
 
     # What is asked.
+
+    def open_orders(self, now: int) -> I64:
+        """The orders without an answer whose runs are about to leave."""
+        late = np.array(self._order_ends.due(now), dtype=np.int64)
+        return np.setdiff1d(np.fromiter(self.orders, dtype=np.int64), late, assume_unique=True)
 
     def asked_slots(self) -> Iterator[int]:
         """The tasks that plans without an answer ask for."""

@@ -179,7 +179,11 @@ class Search:
                 board.work = work + had.work
                 return had.picks
             board.work = work
+        key = (host, draft.taker.pool, self._ways)
+        is_new = key not in board.may_leave
         picks = self._cover(draft, host)
+        if is_new and key in board.may_leave:
+            work += len(board.units_at(host))  # they are looked at once only
         if picks is not None and not any(pick.places for pick in picks):  # room elsewhere may be taken meanwhile
             memory.hosts[host] = Judged(picks, board.changes.get(host, 0), others, board.work - work)
         return picks

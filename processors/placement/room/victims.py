@@ -178,8 +178,8 @@ class Victims:
     @cached_property
     def soon(self) -> I64:
         """[kinds + 1, hosts]: what those hold who are about to leave."""
-        orders = [min(order, INT_MAX) for order, row in self._plans.orders.items() if row.until_ms > self._now]
-        return self.held(self.asked | np.isin(self._leaving, np.array(orders, dtype=np.int32)))
+        orders = np.minimum(self._plans.open_orders(self._now), INT_MAX)
+        return self.held(self.asked | ((self._leaving > 0) & np.isin(self._leaving, orders)))
 
     @cached_property
     def services(self) -> I64:

@@ -73,7 +73,9 @@ class Preempting:
     def restored(self) -> None:
         self.shared.restored()
         self.queues.restored(STANDARD_KINDS)
+        self.task_records.restored()
         self.displacements.restored()
+        self.requests.restored()
         self.rights.restored()
 
     def entitlement(self, path: str) -> Vector:
