@@ -4,7 +4,7 @@ An older claim doesn't block a younger one that fits. What found no place is not
 is what asks the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,11 @@ from processors.placement.runs import NOWHERE, Runs
 from processors.placement.waits import Range
 from processors.state.budget import Budget
 from processors.state.shapes import MIXED
+
+Way = Callable[[Range, JobRow, int, I64, I64 | None], I64]
+"""Puts tasks of a range on hosts, of its job, at a rank: ascending slots, and how many tasks of the job each host has,
+where they are spread. Returns those that are left to the next way.
+"""
 
 
 class Unplaced(NamedTuple):
@@ -145,22 +150,42 @@ class Assignment:
                 return
         slots = self._runs.waits.slots(rank, tasks)
         level = self._level(tasks.job_id, row)
-        if tasks.job_id in self._own_jobs:
-            slots = self._with_own(tasks, row, rank, slots, level)
-        if has_homes:
-            slots = self._at_home(tasks, row, rank, slots, level)
-        if row.bound:
-            bound = self._runs.arena["pin"][slots] > 0
-            self._bound(tasks, row, rank, slots[bound])
-            slots = slots[~bound]
-        if tasks.job_id in self._runs.elsewhere:
-            slots = self._elsewhere(tasks, row, slots, level)
+        for way in self._ways(tasks.job_id, row):
+            slots = way(tasks, row, rank, slots, level)
+
+    def _ways(self, job_id: str, row: JobRow) -> list[Way]:
+        """The ways in which tasks that are placed one by one come to a host, in their order. Each returns the tasks for
+        which it has neither a place nor a reason, and these go the next way.
+
+        1. The room that is kept for a unit: others have left for it, or been drained, and nobody else may use it.
+        2. The home of a task whose run ended to go on: it is kept too, for two minutes, and tasks with a home take
+           nothing of what is free, so they go before all who do.
+        3. The one host that a task is bound to: it has no other, and those who have a choice would take its room.
+        4. Any host but the one that couldn't start it, which the tasks behind it may still use.
+        5. Any host that has room, by the strategy of the job.
+
+        Who has found none waits, and if it is entitled others may be preempted: those of pools that hold too much,
+        then who can be moved, then who is cleared away (`room/search.WAYS`). Where nobody may be preempted, hosts are
+        drained for it (`room/drains.py`), as that costs nobody work and takes longest.
+        """
+        ways: list[tuple[bool, Way]] = [
+            (job_id in self._own_jobs, self._with_own),
+            (job_id in self._runs.homes.tasks, self._at_home),
+            (row.bound, self._bound),
+            (job_id in self._runs.elsewhere, self._elsewhere),
+            (True, self._anywhere),
+        ]
+        return [way for goes, way in ways if goes]
+
+    def _anywhere(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
+        """Puts tasks on the view that go to any host, shape by shape; returns none."""
         for shape, part in self._by_shape(row, slots):
             if self._budget.cut:
                 break
             self._each(tasks, row, rank, shape, part, level)
+        return slots[:0]
 
-    def _elsewhere(self, tasks: Range, row: JobRow, slots: I64, level: I64 | None) -> I64:
+    def _elsewhere(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
         """Puts those tasks on other hosts than those that couldn't start them; returns the others, and those for which
         no other host has room.
         """
@@ -182,9 +207,10 @@ class Assignment:
         pin = self._runs.arena["pin"][slots].astype(np.int64)
         return np.where(pin == NOWHERE, -1, pin - 1)
 
-    def _bound(self, tasks: Range, row: JobRow, rank: int, slots: I64) -> None:
-        """Puts tasks on the view that are bound to hosts, as far as the budget goes."""
-        for shape, part in self._by_shape(row, slots, bound=False):
+    def _bound(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
+        """Puts those tasks on the view that are bound to hosts, as far as the budget goes; returns the others."""
+        is_bound = self._runs.arena["pin"][slots] > 0
+        for shape, part in self._by_shape(row, slots[is_bound], bound=False):
             hosts = self.hosts_of(part)
             fit = bound_tasks.placed(self.view, shape, hosts)
             fitting = np.flatnonzero(fit)
@@ -199,6 +225,7 @@ class Assignment:
             for at, code in enumerate(BOUND_CODES):
                 if len(some := rest[why == at]):
                     self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), some, False, code=code))
+        return slots[~is_bound]
 
     def _code(self, row: JobRow, shape: ShapeView, slots: I64, own: OwnRoom | None) -> Code | None:
         """Why a unit finds no place that is bound to a host; None: it isn't."""
