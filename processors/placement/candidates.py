@@ -8,13 +8,19 @@ from typing import NamedTuple
 import numpy as np
 
 from events.columns import I64
-from processors.placement.cluster_view import ClusterView
+from processors.placement.assignment import Assignment
+from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts
+from processors.placement.neighbours import FREE, Neighbours, Seen, are_ruled
 from processors.placement.packing import feasible
 from processors.placement.room.kept import kept_room
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
+from processors.state.budget import Budget
 from processors.state.shapes import MIXED
+
+PREFERENCES = "preferences"
+"""The term of hosts that a job would rather not have."""
 
 
 class Candidate(NamedTuple):
@@ -55,10 +61,15 @@ def candidates(
     """
     job_id, instance = task
     room = kept_room(hosts, sharing.holds())
-    view = ClusterView(hosts, runs.shapes, room)
+    view = Assignment(runs, hosts, room, Budget(0), lambda slot: False).view
+    placed: dict[str, list[I64]] = {}
     for each in before:
-        number = hosts.table[each.host_id].number
-        view.put(view.shape(_shape_of(runs, each.job_id, each.instance)), np.array([number]))
+        number = np.array([hosts.table[each.host_id].number])
+        other = view.shape(_shape_of(runs, each.job_id, each.instance))
+        view.put(other, number)
+        placed.setdefault(each.job_id, []).append(number)
+        if other.exclusive:
+            view.claim(number)
     row = runs.jobs[job_id]
     slot, pin = row.base + instance, 0
     if row.bound:
@@ -68,14 +79,15 @@ def candidates(
     own_hosts: set[int] = {*own.hosts.tolist()} if own is not None else set()
     if home := int(runs.arena["home"][slot]):
         own_hosts.add(home - 1)
-    places = feasible(view.free, shape.need, shape.open)
-    level = _level(runs, hosts, job_id, before)
-    score = shape.scores(view.score)[places]
-    order = np.lexsort((places, -score, level[places]) if shape.spread else (places, score))
-    ranked = [*sorted(own_hosts), *(number for number in places[order].tolist() if number not in own_hosts)]
-    best = [
-        _candidate(view, number, int(level[number]), number in own_hosts) for number in ranked[: most + len(own_hosts)]
-    ]
+    seen, open_ = Seen(runs, hosts, placed), shape.open
+    if are_ruled(seen, row):
+        open_ = open_ & (Neighbours(seen, job_id, row).of(shape.rules, shape.unmet < 0).why() == FREE)
+    places = feasible(view.free, shape.need, open_)
+    level, score = _level(runs, hosts, job_id, before), shape.scores(view.score)
+    order = np.lexsort((places, -score[places], level[places]) if shape.spread else (places, score[places]))
+    numbers = [*sorted(own_hosts), *(number for number in places[order].tolist() if number not in own_hosts)]
+    first_numbers = numbers[: most + len(own_hosts)]
+    best = [_candidate(view, shape, number, int(level[number]), number in own_hosts) for number in first_numbers]
     return Candidates("spread" if shape.spread else "pack", len(hosts.table), len({*places.tolist(), *own_hosts}), best)
 
 
@@ -94,12 +106,14 @@ def _level(runs: Runs, hosts: Hosts, job_id: str, before: Sequence[PlacedTask]) 
     return level
 
 
-def _candidate(view: ClusterView, number: int, tasks: int, own_room: bool) -> Candidate:
+def _candidate(view: ClusterView, shape: ShapeView, number: int, tasks: int, own_room: bool) -> Candidate:
     names, free = view.hosts.kinds.names, view.free[:-1, number].tolist()
     terms = {
         name: (amount >> shift) * weight
         for name, amount, weight, shift in zip(names, free, *view.scales.plain, strict=True)
         if amount > 0 and weight
     }
+    if shape.order is not None and (preferred := int(shape.order[number])):
+        terms[PREFERENCES] = -preferred if shape.spread else preferred
     amounts = {name: amount for name, amount in zip(names, free, strict=True) if amount}
     return Candidate(view.hosts.ids[number], sum(terms.values()), terms, amounts, tasks, own_room)

@@ -11,6 +11,7 @@ from events.records.placement import TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
 from events.rounds import decode_decisions
+from events.spec.job import JobSpec
 from hostagent.fleet import SimHost
 from paceline.moments.order import LogAddress, PlacementOrder, PlacementResult
 from paceline.plans.place_again import NotDerived, place_again
@@ -67,6 +68,19 @@ def test_the_first_candidate_is_the_host_that_was_chosen(cell: PlannedCell) -> N
                 assert sum(each.terms.values()) == pytest.approx(each.score)
             seen += 1
     assert seen >= 24
+
+
+def test_hosts_that_a_rule_forbids_are_no_candidates(cell: PlannedCell) -> None:
+    body = {"job_id": "web", "pool": "/p", "instances": 3, "command": ["x"], "host_limit": 1, "resources": {"cpu": 1}}
+    cell.append(JobSpec.model_validate({**body, "sim": {"duration": "9h"}}).to_event())
+    cell.run(500)
+    [(round_, index, placed)] = decisions(cell)
+    chosen = [placed.host_ids[host] for host in placed.host_array.tolist()]
+    assert len({*chosen}) == 3
+    for instance, host_id in enumerate(chosen):
+        best = derived(cell, round_, index, "web", instance).best
+        assert best[0].host_id == host_id
+        assert not {*chosen[:instance]} & {each.host_id for each in best}
 
 
 def test_a_kept_home_is_told_apart(cell: PlannedCell) -> None:
