@@ -1,6 +1,7 @@
 """The reports of hosts about runs, their inventories, and the loss of a host."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -43,15 +44,23 @@ class Reported(NamedTuple):
 HEALTH = int(Trait.HEALTH)
 
 
-def _current(event: RunsReported, rows: Sequence[HostRow | None]) -> Mask:
+UNKNOWN = HostRow(number=-1, session=0)
+"""Stands for a host that isn't known: nothing runs there."""
+NUMBER, SESSION = attrgetter("number"), attrgetter("session")
+
+
+def _of_hosts(field: Callable[[HostRow], int], rows: Sequence[HostRow]) -> I64:
+    return np.fromiter(map(field, rows), np.int64, len(rows))
+
+
+def _current(event: RunsReported, rows: Sequence[HostRow]) -> Mask:
     """True for reports that aren't of a session that is over: since then the host may have restarted, so what went on
     there counts no more.
     """
     host, sessions = event.host_array, event.host_session_array
     if len(sessions) != len(rows):
         return np.ones(len(host), dtype=np.bool_)
-    last = np.array([row.session if row is not None else 0 for row in rows], dtype=np.int64)
-    current: Mask = (sessions >= last).take(host, mode="clip")
+    current: Mask = (sessions >= _of_hosts(SESSION, rows)).take(host, mode="clip")
     return current
 
 
@@ -107,8 +116,8 @@ class Hosts:
         run, reported, exit_code = event.run_array, event.state_array, event.exit_code_array
         if not len(slots) == len(run) == len(reported) == len(exit_code):
             return
-        rows = [self.table.get(host_id) for host_id in event.host_ids]
-        numbers = np.array([row.number if row is not None else -1 for row in rows], dtype=np.int64)
+        rows = [self.table.get(host_id, UNKNOWN) for host_id in event.host_ids]
+        numbers = _of_hosts(NUMBER, rows)
         host = event.host_array
         if len(host) != len(run) or not numbers.size:
             return
