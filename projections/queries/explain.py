@@ -165,7 +165,9 @@ def _of_placing(
     }
     for row in unplaced:
         if not with_details.get(row.code, False):
-            yield placement_reasons.of_row(row, tasks, kinds, becomes)
+            reason = placement_reasons.of_row(row, tasks, kinds, becomes)
+            beside = f"; {situation.beside}" if row.code == Code.AFFINITY_UNMET and situation.beside else ""
+            yield reason._replace(text=reason.text + beside)
     if not unplaced and not situation.orders and not situation.reservations:
         text = "{tasks} {is} admitted and wait{s} for a place".format(**counted(tasks))
         yield Reason(Code.NOT_YET_EVALUATED, text, "", numbers={"tasks": tasks})

@@ -29,6 +29,7 @@ from projections.queries.stop_counts import counted_stops
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.queries.unmet import unmet
 from projections.queries.versions import has_way_back, newest_updates
+from projections.queries.wanted_neighbours import JOBS_MAX, sentences
 from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
 from projections.views.sharing_rows import CreditRow, OrderRow, ReservationRow, TurnRow, WaitingRow, WaitReasonRow
@@ -84,6 +85,8 @@ class Situation(NamedTuple):
     shares: Mapping[str, dict[str, Amounts]] = {}
     """By pool that says no, what it may use and holds as entitlement said last."""
     unmet: str = ""
+    beside: str = ""
+    """The labels beside which its tasks want to be and can't, in a sentence."""
     """Conditions of its tasks that no host meets, where they wait behind others."""
 
 
@@ -164,9 +167,12 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     shares = _shares(connection, {wait.hold.at for each in by_job.values() for wait in each.waits if wait.hold})
     codes = {job_id: [wait.hold for wait in each.waits if wait.hold] for job_id, each in by_job.items()}
     conditions = unmet(connection, list(going.values()), codes)
+    alone = [job_id for job_id, each in by_job.items() if _is_alone(each)]
+    waits_beside = sentences(connection, [going[job_id].offset for job_id in alone[:JOBS_MAX]]) if alone else {}
     return {
         job_id: each._replace(
             unmet=conditions.get(job_id, ""),
+            beside=waits_beside.get(job_id, ""),
             update=updates.get(job_id),
             way_back=job_id in back,
             failure=failures.get(job_id),
@@ -175,6 +181,11 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
         )
         for job_id, each in by_job.items()
     }
+
+
+def _is_alone(situation: Situation) -> bool:
+    """Whether tasks wait for others beside which they want to be."""
+    return any(reason.code == Code.AFFINITY_UNMET for reason in situation.reasons.values())
 
 
 def _orders_for(connection: Connection, ids: Sequence[str]) -> list[OrderRow]:

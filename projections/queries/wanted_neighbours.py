@@ -1,6 +1,6 @@
 """Whether tasks of a specification wait for others beside which they want to be: what its submitter is warned of."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import Connection, select, text
 
@@ -37,6 +37,18 @@ def affinity_warnings(connection: Connection, job: JobSubmitted) -> Iterator[Fit
             jobs = ", ".join(job_id for job_id, _, _ in rows[:3])
             why = f"no task of {jobs} runs now" if jobs else "no job has it"
             yield {"code": Code.AFFINITY_UNMET, "message": f"it waits for a task with the label {label}: {why}"}
+
+
+def sentences(connection: Connection, offsets: Sequence[int]) -> dict[str, str]:
+    """By job what its tasks wait for, of the submissions at some offsets."""
+    submissions = tables.submissions.c
+    values = connection.execute(select(submissions.job_id, submissions.value).where(submissions.offset.in_(offsets)))
+    events = {job_id: decode(value) for job_id, value in values}
+    return {
+        job_id: "; ".join(each["message"] for each in affinity_warnings(connection, event))
+        for job_id, event in events.items()
+        if isinstance(event, JobSubmitted)
+    }
 
 
 def _waiting_for(labels: Mapping[str, str], job: JobSubmitted) -> Iterator[TaskAffinity]:
