@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench import Options, Result, _plan, sized
+from bench import Options, Result, _plan, _reclaim, sized
 from events.columns import I64
 from processors.placement.engine.board import weights
 from processors.placement.engine.columns import BALANCED, HOST_BITS, NONE, PACK, RANK_AT, SCORE_MAX, SPREAD
@@ -26,6 +26,8 @@ NAIVE_S = sized(1500, 50) / 1000
 REPEATS = sized(5, 1)
 RACKS = 50
 TARGETS = {
+    "reclaim_39000_cpu_s": 15,
+    "reclaim_slope": 1.2,
     "gangs_50000_hosts_tasks_per_s": 5_000_000,
     "mixed_50000_hosts_tasks_per_s": 40_000,
     "yunikorn_shape_tasks_per_s": 5_000_000,
@@ -104,6 +106,7 @@ def run(log: str, options: Options) -> Result:
     of_plans = _plan.run(options.folder / "plan")
     figures |= of_plans[0]
     references |= of_plans[1]
+    figures |= _reclaim.figures()
     return Result(figures, references, TARGETS)
 
 

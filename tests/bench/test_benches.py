@@ -18,7 +18,11 @@ CASES = [
     ("lifecycle", "memory", {"changes_1000_per_s", "update_instances_per_s"}),
     ("log", "embedded", set()),
     ("log", "memory", set()),
-    ("placement", "memory", {"gangs_50000_hosts_tasks_per_s", "mixed_50000_hosts_tasks_per_s", "changed_host_ms"}),
+    (
+        "placement",
+        "memory",
+        {"gangs_50000_hosts_tasks_per_s", "mixed_50000_hosts_tasks_per_s", "changed_host_ms", "reclaim_slope"},
+    ),
     ("packing", "memory", {"hosts_over_bound_percent"}),
     ("replay", "embedded", {"ended_job_memory_bytes", "verify_decisions_per_s", "recover_s"}),
     ("simulate", "memory", {"kth_head_cpu_s", "tasks_per_s"}),
