@@ -12,6 +12,7 @@ from typing import Protocol
 from events.log.port import AppendUnknown, Log, LogUnavailable
 from events.process.clock import SystemClock
 from processors.machine import Machine
+from processors.runtime import kernel_cache
 from processors.runtime.deciding import Limits
 from processors.runtime.driver import Driver
 from processors.runtime.metrics import Metrics
@@ -162,6 +163,7 @@ class Processor:
         self._told_at = time.perf_counter()
         self._metrics.tell(driver.epoch, driver.lag())
         driver.write_store()
+        kernel_cache.watch(driver.machine)
 
     def _begin(self) -> bool:
         """Begins to recover, where and when it may."""

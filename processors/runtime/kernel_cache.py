@@ -8,12 +8,17 @@ itself looks at one file alone.
 
 import hashlib
 import os
+import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from threading import Thread
 
+from processors.machine import Machine
 from processors.placement import engine
-from processors.placement.engine.compiled import Kernels, compiled
+from processors.placement.engine.compiled import Kernels, compiled, use
+from processors.placement.engine_view import ENGINE_FROM
+from processors.placement.machine import Placement
 
 READY = "ready"
 """The file that says that all is there."""
@@ -78,6 +83,26 @@ def load() -> Kernels:
         return compiled()
     finally:
         locators.remove(Kept)
+
+
+def watch(machine: Machine) -> None:
+    """Lets compiled kernels decide from soon on, once a machine of placement has so many hosts that it pays. A thread
+    fetches them; where they aren't kept yet, a process of its own compiles them, and numpy decides meanwhile.
+    """
+    if _threads or not isinstance(machine, Placement) or len(machine.hosts.ids) < ENGINE_FROM:
+        return
+    _threads.append(Thread(target=_fetch, name="kernels", daemon=True))
+    _threads[0].start()
+
+
+_threads: list[Thread] = []
+
+
+def _fetch() -> None:
+    if not is_filled():
+        subprocess.run([sys.executable, "-m", "processors.runtime.kernel_cache"], check=False)
+    if is_filled():
+        use(load())
 
 
 def main() -> int:

@@ -1,0 +1,33 @@
+"""Compiled kernels come to a process by the side, and only where they pay."""
+
+from unittest.mock import patch
+
+import pytest
+
+from processors.lifecycle.machine import Lifecycle
+from processors.placement.engine.compiled import VECTORS, now, use
+from processors.placement.machine import Placement
+from processors.runtime import kernel_cache
+
+
+def test_few_hosts_and_other_machines_need_no_compiled_code():
+    kernel_cache.watch(Placement())
+    kernel_cache.watch(Lifecycle())
+    assert kernel_cache._threads == []
+
+
+def test_numpy_decides_until_kernels_are_fetched_once():
+    pytest.importorskip("numba")
+    kernel_cache.load()
+    (kernel_cache.folder() / kernel_cache.READY).touch()
+    threads = []
+    with patch.object(kernel_cache, "ENGINE_FROM", 0), patch.object(kernel_cache, "_threads", threads):
+        assert now() is VECTORS
+        try:
+            kernel_cache.watch(Placement())
+            kernel_cache.watch(Placement())
+            assert len(threads) == 1
+            threads[0].join(60)
+            assert now() is not VECTORS
+        finally:
+            use(VECTORS)
