@@ -165,6 +165,8 @@ def insert(c: Columns, s: int, b: int, key: int) -> None:
         if have == END:
             if moved:  # it was the last: others have as much at least
                 c.beside[s, b, i] = key
+                if i + 1 < BESIDE:  # what stands there is older than the bound
+                    c.beside[s, b, i + 1] = END
             return
         if key < have:
             moved = True

@@ -1,5 +1,7 @@
 """The engine chooses what its twin chooses, over random clusters, with numpy and compiled."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,26 @@ def test_compiled_code_says_the_same(seed, compiled_kernels):
 @seeds(range(5_000, 5_050), suite=1)
 def test_large_clusters_and_a_long_memory_say_the_same(seed, compiled_kernels):
     compare(seed, compiled_kernels, hosts=400, log=1 << 12, slots=16)
+
+
+@seeds(200, suite=30)
+def test_a_board_that_goes_on_chooses_as_one_made_anew_whatever_decides(seed):
+    draw, hosts = random.Random(seed), (20, 128, 300)[seed % 3]
+    kernels = ((LOOPS,), (VECTORS, LOOPS))[seed % 2]
+    capacity, tasks, up = np.full((2, hosts), 20), np.zeros(hosts, dtype=np.int64), np.ones(hosts, dtype=np.bool_)
+    free, kept = capacity.copy(), Engine(2)
+    shapes = [Shape((3, 1)), Shape((1, 2)), Shape((2, 2), strategy=1)]
+    for _ in range(25):
+        fresh, kept.kernels = Engine(2), draw.choice(kernels)
+        for engine in (kept, fresh):
+            engine.synchronise(free, capacity, up, tasks)
+        for _ in range(draw.randint(1, 4)):
+            request = Request(draw.choice(shapes), draw.choice((1, 2, 5, 20)))
+            (ours,), (theirs,) = kept.place([request]), fresh.place([request])
+            assert ours.tolist() == theirs.tolist()
+            np.subtract.at(free.T, ours, np.array(request.shape.need))
+        for host in (draw.randrange(hosts) for _ in range(draw.randint(0, 12))):
+            free[:, host] = draw.choice((draw.randint(0, 20), np.minimum(20, free[:, host] + draw.randint(0, 6))))
 
 
 def test_nothing_is_compiled_while_tasks_are_placed(compiled_kernels):
