@@ -418,7 +418,7 @@ class ClusterView:
 
     def _one_with_own(self, shape: ShapeView, own: OwnRoom) -> list[I64] | None:
         """The same for one task that is packed, without looking at each host; None: that isn't known so."""
-        if shape.fixed_ports or len(own.hosts) > FEW:
+        if shape.fixed_ports or shape.order is not None or len(own.hosts) > FEW:
             return None
         free = self.free[:, own.hosts] + own.amounts
         enough = ((free >= shape.column) | (shape.column == 0)).all(axis=0) & shape.open[own.hosts]
@@ -436,7 +436,7 @@ class ClusterView:
         self.kept[:, host] -= from_own
         self.free[:, host] -= shape.column[:, 0] - from_own
         self.score[host] = scores(self.free[:, host : host + 1], self.weight)[0]
-        self.touched.append(host)
+        self._note(np.array([host]))
         return [np.array([host])]
 
     def fits_at_home(self, shape: ShapeView, hosts: I64) -> Mask:

@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,6 +150,23 @@ def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, way, data)
     assert {(job, instance): place for (job, instance, _), place in mine.items()} == expected
     for host in hosts:
         assert assignment.view.free[:, columns.table[host.name].number].tolist() == [*host.free, len(host.ports)]
+
+
+@pytest.mark.parametrize("engine_from", [2000, 0])
+def test_who_takes_more_than_is_kept_for_it_leaves_less_to_others(engine_from: int) -> None:
+    world, _ = ready([(4, 8, 0, 1, {})])
+    nothing: tuple[object, ...] = (False, 0, False, ())
+    admitted(world, [(1, (3, 1, 0), 0, *nothing), (3, (1, 1, 0), 0, *nothing)])
+    runs, columns = world.machine.runs, world.machine.hosts
+    kept = np.zeros_like(columns.used)
+    kept[0] = 2
+    own = {runs.jobs["j0"].base: OwnRoom(np.arange(1), kept, True, kept, Code.WAITING_FOR_PREEMPTION)}
+    with decided_by(16, engine_from):
+        assignment = Assignment(
+            runs, columns, KeptRoom(kept, rooms_of(own, len(kept)), {}), Budget(1000), lambda slot: True
+        )
+        assignment.place()
+    assert assignment.view.free[:, 0].tolist() == [0, 6, 10_000, 0, 1]
 
 
 def left_of(hosts: Hosts, kept: I64) -> list[list[int]]:
