@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.columns import I64
+from processors.placement.gang_search import ranked
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask
 from processors.placement.rows import JobRow
@@ -238,9 +239,10 @@ def in_groups(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[
         return by_part if _is_whole(neighbours, by_part, requests) else None
     room = np.zeros(len(within), dtype=np.bool_)
     for each in requests:
-        room |= each.open_ & (free >= each.need[:, None]).all(axis=0)
-    best = np.flatnonzero(room)
-    for group in dict.fromkeys(within[best[np.argsort(score[best], kind="stable")]].tolist()):
+        room |= each.open_ & ((free >= each.need[:, None]) | (each.need[:, None] == 0)).all(axis=0)
+    best, first = np.flatnonzero(room), requests[0]
+    key = -ranked(score, first.order, True) if first.spread else ranked(score, first.order, False)
+    for group in dict.fromkeys(within[best[np.argsort(key[best], kind="stable")]].tolist()):
         there = within == group
         by_part = one_by_one(neighbours, free, score, [each._replace(open_=each.open_ & there) for each in requests])
         if _is_whole(neighbours, by_part, requests):
