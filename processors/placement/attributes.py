@@ -47,6 +47,11 @@ class Attribute:
             del self._numbers[self._values[before] or ""]
             self._free.append(before)
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether no host has it."""
+        return not self._numbers
+
     def number_of(self, value: str) -> int | None:
         """The number of a value; None: no host has it."""
         return self._numbers.get(value)
@@ -101,7 +106,7 @@ class Attributes:
 
     @property
     def names(self) -> Iterable[str]:
-        """The names that some host has or had."""
+        """The names that some host has."""
         return self._by_name
 
     def __getitem__(self, name: str) -> Attribute:
@@ -117,7 +122,10 @@ class Attributes:
             return False
         for name in (*before, *(name for name in values if name not in before)):
             if before.get(name) != values.get(name):
-                self._by_name.setdefault(name, Attribute()).set(host, values.get(name))
+                attribute = self._by_name.setdefault(name, Attribute())
+                attribute.set(host, values.get(name))
+                if attribute.is_unused:
+                    del self._by_name[name]
         self._of_host[host] = dict(values)
         return True
 
