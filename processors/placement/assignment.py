@@ -218,6 +218,8 @@ class Assignment:
                 self._budget.cut, fitting = True, fitting[: max(0, self._budget.left)]
             if len(fitting):
                 self.view.put(shape, hosts[fitting])
+                if self.view.neighbours is not None:  # those of its tasks that have a choice come next
+                    self.view.neighbours.put(hosts[fitting])
                 self._put(tasks.job_id, part[fitting], hosts[fitting], shape)
             if self._budget.cut:
                 break
