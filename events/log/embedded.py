@@ -15,13 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
 from rocksdict import AccessType, Options, Rdict, WriteBatch
 
-from events.log.embedded_folder import fault_of_opening, is_missing, no_log, options
+from events.log.embedded_folder import fault_of_opening, is_missing, no_log, options, sync_journals
 from events.log.embedded_reader import EmbeddedReader
 from events.log.embedded_rows import TopicState, items, record_key
 from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord, gap
@@ -109,6 +110,8 @@ class EmbeddedLog:
         self._fault = "opened for reading only" if self._secondary else ""
         self._failed: AppendUnknown | None = None
         self._topics: dict[str, TopicState] = {}
+        self._loaded: dict[str, tuple[int, int, int]] = {}
+        """The rows of topics that another process wrote."""
         try:
             self._check_format()
             self._load_topics()
@@ -130,11 +133,13 @@ class EmbeddedLog:
             )
 
     def _load_topics(self) -> None:
-        for key, row in items(self._db, _TOPIC_KEY):
-            if not key.startswith(_TOPIC_KEY):
-                return
-            name = key[len(_TOPIC_KEY) :].decode()
-            start, end, last_ms = _TOPIC_ROW.unpack(row)
+        prefix = len(_TOPIC_KEY)
+        rows = takewhile(lambda each: each[0].startswith(_TOPIC_KEY), items(self._db, _TOPIC_KEY))
+        topics = {key[prefix:].decode(): _TOPIC_ROW.unpack(row) for key, row in rows}
+        if self._secondary and topics != self._loaded:
+            sync_journals(self._folder)  # its writer may be ahead of the disk
+            self._loaded = topics
+        for name, (start, end, last_ms) in topics.items():
             state = self._topics.get(name)
             if state is None:
                 self._topics[name] = TopicState(start, end, last_ms)
@@ -199,9 +204,9 @@ class EmbeddedLog:
             with self._news:
                 for name, end in ends.items():
                     self._topics[name].end = end
+                self.synced = written  # before anybody wakes: he looks once, and then sleeps again
                 self.version += 1
                 self._news.notify_all()
-            self.synced = written
 
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records of a topic before an offset, once they are archived. Readers there meet a `LogGap`."""

@@ -1,10 +1,12 @@
 """The folder of an embedded log: how RocksDB opens it, and what is wrong where it doesn't."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from rocksdict import DBCompressionType, Options
 
-from events.log.port import LogFault
+from events.log.port import LogFault, LogUnavailable
 
 
 def options(secondary: bool = False) -> Options:
@@ -24,6 +26,20 @@ def is_missing(folder: Path) -> bool:
         return not (folder / "CURRENT").exists()
     except OSError:
         return False
+
+
+def sync_journals(folder: Path) -> None:
+    """Returns when all that was written so far to a log of another process is on the disk. Raises `LogUnavailable`."""
+    try:
+        for path in (*sorted(folder.glob("*.log")), folder):
+            with suppress(FileNotFoundError):  # all of it stands in a synced table
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+    except OSError as error:
+        raise LogUnavailable(f"The log in {folder} can't be made durable: {error.strerror}. Try again.") from error
 
 
 def no_log(folder: Path) -> LogFault:

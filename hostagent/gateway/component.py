@@ -7,6 +7,7 @@ reports of the old one, and no longer watches that host.
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -121,6 +122,7 @@ class Gateway:
         self._posts: SimpleQueue[Post] = SimpleQueue()
         self._held: Report | None = None
         self._records: list[NewRecord] = []
+        self._ahead = ahead
         self._facts = ahead or log
         """Where facts are written."""
         self._answers = Answers(ahead)
@@ -214,14 +216,16 @@ class Gateway:
         return end if position > folded and position > (end := self._reader.ends()[LIFECYCLE]) else None
 
     def checkpoint(self) -> None:
-        """Keeps the fold on disk, if it went on since then; not while facts wait or aren't durable, which would
-        pass for written.
+        """Keeps the fold on disk, if it went on since then; not while facts wait, which would pass for written. Those
+        that were written are made durable first: the fold knows whom they call silent. Raises `AppendUnknown`.
         """
         self._checkpoint_at = self._clock.monotonic_ms() + CHECKPOINT_MS
         position = sum(self._inbox.positions.values())
         if self._path is None or position == self._kept_position or self._records or self._answers.waiting:
             return
         self._kept_position = position
+        if self._ahead is not None:
+            self._ahead.sync()
         checkpoint.save(
             self._path,
             {
@@ -242,7 +246,8 @@ class Gateway:
 
     def close(self) -> None:
         """Keeps the fold and ends all streams."""
-        self.checkpoint()
+        with suppress(AppendUnknown):  # the log has said so itself
+            self.checkpoint()
         for host_id, host in self._hosts.items():
             host.cut(host_id)
         self._reader.close()

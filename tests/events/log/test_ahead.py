@@ -1,5 +1,7 @@
 """Who reads ahead of the disk, and who doesn't."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +54,41 @@ def test_nobody_else_reads_what_the_disk_does_not_have(log: EmbeddedLog) -> None
     assert not ahead.settle(idle=True), "there is nothing left to do"
     assert values(read(theirs, 3)) in ([b"1", b"2", b"b"], [b"b", b"1", b"2"])
     assert not mine.news()
+
+
+def test_another_process_reads_what_a_loss_of_power_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: dict[str, int] = {}
+
+    def fsync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        lengths[path.name] = path.stat().st_size
+
+    log = EmbeddedLog(tmp_path / "log")
+    log.append(new(A, b"0"))
+    ahead = AheadLog(log)
+    ahead.append(new(A, b"1"))
+    monkeypatch.setattr(os, "fsync", fsync)
+    aside = EmbeddedLog.open_secondary(tmp_path / "log")
+    for end in (2, 3):
+        assert aside.bounds(A) == (0, end)
+        shutil.copytree(tmp_path / "log", copy := tmp_path / f"lost-{end}")
+        for path in copy.glob("*.log"):
+            with path.open("r+b") as file:
+                file.truncate(lengths.get(path.name, 0))
+        left = EmbeddedLog(copy)
+        assert values(list(left.scan(A, 0))) == numbers(0, end)
+        left.close()
+        ahead.append(new(A, b"%d" % end))
+    aside.close()
+    log.close()
+
+
+def test_who_is_woken_by_a_sync_finds_it_done(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = AheadLog(log)
+    found: list[bool] = []
+    monkeypatch.setattr(log._news, "notify_all", lambda: found.append(ahead.is_durable(1)))
+    log.append(new(A, b"0"))
+    assert found == [True]
 
 
 def test_another_append_makes_all_before_it_durable(log: EmbeddedLog) -> None:

@@ -13,8 +13,9 @@ from rocksdict import Rdict
 from events.codec import decode
 from events.log.ahead import AheadLog
 from events.log.embedded import EmbeddedLog
+from events.records.hosts import HostSilent
 from events.records.tasks import RunsReported
-from events.topics import TASKS, rounds_of
+from events.topics import HOSTS, TASKS, rounds_of
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.connections import Post, Report
@@ -167,3 +168,28 @@ def test_a_cell_goes_on_after_the_power_was_lost(tmp_path: Path) -> None:
     again.rest()
     again.verify()
     again.close()
+
+
+def test_a_host_that_fell_silent_before_the_power_was_lost_is_called_silent(tmp_path: Path) -> None:
+    cell = AheadCell(tmp_path / "0", 1)
+    cell.rest()
+    while not silent_facts(cell.embedded, ahead=True):
+        cell.ahead.sync()
+        cell.clock.ms += 1000
+        cell.gateway.step()  # nobody says anything
+    cell.gateway.checkpoint()
+    cell.lose_power(tmp_path / "1")
+    cell.close()
+    again = AheadCell(tmp_path / "1", 2)
+    for _ in range(20):
+        again.clock.ms += 1000
+        again.gateway.step()
+        again.ahead.sync()
+    assert silent_facts(again.embedded)
+    again.close()
+
+
+def silent_facts(log: EmbeddedLog, ahead: bool = False) -> int:
+    """The number of facts that call a host silent; `ahead`: with those that aren't durable."""
+    records = log.reader({HOSTS.name: 0}, ahead).poll(10_000, 0)
+    return sum(isinstance(decode(record.value), HostSilent) for record in records)
