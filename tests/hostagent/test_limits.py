@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from glob import iglob
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,10 @@ def test_a_task_is_held_to_its_cpu_limit_and_its_runs_say_how_long(cell: CellPro
 
 
 def groups(cell: CellProcess) -> list[Path]:
-    """The memory groups of its runs that are there."""
+    """The memory groups of its runs that are there; others come and go while they are looked for."""
     folder = cell.data.with_name("data-agent").resolve()
     place = f"paceline-{blake2b(bytes(folder), digest_size=8).hexdigest()}"
-    return sorted(path.parent for path in Path("/sys/fs/cgroup").glob(f"**/{place}/*.*.*/memory.stat"))
+    return sorted(Path(path).parent for path in iglob(f"/sys/fs/cgroup/**/{place}/*.*.*/memory.stat", recursive=True))
 
 
 def test_a_task_that_takes_more_memory_than_it_asked_for_is_killed_and_told_why(cell: CellProcess) -> None:
