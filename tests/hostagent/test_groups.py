@@ -82,7 +82,7 @@ def test_a_quota_of_cpu_holds(tree: Tree) -> None:
     began = time.monotonic()
     assert run_in(group, busy) == 0
     wall_ms, used = 1000 * (time.monotonic() - began), group.usage()
-    assert 300 <= used.cpu_ms <= 0.2 * (wall_ms + 100)  # the kernel gives the quota of a period at once
+    assert 295 <= used.cpu_ms <= 0.2 * (wall_ms + 100)  # the kernel gives the quota of a period at once
     assert used.throttled_ms > 0 or used.cpu_ms < 0.2 * wall_ms  # a busy host may give it less than its quota
 
 
