@@ -168,14 +168,16 @@ class Assignment:
         then who can be moved, then who is cleared away (`room/search.WAYS`). Where nobody may be preempted, hosts are
         drained for it (`room/drains.py`), as that costs nobody work and takes longest.
         """
-        ways: list[tuple[bool, Way]] = [
-            (job_id in self._own_jobs, self._with_own),
-            (job_id in self._runs.homes.tasks, self._at_home),
-            (row.bound, self._bound),
-            (job_id in self._runs.elsewhere, self._elsewhere),
-            (True, self._anywhere),
-        ]
-        return [way for goes, way in ways if goes]
+        ways: list[Way] = []
+        if job_id in self._own_jobs:
+            ways.append(self._with_own)
+        if job_id in self._runs.homes.tasks:
+            ways.append(self._at_home)
+        if row.bound:
+            ways.append(self._bound)
+        if job_id in self._runs.elsewhere:
+            ways.append(self._elsewhere)
+        return [*ways, self._anywhere]
 
     def _anywhere(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
         """Puts tasks on the view that go to any host, shape by shape; returns none."""
@@ -362,7 +364,7 @@ class Assignment:
         """The tasks of a job on each host, counted; None where all its tasks are packed. From now on the view looks at
         the neighbours of its tasks, if anything depends on them.
         """
-        self.view.neighbours = self.neighbours(job_id)
+        self.view.neighbours = self.neighbours(job_id) if self._runs.shapes.ruled else None
         if not any(self.view.shape(number).spread for number in row.shapes):
             return None
         host = self._runs.arena["host"][row.base : row.base + row.instances]

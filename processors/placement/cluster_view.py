@@ -290,7 +290,7 @@ class ClusterView:
             return hosts
         if shape.too_many <= 1:
             return NOTHING
-        if self._by_engine(shape, count):
+        if self._engine is not None and self._by_engine(shape, count):
             hosts = self._on_engine(shape, count, level, whole=False)
         elif shape.spread and level is not None:
             hosts = spread(
@@ -467,7 +467,11 @@ class ClusterView:
         self.free[:, host] -= shape.column[:, 0] * count
         have: list[int] = self.free[:, host].tolist()
         scales = zip(have, *self.scales.plain, strict=False)
-        self.score[host] = sum([(one >> shift) * weight for one, weight, shift in scales if one > 0])
+        score = 0
+        for one, weight, shift in scales:
+            if one > 0:
+                score += (one >> shift) * weight
+        self.score[host] = score
         if self._engine is not None:
             self._engine.changed(np.array([host]))
         self.touched.append(host)
