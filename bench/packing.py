@@ -24,7 +24,7 @@ TRACES = Path(__file__).parent / "traces"
 STRATEGIES = {"pack": PACK, "balanced": BALANCED, "spread": SPREAD}
 ALIBABA_MEMORY_MIB = 512 * 1024
 """The trace tells memory as a part of a host's."""
-MOST = sized(1_000_000, 300)
+MOST = sized(1_000_000, 20)
 """Rows of a trace at most."""
 TARGET_PERCENT = 3.0
 
