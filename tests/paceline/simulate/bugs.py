@@ -305,7 +305,7 @@ PLANTED: dict[Plant, Planted] = {
     partial_gang: Planted("places a part of a gang", 1),
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
     asked_twice: Planted("it would fit within that", 10),
-    old_reports_count: Planted("by itself, which no host has said", 4, 60),
+    old_reports_count: Planted("by itself, which no host has said", 107, 60),
     reports_count_twice: Planted("for the second time|none has come to its end", 11, 60),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
