@@ -25,6 +25,7 @@ from processors.placement.packing import (
     feasible,
     fits,
     pack,
+    score_of,
     scores,
     spread,
     turns,
@@ -76,8 +77,7 @@ class ShapeView:
         if view.closed is not None:
             self.shut(view.closed)
         self.column = np.array(need, dtype=np.int64)[:, None]
-        score = sum([(one >> shift) * weight for one, weight, shift in zip(need, *view.scales.plain, strict=False)])
-        self.score = min(score, SCORE_MAX)
+        self.score = min(score_of(need, view.scales.plain), SCORE_MAX)
         self.too_many = 1 << 62
         """So many at once found no place, nor will as many, or more, later: what is free only shrinks."""
         self._epoch = -1
@@ -435,7 +435,7 @@ class ClusterView:
         host, from_own = mine[at], np.minimum(shape.column[:, 0], own.amounts[:, at])
         self.kept[:, host] -= from_own
         self.free[:, host] -= shape.column[:, 0] - from_own
-        self.score[host] = scores(self.free[:, host : host + 1], self.weight)[0]
+        self.score[host] = score_of(self.free[:, host].tolist(), self.scales.plain)
         self._note(np.array([host]))
         return [np.array([host])]
 
@@ -465,13 +465,7 @@ class ClusterView:
     def take(self, host: int, count: int, shape: ShapeView) -> None:
         """Puts tasks on one host."""
         self.free[:, host] -= shape.column[:, 0] * count
-        have: list[int] = self.free[:, host].tolist()
-        scales = zip(have, *self.scales.plain, strict=False)
-        score = 0
-        for one, weight, shift in scales:
-            if one > 0:
-                score += (one >> shift) * weight
-        self.score[host] = score
+        self.score[host] = score_of(self.free[:, host].tolist(), self.scales.plain)
         if self._engine is not None:
             self._engine.changed(np.array([host]))
         self.touched.append(host)

@@ -20,7 +20,7 @@ from events.records.placement import CapacityChanged, HostHearingChanged, HostLo
 from events.resources import REVOCABLE, Kinds, in_order
 from processors.placement.constraints import ConditionSet, Constraints, request_of
 from processors.placement.engine.engine import Engine
-from processors.placement.packing import Mask, Weights, shares, weights
+from processors.placement.packing import Mask, PlainWeights, Weights, shares, weights
 from processors.placement.rows import NEVER, CellRow, HostRow, LentRow
 from processors.state.causes import CauseRow, CurrentInput, all_recorded, newest, recorded
 from processors.state.shapes import Shape
@@ -47,8 +47,7 @@ class Scales(NamedTuple):
 
     weight: Weights
     """The weights of what is free."""
-    plain: tuple[list[int], list[int]]
-    """The same as plain numbers: weights and shifts."""
+    plain: PlainWeights
     lack: Weights
     """The weights of what lacks."""
 
@@ -191,8 +190,7 @@ class Hosts:
             weight = weights(largest)
             if self.kinds.revocable >= 0:
                 weight.weight[self.kinds.revocable] = 0
-            plain = weight.weight.tolist(), weight.shift.tolist()
-            self._largest, self._scales = key, Scales(weight, plain, shares(largest))
+            self._largest, self._scales = key, Scales(weight, weight.plain(), shares(largest))
         return self._scales
 
     def without(self, ports: Iterable[int]) -> Mask:

@@ -6,7 +6,7 @@ greedy placing task by task would see is known beforehand, and a whole job is pl
 ties go to the lower host number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,14 @@ class Weights(NamedTuple):
     weight: I64
     shift: I64
 
+    def plain(self) -> "PlainWeights":
+        """The same as plain numbers."""
+        return self.weight.tolist(), self.shift.tolist()
+
+
+PlainWeights = tuple[list[int], list[int]]
+"""Weights and shifts."""
+
 
 def weights(largest: I64) -> Weights:
     """Each kind counts by its share of the largest host."""
@@ -49,6 +57,15 @@ def scores(free: I64, weight: Weights) -> I64:
     for row, one, shift in zip(free, weight.weight, weight.shift, strict=False):
         total += (np.maximum(row, 0) >> shift) * one
     return total
+
+
+def score_of(amounts: Iterable[int], weight: PlainWeights) -> int:
+    """The same of one host, quicker than of a column with one item."""
+    score = 0
+    for one, times, shift in zip(amounts, *weight, strict=False):
+        if one > 0:
+            score += (one >> shift) * times
+    return score
 
 
 def least(keys: Sequence[I64], count: int) -> I64:

@@ -12,7 +12,7 @@ import numpy as np
 from events.codes import Way
 from events.columns import I64
 from events.resources import Vector
-from processors.placement.packing import Mask, Weights, scores
+from processors.placement.packing import Mask, Weights, score_of, scores
 from processors.state.preemption_rules import BATCH, UNPROTECTED, Giver, Right, Verdict, may_go, victim_of
 
 Class = tuple[bool, int, int]
@@ -117,7 +117,7 @@ class Board:
         """The amounts free now."""
         self.weight = weight
         """The weight of a unit of each kind, to compare hosts."""
-        self._scale: tuple[list[int], list[int]] = weight.weight.tolist(), weight.shift.tolist()
+        self._plain = weight.plain()
         self.givers = givers
         """The pools that may be asked to give, less what plans take of them."""
         self.units_at = units_at
@@ -139,8 +139,7 @@ class Board:
 
     def score(self, host: int) -> int:
         """The amounts that will be free on a host, as one score."""
-        column: list[int] = self.free[:-1, host].tolist()
-        return sum([(max(0, have) >> shift) * one for have, one, shift in zip(column, *self._scale, strict=True)])
+        return score_of(self.free[:, host].tolist(), self._plain)
 
 
 class Draft:
