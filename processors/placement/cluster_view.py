@@ -24,6 +24,7 @@ from processors.placement.packing import (
     Weights,
     feasible,
     fits,
+    have_room,
     pack,
     score_of,
     scores,
@@ -252,8 +253,7 @@ class ClusterView:
         """So many tasks of a shape of the job whose neighbours are looked at."""
         assert self.neighbours is not None
         rules = self.neighbours.of(shape.rules, shape.unmet < 0)
-        need = shape.column[:, 0]
-        return Request(size, need, shape.score, open_, shape.spread, shape.order, shape.fixed_ports, rules)
+        return Request(size, shape.column, shape.score, open_, shape.spread, shape.order, shape.fixed_ports, rules)
 
     def ruled(self, job_id: str, parts: Sequence[tuple[ShapeView, int]], planned: Sequence[Part]) -> list[Part] | None:
         """Parts of a unit for which others leave or hosts are drained, where its rules allow one task more; None: it
@@ -421,7 +421,7 @@ class ClusterView:
         if shape.fixed_ports or shape.order is not None or len(own.hosts) > FEW:
             return None
         free = self.free[:, own.hosts] + own.amounts
-        enough = ((free >= shape.column) | (shape.column == 0)).all(axis=0) & shape.open[own.hosts]
+        enough = have_room(free, shape.column) & shape.open[own.hosts]
         mine, score = own.hosts.tolist(), scores(free, self.weight)
         places = [(one, at) for at, (one, fit) in enumerate(zip(score.tolist(), enough.tolist(), strict=True)) if fit]
         elsewhere = shape.next(self) if shape.too_many > 1 else None

@@ -31,7 +31,7 @@ from processors.placement.neighbours import (
     Neighbours,
     one_by_one,
 )
-from processors.placement.packing import Weights, feasible, fits
+from processors.placement.packing import Weights, feasible, fits, have_room
 from processors.placement.room.kept import OwnRoom
 from processors.state.record_rows import ConstraintRow
 
@@ -280,8 +280,7 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
         if shape.need[at]:
             short[room[at] < shape.need[at]] = at
     if code not in LASTING and kept_room.any():
-        enough = ((room + kept_room >= shape.column) | (shape.column == 0)).all(axis=0)
-        short[(short < OPEN) & enough] = KEPT
+        short[(short < OPEN) & have_room(room + kept_room, shape.column)] = KEPT
     if code not in LASTING:
         short[~shape.ports_free] = FIXED_PORT
     if code not in LASTING and view.closed is not None and shape.host is None and not shape.exclusive:

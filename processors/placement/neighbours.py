@@ -12,7 +12,7 @@ import numpy as np
 from events.columns import I64
 from processors.placement.gang_search import ranked
 from processors.placement.hosts import Hosts
-from processors.placement.packing import Mask
+from processors.placement.packing import Mask, have_room
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.record_rows import RulesRow
@@ -213,6 +213,7 @@ class Request(NamedTuple):
 
     size: int
     need: I64
+    """[kinds + 1, 1]"""
     score: int
     open_: Mask
     spread: bool
@@ -239,7 +240,7 @@ def in_groups(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[
         return by_part if _is_whole(neighbours, by_part, requests) else None
     room = np.zeros(len(within), dtype=np.bool_)
     for each in requests:
-        room |= each.open_ & ((free >= each.need[:, None]) | (each.need[:, None] == 0)).all(axis=0)
+        room |= each.open_ & have_room(free, each.need)
     best, first = np.flatnonzero(room), requests[0]
     key = -ranked(score, first.order, True) if first.spread else ranked(score, first.order, False)
     for group in dict.fromkeys(within[best[np.argsort(key[best], kind="stable")]].tolist()):
@@ -257,7 +258,7 @@ def one_by_one(neighbours: Neighbours, free: I64, score: I64, requests: Sequence
     ports: dict[int, list[int]] = {}
     for at in sorted(range(len(requests)), key=lambda at: -requests[at].score):
         each, results = requests[at], list[int]()
-        fit = each.open_ & ((free >= each.need[:, None]) | (each.need[:, None] == 0)).all(axis=0)
+        fit = each.open_ & have_room(free, each.need)
         for port in each.ports:
             fit[ports.get(port, [])] = False
         while len(results) < each.size:
@@ -266,9 +267,9 @@ def one_by_one(neighbours: Neighbours, free: I64, score: I64, requests: Sequence
                 break
             results.append(host)
             neighbours.put(np.array([host]))
-            free[:, host] -= each.need
+            free[:, host] -= each.need[:, 0]
             score[host] -= each.score
-            fit[host] = not each.ports and bool(((free[:, host] >= each.need) | (each.need == 0)).all())
+            fit[host] = not each.ports and bool(have_room(free[:, host : host + 1], each.need)[0])
             for port in each.ports:
                 ports.setdefault(port, []).append(host)
         by_part[at] = np.array(results, dtype=np.int64)

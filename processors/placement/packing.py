@@ -101,6 +101,12 @@ def feasible(free: I64, need: tuple[int, ...], open_: Mask) -> I64:
     return np.flatnonzero(feasible_hosts)
 
 
+def have_room(free: I64, need: I64) -> Mask:
+    """Whether hosts hold one task each; `need` is [kinds + 1, 1]. What isn't asked for may lack."""
+    enough: Mask = ((free >= need) | (need == 0)).all(axis=0)
+    return enough
+
+
 def fits(free: I64, need: tuple[int, ...], hosts: I64, most: int) -> I64:
     """The number of tasks that each of the hosts holds, at most `most`."""
     fit = np.full(len(hosts), most, dtype=np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 from events.codes import Way
 from events.columns import I64
 from events.resources import Vector
-from processors.placement.packing import Mask, Weights, score_of, scores
+from processors.placement.packing import Mask, Weights, have_room, score_of, scores
 from processors.state.preemption_rules import BATCH, UNPROTECTED, Giver, Right, Verdict, may_go, victim_of
 
 Class = tuple[bool, int, int]
@@ -270,7 +270,7 @@ class Draft:
             need, open_ = self.board.task_of(number)
             column = np.array(need, dtype=np.int64)[:, None]
             room = np.minimum(self.board.free, self.board.at_once)
-            fits = ((room >= column) | (column == 0)).all(axis=0) & open_
+            fits = have_room(room, column) & open_
             fits[list(unit.at)] = False
             hosts = np.flatnonzero(fits)
             self.board.work += 1

@@ -20,7 +20,7 @@ from events.resources import Vector, scale
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.gang_search import Part
 from processors.placement.hosts import Hosts
-from processors.placement.packing import Mask
+from processors.placement.packing import Mask, have_room
 from processors.placement.rights import RightRow, Rights
 from processors.placement.room.board import Board, Draft, Taker, Unit
 from processors.placement.room.kept import Holding, KeptRoom, OwnRoom, needed, shapes_of_unit
@@ -159,7 +159,7 @@ class Planner:
             mine = np.flatnonzero((shapes == number) & (pin > 0) & may_fit)
             shape = self._seen.view.shape(number)
             takes = self._seen.hosts.heard & ~shape.mismatch & self._seen.view.unclaimed(shape.fixed_ports)
-            fit = takes & ((room >= shape.column) | (shape.column == 0)).all(axis=0)
+            fit = takes & have_room(room, shape.column)
             may_fit[mine] = fit[pin[mine] - 1]
         return may_fit
 
