@@ -11,7 +11,6 @@ from processors.placement.engine.columns import (
     ADDS,
     ALONE,
     BEHIND,
-    BESIDE,
     BLOCKS,
     DOWN,
     EXCLUSIVE,
@@ -172,31 +171,22 @@ class Board:
         wide = len(old.k)
         if hosts > wide:
             new = new_columns(max(hosts, 2 * wide), len(old.weight), len(old.log), len(old.shapes))
-            more = blocks_of(len(new.k)) * 128 - wide
-            blocks = blocks_of(len(new.k))
-            self.columns = new._replace(
+            more = (0, 0), (0, len(new.k) - wide)
+            self.columns = old._replace(
                 free=np.hstack([old.free, new.free[:, wide:]]),
                 capacity=np.hstack([old.capacity, new.capacity[:, wide:]]),
                 inverse=np.hstack([old.inverse, new.inverse[:, wide:]]),
                 k=np.append(old.k, new.k[wide:]),
                 load=np.append(old.load, new.load[wide:]),
                 last=np.append(old.last, new.last[wide:]),
-                numbers=old.numbers,
-                weight=old.weight,
-                shift=old.shift,
-                log=old.log,
-                log_group=old.log_group,
-                ranks=np.pad(old.ranks, ((0, 0), (0, more))),
-                shapes=old.shapes,
-                groups=np.pad(old.groups, ((0, 0), (0, more))),
-                attribute=old.attribute,
-                counts=np.pad(old.counts, ((0, 0), (0, more))),
-                totals=old.totals,
+                ranks=np.pad(old.ranks, more),
+                groups=np.pad(old.groups, more),
+                counts=np.pad(old.counts, more),
                 layouts=np.zeros((len(old.layouts), 4, len(new.k) + 1), dtype=np.int32),
-                layout_blocks=old.layout_blocks,
-                undo=old.undo,
-                bounds=np.zeros((len(old.shapes), blocks), dtype=np.int64),
-                beside=np.zeros((len(old.shapes), blocks, BESIDE), dtype=np.int64),
+                bounds=new.bounds,
+                beside=new.beside,
+                level=new.level,
+                scratch=new.scratch,
             )
             c = self.columns
             c.groups[0] = np.arange(len(c.k))

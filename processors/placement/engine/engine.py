@@ -45,15 +45,12 @@ class Engine(Board):
     def _simple(self, requests: Sequence[Request]) -> list[I64]:
         if not requests:
             return []
-        rows = np.zeros((len(requests), 3), dtype=np.int64)
-        rows[:, 0] = [self.number(request.shape) for request in requests]
-        rows[:, 1] = [request.tasks for request in requests]
-        rows[:, 2] = [request.whole for request in requests]
+        columns = [(self.number(each.shape), each.tasks, each.whole, each.desired) for each in requests]
+        shapes, tasks, whole, desired = np.array(columns, dtype=np.int64).T
         jobs = [request.job for request in requests]
         ends = np.cumsum([len(job) for job in jobs])
-        desired = np.array([request.desired for request in requests], dtype=np.int64)
-        out, counts = self.place_columns(rows[:, 0], rows[:, 1], rows[:, 2], np.concatenate(jobs), ends, desired)
-        starts = np.cumsum(rows[:, 1]) - rows[:, 1]
+        out, counts = self.place_columns(shapes, tasks, whole, np.concatenate(jobs), ends, desired)
+        starts = np.cumsum(tasks) - tasks
         return [out[start : start + count] for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]
 
     def place_columns(
