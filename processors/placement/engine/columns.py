@@ -27,9 +27,6 @@ FAR = 1 << 40
 """More tasks than there are: no limit, no level."""
 CLOSED = -1
 """In place of a rank: the conditions aren't met."""
-RANK_MAX = 126
-SCARCE = 64
-"""Added to the rank of a host with a scarce kind that isn't asked for."""
 SEATS, ALONE, DOWN = 1 << 20, 1 << 30, 1 << 50
 
 PACK, SPREAD, BALANCED, LOAD_AWARE = range(4)
@@ -85,7 +82,6 @@ class Columns(NamedTuple):
     shift: I64
     log: I64
     """A ring: hosts that have changed, or -(2 * counter + up + 1)."""
-    log_group: I64
     ranks: I8
     """[sets of conditions, hosts]"""
     shapes: I64
@@ -137,7 +133,6 @@ def new_columns(hosts: int, resources: int, log: int, slots: int) -> Columns:
         weight=zeros(resources),
         shift=zeros(resources),
         log=zeros(log),
-        log_group=zeros(log),
         ranks=np.zeros((1, wide), dtype=np.int8),
         shapes=zeros(slots, ROW),
         bounds=zeros(slots, blocks),

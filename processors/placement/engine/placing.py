@@ -28,6 +28,7 @@ from processors.placement.engine.columns import (
     R_TO,
     R_WHOLE,
     RESOURCE,
+    RESOURCES,
     ROOM,
     ROOM_AT,
     SEATS,
@@ -259,7 +260,7 @@ def synchronise(c: Columns, hosts: int, free: I64, capacity: I64) -> int:
     weren't.
     """
     changed = 0
-    resources = c.numbers[2]
+    resources = c.numbers[RESOURCES]
     for h in range(hosts):
         differs = False
         for r in range(resources):
@@ -274,7 +275,7 @@ def synchronise(c: Columns, hosts: int, free: I64, capacity: I64) -> int:
 def set_host(c: Columns, h: int, free: I64, capacity: I64) -> None:
     """Gives a host other amounts."""
     k = 0
-    for r in range(c.numbers[2]):
+    for r in range(c.numbers[RESOURCES]):
         c.free[r, h] = free[r]
         c.capacity[r, h] = capacity[r]
         c.inverse[r, h] = (1 << 30) // max(capacity[r] >> c.shift[r], 1)

@@ -4,7 +4,7 @@ The strings of an attribute are numbered, and a set of conditions is asked once 
 looks at; a host that changes is a look into a table.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -96,9 +96,3 @@ class RankColumn:
         _, first, index = np.unique(code, return_index=True, return_inverse=True)
         ranks = [self.of(attributes.hosts[host]) for host in first.tolist()]
         return np.array(ranks, dtype=np.int8)[index]
-
-
-def changed_hosts(before: I8, after: I8) -> Sequence[int]:
-    """The hosts whose rank differs."""
-    differing: list[int] = np.flatnonzero(before != after).tolist()
-    return differing
