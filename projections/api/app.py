@@ -97,9 +97,7 @@ def create_app(
     Handlers run in threads of their own beside the components of the cell.
     """
     facts = LossCheckedLog(views, log)
-    context = Context(
-        views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays, plans, placements
-    )
+    context = Context(views, log, facts, cell_info, task_log, streams_max, list(others), operations, replays)
     context = replace(
         context,
         plans=plans,
