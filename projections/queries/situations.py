@@ -85,9 +85,9 @@ class Situation(NamedTuple):
     shares: Mapping[str, dict[str, Amounts]] = {}
     """By pool that says no, what it may use and holds as entitlement said last."""
     unmet: str = ""
+    """Conditions of its tasks that no host meets, where they wait behind others."""
     beside: str = ""
     """The labels beside which its tasks want to be and can't, in a sentence."""
-    """Conditions of its tasks that no host meets, where they wait behind others."""
 
 
 class Ahead(NamedTuple):
