@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from sqlalchemy import Connection, select, text
 
-from events.codec import decode
 from events.codes import Code
 from events.conditions import MEETS, first_unmet, text_of, tops
-from events.records.jobs import JobSubmitted
-from events.records.parts import Constraint
 from projections.queries.hosts_there import OFFERS
+from projections.queries.versions import submissions
 from projections.views import tables
 from projections.views.rows import JobRow
 from projections.views.sharing_rows import WaitReasonRow
@@ -23,7 +21,8 @@ def unmet(
     `holds`: what jobs are held for.
     """
     behind = [row for row in rows if any(hold.code == Code.BEHIND_IN_QUEUE for hold in holds.get(row.job_id, ()))]
-    asked = _asked(connection, behind) if behind else {}
+    specs = submissions(connection, [row.offset for row in behind]) if behind else {}
+    asked = {job_id: spec.constraints for job_id, spec in specs.items() if spec.constraints}
     if not asked:
         return {}
     seen = connection.scalars(select(tables.hosts.c.attributes).where(text(OFFERS)).distinct())
@@ -32,18 +31,4 @@ def unmet(
         job_id: ", ".join(text_of(conditions, at) for at in tops(conditions) if not conditions[at].weight)
         for job_id, conditions in asked.items()
         if attributes and not any(first_unmet(conditions, each) == MEETS for each in attributes)
-    }
-
-
-def _asked(connection: Connection, rows: Sequence[JobRow]) -> dict[str, tuple[Constraint, ...]]:
-    """The conditions of jobs that have any."""
-    submissions = tables.submissions.c
-    values = connection.execute(
-        select(submissions.job_id, submissions.value).where(submissions.offset.in_([row.offset for row in rows]))
-    )
-    events = {job_id: decode(value) for job_id, value in values}
-    return {
-        job_id: event.constraints
-        for job_id, event in events.items()
-        if isinstance(event, JobSubmitted) and event.constraints
     }

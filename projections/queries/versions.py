@@ -63,6 +63,14 @@ def submission(connection: Connection, offset: int) -> JobSubmitted:
     return event
 
 
+def submissions(connection: Connection, offsets: Sequence[int]) -> dict[str, JobSubmitted]:
+    """By job the specifications that were written at some offsets, one of a job at most."""
+    columns = tables.submissions.c
+    rows = connection.execute(select(columns.job_id, columns.value).where(columns.offset.in_(offsets)))
+    events = ((job_id, decode(value)) for job_id, value in rows)
+    return {job_id: event for job_id, event in events if isinstance(event, JobSubmitted)}
+
+
 def spec_of(connection: Connection, offset: int) -> Json:
     """The specification that was written at an offset, as users write it; of overrides that were uploaded in chunks it
     says only of which instances they are.

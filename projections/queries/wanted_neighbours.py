@@ -1,6 +1,6 @@
 """Whether tasks of a specification wait for others beside which they want to be: what its submitter is warned of."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, select, text
 
@@ -9,6 +9,7 @@ from events.codes import Code
 from events.records.jobs import JobSubmitted
 from events.records.parts import TaskAffinity
 from paceline.client.models import FitWarning
+from projections.queries.versions import submissions
 from projections.views import tables
 
 JOBS_MAX = 20
@@ -21,13 +22,13 @@ _HAS_LABEL = text(
 
 def affinity_warnings(connection: Connection, job: JobSubmitted) -> Iterator[FitWarning]:
     """A sentence for each label that no task has which runs: whose job waits for this one, or that there is none."""
-    for term in _waiting_for(job.labels, job):
+    for term in _waiting_for(job):
         label = f"{term.label}={term.value}"
         rows = _having(connection, term)
         if any(running for _, running, _ in rows):
             continue
         for other_id, _, other in rows:
-            back = next(_waiting_for(other.labels, other), None)
+            back = next(_waiting_for(other), None)
             if back is not None and job.labels.get(back.label) == back.value:
                 circle = f"job {other_id} has it and waits itself for {back.label}={back.value}, which this job has"
                 message = f"it waits for a task with the label {label}: {circle}, so neither goes first"
@@ -41,29 +42,25 @@ def affinity_warnings(connection: Connection, job: JobSubmitted) -> Iterator[Fit
 
 def sentences(connection: Connection, offsets: Sequence[int]) -> dict[str, str]:
     """By job what its tasks wait for, of the submissions at some offsets."""
-    submissions = tables.submissions.c
-    values = connection.execute(select(submissions.job_id, submissions.value).where(submissions.offset.in_(offsets)))
-    events = {job_id: decode(value) for job_id, value in values}
     return {
-        job_id: "; ".join(each["message"] for each in affinity_warnings(connection, event))
-        for job_id, event in events.items()
-        if isinstance(event, JobSubmitted)
+        job_id: "; ".join(each["message"] for each in affinity_warnings(connection, job))
+        for job_id, job in submissions(connection, offsets).items()
     }
 
 
-def _waiting_for(labels: Mapping[str, str], job: JobSubmitted) -> Iterator[TaskAffinity]:
+def _waiting_for(job: JobSubmitted) -> Iterator[TaskAffinity]:
     """The labels beside which tasks of a job must be, and that it hasn't itself."""
     for term in job.rules.affinity if job.rules is not None else ():
-        if not term.apart and labels.get(term.label) != term.value:
+        if not term.apart and job.labels.get(term.label) != term.value:
             yield term
 
 
 def _having(connection: Connection, term: TaskAffinity) -> list[tuple[str, int, JobSubmitted]]:
     """Jobs with a label that aren't over: id, how many tasks run, and the submission."""
-    jobs, submissions = tables.jobs.c, tables.submissions.c
+    jobs, specs = tables.jobs.c, tables.submissions.c
     query = (
-        select(jobs.job_id, jobs.running, submissions.value)
-        .join(tables.submissions, submissions.offset == jobs.offset)
+        select(jobs.job_id, jobs.running, specs.value)
+        .join(tables.submissions, specs.offset == jobs.offset)
         .where(_HAS_LABEL.bindparams(key=term.label, value=term.value))
         .order_by(jobs.job_id)
         .limit(JOBS_MAX)
