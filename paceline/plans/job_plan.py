@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
 from sqlalchemy import Connection
 
 from events.cell_settings import preemption_delay_ms
 from events.codes import IN_EFFECT, Code, TaskState, UpdateState, Way
+from events.columns import ranges_in
 from events.instance_ranges import write_ranges
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered, RunsStopping, UpdateEnded, UpdatePaused
@@ -28,7 +30,7 @@ MARGIN_MS = 30_000
 """So long in simulated time a plan looks beyond the preemption delay: orders, stops and the place that follows."""
 UPDATE_MS = 30 * 60_000
 """So long in simulated time a plan follows an update."""
-WAITS = (TaskState.QUEUED, TaskState.BACKOFF)
+UNSETTLED = (TaskState.QUEUED, TaskState.BACKOFF, TaskState.STOPPING, TaskState.ORDERED)
 
 
 def horizon_ms(connection: Connection, pool: str, is_update: bool) -> int:
@@ -47,7 +49,7 @@ def is_settled(lifecycle: Lifecycle, job_id: str, decisions: Iterable[Decision])
         return True
     base, size = stretch
     state = lifecycle.tasks.arena["state"][base : base + size]
-    if any((state == each).any() for each in (*WAITS, TaskState.STOPPING, TaskState.ORDERED)):
+    if np.isin(state, UNSETTLED).any():
         return False
     return job_id not in lifecycle.updates.table or _is_over(job_id, decisions)
 
@@ -139,18 +141,9 @@ def _hosts(job_id: str, decisions: Iterable[Decision]) -> Iterator[PlannedHost]:
         by_host.setdefault(last[instance][0], []).append(instance)
     for host_id, instances in by_host.items():
         after_ms = max(last[instance][1] for instance in instances)
-        text = write_ranges(_ranges(instances))
+        first, count = ranges_in(np.array(instances, dtype=np.int64))
+        text = write_ranges(zip(first.tolist(), count.tolist(), strict=True))
         yield {"host_id": host_id, "tasks": len(instances), "instances": text, "after_s": after_ms / 1000}
-
-
-def _ranges(instances: list[int]) -> Iterator[tuple[int, int]]:
-    first = previous = instances[0]
-    for instance in instances[1:]:
-        if instance != previous + 1:
-            yield first, previous - first + 1
-            first = instance
-        previous = instance
-    yield first, previous - first + 1
 
 
 def _victims(job_id: str, decisions: Iterable[Decision]) -> Iterator[PlannedVictim]:
