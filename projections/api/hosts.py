@@ -1,5 +1,7 @@
 """Routes of hosts: how they stand, what runs there, and an operator's word that one is lost, has left or is fine."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Response
@@ -18,7 +20,7 @@ from projections.queries import tasks as task_queries
 from projections.queries.resources import kinds_of
 from projections.views.rows import HostRow
 
-Word = HostLossConfirmed | HostRemovalRequested | HostClearRequested
+Word = HostLossConfirmed | HostRemovalRequested | HostClearRequested | HostTaintRequested
 """The facts of an operator about a host."""
 
 
@@ -82,28 +84,13 @@ def routes(context: Context) -> APIRouter:
     @router.post("/{host_id}/taints", status_code=202, responses=ANSWERED)
     async def taint(host_id: str, command: Taint, wait: Wait) -> Response:
         """Gives a host a taint, which keeps new tasks away that don't tolerate it; or takes one off."""
-        return await give_taint(context, host_id, command, wait)
+        word = partial(HostTaintRequested, key=command.key, value=command.value, remove=command.remove)
+        return await tell(context, host_id, word, command, wait)
 
     return router
 
 
-async def give_taint(context: Context, host_id: str, command: Taint, wait: float) -> Response:
-    """A taint given by an operator or taken off, and the answer to it. Raises a problem where it is refused."""
-
-    def fact(command_id: str) -> HostTaintRequested:
-        return HostTaintRequested(
-            host_id=host_id,
-            command_id=command_id,
-            key=command.key,
-            value=command.value,
-            remove=command.remove,
-            reason=command.reason,
-        )
-
-    return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
-
-
-async def tell(context: Context, host_id: str, what: type[Word], command: Command, wait: float) -> Response:
+async def tell(context: Context, host_id: str, what: Callable[..., Word], command: Command, wait: float) -> Response:
     """An operator's word about a host, and the answer to it. Raises a problem where it is refused."""
 
     def fact(command_id: str) -> Word:

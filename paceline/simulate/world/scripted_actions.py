@@ -15,15 +15,7 @@ from events.records.hosts import (
 )
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
 from events.records.pools import PoolRemoved
-from paceline.simulate.scenario.job_commands import (
-    Deletion,
-    HostTaint,
-    Load,
-    PriorityChange,
-    Restart,
-    SomeInstances,
-    Start,
-)
+from paceline.simulate.scenario.job_commands import Deletion, Load, PriorityChange, Restart, SomeInstances, Start
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import JobCommand, Scenario, TimedAction
 from paceline.simulate.world.cell import SimulatedCell
@@ -40,8 +32,8 @@ class Action(NamedTuple):
     do: Callable[[], object]
 
 
-OfHost = type[HostLossConfirmed | HostRemovalRequested | HostClearRequested]
-"""The facts of an operator about a host."""
+OfHost = Callable[..., HostLossConfirmed | HostRemovalRequested | HostClearRequested | HostTaintRequested]
+"""Makes the fact of an operator about a host."""
 
 
 def actions(scenario: Scenario, cell: SimulatedCell) -> Iterator[Action]:
@@ -91,7 +83,8 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
         case TimedAction(load=load) if load is not None:
             return partial(_load, cell, hosts, load)
         case TimedAction(taint=taint) if taint is not None:
-            return partial(_taint, cell, hosts, taint, command_id)
+            word = partial(HostTaintRequested, key=taint.key, value=taint.value, remove=taint.remove)
+            return partial(_say_of, cell, hosts, taint.host, command_id, word)
         case TimedAction(lose=name) if name is not None:
             return partial(cell.lose, name)
         case TimedAction(heal=name) if name is not None:
@@ -153,18 +146,6 @@ def _load(cell: SimulatedCell, hosts: Hosts, load: Load) -> None:
             slack=slack,
         )
         cell.append(loads, host_ids[0].encode())
-
-
-def _taint(cell: SimulatedCell, hosts: Hosts, taint: HostTaint, command_id: str) -> None:
-    for host_id in hosts.host_ids(taint.host):
-        fact = HostTaintRequested(
-            host_id=host_id,
-            command_id=f"{command_id}-{host_id}",
-            key=taint.key,
-            value=taint.value,
-            remove=taint.remove,
-        )
-        cell.append(fact, host_id.encode())
 
 
 def _say_of(cell: SimulatedCell, hosts: Hosts, name: str, command_id: str, fact: OfHost) -> None:
