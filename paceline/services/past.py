@@ -38,21 +38,25 @@ def moments_of(settings: Settings | UpSettings, cells: Mapping[int, CellFolder])
 
 def replays_of(settings: Settings | UpSettings, cell: int) -> CellReplays:
     """Decides rounds of a cell again."""
-    snapshots = settings.snapshots if isinstance(settings, Settings) else ""
-    return CellReplays(address_of(settings, cell), snapshots, settings.views.make_s)
+    return CellReplays(address_of(settings, cell), snapshots_of(settings), settings.views.make_s)
 
 
 def plans_of(settings: Settings | UpSettings, cell: int, folder: Path) -> CellPlans:
     """Plans facts of a cell whose views, and perhaps stores, are in a folder."""
-    snapshots = settings.snapshots if isinstance(settings, Settings) else ""
-    start = PlanStart(address_of(settings, cell), str(folder / "views.sqlite"), [str(folder / "store")], snapshots)
+    start = PlanStart(
+        address_of(settings, cell), str(folder / "views.sqlite"), [str(folder / "store")], snapshots_of(settings)
+    )
     return CellPlans(start, settings.views.make_s)
 
 
 def placements_of(settings: Settings | UpSettings, cell: int) -> CellPlacements:
     """Derives placements of a cell again."""
-    snapshots = settings.snapshots if isinstance(settings, Settings) else ""
-    return CellPlacements(address_of(settings, cell), snapshots, settings.views.make_s)
+    return CellPlacements(address_of(settings, cell), snapshots_of(settings), settings.views.make_s)
+
+
+def snapshots_of(settings: Settings | UpSettings) -> str:
+    """The URL of the snapshots of machines; empty: none are kept."""
+    return settings.snapshots if isinstance(settings, Settings) else ""
 
 
 def address_of(settings: Settings | UpSettings, cell: int) -> LogAddress:
