@@ -17,7 +17,6 @@ from processors.placement.room.kept import kept_room
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
 from processors.state.budget import Budget
-from processors.state.shapes import MIXED
 
 PREFERENCES = "preferences"
 """The term of hosts that a job would rather not have."""
@@ -83,7 +82,8 @@ def candidates(
     if are_ruled(seen, row):
         open_ = open_ & (Neighbours(seen, job_id, row).of(shape.rules, shape.unmet < 0).why() == FREE)
     places = feasible(view.free, shape.need, open_)
-    level, score = _level(runs, hosts, job_id, before), shape.scores(view.score)
+    level: I64 = np.bincount(seen.hosts_of(job_id, row), minlength=len(hosts.ids))
+    score = shape.scores(view.score)
     order = np.lexsort((places, -score[places], level[places]) if shape.spread else (places, score[places]))
     numbers = [*sorted(own_hosts), *(number for number in places[order].tolist() if number not in own_hosts)]
     first_numbers = numbers[: most + len(own_hosts)]
@@ -92,18 +92,7 @@ def candidates(
 
 
 def _shape_of(runs: Runs, job_id: str, instance: int) -> int:
-    row = runs.jobs[job_id]
-    return row.shape if row.shape != MIXED else int(runs.arena["shape"][row.base + instance])
-
-
-def _level(runs: Runs, hosts: Hosts, job_id: str, before: Sequence[PlacedTask]) -> I64:
-    """The tasks of a job on each host."""
-    row = runs.jobs[job_id]
-    host = runs.arena["host"][row.base : row.base + row.instances]
-    level: I64 = np.bincount(host[host > 0] - 1, minlength=len(hosts.ids))
-    for each in before:
-        level[hosts.table[each.host_id].number] += each.job_id == job_id
-    return level
+    return int(runs.arena["shape"][runs.jobs[job_id].base + instance])
 
 
 def _candidate(view: ClusterView, shape: ShapeView, number: int, tasks: int, own_room: bool) -> Candidate:
