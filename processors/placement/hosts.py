@@ -167,10 +167,14 @@ class Hosts:
 
     def condition_set(self, shape: Shape) -> ConditionSet:
         """The columns over hosts of what tasks of a shape ask of attributes, taints and devices."""
-        amounts = zip(self.kinds.names, shape.need, strict=True)
-        devices = [name for name, amount in amounts if amount and name not in PLAIN]
         rules = shape.rules
-        return self.constraints.of(request_of(shape.constraints, rules.tolerations if rules else (), devices))
+        return self.constraints.of(
+            request_of(shape.constraints, rules.tolerations if rules else (), self._devices(shape.need))
+        )
+
+    def _devices(self, amounts: Iterable[int]) -> list[str]:
+        """The scarce kinds among amounts of all kinds."""
+        return [name for name, amount in zip(self.kinds.names, amounts, strict=True) if amount and name not in PLAIN]
 
     @property
     def whole(self) -> I64:
@@ -385,13 +389,7 @@ class Hosts:
         if self.kinds.revocable >= 0:
             self.lends(self.ids[number])
         self.used[-1, number] = self._within(number, self.taken[number])
-        devices = {
-            name: ""
-            for name, amount in zip(self.kinds.names, self.capacity[:-1, number].tolist(), strict=True)
-            if amount
-        }
-        for name in PLAIN:
-            devices.pop(name, None)
+        devices = dict.fromkeys(self._devices(self.capacity[:-1, number].tolist()), "")
         self.constraints.changed(number, row.attributes, row.taints | row.tainted, devices)
 
     def lends(self, host_id: str) -> None:
