@@ -96,12 +96,10 @@ class Assignment:
 
     def neighbours(self, job_id: str) -> Neighbours | None:
         """The neighbours of the tasks of a job as they are now; None: nothing depends on them."""
-        row, placed = self._runs.jobs[job_id], dict[str, list[I64]]()
         if not self._runs.shapes.ruled:
             return None
-        for other, parts in self._placed.items():
-            placed[other] = [one.hosts for one in parts]
-        seen = Seen(self._runs, self._hosts, placed)
+        placed = {other: [one.hosts for one in parts] for other, parts in self._placed.items()}
+        row, seen = self._runs.jobs[job_id], Seen(self._runs, self._hosts, placed)
         return Neighbours(seen, job_id, row) if are_ruled(seen, row) else None
 
     def _claim_hosts(self) -> None:
