@@ -53,11 +53,9 @@ class Seen(NamedTuple):
 
     def counts(self, label: Label, groups: I64) -> I64:
         """Counts the tasks with a label in each group."""
-        total = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
-        for job_id, row in self.runs.jobs.items():
-            if row.labels.get(label[0]) == label[1]:
-                np.add.at(total, groups[self.hosts_of(job_id, row)], 1)
-        return total
+        jobs = self.runs.jobs.items()
+        hosts = [self.hosts_of(job_id, row) for job_id, row in jobs if row.labels.get(label[0]) == label[1]]
+        return _by_group(groups, np.concatenate([np.zeros(0, dtype=np.int64), *hosts]))
 
     def shunned(self, labels: dict[str, str]) -> Iterator[tuple[str, I64]]:
         """By what others with a rule against one of these labels are counted, and their hosts."""
@@ -77,6 +75,11 @@ class Seen(NamedTuple):
             if row.daemon or other == job_id:
                 np.subtract.at(total, self.hosts_of(other, row), 1)
         return total
+
+
+def _by_group(groups: I64, hosts: I64) -> I64:
+    """Counts tasks by the groups of their hosts."""
+    return np.bincount(groups[hosts], minlength=int(groups.max(initial=0)) + 1)
 
 
 class _Term:
@@ -141,10 +144,8 @@ class Rules:
             self.terms.append(_Term(groups, seen.counts((term.label, term.value), groups), term.apart, own_label))
         for over, hosts in seen.shunned(row.labels):
             groups = seen.groups(over)
-            counts = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
-            np.add.at(counts, groups[hosts], 1)
             mine = any(term.apart and row.labels.get(term.label) == term.value for term in rules.affinity)
-            self.terms.append(_Term(groups, counts, apart=True, own=mine))
+            self.terms.append(_Term(groups, _by_group(groups, hosts), apart=True, own=mine))
         self.spread = None
         if rules.spread_over:
             groups = seen.groups(rules.spread_over)
@@ -303,6 +304,4 @@ def are_ruled(seen: Seen, row: JobRow) -> bool:
     """Whether tasks of a job look at their neighbours: by their own rules, or since others shun their label."""
     if not seen.runs.shapes.ruled:
         return False
-    if any(rules != RulesRow(rules.tolerations) for rules in seen.rules_of(row)):
-        return True
-    return bool(row.labels) and next(seen.shunned(row.labels), None) is not None
+    return bool(seen.rules_of(row)) or (bool(row.labels) and next(seen.shunned(row.labels), None) is not None)
