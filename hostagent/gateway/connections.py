@@ -128,9 +128,10 @@ class CloseExec(NamedTuple):
 
 
 class TellSecret(NamedTuple):
-    """A secret was put or deleted, which is to be written."""
+    """A secret was put or deleted, which is to be written. `done(True)` is called when that is durable."""
 
     event: SecretPut | SecretDeleted
+    done: Callable[[bool], None]
 
 
 class AskSecrets(NamedTuple):
@@ -153,13 +154,13 @@ def refuse(post: Post, why: str) -> bool:
     match post:
         case Connect():
             post.done(SessionRefused(post.hello.session, why))
-        case Report():
+        case Report() | TellSecret():
             post.done(False)
         case AskExec():
             if post.host.set_running_or_notify_cancel():
                 post.host.set_exception(LogMissing(why))
         case _:
-            return isinstance(post, CloseExec | TellSecret)
+            return isinstance(post, CloseExec)
     return True
 
 

@@ -7,19 +7,22 @@ from typing import Any
 import msgspec
 
 from events.records.tasks import SecretDeleted, SecretPut
+from events.words import plural
 from hostagent.gateway.connections import TellSecret
+from hostagent.gateway.http_answers import Denied, answered
 from hostagent.gateway.secrets.store import NoSuchSecret, SecretStore, SecretVersion, StoreAway
 
 
 class LocalSecrets:
-    """Versions as JSON has them. Methods raise `LookupError` where there is no such secret, `ConnectionError` where the
-    store is away, `ValueError` for what can't be stored; each with a sentence.
+    """Versions as JSON has them. A change returns once the log says it. Methods raise `LookupError` where there is no
+    such secret, `ConnectionError` where the store is away or the log can't be written, `ValueError` for what can't be
+    stored; each with a sentence.
     """
 
     def __init__(self, store: SecretStore, tell: Callable[[TellSecret], None]) -> None:
         self._store = store
         self._tell = tell
-        """Has the log say what became of a secret, once the store has it."""
+        """Has the log say what became of a secret."""
 
     async def versions(self) -> list[dict[str, Any]]:
         """All versions there are."""
@@ -32,14 +35,25 @@ class LocalSecrets:
     async def put(self, name: str, value: bytes) -> dict[str, Any]:
         """Stores a value as the next version."""
         version: SecretVersion = await self._ask(self._store.put, name, value)
-        self._tell(TellSecret(SecretPut(name=version.name, version=version.version, digest=version.digest)))
+        fact = SecretPut(name=version.name, version=version.version, digest=version.digest)
+        await self._write(fact, f"version {version.version} of {name} is stored")
         return _json(version)
 
     async def delete(self, name: str, version: int = 0) -> list[int]:
         """Deletes a version, 0: all; which those were."""
         deleted: list[int] = await self._ask(self._store.delete, name, version)
-        self._tell(TellSecret(SecretDeleted(name=name, versions=tuple(deleted))))
+        change = f"of {name} {plural(len(deleted), 'version')} went, {', '.join(map(str, deleted))}"
+        await self._write(SecretDeleted(name=name, versions=tuple(deleted)), change)
         return deleted
+
+    async def _write(self, fact: SecretPut | SecretDeleted, done: str) -> None:
+        """Returns once a fact is durable. Raises `ConnectionError` which says what was `done` in the store before."""
+        try:
+            written: bool = await answered(lambda answer: self._tell(TellSecret(fact, answer)))
+        except Denied as denied:
+            raise ConnectionError(f"{done}, and the log doesn't say so: {denied}") from denied
+        if not written:
+            raise ConnectionError(f"{done}, and no record of the log can say so")
 
     @staticmethod
     async def _ask(method: Any, *args: Any) -> Any:
