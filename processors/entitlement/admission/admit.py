@@ -60,13 +60,14 @@ class Admission(msgspec.Struct, frozen=True):
 
 class Head(NamedTuple):
     """The first part of a class that isn't entitled, of those that need what it lacks, and why; `aside`: the amount
-    that is kept for the heads of its class before it.
+    that is kept for the heads of its class before it; `blocks`: the kinds that it lacks, as `bits`.
     """
 
     part: PartKey
     why: Refusal
     kind: int
     aside: Vector
+    blocks: int
 
 
 @dataclass(slots=True)
@@ -158,8 +159,9 @@ class Walk:
             why = self._serve_part(part, row, ask, closed)
             if why is not None:
                 aside = self._aside.get(kind, self._queues.nothing)
-                heads.append(Head(part, why, kind, aside))
-                blocked[kind] = blocked.get(kind, 0) | self._block(part, row, ask, why, aside)
+                blocks = self._block(part, row, ask, why, aside)
+                heads.append(Head(part, why, kind, aside, blocks))
+                blocked[kind] = blocked.get(kind, 0) | blocks
             if self._pass.budget <= 0:
                 break
         self._room.counted()
@@ -169,11 +171,10 @@ class Walk:
         """Keeps what a head needs and there is for it; returns the kinds that it lacks, as `bits`."""
         if refuses_all(why.code):
             return ALL
-        room = tuple(map(min, self._entitled_room(ask, row.parts[part.key].borrowed > 0), self._limit_room(ask)))
-        lacks = [max(0, want - have) if want else 0 for want, have in zip(ask.need, room, strict=True)]
+        lacks = lacking(self._room, ask, row.parts[part.key].borrowed > 0, aside)
         more = [0 if short else want for want, short in zip(ask.need, lacks, strict=True)]
         self._aside[ask.kind] = add(aside, tuple(more))
-        return bits(lacks) - 1 or ALL
+        return blocked_by(lacks)
 
     def _serve_part(self, part: PartKey, row: JobRow, ask: Ask, closed: bool) -> Refusal | None:
         """Takes what it can of a part; returns why not more."""
@@ -242,6 +243,17 @@ class Walk:
             admission.result.promote.append(Admission(part.job_id, row, slots[~waits], is_gang, Rank.ENTITLED))
         self._room.take(ask.kind, amount, fresh)
         admission.budget -= tasks
+
+
+def lacking(room: PoolRoom, ask: Ask, borrowed: bool, aside: Vector) -> list[int]:
+    """Return what rights and limits leave too little of for a unit, beside an amount that is kept for others."""
+    free = subtract(tuple(map(min, room.entitled(ask, borrowed), room.limited(ask))), aside)
+    return [max(0, want - have) if want else 0 for want, have in zip(ask.need, free, strict=True)]
+
+
+def blocked_by(lacks: list[int]) -> int:
+    """Return the kinds that a head blocks which lacks so much: all where it is short of none."""
+    return bits(lacks) - 1 or ALL
 
 
 def need_of(queues: Queues, part: PartKey, row: JobRow) -> Vector:
@@ -337,6 +349,9 @@ class Admissions:
         for pool, savings in self._savings.items():
             if pool not in dirty and savings != self._savings_of(pool):
                 dirty[pool] = None
+        for pool in self._reworded:
+            if pool not in dirty and self._blocks_otherwise(pool):
+                dirty[pool] = None
         if demote := self._demote(budget) if self._unranked else []:
             return PassResult(demote=demote).records(self._state)
         return self._serve(budget).records(self._state) if dirty else []
@@ -346,6 +361,16 @@ class Admissions:
         for pool in self._marks.take(Consumer.HEADS) if self._reworded else ():
             self._settled[pool] = None
             self._watch_levels(pool, self.heads.get(pool, []))
+
+    def _blocks_otherwise(self, pool: str) -> bool:
+        """Whether a head lacks other kinds than when its pool was served, so that others stand behind it."""
+        room = PoolRoom(PassUsage(self._state), pool, self._queues.nothing)
+        for head in self.heads.get(pool, ()):
+            if not refuses_all(head.why.code):
+                lacks = lacking(room, self._ask(pool, head), self._is_borrowed(head.part), head.aside)
+                if blocked_by(lacks) != head.blocks:
+                    return True
+        return False
 
     def _demote(self, budget: int) -> list[Admission]:
         out: list[Admission] = []

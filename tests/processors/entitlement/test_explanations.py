@@ -72,3 +72,21 @@ def test_what_was_told_says_whether_others_wait_behind_it() -> None:
     assert are_aside() == {"large": False, "firm": False}
     world.define("/p", limit=cpu(7), reservation=cpu(3))
     assert are_aside() == {"large": True, "firm": False}
+
+
+def test_who_needs_what_the_first_lacks_since_a_limit_above_is_full_is_behind_it() -> None:
+    world = World({"cpu": 14, "memory": 10})
+    world.define("/a", limit=cpu(7))
+    world.define("/a/x", share=cpu(1))
+    world.define("/a/y", share=cpu(1))
+    world.define("/b", reservation={"cpu": 8, "memory": 8})
+    world.place(*world.submit("b", "/b", need={"cpu": 8, "memory": 8}))
+    world.place(*world.submit("has", "/a/x", need={"memory": 2}))
+    world.place(*world.submit("y", "/a/y", instances=3))
+    world.submit("both", "/a/x", need={"cpu": 2, "memory": 1})
+    world.submit("cpu", "/a/x", need=cpu(4))
+    assert told(world.said, "cpu").code == Code.ENTITLEMENT_REACHED
+    world.submit("more", "/a/y", instances=3)
+    world.later(3000)
+    assert world.holds("/a/y") == 6
+    assert told(world.said, "cpu").code == Code.BEHIND_IN_QUEUE
