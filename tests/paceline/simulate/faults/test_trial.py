@@ -146,7 +146,6 @@ def test_two_processes_that_begin_with_different_states_are_found() -> None:
         checker.look()
 
 
-@pytest.mark.xfail(strict=True, reason="open: replayed, entitlement names another bound as why a job waits")
 def test_a_history_in_which_a_wait_is_told_is_decided_the_same_again() -> None:
     found = attempt(draw_scenario(16, 60))
     assert not isinstance(found, Failure), found.why
