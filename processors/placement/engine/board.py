@@ -10,6 +10,7 @@ from processors.placement.engine.columns import (
     ADD,
     ADDS,
     ALONE,
+    BASE,
     BEHIND,
     BLOCKS,
     DOWN,
@@ -28,6 +29,7 @@ from processors.placement.engine.columns import (
     SEATS,
     SEEN,
     SET,
+    SPREAD,
     STRATEGY,
     UNDO,
     WANT,
@@ -84,6 +86,7 @@ class Board:
         self._unweighed_kinds = [*unweighed]
         self._unweighed = False
         self._set(None)
+        self.slot(self.number(Shape((0,) * resources, SPREAD)))  # 0, and stays there
 
     # Hosts.
 
@@ -329,7 +332,7 @@ class Board:
         if len(self._slot) >= self._slots_max:
             pinned = {*distinct(c.undo[: int(c.numbers[UNDO]), 0]).tolist(), *self._in_use}
             for number, slot in self._slot.items():
-                if slot not in pinned:
+                if slot and slot not in pinned:
                     del self._slot[number]
                     return slot
         if len(self._slot) == len(c.shapes):
@@ -357,6 +360,7 @@ class Board:
         row[NEEDS] = len(needs)
         row[NEED : NEED + 2 * len(needs)] = np.ravel(needs)
         row[PLAIN] = not (shape.exclusive or zeros or wants)
+        row[BASE] = 0 if slot and shape.strategy == SPREAD and not shape.exclusive else -1
         row[MOST] = 1 if not {*zeros}.isdisjoint(adds) else FAR
         row[ADDS], row[ZEROS], row[WANTS] = len(adds), len(zeros), len(wants)
         row[ADD : ADD + len(adds)], row[ZERO : ZERO + len(zeros)] = adds, zeros

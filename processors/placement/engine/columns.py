@@ -33,7 +33,8 @@ PACK, SPREAD, BALANCED, LOAD_AWARE = range(4)
 
 # A row of a shape.
 SET, STRATEGY, LIMIT, NEEDS, LAYOUT, ZEROS, WANTS, ADDS = range(8)
-SEEN, EXCLUSIVE, PLAIN, MOST, ROOM, ROOM_AT = range(8, 14)
+SEEN, EXCLUSIVE, PLAIN, MOST, ROOM, ROOM_AT, BASE = range(8, 15)
+"""`BASE`: the slot of a shape that asks nothing, whose bounds are never above those of this one; -1: it has none."""
 NEED, NEEDS_MAX = 16, 34
 """Pairs of resource and amount, the seat first."""
 ZERO, TERMS_MAX = NEED + 2 * NEEDS_MAX, 8

@@ -12,6 +12,7 @@ from processors.placement.engine.columns import (
     ALONE,
     APART,
     BALANCED,
+    BASE,
     BEHIND,
     BESIDE,
     BLOCK,
@@ -283,13 +284,20 @@ def block_min_at(c: Columns, s: int, b: int, level: int, limit: int) -> int:
     return best
 
 
-def least_block(bounds: I64, blocks: int) -> int:
-    """The block of the least bound."""
-    best, at = NONE, 0
+def least_bound(bounds: I64, blocks: int) -> int:
+    """The least bound."""
+    best = NONE
+    for b in range(blocks):  # a look for where it is would keep this from going several at once
+        best = min(best, bounds[b])
+    return best
+
+
+def least_above(bounds: I64, base: I64, blocks: int) -> int:
+    """The least bound, each being no less than that of a shape which asks nothing."""
+    best = NONE
     for b in range(blocks):
-        if bounds[b] < best:
-            best, at = bounds[b], b
-    return at
+        best = min(best, max(bounds[b], base[b]))
+    return best
 
 
 def copy(bounds: I64, to: I64, blocks: int) -> None:
@@ -404,15 +412,24 @@ def place_plain(c: Columns, s: int, count: int, out: I64, at: int) -> int:
     catch_up(c, s)
     blocks, bounds = blocks_for(c, s), c.bounds[s]
     packs = c.shapes[s, STRATEGY] == PACK
+    base = c.shapes[s, BASE] if c.shapes[s, LAYOUT] < 0 else -1
+    if base >= 0:
+        catch_up(c, base)
     placed = 0
     while placed < count:
-        b = least_block(bounds, blocks)
-        key = bounds[b]
+        if base >= 0:
+            key = least_above(bounds, c.bounds[base], blocks)
+        else:
+            key = least_bound(bounds, blocks)
         if key == NONE:
             break
         h = key & HOST_MASK
+        b = block_at(c, s, h)
         if key_of(c, s, h) != key:
-            renew(c, s, b, h)
+            if base < 0 or is_exact(c, base, b):
+                renew(c, s, b, bounds[b] & HOST_MASK)
+            else:
+                renew(c, base, b, c.bounds[base, b] & HOST_MASK)
             continue
         tasks = fit_of(c, s, h, count - placed) if packs else 1
         keep(c, s, h, tasks)
@@ -422,6 +439,12 @@ def place_plain(c: Columns, s: int, count: int, out: I64, at: int) -> int:
         renew(c, s, b, h)
         c.shapes[s, SEEN] = c.numbers[HEAD]
     return placed
+
+
+def is_exact(c: Columns, s: int, b: int) -> bool:
+    """Whether the host of a bound has its key."""
+    key = c.bounds[s, b]
+    return bool(key == NONE or key_of(c, s, key & HOST_MASK) == key)
 
 
 def place_leveled(c: Columns, s: int, count: int, out: I64, at: int) -> int:
@@ -435,8 +458,7 @@ def place_leveled(c: Columns, s: int, count: int, out: I64, at: int) -> int:
     copy(bounds, scratch, blocks)
     placed = 0
     while placed < count:
-        b = least_block(scratch, blocks)
-        key = scratch[b]
+        key = least_bound(scratch, blocks)
         if key == NONE:
             if c.numbers[NEXT] == FAR:
                 break
@@ -445,6 +467,7 @@ def place_leveled(c: Columns, s: int, count: int, out: I64, at: int) -> int:
             copy(bounds, scratch, blocks)
             continue
         h = key & HOST_MASK
+        b = block_at(c, s, h)
         if key_at(c, s, h, level, limit) != key:
             scratch[b] = block_min_at(c, s, b, level, limit)
             set_bound(c, s, b, c.numbers[LEAST])

@@ -102,9 +102,14 @@ def block_min_at(c: Columns, s: int, b: int, level: int, limit: int) -> int:
     return int(keys[may & ~above].min(initial=NONE))
 
 
-def least_block(bounds: I64, blocks: int) -> int:
-    """As `kernels.least_block`."""
-    return int(np.argmin(bounds[:blocks]))
+def least_bound(bounds: I64, blocks: int) -> int:
+    """As `kernels.least_bound`."""
+    return int(bounds[:blocks].min())
+
+
+def least_above(bounds: I64, base: I64, blocks: int) -> int:
+    """As `kernels.least_above`."""
+    return int(np.maximum(bounds[:blocks], base[:blocks]).min())
 
 
 def copy(bounds: I64, to: I64, blocks: int) -> None:
