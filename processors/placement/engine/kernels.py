@@ -175,12 +175,11 @@ def insert(c: Columns, s: int, b: int, key: int) -> None:
             key = have
 
 
-def renew(c: Columns, s: int, b: int, h: int) -> None:
+def renew(c: Columns, s: int, b: int, key: int) -> None:
     """The host of a bound has another key now."""
     if c.beside[s, b, 0] == END:
         block_top(c, s, b)
         return
-    key = key_of(c, s, h)
     if key <= c.beside[s, b, 0]:
         c.bounds[s, b] = key
         return
@@ -425,18 +424,22 @@ def place_plain(c: Columns, s: int, count: int, out: I64, at: int) -> int:
             break
         h = key & HOST_MASK
         b = block_at(c, s, h)
-        if key_of(c, s, h) != key:
-            if base < 0 or is_exact(c, base, b):
-                renew(c, s, b, bounds[b] & HOST_MASK)
+        found = key_of(c, s, h)
+        if found != key:
+            if base < 0:
+                renew(c, s, b, found)
+            elif is_exact(c, base, b):
+                block_top(c, s, b)
             else:
-                renew(c, base, b, c.bounds[base, b] & HOST_MASK)
+                block_top(c, base, b)
             continue
         tasks = fit_of(c, s, h, count - placed) if packs else 1
         keep(c, s, h, tasks)
         for i in range(at + placed, at + placed + tasks):
             out[i] = h
         placed += tasks
-        renew(c, s, b, h)
+        if bounds[b] == key:
+            renew(c, s, b, key_of(c, s, h))
         c.shapes[s, SEEN] = c.numbers[HEAD]
     return placed
 
