@@ -59,7 +59,16 @@ VECTORS = _bound(
     lambda one: one,
     {
         name: vars(vectors)[name]
-        for name in ("block_min_at", "block_top", "copy", "least_above", "least_bound", "catch_up", "rebuild", "synchronise")
+        for name in (
+            "block_min_at",
+            "block_top",
+            "copy",
+            "least_above",
+            "least_bound",
+            "catch_up",
+            "rebuild",
+            "synchronise",
+        )
     },
 )
 

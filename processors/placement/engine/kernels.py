@@ -292,7 +292,7 @@ def least_bound(bounds: I64, blocks: int) -> int:
 
 
 def least_above(bounds: I64, base: I64, blocks: int) -> int:
-    """The least bound, each being no less than that of a shape which asks nothing."""
+    """The least of bounds, where none is less than that of a shape which asks nothing."""
     best = NONE
     for b in range(blocks):
         best = min(best, max(bounds[b], base[b]))
@@ -416,18 +416,15 @@ def place_plain(c: Columns, s: int, count: int, out: I64, at: int) -> int:
         catch_up(c, base)
     placed = 0
     while placed < count:
-        if base >= 0:
-            key = least_above(bounds, c.bounds[base], blocks)
-        else:
-            key = least_bound(bounds, blocks)
+        key = least_above(bounds, c.bounds[base], blocks) if base >= 0 else least_bound(bounds, blocks)
         if key == NONE:
             break
         h = key & HOST_MASK
         b = block_at(c, s, h)
-        found = key_of(c, s, h)
-        if found != key:
+        real = key_of(c, s, h)
+        if real != key:
             if base < 0:
-                renew(c, s, b, found)
+                renew(c, s, b, real)
             elif is_exact(c, base, b):
                 block_top(c, s, b)
             else:
