@@ -37,12 +37,12 @@ def run(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
     plans = plans_of(load(None, data=folder), 0, folder)
     try:
         begin = time.perf_counter()
-        first: JobPlan = plans.plan([job("plan-first", 100)], "plan-first")
+        first: JobPlan = plans.plan({"plan-first": [job("plan-first", 100)]})[0]
         first_s = time.perf_counter() - begin
         seconds = []
         for number in range(PLANS):
             begin = time.perf_counter()
-            plan = plans.plan([job(f"plan-{number}", 100)], f"plan-{number}")
+            [plan] = plans.plan({f"plan-{number}": [job(f"plan-{number}", 100)]})
             seconds.append(time.perf_counter() - begin)
             assert plan["placed"] == first["placed"] == 100, plan
     finally:

@@ -23,7 +23,7 @@ or thousandths (`500m`).
 RUNS = """\
 ## Plans
 
-`paceline job plan FILE` tells what the cell would decide about a job, without submitting it:
+`paceline job plan FILE...` tells what the cell would decide about jobs, without submitting them:
 
 ```console
 $ paceline job plan tiles.yaml
@@ -57,9 +57,13 @@ explain` would tell right after the submission, `later_reasons` what it would te
 `preempts` lists the runs that orders for the job would name, by which right, and whether their SLA defers that. With
 `-o json` the plan has all hosts and victims, the position in the log that it was made at, and `cut_short` where the
 machines needed more than 15 s. Exit codes: 0 each task gets a host, 1 a task waits or the update doesn't end well, 2
-the job is refused. `paceline job submit --dry-run` checks jobs and plans each. The page that submits a job has a
-button that plans it. Over HTTP: `POST /v1/job-plans`, with the body of a submission. Each file of several is planned
-as if the others weren't submitted.
+the job is refused.
+
+Several jobs, from several files or documents of a file, are planned together in the order given: each is decided
+before the next is submitted, so a job finds the room that those before it leave. `paceline job submit --dry-run` checks
+jobs and plans them together. The page that submits a job has a button that plans all jobs of its text. Over HTTP:
+`POST /v1/job-plans` with the body of a submission, or with `{"jobs": [...]}`, which answers `{"plans": [...]}`; a
+server of several cells plans each job in the cell of its pool.
 
 The first plan starts a process that reads the stores of the machines; it ends when nobody has asked for five minutes.
 With processes of their own on several machines it reads the snapshots ([snapshots.md](snapshots.md)): keep some, or

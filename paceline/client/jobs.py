@@ -32,7 +32,7 @@ from paceline.client.models import (
 from paceline.client.page_models import JobsPage
 from paceline.client.pauses import FIRST_ASK_S, SLOWEST_ASK_S
 from paceline.client.placement_models import TaskPlacement
-from paceline.client.plan_models import JobPlan
+from paceline.client.plan_models import JobPlan, JobPlans
 from paceline.client.usage_models import JobUsage
 
 PLAN_S = 120.0
@@ -90,6 +90,11 @@ class JobRequests(Requests):
         job that is there and differs, its update is planned.
         """
         return cast(JobPlan, self._send("POST", "/v1/job-plans", wait=PLAN_S, **json_body(spec)).json())
+
+    def plan_jobs(self, specs: Sequence[Mapping[str, Any]]) -> list[JobPlan]:
+        """The plans of jobs that are submitted one after the other, with nothing else in between; 1,000 at most."""
+        body = json_body({"jobs": list(specs)})
+        return cast(JobPlans, self._send("POST", "/v1/job-plans", wait=PLAN_S, **body).json())["plans"]
 
     def jobs(
         self, state: str | None = None, pool: str | None = None, labels: Sequence[str] = (), page_size: int = PAGE

@@ -31,9 +31,9 @@ class PlannedVictim(TypedDict):
 
 
 class JobPlan(TypedDict):
-    """The plan of a job at a position of the log. `outcome` is PLACED, PARTLY_PLACED, WAITS, REFUSED, REPEATED or, of
-    an update, UPDATED, UPDATE_WAITS, UPDATE_FAILS; `code` and `message` are the answer of the cell to the fact, null:
-    it gave none in time.
+    """The plan of a job, perhaps of several that are planned together, at a position of the log. `outcome` is PLACED,
+    PARTLY_PLACED, WAITS, REFUSED, REPEATED or, of an update, UPDATED, UPDATE_WAITS, UPDATE_FAILS; `code` and `message`
+    are the answer of the cell to the fact, null: it gave none in time.
 
     `tasks` are those of the job, `placed_at_once` those that have a host as soon as the machines have decided; the
     others wait first, for `reasons`. `placed` have one within `looked_ahead_s` simulated seconds; `waiting` haven't,
@@ -60,3 +60,9 @@ class JobPlan(TypedDict):
     looked_ahead_s: float
     cut_short: bool
     warnings: NotRequired[list[str]]
+
+
+class JobPlans(TypedDict):
+    """Plans of jobs that are submitted one after the other, in this order, with nothing else in between."""
+
+    plans: list[JobPlan]

@@ -72,25 +72,20 @@ class PlanStart(msgspec.Struct, frozen=True):
     snapshots: str = ""
 
 
-class PlannedFact(msgspec.Struct, frozen=True):
-    """A fact as it would be appended: its key and its record."""
-
-    key: str
-    value: bytes
-
-
 class PlanOrder(msgspec.Struct, frozen=True):
-    """A line to the process that plans: the facts, the job that they are about, empty: they define pools, and how many
-    seconds it may take.
+    """A line to the process that plans: by job the records that submit or update it, in the order of the jobs; without
+    jobs, the records that define pools; and how many seconds it may take.
     """
 
-    facts: list[PlannedFact]
-    job_id: str
     limit_s: float
+    jobs: dict[str, list[bytes]] = {}
+    pools: list[bytes] = []
 
 
 class PlanResult(msgspec.Struct, frozen=True):
-    """A line from the process that plans: the plan as the API answers it, or an error: a code and a sentence."""
+    """A line from the process that plans: the plan of pools, or the plans of jobs, as the API answers them, or an
+    error: a code and a sentence.
+    """
 
     plan: msgspec.Raw = msgspec.Raw(b"null")
     code: str = ""

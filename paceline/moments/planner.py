@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 
 from events.codec import encode
 from events.records.base import Event
-from paceline.moments.order import PlannedFact, PlanOrder, PlanResult, PlanStart
+from paceline.moments.order import PlanOrder, PlanResult, PlanStart
 from projections.api.problems import Problem
 
 COMMAND = [sys.executable, "-m", "paceline.plans.serve"]
@@ -41,16 +41,15 @@ class CellPlans:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def plan(self, facts: Sequence[Event], key: str) -> Any:
+    def plan(self, jobs: Mapping[str, Sequence[Event]]) -> Any:
         """Implements `Plans.plan`."""
-        return self._plan(facts, key)
+        return self._plan(PlanOrder(LIMIT_S, {job_id: _records(facts) for job_id, facts in jobs.items()}))
 
     def plan_pools(self, facts: Sequence[Event]) -> Any:
         """Implements `Plans.plan_pools`."""
-        return self._plan(facts, "")
+        return self._plan(PlanOrder(LIMIT_S, pools=_records(facts)))
 
-    def _plan(self, facts: Sequence[Event], key: str) -> Any:
-        order = PlanOrder([PlannedFact(key, encode(fact)) for fact in facts], key, LIMIT_S)
+    def _plan(self, order: PlanOrder) -> Any:
         with self._one_of_few(), self._turn:
             return self._ask(msgspec.json.encode(order))
 
@@ -119,6 +118,10 @@ class CellPlans:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+def _records(facts: Sequence[Event]) -> list[bytes]:
+    return [encode(fact) for fact in facts]
 
 
 def _write(process: subprocess.Popen[bytes], line: bytes) -> None:

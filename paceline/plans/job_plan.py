@@ -10,7 +10,9 @@ from events.cell_settings import preemption_delay_ms
 from events.codes import IN_EFFECT, Code, TaskState, UpdateState, Way
 from events.columns import ranges_in
 from events.instance_ranges import write_ranges
+from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
+from events.records.jobs import JobSubmitted
 from events.records.lifecycle import PreemptionAnswered, RunsStopping, UpdateEnded, UpdatePaused
 from events.records.placement import TasksPlaced
 from events.topics import JOBS
@@ -33,11 +35,11 @@ UPDATE_MS = 30 * 60_000
 UNSETTLED = (TaskState.QUEUED, TaskState.BACKOFF, TaskState.STOPPING, TaskState.ORDERED)
 
 
-def horizon_ms(connection: Connection, pool: str, is_update: bool) -> int:
-    """The simulated time that a plan of a job looks ahead, in milliseconds."""
-    if is_update:
+def horizon_ms(connection: Connection, fact: Event) -> int:
+    """The simulated time that a plan of a submission or an update looks ahead, in milliseconds."""
+    if not isinstance(fact, JobSubmitted):
         return UPDATE_MS
-    row = next(iter(pool_tree.pool_rows(connection, pool)), None)
+    row = next(iter(pool_tree.pool_rows(connection, fact.pool)), None)
     own = pool_tree.spec_of(row).preemption_delay_ms if row else None
     return max(0, preemption_delay_ms(settings_of(connection), own)) + MARGIN_MS
 

@@ -7,7 +7,6 @@ from sqlalchemy import Engine
 
 from events.log.memory import MemoryLog
 from events.records.base import Event
-from events.records.jobs import JobSubmitted
 from paceline.client.plan_models import JobPlan
 from paceline.plans.branch import Branch, BranchClock
 from paceline.plans.job_plan import horizon_ms, is_settled, job_plan, standing
@@ -27,25 +26,26 @@ class Copy(NamedTuple):
     clock: BranchClock
 
 
-def plan_job(copy: Copy, facts: Sequence[Event], job_id: str, until_s: float) -> JobPlan:
-    """The plan of facts of which the last submits or updates a job. `until_s`: when to stop, on the clock of this
-    machine (`time.monotonic`).
+def plan_jobs(copy: Copy, jobs: Mapping[str, Sequence[Event]], until_s: float) -> list[JobPlan]:
+    """The plans of jobs on one branch: of each the facts, of which the last submits or updates it, are decided before
+    those of the next are appended. `until_s`: when to stop, on the clock of this machine (`time.monotonic`).
     """
     lifecycle = copy.folds["lifecycle"].machine
     assert isinstance(lifecycle, Lifecycle)
     branch = Branch(copy.log, copy.folds, copy.clock, until_s)
     branch.settle()  # what was written before is decided before
-    offset = branch.append(facts, job_id.encode())[-1]
     with copy.views.connect() as connection:
-        is_update = not isinstance(facts[-1], JobSubmitted)
-        ahead_ms = horizon_ms(connection, getattr(facts[-1], "pool", ""), is_update)
-    branch.settle()
+        ahead_ms = max(horizon_ms(connection, facts[-1]) for facts in jobs.values())
+    offsets: dict[str, int] = {}
+    for job_id, facts in jobs.items():
+        offsets[job_id] = branch.append(facts, job_id.encode())[-1]
+        branch.settle()
     projector = Projector(copy.log, copy.views)
     projector.fold_whole()
     with projector.views.read() as connection:
-        first = standing(connection, job_id)
-    while not is_settled(lifecycle, job_id, branch.decisions) and branch.advance(ahead_ms):
+        first = {job_id: standing(connection, job_id) for job_id in jobs}
+    while not all(is_settled(lifecycle, job_id, branch.decisions) for job_id in jobs) and branch.advance(ahead_ms):
         pass
     projector.fold_whole()
     with projector.views.read() as connection:
-        return job_plan(connection, branch, job_id, offset, first)
+        return [job_plan(connection, branch, job_id, offset, first[job_id]) for job_id, offset in offsets.items()]

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,7 +31,7 @@ from paceline.moments.log_cut import CutLog, closed
 from paceline.moments.order import PlanOrder, PlanResult, PlanStart
 from paceline.plans.branch import BranchClock, branch_log
 from paceline.plans.follower import Follower, starts_of
-from paceline.plans.planning import Copy, plan_job
+from paceline.plans.planning import Copy, plan_jobs
 from paceline.plans.pool_plan import plan_pools
 from paceline.services.settings import Settings
 from projections.queries.pool_plans import Outlook, cell_plan
@@ -68,15 +67,14 @@ class Plans:
     def plan(self, order: PlanOrder) -> PlanResult:
         """Answers a question. Raises `CannotPlan`, and what following the log raises."""
         until_s = time.monotonic() + order.limit_s
-        facts = [decode(each.value) for each in order.facts]
         with TemporaryDirectory(prefix="paceline-plan-") as folder:
             copied = self._copied(Path(folder))
-            if order.job_id:
-                work = partial(plan_job, facts=facts, job_id=order.job_id, until_s=until_s - SPARE_S)
-                return _forked(lambda: work(copied()), until_s)
+            if order.jobs:
+                jobs = {job_id: [decode(value) for value in values] for job_id, values in order.jobs.items()}
+                return _forked(lambda: plan_jobs(copied(), jobs, until_s - SPARE_S), until_s)
             half_s = time.monotonic() + (until_s - time.monotonic()) / 2 - SPARE_S
             without = _outlook(_forked(lambda: plan_pools(copied(), [], half_s), until_s))
-            pools = [fact for fact in facts if isinstance(fact, PoolDefined)]
+            pools = [fact for fact in map(decode, order.pools) if isinstance(fact, PoolDefined)]
             changed = _outlook(_forked(lambda: plan_pools(copied(), pools, until_s - SPARE_S), until_s))
             plan = cell_plan(self._log.cell, without, changed)
             return PlanResult(msgspec.Raw(msgspec.json.encode(plan)))

@@ -48,7 +48,7 @@ from paceline.client.page_models import (
     VolumesPage,
 )
 from paceline.client.placement_models import TaskPlacement
-from paceline.client.plan_models import JobPlan
+from paceline.client.plan_models import JobPlan, JobPlans
 from paceline.client.pool_models import Entitlement, Pool, PoolAnswer, PoolPlans, PoolTree, Queue
 from paceline.client.usage_models import HostUsage, JobUsage, UsageSums
 
@@ -103,7 +103,7 @@ WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "POST /v1/jobs": {"200": (Job, JobCheck), "202": (SubmittedJob,)},
     "POST /v1/jobs/{job_id}/updates": {"200": (JobAnswer, UpdateCheck), "202": (Answer,)},
     "POST /v1/jobs/{job_id}/tasks/{instance}/placements": {"200": (TaskPlacement,)},
-    "POST /v1/job-plans": {"200": (JobPlan,)},
+    "POST /v1/job-plans": {"200": (JobPlan, JobPlans)},
     "POST /v1/pool-plans": {"200": (PoolPlans,)},
     "PUT /v1/secrets/{name}": {"200": (SecretVersion,)},
     "DELETE /v1/secrets/{name}": {"200": (SecretsDeleted,)},

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter, Depends, FastAPI
+from pydantic import BaseModel
 
 from events.bounds import ALARM_UNREAD_MS
 from events.log.port import Log
@@ -56,12 +57,12 @@ from projections.views.reader import Views
 
 STREAMS_MAX = 64
 _REF = "#/components/schemas/{model}"
-_BODIES = (
-    ("/v1/jobs", "post", JobSpec),
-    ("/v1/job-plans", "post", JobSpec),
-    ("/v1/pools/{path}", "put", PoolSpec),
-    ("/v1/pools/{path}", "patch", PoolSpec),
-    ("/v1/cell/settings", "patch", CellSpec),
+_BODIES: tuple[tuple[str, str, list[type[BaseModel]]], ...] = (
+    ("/v1/jobs", "post", [JobSpec]),
+    ("/v1/job-plans", "post", [JobSpec, job_plans.JobsToPlan]),
+    ("/v1/pools/{path}", "put", [PoolSpec]),
+    ("/v1/pools/{path}", "patch", [PoolSpec]),
+    ("/v1/cell/settings", "patch", [CellSpec]),
 )
 """Bodies that handlers take as they come."""
 
@@ -171,12 +172,14 @@ def _describe(app: FastAPI) -> None:
             describe(schema["paths"])
             parts = schema.setdefault("components", {}).setdefault("schemas", {})
             answers.describe(schema["paths"], parts)
-            for path, method, model in _BODIES:
-                spec = model.model_json_schema(ref_template=_REF)
-                parts.update(spec.pop("$defs", {}))
-                parts[model.__name__] = spec
+            for path, method, models in _BODIES:
+                for model in models:
+                    spec = model.model_json_schema(ref_template=_REF)
+                    parts.update(spec.pop("$defs", {}))
+                    parts[model.__name__] = spec
+                one_of = [{"$ref": _REF.format(model=model.__name__)} for model in models]
                 body = schema["paths"][path][method]["requestBody"]
-                body["content"]["application/json"]["schema"] = {"$ref": _REF.format(model=model.__name__)}
+                body["content"]["application/json"]["schema"] = one_of[0] if len(one_of) == 1 else {"oneOf": one_of}
         return schema
 
     app.openapi = described  # type: ignore[method-assign]

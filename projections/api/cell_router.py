@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from events.codes import Code
-from projections.api import all_cells
+from projections.api import all_cells, job_plans
 from projections.api.app import add_past, app_over
 from projections.api.context import Context, client_of, of_cell, spread
 from projections.api.errors import install
@@ -55,8 +55,10 @@ def create_cells_app(apps: Mapping[int, FastAPI], moments: MomentSource | None =
 def _app_over(apps: Mapping[int, FastAPI], contexts: Mapping[int, Context], guards: Mapping[str, str]) -> FastAPI:
     app = FastAPI(title="Paceline", version="1", openapi_url=None)
     app.state.guards = guards
+    router = Router(apps, contexts)
     app.include_router(all_cells.routes(contexts))
-    app.mount("/", Router(apps, contexts))
+    app.include_router(job_plans.routes_over(router.finder))
+    app.mount("/", router)
     install(app)
     return app
 
@@ -79,9 +81,7 @@ class Router:
         positions = spread(text) if text else {}
         cell = _named(request)
         if cell is None:
-            for number in positions.keys() & self._contexts.keys():
-                if number is not None:
-                    await self._contexts[number].at_least(positions[number], client_of(request))
+            await self._reach(request)
             if _names_pool(request):
                 body = await request.body()
                 cell, receive = await self._of_body(request, _json(body)), _again(body, receive)
@@ -90,6 +90,29 @@ class Router:
         self._must_be_served("what was asked for", cell)
         here = ",".join(positions[number] for number in (None, cell) if number in positions)
         await self._apps[cell](_with_positions(scope, here), receive, _signed(cell, send))
+
+    def finder(self, request: Request) -> job_plans.Find:
+        """Finds the cells of the jobs that a request plans."""
+        named, has_reached = _named(request), False
+
+        async def find(body: Any) -> Context:
+            nonlocal has_reached
+            if not has_reached:
+                await self._reach(request)
+                has_reached = True
+            wish = body if isinstance(body, dict) else {}
+            cell = await self._of_submission(wish.get("pool"), wish.get("job_id")) if named is None else named
+            self._must_be_served("what was asked for", cell)
+            return self._contexts[cell]
+
+        return find
+
+    async def _reach(self, request: Request) -> None:
+        """Waits until the views of cells are as far as a request says of each."""
+        text = request.headers.get("at-least-position")
+        for cell, positions in (spread(text) if text else {}).items():
+            if cell is not None and cell in self._contexts:
+                await self._contexts[cell].at_least(positions, client_of(request))
 
     async def _find(self, request: Request) -> int:
         """The cell of what a path names; the first where it says nothing."""
@@ -204,7 +227,7 @@ def _named(request: Request) -> int | None:
 def _names_pool(request: Request) -> bool:
     """Whether the body says which cell is meant."""
     path = request.scope["path"]
-    of_job = request.method == "POST" and path in ("/v1/jobs", "/v1/job-plans")
+    of_job = request.method == "POST" and path == "/v1/jobs"
     return of_job or (request.method == "PUT" and path.startswith("/v1/pools/"))
 
 

@@ -114,8 +114,10 @@ class Replays(Protocol):
 class Plans(Protocol):
     """Has facts planned that nobody has written: the machines decide them on a copy of their state. Thread-safe."""
 
-    def plan(self, facts: Sequence[Event], key: str) -> Any:
-        """The plan of facts about the job `key`, as JSON. Raises a problem where there is none."""
+    def plan(self, jobs: Mapping[str, Sequence[Event]]) -> Any:
+        """The plans of jobs, by id the facts that submit or update each, in their order, as JSON. Raises a problem
+        where there are none.
+        """
         ...
 
     def plan_pools(self, facts: Sequence[Event]) -> Any:

@@ -1,7 +1,7 @@
 """A cell with its views and its API."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,9 +52,9 @@ class Plans:
         self.facts: list[Any] = []
         self.answer: Any = None
 
-    def plan(self, facts: Sequence[Event], key: str) -> Any:
-        self.facts += facts
-        return self.answer
+    def plan(self, jobs: Mapping[str, Sequence[Event]]) -> Any:
+        self.facts += [fact for facts in jobs.values() for fact in facts]
+        return [{**self.answer, "job_id": job_id} for job_id in jobs]
 
     def plan_pools(self, facts: Sequence[Event]) -> Any:
         self.facts += facts

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from paceline.client.client import Client
     from paceline.client.models import Job, JobCheck
+    from paceline.client.plan_models import JobPlan
     from paceline.job_files import JobFile
 
 
@@ -107,8 +108,10 @@ def submit(
     checked = _check_all(client, jobs)
     if dry_run:
         with answers(form, len(jobs)) as report:
-            for each, answer in zip(jobs, checked, strict=True):
-                _tell_dry_run(client, each, answer, report)
+            new = [each.body for each, answer in zip(jobs, checked, strict=True) if not answer.get("repeated")]
+            plans = job_plan.planned(client, new)
+            for answer in checked:
+                _tell_dry_run(answer, plans.get(answer["job_id"]), report)
         return 0
     submitted, code = _submit_all(client, jobs, form)
     if wait is None or code:
@@ -144,15 +147,12 @@ def _check_all(client: "Client", jobs: "list[JobFile]") -> "list[Job | JobCheck]
     return checked
 
 
-def _tell_dry_run(
-    client: "Client", job: "JobFile", checked: "Job | JobCheck", report: "Callable[[Any, str, str], None]"
-) -> None:
+def _tell_dry_run(checked: "Job | JobCheck", plan: "JobPlan | None", report: "Callable[[Any, str, str], None]") -> None:
     """Tells what submitting a job would do: that it was there before, or where it would go."""
     job_id = checked["job_id"]
     if checked.get("repeated"):
         report(checked, job_id, f"job {job_id} {_there_before(checked)}")
         return
-    plan = job_plan.planned(client, job.body)
     if plan is None:
         report(checked, job_id, f"job {job_id} would be submitted")
     else:

@@ -1,5 +1,6 @@
 """`paceline job plan`: where jobs would go now, without submitting them."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +10,11 @@ from paceline.cli.commands.common import cell_option, examples, output_option, p
 from paceline.output import Column, note, say, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from paceline.client.client import Client
     from paceline.client.plan_models import JobPlan
+    from paceline.job_files import JobFile
 
 SHOWN_MAX = 40
 """Hosts, and runs that would be preempted, that are listed of one plan."""
@@ -21,7 +23,11 @@ NO_PLACE = ("WAITS", "PARTLY_PLACED", "UPDATE_WAITS", "UPDATE_FAILS")
 REFUSED = "REFUSED"
 
 
-@click.command(epilog=examples("paceline job plan tiles.yaml", "paceline job plan web.yaml -o json"))
+@click.command(
+    epilog=examples(
+        "paceline job plan tiles.yaml", "paceline job plan first.yaml second.yaml", "paceline job plan web.yaml -o json"
+    )
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_option
 @cell_option
@@ -30,8 +36,8 @@ def plan(client: "Client", files: tuple[str, ...], form: str) -> int:
     """Show where jobs would go now, what would wait and why, and what would be preempted.
 
     The machines of the cell decide on a copy of their state; nothing is written. Runs go on as they are, time is
-    simulated until all tasks have a host, or the preemption delay and what follows has passed. Each job of FILE is
-    planned by itself, as if the others weren't submitted. Of a job that exists and differs from FILE, the update is
+    simulated until all tasks have a host, or the preemption delay and what follows has passed. Several jobs are planned
+    together, as if each was submitted after those before it. Of a job that exists and differs from FILE, the update is
     planned.
 
     Exits with 1 where a task would have to wait, with 2 where a job would be refused.
@@ -39,31 +45,39 @@ def plan(client: "Client", files: tuple[str, ...], form: str) -> int:
     from paceline.client.errors import Faults, Refused
     from paceline.job_files import read_jobs
 
-    plans: list[JobPlan] = []
-    faults: list[str] = []
-    for each in read_jobs(files, lambda: pool_paths(client)):
-        try:
-            plans.append(client.plan_job(each.body))
-        except Refused as error:
-            report = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
-            faults += [str(each.document.fault(pointer, message)) for pointer, message in report]
-    if faults:
-        raise Faults(faults)
+    jobs = read_jobs(files, lambda: pool_paths(client))
+    try:
+        plans = _plans(client, [each.body for each in jobs])
+    except Refused as error:
+        report = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
+        raise Faults([_fault(jobs, pointer, message) for pointer, message in report]) from None
     body = plans if len(plans) > 1 else plans[0]
     show(form, body, [each["job_id"] for each in plans], lambda: _print(plans))
     outcomes = {each["outcome"] for each in plans}
     return 2 if REFUSED in outcomes else 1 if outcomes & {*NO_PLACE} else 0
 
 
-def planned(client: "Client", spec: "Mapping[str, Any]") -> "JobPlan | None":
-    """The plan of a job for a dry run, which tells the rest also where there is none, as in an older cell."""
-    from paceline.client.errors import NotFound, Unavailable
+def planned(client: "Client", specs: "Sequence[Mapping[str, Any]]") -> "dict[str, JobPlan]":
+    """The plans of jobs for a dry run, by id. It tells the rest also where there are none, as in an older cell."""
+    from paceline.client.errors import NotFound, Refused, Unavailable
 
     try:
-        return client.plan_job(spec)
-    except (NotFound, Unavailable) as error:
-        note(f"paceline: job {spec['job_id']}: {error}")
-        return None
+        return {each["job_id"]: each for each in _plans(client, specs)}
+    except (NotFound, Refused, Unavailable) as error:
+        first = f"job {specs[0]['job_id']}" + (f" and {plural(len(specs) - 1, 'more job')}" if specs[1:] else "")
+        note(f"paceline: {first}: {error}")
+        return {}
+
+
+def _plans(client: "Client", specs: "Sequence[Mapping[str, Any]]") -> "list[JobPlan]":
+    return client.plan_jobs(specs) if len(specs) > 1 else [client.plan_job(spec) for spec in specs]
+
+
+def _fault(jobs: "Sequence[JobFile]", pointer: str, message: str) -> str:
+    """A fault of one of some jobs that were planned together, by its line."""
+    match = re.match(r"/jobs/(\d+)", pointer) if len(jobs) > 1 else None
+    of = jobs[int(match[1])] if match else jobs[0]
+    return str(of.document.fault(pointer[match.end() :] if match else pointer, message))
 
 
 def _print(plans: "list[JobPlan]") -> None:

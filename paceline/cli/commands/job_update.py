@@ -113,14 +113,16 @@ def update(
         if changes := {field: value for field, value in policy.items() if value is not None}:
             spec["update"] = {**(spec.get("update") or {}), **changes}
     if dry_run:
+        checks = {job_id: client.check_update(job_id, spec) for job_id, spec in specs.items()}
+        changed = [{**specs[job_id], "job_id": job_id} for job_id, checked in checks.items() if checked["changes"]]
+        plans = planned(client, changed)
         with answers(form, len(specs)) as report:
-            for job_id, spec in specs.items():
-                checked = client.check_update(job_id, spec)
+            for job_id, checked in checks.items():
                 count = len(checked["changes"]) + checked["more"]
                 text = f"{plural(count, 'field')} would change" if count else "nothing would change"
                 counts = ", ".join(f"{many} {name}" for name, many in (checked["instances"] or {}).items() if many)
                 text += f"; instances: {counts}" if counts else ""
-                plan = planned(client, {**spec, "job_id": job_id}) if count else None
+                plan = plans.get(job_id)
                 text += f"; {sentence(plan)}" if plan else ""
                 report({**checked, "plan": plan} if plan else checked, job_id, f"job {job_id}: {text}")
                 if form == "table":

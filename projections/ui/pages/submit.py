@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.yaml_documents import Fault, parse
 from projections.api.context import Context
-from projections.api.job_plans import plan_job
+from projections.api.job_plans import plan_job, plan_jobs
 from projections.api.problems import Problem
 from projections.api.submissions import submit_job
 from projections.queries import pool_tree
@@ -38,7 +38,7 @@ def load(scene: Scene) -> PageValues:
 
 
 def _form(text: str, command_id: str, **more: Any) -> PageValues:
-    return {"text": text, "command_id": command_id, "faults": [], "plan": None, "checked": None, "warnings": []} | more
+    return {"text": text, "command_id": command_id, "faults": [], "plans": [], "checked": None, "warnings": []} | more
 
 
 async def submit(form: Sent) -> Shown | str:
@@ -48,18 +48,15 @@ async def submit(form: Sent) -> Shown | str:
     text, command_id = form.field("spec"), form.field("command_id")
     read: list[Fault] = []
     documents = list(parse("job", text, read.append))
+    if form.field("do") == "plan" and documents and not read:
+        return await _planned(form.contexts, text, command_id, [each.value for each in documents])
     if read or len(documents) != 1:
         faults = [(f"line {each.line}", each.message) for each in read] or [("", "write one job here, in YAML or JSON")]
         return Shown("submit.html", _form(text, command_id, faults=faults), 422)
-    body = documents[0].value
-    if isinstance(body, dict) and not body.get("job_id"):
-        body["job_id"] = f"job-{command_id[:12]}"
+    body = _with_id(documents[0].value, command_id)
     only_check = form.field("do") == "check"
     context = await run_in_threadpool(_cell_of, form.contexts, body)
     try:
-        if form.field("do") == "plan":
-            plan = await plan_job(context, body)
-            return Shown("submit.html", _form(text, command_id, plan=plan, warnings=plan.get("warnings", [])))
         response = await submit_job(context, body, WAIT_S, only_check)
     except Problem as problem:
         faults = list(problem.errors) or [("", f"{problem.code}: {problem.detail}")]
@@ -69,6 +66,29 @@ async def submit(form: Sent) -> Shown | str:
         values = _form(text, command_id, checked=answer["job_id"], warnings=answer.get("warnings", []))
         return Shown("submit.html", values)
     return link("", f"/jobs/{answer['job_id']}")
+
+
+async def _planned(contexts: Contexts, text: str, command_id: str, bodies: list[Any]) -> Shown:
+    """The plans of the jobs of a form, together."""
+
+    async def find(body: Any) -> Context:
+        return await run_in_threadpool(_cell_of, contexts, body)
+
+    jobs = [_with_id(body, command_id, number) for number, body in enumerate(bodies)]
+    try:
+        plans = await plan_jobs(find, jobs) if len(jobs) > 1 else [await plan_job(await find(jobs[0]), jobs[0])]
+    except Problem as problem:
+        faults = list(problem.errors) or [("", f"{problem.code}: {problem.detail}")]
+        return Shown("submit.html", _form(text, command_id, faults=faults), problem.status)
+    warnings = [warning for plan in plans for warning in plan.get("warnings", [])]
+    return Shown("submit.html", _form(text, command_id, plans=plans, warnings=warnings))
+
+
+def _with_id(body: Any, command_id: str, number: int = 0) -> Any:
+    """A job with an id, which the same form gives it again."""
+    if isinstance(body, dict) and not body.get("job_id"):
+        return {**body, "job_id": f"job-{command_id[:12]}{f'-{number}' if number else ''}"}
+    return body
 
 
 def _cell_of(contexts: Contexts, body: Any) -> Context:

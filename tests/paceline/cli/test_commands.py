@@ -327,6 +327,29 @@ def test_a_plan_that_places_all_ends_with_0_and_one_that_is_refused_with_2(cli, 
     assert (code, out.splitlines()[0]) == (2, "job x  REFUSED  another has it (ID_TAKEN)")
 
 
+def test_several_jobs_are_planned_by_one_request(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/job-plans", {"plans": [planned("x"), planned("y", outcome="WAITS", placed=0, waiting=2)]})
+    path = files(tmp_path, "x", "y")
+    code, out, _ = cli("job", "plan", path)
+    assert (code, [line.split()[:3] for line in out.splitlines() if line.startswith("job")]) == (
+        1,
+        [["job", "x", "PLACED"], ["job", "y", "WAITS"]],
+    )
+    [asked] = [each for each in cell.asked if each.path == "/v1/job-plans"]
+    assert [each["job_id"] for each in asked.body["jobs"]] == ["x", "y"]
+    out = cli("job", "submit", "--dry-run", path)[1]
+    assert "job y would be submitted: 0 of 2 tasks would get a host at once, 2 would wait" in out
+    assert len([each for each in cell.asked if each.path == "/v1/job-plans"]) == 2
+
+
+def test_what_is_wrong_with_one_of_several_is_told_by_its_line(cli, cell, tmp_path):
+    faults = [{"pointer": "/jobs/1/pool", "message": "there is no pool /maps/tiles"}]
+    cell.problem("POST", "/v1/job-plans", 422, "INVALID_SPEC", "no", errors=faults)
+    path = files(tmp_path, "x", "y")
+    code, _, err = cli("job", "plan", path)
+    assert (code, err) == (1, f"paceline: {path}:5:1: /pool: there is no pool /maps/tiles\n")
+
+
 def test_a_refused_job_does_not_keep_the_others_from_being_submitted(cli, cell, tmp_path):
     cell.problem("POST", "/v1/jobs", 422, "NO_SUCH_POOL", "there is no pool /maps/tiles")
     cell.answer("POST", "/v1/jobs", job("y", repeated=True))

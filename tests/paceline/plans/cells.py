@@ -21,7 +21,7 @@ from paceline.client.plan_models import JobPlan
 from paceline.client.pool_models import CellPlan
 from paceline.plans.branch import BranchClock, branch_log
 from paceline.plans.follower import restored, starts_of
-from paceline.plans.planning import Copy, plan_job
+from paceline.plans.planning import Copy, plan_jobs
 from paceline.plans.pool_plan import plan_pools
 from paceline.plans.serve import copy_views
 from paceline.simulate.world.cell import Cell, SimLog, VirtualClock
@@ -75,11 +75,15 @@ class PlannedCell:
 
     def plan(self, *facts: Event, job_id: str) -> JobPlan:
         """The plan of facts about a job, made on copies of everything."""
+        return self.plan_jobs({job_id: facts})[0]
+
+    def plan_jobs(self, jobs: Mapping[str, Sequence[Event]]) -> list[JobPlan]:
+        """The plans of several jobs together."""
         copy, ends = self.copy(), self.ends()
-        plan = plan_job(copy, facts, job_id, time.monotonic() + WALL_S)
+        plans = plan_jobs(copy, jobs, time.monotonic() + WALL_S)
         copy.views.dispose()
         assert self.ends() == ends
-        return plan
+        return plans
 
     def plan_pools(self, *pools: PoolDefined) -> CellPlan:
         """The plan of a change of pools, made on copies of everything."""

@@ -32,28 +32,28 @@ def answering(pause: float = 0, code: str = "", error: str = "", after: str = "p
 
 def refused(plans: CellPlans) -> Problem:
     with pytest.raises(Problem) as caught:
-        plans.plan([JOB], "a")
+        plans.plan({"a": [JOB]})
     return caught.value
 
 
 def test_one_process_answers_question_after_question() -> None:
     plans = answering()
-    assert plans.plan([JOB], "a") == plans.plan([JOB], "a") == {"job_id": "a"}
+    assert plans.plan({"a": [JOB]}) == plans.plan({"a": [JOB]}) == {"job_id": "a"}
     plans.close()
 
 
 def test_a_process_that_has_ended_is_started_again() -> None:
     plans = answering(after="break")
-    assert plans.plan([JOB], "a") == {"job_id": "a"}
+    assert plans.plan({"a": [JOB]}) == {"job_id": "a"}
     time.sleep(0.2)
-    assert plans.plan([JOB], "a") == {"job_id": "a"}
+    assert plans.plan({"a": [JOB]}) == {"job_id": "a"}
     plans.close()
 
 
 def test_the_process_ends_by_itself_when_nobody_asks_any_more(tmp_path: Path) -> None:
     text = ANSWERS.format(pause=0, code="", error="", after="pass") + f"open({str(tmp_path / 'ended')!r}, 'w')"
     plans = CellPlans(START, 0.5, [sys.executable, "-c", text])
-    plans.plan([JOB], "a")
+    plans.plan({"a": [JOB]})
     plans.close()
     assert (tmp_path / "ended").exists()
 
@@ -83,7 +83,7 @@ def test_a_plan_that_is_late_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_so_many_are_made_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "WAITING_MAX", 2)
     plans = answering(pause=0.3)
-    threads = [threading.Thread(target=plans.plan, args=([JOB], "a")) for _ in range(2)]
+    threads = [threading.Thread(target=plans.plan, args=({"a": [JOB]},)) for _ in range(2)]
     for thread in threads:
         thread.start()
     while plans.asked < 2:

@@ -57,6 +57,42 @@ def test_a_job_of_another_cell_is_planned_there(tmp_path_factory):
         each.close()
 
 
+def test_several_jobs_are_planned_in_the_order_given(api):
+    api.pool("/p")
+    api.plans.answer = PLAN
+    answer = api.client.post("/v1/job-plans", json={"jobs": [{**SPEC, "job_id": job_id} for job_id in ("b", "a", "c")]})
+    assert (answer.status_code, [each["job_id"] for each in answer.json()["plans"]]) == (200, ["b", "a", "c"])
+    assert [fact.job_id for fact in api.plans.facts] == ["b", "a", "c"]
+
+
+def test_what_is_wrong_with_any_of_several_is_told_at_once(api):
+    api.pool("/p")
+    jobs = [SPEC, {**SPEC, "job_id": "b", "pool": "/none"}, {**SPEC, "job_id": "c", "instances": -1}, SPEC]
+    body = api.problem(api.client.post("/v1/job-plans", json={"jobs": jobs}), 422, "INVALID_SPEC")
+    faults = {each["pointer"]: each["message"] for each in body["errors"]}
+    assert [*faults] == ["/jobs/1/pool", "/jobs/2/instances", "/jobs/3/job_id"]
+    assert faults["/jobs/3/job_id"] == "is the id of another job of the request: a"
+    for wrong in ({"jobs": []}, {"jobs": {}}, {"jobs": [SPEC], "more": 1}):
+        api.problem(api.client.post("/v1/job-plans", json=wrong), 422, "INVALID_REQUEST")
+    assert api.plans.facts == []
+
+
+def test_jobs_of_several_cells_are_planned_each_in_its_own(tmp_path_factory):
+    cells = [Api(tmp_path_factory.mktemp("views"), number) for number in (0, 1)]
+    for each in cells:
+        each.pool("/p", cell=0)
+        each.pool("/q", cell=1)
+        each.plans.answer = PLAN
+    apps = {each.cell.log.cell: each.app for each in cells}
+    client = TestClient(create_cells_app(apps), f"http://{LISTEN}", headers={"Authorization": f"Bearer {TOKEN}"})
+    jobs = [{**SPEC, "job_id": job_id, "pool": pool} for job_id, pool in (("a", "/q"), ("b", "/p"), ("c", "/q"))]
+    answer = client.post("/v1/job-plans", json={"jobs": jobs})
+    assert [each["job_id"] for each in answer.json()["plans"]] == ["a", "b", "c"]
+    assert [[fact.job_id for fact in each.plans.facts] for each in cells] == [["b"], ["a", "c"]]
+    for each in cells:
+        each.close()
+
+
 def test_what_a_submission_would_be_refused_for_is_not_planned(api):
     api.problem(api.client.post("/v1/job-plans", json=SPEC), 422, "NO_SUCH_POOL")
     api.problem(api.client.post("/v1/job-plans", json={**SPEC, "instances": -1}), 422, "INVALID_SPEC")

@@ -268,6 +268,23 @@ def test_a_job_is_planned_and_not_submitted(ui):
         assert text in page.text, text
 
 
+def test_jobs_of_one_text_are_planned_together(ui):
+    reason = {"code": "NO_HOST_FITS", "message": "2 tasks find no host", "actor": "operator"}
+    ui.plans.answer = {
+        "outcome": "WAITS", "code": "DONE", "message": "", "tasks": 2, "placed_at_once": 0, "placed": 0, "waiting": 2,
+        "hosts": [], "preempts": [], "reasons": [reason], "later_reasons": [reason], "update": None,
+        "looked_ahead_s": 150.0, "cut_short": False,
+    }  # fmt: skip
+    text = "pool: /p\ncommand: [a]\n---\npool: /p\ncommand: [b]\n"
+    page = submit(ui, text, "plan")
+    assert (page.status_code, facts(ui, JobSubmitted)) == (200, [])
+    assert [fact.command for fact in ui.plans.facts] == [("a",), ("b",)]
+    for fact in ui.plans.facts:
+        assert f'<span class="id">{fact.job_id}</span>' in page.text
+    wrong = submit(ui, text + "instances: -1\n", "plan")
+    assert (wrong.status_code, "/jobs/1/instances" in wrong.text) == (422, True)
+
+
 def test_a_job_may_be_written_in_yaml(ui):
     ui.answer("paceline.jobs", "lifecycle", lambda at, event: accepted(event, at))
     answer = submit(ui, "job_id: yaml\npool: /p\ncommand: [sh, -c, 'true']\n")
