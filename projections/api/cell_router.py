@@ -93,7 +93,7 @@ class Router:
 
     def finder(self, request: Request) -> job_plans.Find:
         """Finds the cells of the jobs that a request plans."""
-        named, has_reached = _named(request), False
+        number, has_reached = _named(request), False
 
         async def find(body: Any) -> Context:
             nonlocal has_reached
@@ -101,7 +101,7 @@ class Router:
                 await self._reach(request)
                 has_reached = True
             wish = body if isinstance(body, dict) else {}
-            cell = await self._of_submission(wish.get("pool"), wish.get("job_id")) if named is None else named
+            cell = await self._of_submission(wish.get("pool"), wish.get("job_id")) if number is None else number
             self._must_be_served("what was asked for", cell)
             return self._contexts[cell]
 
