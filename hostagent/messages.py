@@ -352,7 +352,8 @@ class UsageLine(msgspec.Struct, tag="usage", tag_field="kind"):
 
 class RunUsage(msgspec.Struct):
     """The use of a live run. `cpu_milli`: thousandths of a core in the last five seconds; `idle_s`: for so long it has
-    used less than a fiftieth of the CPU that it asked for, 0: it asked for none, or uses it.
+    used less than a fiftieth of the CPU that it asked for, 0: it asked for none, or uses it; `forks_refused`: so often
+    its limit of processes has kept it from starting one.
     """
 
     job_id: str
@@ -368,6 +369,7 @@ class RunUsage(msgspec.Struct):
     read_kib: int = 0
     written_kib: int = 0
     idle_s: int = 0
+    forks_refused: int = 0
 
 
 class HostUsage(msgspec.Struct):

@@ -126,6 +126,7 @@ class UsageMeter:
             used = group.usage()
             usage.peak_kib, usage.throttled_ms = used.peak_memory_kib, used.throttled_ms
             usage.read_kib, usage.written_kib = used.read_kib, used.written_kib
+            usage.forks_refused = used.forks_refused
         return usage
 
     def _take(self, meters: dict[RunKey, RunMeter], run: Run, sample: Sample) -> None:

@@ -5,7 +5,8 @@ from typing import TypedDict
 
 class RunUsage(TypedDict):
     """The use of a live run, as its host measured it within the last five seconds. `idle_s`: for so long it has used
-    less than a fiftieth of the CPU that it asked for, as far as the agent has seen.
+    less than a fiftieth of the CPU that it asked for, as far as the agent has seen; `forks_refused`: so often its limit
+    of processes has kept it from starting one.
     """
 
     job_id: str
@@ -21,6 +22,7 @@ class RunUsage(TypedDict):
     read_kib: int
     written_kib: int
     idle_s: int
+    forks_refused: int
 
 
 class PlacedRunUsage(RunUsage):

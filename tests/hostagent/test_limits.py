@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from glob import iglob
@@ -77,6 +79,21 @@ def test_a_task_that_failed_at_its_limit_of_processes_says_so(cell: CellProcess)
     run(cell, "crowd", ["bash", "-c", "for i in 1 2 3 4 5 6; do sleep 3 & done; exit 4"], processes=4)
     explained = str(cell.get("/v1/jobs/crowd/explanation").json())
     assert "it had as many processes as it may" in explained, explained
+
+
+def test_a_live_service_at_its_limit_of_processes_says_so(cell: CellProcess) -> None:
+    script = "import os, time\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        time.sleep(0.5)"
+    run(cell, "full", ["python3", "-c", script], wait=False, kind="stateless", processes=4)
+
+    def top() -> str:
+        words = [sys.executable, "-m", "paceline", "job", "top", "full"]
+        environment = {**os.environ, "PACELINE_DATA": str(cell.data)}
+        return subprocess.run(words, capture_output=True, text=True, env=environment, check=True, timeout=60).stdout
+
+    until(lambda: "FORKS REFUSED" in top(), "the refused forks to be told")
+    assert cell.state("full") == "RUNNING"
+    cell.request("POST", "/v1/jobs/full/stops", {"command_id": "end-full"})
+    until(lambda: cell.state("full") == "KILLED")
 
 
 def test_a_fork_bomb_ends_with_its_task(cell: CellProcess) -> None:

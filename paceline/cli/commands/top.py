@@ -123,6 +123,7 @@ def _columns(rows: Iterable[Any]) -> list[Column]:
         "throttled_ms": Column("THROTTLED S", lambda each: f"{each['throttled_ms'] / 1000:.1f}", right=True),
         "read_kib": Column("READ MiB", lambda each: each["read_kib"] >> 10, right=True),
         "written_kib": Column("WRITTEN MiB", lambda each: each["written_kib"] >> 10, right=True),
+        "forks_refused": Column("FORKS REFUSED", lambda each: each["forks_refused"], right=True),
     }
     return columns + [column for name, column in more.items() if any(row[name] for row in rows)]
 
