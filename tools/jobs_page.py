@@ -167,6 +167,9 @@ exclusive: true                                  # no task of another job on its
   of an attribute. Where none runs in the whole cell and the job has the label itself, its first task goes anywhere.
 * `anti_affinity`: a task goes nowhere where a task with one of the labels runs, and a task with such a label goes
   nowhere where one of this job runs.
+* Either with a `weight` is a preference: hosts are ranked by the sum of the weights that they don't meet, together with
+  those of [constraints](#which-hosts), and no task waits for it. It is this job's wish alone: tasks that it would
+  rather not be beside come to it as before.
 * `spread`: the value with least tasks of the job comes first. With `skew` none ever has more tasks than that above the
   one with least, of those with a host that takes tasks of the job. `targets` are percent of the tasks by value, the
   other values share the rest evenly: a wish, or with `hard: true` a limit, rounded up.

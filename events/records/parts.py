@@ -236,7 +236,7 @@ class OverrideChunk(NestedRecord, frozen=True):
 
 
 class TaskAffinity(NestedRecord, frozen=True):
-    """Tasks by label beside which a task must run, or must not."""
+    """Tasks by label beside which a task must run, or must not, or rather would."""
 
     label: str
     """Name of the label of their job."""
@@ -249,6 +249,11 @@ class TaskAffinity(NestedRecord, frozen=True):
 
     apart: bool = False
     """Whether it must not run beside them; they don't run beside it then either."""
+
+    weight: int = 0
+    """1 or more: a preference; hosts that don't meet it come after those that do, by the sum of these weights. 0: it
+    must be met.
+    """
 
 
 class SpreadTarget(NestedRecord, frozen=True):

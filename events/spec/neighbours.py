@@ -7,6 +7,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
 from events.bounds import AFFINITIES_MAX, INSTANCES_MAX, TARGETS_MAX
+from events.conditions import WEIGHTS_MAX
 from events.records.parts import PlacementRules, SpreadTarget, TaskAffinity
 from events.spec.parts import ShortText, Spec, Word, at_path
 
@@ -17,6 +18,11 @@ class TaskLabel(Spec):
     label: Word = Field(description="Name of the label.")
     value: ShortText = Field(default="", description="Its value.")
     within: Word = Field(default="host", description="host, or an attribute such as rack.")
+    weight: Annotated[int, Field(ge=0, le=WEIGHTS_MAX)] = Field(
+        default=0,
+        description="A preference, not a must, as that of a [constraint](#constraint); binds this job alone. At most "
+        f"{WEIGHTS_MAX} in all, with those of constraints.",
+    )
 
 
 TaskLabels = Annotated[list[TaskLabel], Field(max_length=AFFINITIES_MAX)]
@@ -81,6 +87,9 @@ def check_neighbours(job: Any) -> None:
         raise at_path((ruled[0],), "is not for daemons: one task runs on every host that matches", None)
     if len(job.affinity) + len(job.anti_affinity) > AFFINITIES_MAX:
         raise at_path(("anti_affinity",), f"and affinity name more than {AFFINITIES_MAX} labels", None)
+    weights = sum(each.weight for each in (*job.constraints, *job.affinity, *job.anti_affinity))
+    if weights > WEIGHTS_MAX:
+        raise at_path(("affinity",), f"and constraints have weights of {weights} in sum, at most {WEIGHTS_MAX}", None)
     if job.within is not None and job.gang.min < 2:
         raise at_path(("within",), "is for a gang: `gang: {min: N}` says of how many tasks", job.within)
 
@@ -94,7 +103,7 @@ def neighbours_rules(job: Any, tolerations: tuple[str, ...]) -> PlacementRules |
         tolerations=tolerations,
         host_limit=job.host_limit or 0,
         exclusive=job.exclusive,
-        affinity=tuple(TaskAffinity(each.label, each.value, each.within, apart) for each, apart in terms),
+        affinity=tuple(TaskAffinity(each.label, each.value, each.within, apart, each.weight) for each, apart in terms),
         spread_over=spread.over if spread else "",
         skew=spread.skew or 0 if spread else 0,
         targets=tuple(SpreadTarget(value, percent) for value, percent in targets),
@@ -108,7 +117,8 @@ def neighbours_body(rules: PlacementRules) -> dict[str, Any]:
     """The JSON of it."""
     labels: tuple[list[Any], list[Any]] = ([], [])
     for term in rules.affinity:
-        labels[term.apart].append({"label": term.label, "value": term.value, "within": term.over})
+        weight = {"weight": term.weight} if term.weight else {}
+        labels[term.apart].append({"label": term.label, "value": term.value, "within": term.over, **weight})
     targets = {each.value: each.percent for each in rules.targets}
     spread = {"over": rules.spread_over, "skew": rules.skew or None, "targets": targets, "hard": rules.hard}
     return {

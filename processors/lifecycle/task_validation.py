@@ -31,7 +31,7 @@ from events.bounds import (
     URL_PATH,
     WORD_MAX,
 )
-from events.conditions import conditions_fault
+from events.conditions import WEIGHTS_MAX, conditions_fault
 from events.port_names import sharing
 from events.resources import REVOCABLE, amounts_fault
 from events.secret_names import secrets_fault
@@ -205,6 +205,9 @@ def _rules(job: SubmittedRow) -> str:
     more = [*(term.value for term in rules.affinity), *(each.value for each in rules.targets)]
     if not all(words) or any(len(word) > WORD_MAX for word in (*words, *more, rules.spread_over, rules.within)):
         return f"labels and attributes must have 1 to {WORD_MAX} characters"
+    weights = [*(each.weight for each in job.constraints), *(each.weight for each in rules.affinity)]
+    if min(weights, default=0) < 0 or sum(weights) > WEIGHTS_MAX:
+        return f"the weights of constraints and affinities are {sum(weights)} in sum, 0 to {WEIGHTS_MAX} are allowed"
     percents = [each.percent for each in rules.targets]
     if min(percents, default=0) < 0 or sum(percents) > 100:
         return f"targets are {sum(percents)} percent in all, 0 to 100 are allowed"

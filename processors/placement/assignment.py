@@ -16,7 +16,7 @@ from events.records.placement import TasksPlaced
 from processors.placement import bound_tasks
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts, Phase
-from processors.placement.neighbours import Neighbours, Seen, are_ruled, at_home
+from processors.placement.neighbours import Neighbours, Put, Seen, are_ruled, at_home
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.placement.room.parked import Found, MayAsk
 from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
@@ -61,6 +61,7 @@ class Placed(NamedTuple):
     """Tasks of a job and one shape that were put on the view."""
 
     job_id: str
+    shape: int
     slots: I64
     hosts: I64
     ports: int
@@ -98,7 +99,7 @@ class Assignment:
         """The neighbours of the tasks of a job as they are now; None: nothing depends on them."""
         if not self._runs.shapes.ruled:
             return None
-        placed = {other: [one.hosts for one in parts] for other, parts in self._placed.items()}
+        placed = {other: [Put(one.shape, one.hosts) for one in parts] for other, parts in self._placed.items()}
         row, seen = self._runs.jobs[job_id], Seen(self._runs, self._hosts, placed)
         return Neighbours(seen, job_id, row) if are_ruled(seen, row) else None
 
@@ -219,7 +220,7 @@ class Assignment:
             if len(fitting):
                 self.view.put(shape, hosts[fitting])
                 if self.view.neighbours is not None:  # those of its tasks that have a choice come next
-                    self.view.neighbours.put(hosts[fitting])
+                    self.view.neighbours.put(hosts[fitting], shape.rules)
                 self._put(tasks.job_id, part[fitting], hosts[fitting], shape)
             if self._budget.cut:
                 break
@@ -342,7 +343,9 @@ class Assignment:
     def _put(self, job_id: str, slots: I64, hosts: I64, shape: ShapeView) -> None:
         if shape.exclusive:
             self.view.claim(hosts)
-        self._placed.setdefault(job_id, []).append(Placed(job_id, slots, hosts, shape.ports, shape.port_numbers))
+        self._placed.setdefault(job_id, []).append(
+            Placed(job_id, shape.number, slots, hosts, shape.ports, shape.port_numbers)
+        )
         self._budget.spend(len(slots))
 
     def _by_shape(self, row: JobRow, slots: I64, bound: bool = True) -> list[tuple[ShapeView, I64]]:

@@ -10,9 +10,10 @@ import numpy as np
 from events.columns import I64
 from processors.placement.assignment import Assignment
 from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.gang_search import ranked
 from processors.placement.hosts import Hosts
-from processors.placement.neighbours import FREE, Neighbours, Seen, are_ruled
-from processors.placement.packing import feasible
+from processors.placement.neighbours import FREE, Neighbours, Put, Seen, are_ruled
+from processors.placement.packing import RANK_SHIFT, feasible
 from processors.placement.room.kept import kept_room
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
@@ -20,6 +21,8 @@ from processors.state.budget import Budget
 
 PREFERENCES = "preferences"
 """The term of hosts that a job would rather not have."""
+AFFINITY = "affinity"
+"""And of those that have less of the tasks beside which it would rather be, or more of the others."""
 
 
 class Candidate(NamedTuple):
@@ -61,12 +64,12 @@ def candidates(
     job_id, instance = task
     room = kept_room(hosts, sharing.holds())
     view = Assignment(runs, hosts, room, Budget(0), lambda slot: False).view
-    placed: dict[str, list[I64]] = {}
+    placed: dict[str, list[Put]] = {}
     for each in before:
         number = np.array([hosts.table[each.host_id].number])
         other = view.shape(_shape_of(runs, each.job_id, each.instance))
         view.put(other, number)
-        placed.setdefault(each.job_id, []).append(number)
+        placed.setdefault(each.job_id, []).append(Put(other.number, number))
         if other.exclusive:
             view.claim(number)
     row = runs.jobs[job_id]
@@ -79,15 +82,19 @@ def candidates(
     if home := int(runs.arena["home"][slot]):
         own_hosts.add(home - 1)
     seen, open_ = Seen(runs, hosts, placed), shape.open
+    ranks = {} if shape.order is None else {PREFERENCES: shape.order}
     if are_ruled(seen, row):
-        open_ = open_ & (Neighbours(seen, job_id, row).of(shape.rules, shape.unmet < 0).why() == FREE)
+        rules = Neighbours(seen, job_id, row).of(shape.rules, shape.unmet < 0)
+        open_ = open_ & (rules.why() == FREE)
+        if rules.wishes:
+            ranks[AFFINITY] = rules.unmet() << RANK_SHIFT
     places = feasible(view.free, shape.need, open_)
     level: I64 = np.bincount(seen.hosts_of(job_id, row), minlength=len(hosts.ids))
-    score = shape.scores(view.score)
+    score = ranked(view.score, np.sum([*ranks.values()], axis=0) if ranks else None, shape.spread)
     order = np.lexsort((places, -score[places], level[places]) if shape.spread else (places, score[places]))
     numbers = [*sorted(own_hosts), *(number for number in places[order].tolist() if number not in own_hosts)]
     first_numbers = numbers[: most + len(own_hosts)]
-    best = [_candidate(view, shape, number, int(level[number]), number in own_hosts) for number in first_numbers]
+    best = [_candidate(view, shape, number, int(level[number]), number in own_hosts, ranks) for number in first_numbers]
     return Candidates("spread" if shape.spread else "pack", len(hosts.table), len({*places.tolist(), *own_hosts}), best)
 
 
@@ -95,14 +102,17 @@ def _shape_of(runs: Runs, job_id: str, instance: int) -> int:
     return int(runs.arena["shape"][runs.jobs[job_id].base + instance])
 
 
-def _candidate(view: ClusterView, shape: ShapeView, number: int, tasks: int, own_room: bool) -> Candidate:
+def _candidate(
+    view: ClusterView, shape: ShapeView, number: int, tasks: int, own_room: bool, ranks: Mapping[str, I64]
+) -> Candidate:
     names, free = view.hosts.kinds.names, view.free[:-1, number].tolist()
     terms = {
         name: (amount >> shift) * weight
         for name, amount, weight, shift in zip(names, free, *view.scales.plain, strict=True)
         if amount > 0 and weight
     }
-    if shape.order is not None and (preferred := int(shape.order[number])):
-        terms[PREFERENCES] = -preferred if shape.spread else preferred
+    for name, rank in ranks.items():
+        if preferred := int(rank[number]):
+            terms[name] = -preferred if shape.spread else preferred
     amounts = {name: amount for name, amount in zip(names, free, strict=True) if amount}
     return Candidate(view.hosts.ids[number], sum(terms.values()), terms, amounts, tasks, own_room)

@@ -20,6 +20,7 @@ from processors.placement.hosts import Hosts
 from processors.placement.neighbours import FREE, Neighbours, Request, in_groups, one_by_one
 from processors.placement.packing import (
     MANY,
+    RANK_SHIFT,
     Mask,
     Weights,
     feasible,
@@ -39,8 +40,6 @@ FEW = 16
 
 SCORE_MAX = 1 << 45
 """More than what fits on a host adds up to: the score of a task that fits on none is of no use."""
-RANK_SHIFT = 48
-"""Ranks stand so many bits higher."""
 
 
 class ShapeView:

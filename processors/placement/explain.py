@@ -116,10 +116,10 @@ def _ruled(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], neighbours
     fit = tuple(map(len, by_part))
     part = next((at for at, each in enumerate(requests) if fit[at] < each.size), None)
     if part is None:
-        neighbours.leave(by_part)
+        neighbours.leave(by_part, requests)
         return Reason(Code.NO_GROUP_FITS, 0, fit)
     why = requests[part].rules.why()[feasible(view.free, parts[part][0].need, parts[part][0].open)]
-    neighbours.leave(by_part)
+    neighbours.leave(by_part, requests)
     reasons, counts = counted(why[why != FREE])
     return Reason(RULE_CODES[int(reasons[np.argmax(counts)])], part, fit) if len(reasons) else None
 
@@ -230,7 +230,7 @@ def _reasons_of_rules(
     request = view.request(shape, size, shape.open)
     by_part = one_by_one(neighbours, view.free, view.score, [request])
     why = request.rules.why()
-    neighbours.leave(by_part)
+    neighbours.leave(by_part, [request])
     reasons = hosts_reasons(view, shape, code, view.free, view.kept)
     fit = reasons == OPEN
     reasons[fit] = RULED + np.where(why[fit] == FREE, len(RULE_NAMES), why[fit])

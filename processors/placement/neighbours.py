@@ -12,10 +12,10 @@ import numpy as np
 from events.columns import I64
 from processors.placement.gang_search import ranked
 from processors.placement.hosts import Hosts
-from processors.placement.packing import Mask, have_room
+from processors.placement.packing import RANK_SHIFT, Mask, have_room
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
-from processors.state.record_rows import RulesRow
+from processors.state.record_rows import AffinityRow, RulesRow
 
 HOST = "host"
 """In place of an attribute: the host itself."""
@@ -28,17 +28,29 @@ RULE_NAMES = ("", "host limit", "affinity", "anti-affinity", "spread", "other ta
 Label = tuple[str, str]
 
 
+class Put(NamedTuple):
+    """Tasks of one shape, by its number, that were put on hosts in this decision."""
+
+    shape: int
+    hosts: I64
+
+
 class Seen(NamedTuple):
-    """The tasks that rules look at: the runs, and by job the hosts of what was put in this decision."""
+    """The tasks that rules look at: the runs, and by job what was put in this decision."""
 
     runs: Runs
     hosts: Hosts
-    placed: dict[str, list[I64]]
+    placed: dict[str, list[Put]]
 
-    def hosts_of(self, job_id: str, row: JobRow) -> I64:
-        """The hosts of the tasks of a job, one for each."""
-        host = self.runs.arena["host"][row.base : row.base + row.instances]
-        return np.concatenate([host[host > 0].astype(np.int64) - 1, *self.placed.get(job_id, ())])
+    def hosts_of(self, job_id: str, row: JobRow, shapes: Sequence[int] | None = None) -> I64:
+        """The hosts of the tasks of a job, or of those of some shapes, one for each."""
+        of_job = slice(row.base, row.base + row.instances)
+        host, placed = self.runs.arena["host"][of_job], self.placed.get(job_id, ())
+        there = host > 0
+        if shapes is not None:
+            there &= np.isin(self.runs.arena["shape"][of_job], shapes)
+            placed = [each for each in placed if each.shape in shapes]
+        return np.concatenate([host[there].astype(np.int64) - 1, *(each.hosts for each in placed)])
 
     def groups(self, over: str) -> I64:
         """The number of each host's group: those that have the same value; 0: those without the attribute."""
@@ -57,20 +69,25 @@ class Seen(NamedTuple):
         hosts = [self.hosts_of(job_id, row) for job_id, row in jobs if row.labels.get(label[0]) == label[1]]
         return _by_group(groups, np.concatenate([np.zeros(0, dtype=np.int64), *hosts]))
 
-    def shunned(self, labels: dict[str, str]) -> Iterator[tuple[str, I64]]:
-        """By what others with a rule against one of these labels are counted, and their hosts."""
+    def shunned(self, labels: dict[str, str]) -> Iterator[tuple[str, JobRow, AffinityRow]]:
+        """The jobs that have a rule against one of these labels in one of their versions, and the rule."""
         for job_id, row in self.runs.jobs.items():
-            for rules in self.rules_of(row):
-                for term in rules.affinity:
-                    if term.apart and labels.get(term.label) == term.value:
-                        yield term.over, self.hosts_of(job_id, row)
+            terms = (term for rules in self.rules_of(row) for term in rules.affinity)
+            for term in dict.fromkeys(terms):
+                if term.apart and not term.weight and labels.get(term.label) == term.value:
+                    yield job_id, row, term
+
+    def having(self, job_id: str, row: JobRow, term: AffinityRow) -> I64:
+        """The hosts of those tasks of a job that have a rule."""
+        ruled = [(number, self.runs.shapes[number].rules) for number in row.shapes]
+        return self.hosts_of(job_id, row, [number for number, rules in ruled if rules and term in rules.affinity])
 
     def others(self, job_id: str) -> I64:
         """Counts the tasks of other jobs on each host, those of daemons left out."""
         host = self.runs.arena["host"]
         total = np.bincount(host[host > 0] - 1, minlength=len(self.hosts.ids))
-        for hosts in (each for of_job in self.placed.values() for each in of_job):
-            np.add.at(total, hosts, 1)
+        for put in (each for of_job in self.placed.values() for each in of_job):
+            np.add.at(total, put.hosts, 1)
         for other, row in self.runs.jobs.items():
             if row.daemon or other == job_id:
                 np.subtract.at(total, self.hosts_of(other, row), 1)
@@ -83,15 +100,22 @@ def _by_group(groups: I64, hosts: I64) -> I64:
 
 
 class _Term:
-    """Tasks counted by group: those beside which a task must be, or (`apart`) mustn't."""
+    """Tasks counted by group: those beside which a task must be, or (`apart`) mustn't; with a weight, would rather."""
 
-    def __init__(self, groups: I64, counts: I64, apart: bool, own: bool) -> None:
-        self.groups, self.counts, self.apart = groups, counts, apart
+    def __init__(self, term: AffinityRow, groups: I64, counts: I64, own: bool, theirs: bool = False) -> None:
+        self.groups, self.counts, self.apart, self.weight = groups, counts, term.apart, term.weight
         self.own = own
         """Whether tasks of the job itself are counted."""
+        self._only = term if theirs else None
+        """The rule that those have which are counted; None: all with its label are."""
+
+    def put(self, host: int, sign: int, rules: RulesRow) -> None:
+        """A task of the job with some rules is there, or (`sign` -1) isn't."""
+        if self.own and (self._only is None or self._only in rules.affinity):
+            self.counts[self.groups[host]] += sign
 
     def allowed(self) -> Mask:
-        if not self.apart and self.own and not self.counts.any():
+        if not self.apart and not self.weight and self.own and not self.counts.any():
             return np.ones(len(self.groups), dtype=np.bool_)  # the first of its kind goes anywhere
         there: Mask = self.counts[self.groups] > 0
         return ~there if self.apart else there
@@ -138,14 +162,17 @@ class Rules:
     def __init__(self, seen: Seen, job_id: str, row: JobRow, rules: RulesRow, own: I64, eligible: Mask) -> None:
         self.rules, self._own = rules, own
         self.terms: list[_Term] = []
+        self.wishes: list[_Term] = []
+        """Those with a weight, which forbid nothing."""
         for term in rules.affinity:
             groups = seen.groups(term.over)
             own_label = row.labels.get(term.label) == term.value
-            self.terms.append(_Term(groups, seen.counts((term.label, term.value), groups), term.apart, own_label))
-        for over, hosts in seen.shunned(row.labels):
-            groups = seen.groups(over)
-            mine = any(term.apart and row.labels.get(term.label) == term.value for term in rules.affinity)
-            self.terms.append(_Term(groups, _by_group(groups, hosts), apart=True, own=mine))
+            counts = seen.counts((term.label, term.value), groups)
+            (self.wishes if term.weight else self.terms).append(_Term(term, groups, counts, own_label))
+        for other, its_row, term in seen.shunned(row.labels):
+            groups = seen.groups(term.over)
+            counts = _by_group(groups, seen.having(other, its_row, term))
+            self.terms.append(_Term(term, groups, counts, other == job_id, theirs=True))
         self.spread = None
         if rules.spread_over:
             groups = seen.groups(rules.spread_over)
@@ -171,11 +198,17 @@ class Rules:
             reasons[self._others > 0] = SHARED
         return reasons
 
-    def put(self, host: int, sign: int) -> None:
-        """A task of the job is there, or (`sign` -1) isn't."""
-        for term in self.terms:
-            if term.own:
-                term.counts[term.groups[host]] += sign
+    def unmet(self) -> I64:
+        """For each host the sum of the weights of wishes that it doesn't meet."""
+        total = np.zeros(len(self._own), dtype=np.int64)
+        for term in self.wishes:
+            total[~term.allowed()] += term.weight
+        return total
+
+    def put(self, host: int, sign: int, of: RulesRow) -> None:
+        """A task of the job is there that has some rules, or (`sign` -1) isn't."""
+        for term in (*self.terms, *self.wishes):
+            term.put(host, sign, of)
         if self.spread is not None:
             self.spread.counts[self.spread.groups[host]] += sign
 
@@ -196,17 +229,17 @@ class Neighbours:
             self._by_rules[key] = Rules(self._seen, self._job_id, self._row, key, self.own, eligible)
         return self._by_rules[key]
 
-    def put(self, hosts: I64, sign: int = 1) -> None:
-        """Tasks of the job are on hosts, or (`sign` -1) aren't any more."""
+    def put(self, hosts: I64, rules: RulesRow | None, sign: int = 1) -> None:
+        """Tasks of the job that have some rules are on hosts, or (`sign` -1) aren't any more."""
         for host in hosts.tolist():
             self.own[host] += sign
-            for rules in self._by_rules.values():
-                rules.put(host, sign)
+            for each in self._by_rules.values():
+                each.put(host, sign, rules or RulesRow())
 
-    def leave(self, by_part: Sequence[I64]) -> None:
+    def leave(self, by_part: Sequence[I64], requests: Sequence["Request"]) -> None:
         """Takes tasks off again."""
-        for hosts in by_part:
-            self.put(hosts, -1)
+        for hosts, each in zip(by_part, requests, strict=True):
+            self.put(hosts, each.rules.rules, -1)
 
 
 class Request(NamedTuple):
@@ -222,13 +255,20 @@ class Request(NamedTuple):
     ports: tuple[int, ...]
     rules: Rules
 
+    def ranks(self) -> I64 | None:
+        """`order` with the wishes about tasks beside them; None: it is the same for all hosts."""
+        if not self.rules.wishes:
+            return self.order
+        wished = self.rules.unmet() << RANK_SHIFT
+        return wished if self.order is None else wished + self.order
+
 
 def at_home(neighbours: Neighbours, rules: Rules, hosts: I64, fit: Mask) -> Mask:
     """True for tasks that the rules let go to their hosts, one after another; those are counted there."""
     allowed = np.zeros(len(hosts), dtype=np.bool_)
     for at in np.flatnonzero(fit).tolist():
         if rules.why()[hosts[at]] == FREE:
-            neighbours.put(hosts[at : at + 1])
+            neighbours.put(hosts[at : at + 1], rules.rules)
             allowed[at] = True
     return allowed
 
@@ -243,7 +283,7 @@ def in_groups(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[
     for each in requests:
         room |= each.open_ & have_room(free, each.need)
     best, first = np.flatnonzero(room), requests[0]
-    key = -ranked(score, first.order, True) if first.spread else ranked(score, first.order, False)
+    key = -ranked(score, first.ranks(), True) if first.spread else ranked(score, first.ranks(), False)
     for group in dict.fromkeys(within[best[np.argsort(key[best], kind="stable")]].tolist()):
         there = within == group
         by_part = one_by_one(neighbours, free, score, [each._replace(open_=each.open_ & there) for each in requests])
@@ -267,7 +307,7 @@ def one_by_one(neighbours: Neighbours, free: I64, score: I64, requests: Sequence
             if host is None:
                 break
             results.append(host)
-            neighbours.put(np.array([host]))
+            neighbours.put(np.array([host]), each.rules.rules)
             free[:, host] -= each.need[:, 0]
             score[host] -= each.score
             fit[host] = not each.ports and bool(have_room(free[:, host : host + 1], each.need)[0])
@@ -287,8 +327,8 @@ def _best(neighbours: Neighbours, each: Request, hosts: I64, score: I64) -> int 
     if each.spread:
         level = neighbours.own[hosts]
         hosts = hosts[level == level.min()]
-    if each.order is not None:
-        hosts = hosts[each.order[hosts] == each.order[hosts].min()]
+    if (ranks := each.ranks()) is not None:
+        hosts = hosts[ranks[hosts] == ranks[hosts].min()]
     return int(hosts[np.argmax(score[hosts]) if each.spread else np.argmin(score[hosts])])
 
 
@@ -296,7 +336,7 @@ def _is_whole(neighbours: Neighbours, by_part: Sequence[I64], requests: Sequence
     """Whether all have a host; else those that have are taken off again."""
     if all(len(hosts) == each.size for hosts, each in zip(by_part, requests, strict=True)):
         return True
-    neighbours.leave(by_part)
+    neighbours.leave(by_part, requests)
     return False
 
 

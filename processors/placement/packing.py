@@ -20,6 +20,8 @@ Mask = NDArray[np.bool_]
 SCALE = 1 << 40
 SCORE = 1 << 31
 """About the score of all that the largest host has of one kind."""
+RANK_SHIFT = 48
+"""Ranks of hosts stand so many bits above their scores."""
 MANY = 1 << 31
 """More tasks than a host holds."""
 

@@ -32,6 +32,7 @@ class AffinityRow(msgspec.Struct, frozen=True, array_like=True):
     value: str
     over: str
     apart: bool
+    weight: int = 0
 
 
 class TargetRow(msgspec.Struct, frozen=True, array_like=True):

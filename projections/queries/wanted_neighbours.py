@@ -51,7 +51,7 @@ def sentences(connection: Connection, offsets: Sequence[int]) -> dict[str, str]:
 def _waiting_for(job: JobSubmitted) -> Iterator[TaskAffinity]:
     """The labels beside which tasks of a job must be, and that it hasn't itself."""
     for term in job.rules.affinity if job.rules is not None else ():
-        if not term.apart and job.labels.get(term.label) != term.value:
+        if not term.apart and not term.weight and job.labels.get(term.label) != term.value:
             yield term
 
 

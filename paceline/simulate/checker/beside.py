@@ -55,7 +55,7 @@ class Beside:
                 and self._group(there, over) == self._group(host_id, over)
             ):
                 raise Violation(f"{what} beside {other} on {there}, which are kept apart by {over}")
-        for term in (each for each in rules.affinity if not each.apart):
+        for term in (each for each in rules.affinity if not each.apart and not each.weight):
             having = [other for other in at if other != task and self._has(other, term.label, term.value)]
             near = [each for each in having if self._group(at[each], term.over) == self._group(host_id, term.over)]
             first = job.labels.get(term.label) == term.value and all(other in new for other in having)
@@ -91,7 +91,7 @@ class Beside:
         """Over what two tasks are kept apart, by the one or the other; empty: they aren't."""
         for one, two in ((task, other), (other, task)):
             for term in self._rules(one).affinity:
-                if term.apart and self._has(two, term.label, term.value):
+                if term.apart and not term.weight and self._has(two, term.label, term.value):
                     return term.over
         return ""
 
