@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -157,10 +157,11 @@ def _update(router: APIRouter, context: Context) -> None:
         job_id: str,
         command: UpdateCommand,
         wait: Wait,
+        request: Request,
         dry_run: Annotated[bool, Query(description="Check the specification and answer what would change.")] = False,
     ) -> Response:
         """Gives a job another specification: an update takes its instances to it."""
-        digest = await digest_of(command.spec, "/spec")
+        digest = await digest_of(command.spec, request, "/spec")
         pins = await Pins().look_up(context, command.spec, "/spec")
         spec = await once_settled(context, partial(_checked, context, {"job_id": job_id, **command.spec}))
         if spec.job_id != job_id:

@@ -50,9 +50,9 @@ def routes_over(finder: Callable[[Request], Find]) -> APIRouter:
         """
         find = finder(request)
         if isinstance(body, dict) and "jobs" in body:
-            return JSONResponse({"plans": await plan_jobs(find, _jobs(body))}, 200)
+            return JSONResponse({"plans": await plan_jobs(find, _jobs(body), request)}, 200)
         context = await find(body)
-        return JSONResponse(await plan_job(context, body), 200, {"Log-Cell": str(context.cell)})
+        return JSONResponse(await plan_job(context, body, request), 200, {"Log-Cell": str(context.cell)})
 
     return router
 
@@ -68,17 +68,19 @@ def _jobs(body: Mapping[str, Any]) -> list[Any]:
     return jobs
 
 
-async def plan_job(context: Context, body: Any) -> JobPlan:
-    """The plan of a job. Raises a problem where the job is refused before, or there is no plan now."""
-    [plan] = await _of_cell(context, [await planned_facts(context, body)])
+async def plan_job(context: Context, body: Any, request: Request | None = None) -> JobPlan:
+    """The plan of a job. Raises a problem where the job is refused before, or there is no plan now. `request`: whose
+    client may leave.
+    """
+    [plan] = await _of_cell(context, [await planned_facts(context, body, request)])
     return plan
 
 
-async def plan_jobs(find: Find, bodies: Sequence[Any]) -> list[JobPlan]:
+async def plan_jobs(find: Find, bodies: Sequence[Any], request: Request | None = None) -> list[JobPlan]:
     """The plans of jobs that are submitted in this order. Raises a problem, with what is wrong with any of them, where
     one is refused before, or there is no plan now.
     """
-    checked = await _checked(find, bodies)
+    checked = await _checked(find, bodies, request)
     of_cells: dict[int, tuple[Context, list[Planned]]] = {}
     for context, planned in checked:
         of_cells.setdefault(context.cell, (context, []))[1].append(planned)
@@ -86,7 +88,7 @@ async def plan_jobs(find: Find, bodies: Sequence[Any]) -> list[JobPlan]:
     return [plans[planned.job_id] for _, planned in checked]
 
 
-async def _checked(find: Find, bodies: Sequence[Any]) -> list[tuple[Context, Planned]]:
+async def _checked(find: Find, bodies: Sequence[Any], request: Request | None) -> list[tuple[Context, Planned]]:
     """The cell and the facts of each job. Raises a problem that points to all faults of all jobs."""
     checked: dict[str, tuple[Context, Planned]] = {}
     faults: list[tuple[str, str]] = []
@@ -94,7 +96,7 @@ async def _checked(find: Find, bodies: Sequence[Any]) -> list[tuple[Context, Pla
         pointer = f"/jobs/{number}"
         try:
             context = await find(body)
-            planned = await planned_facts(context, body)
+            planned = await planned_facts(context, body, request)
         except Problem as problem:
             if problem.status >= 500:
                 raise

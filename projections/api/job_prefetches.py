@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
@@ -27,10 +27,10 @@ def add_routes(router: APIRouter, context: Context) -> None:
     """Adds it to the routes of jobs."""
 
     @router.post("/{job_id}/prefetches", status_code=202, responses=ANSWERED)
-    async def prefetch(job_id: str, command: PrefetchCommand, wait: Wait) -> Response:
+    async def prefetch(job_id: str, command: PrefetchCommand, wait: Wait, request: Request) -> Response:
         """Has all hosts that run containers pull the image of a job, which needn't be submitted yet."""
         name, _, pinned = command.image.partition("@")
-        image_to_pull = [Image(name, pinned or await digest_of({"image": command.image}))]
+        image_to_pull = [Image(name, pinned or await digest_of({"image": command.image}, request))]
 
         def must_be(connection: Connection) -> None:
             if not command.image:

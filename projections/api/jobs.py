@@ -86,10 +86,11 @@ def _submission(router: APIRouter, context: Context) -> None:
     async def submit(
         body: Annotated[Any, Body()],
         wait: Wait,
+        request: Request,
         dry_run: Annotated[bool, Query(description="Check the job and answer what would be written.")] = False,
     ) -> Response:
         """Submits a job. The same id with the same content again is answered with the job."""
-        return await submit_job(context, body, wait, dry_run)
+        return await submit_job(context, body, wait, dry_run, request)
 
 
 def _reads(router: APIRouter) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastapi import Response
+from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
@@ -63,9 +63,11 @@ class Planned(NamedTuple):
     warned: dict[str, list[str]]
 
 
-async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = False) -> Response:
-    """Submits a job, or only checks it. Raises a problem where it is refused."""
-    digest = await digest_of(body)
+async def submit_job(
+    context: Context, body: Any, wait: float, dry_run: bool = False, request: Request | None = None
+) -> Response:
+    """Submits a job, or only checks it. Raises a problem where it is refused. `request`: whose client may leave."""
+    digest = await digest_of(body, request)
     pins = await Pins().look_up(context, body)
     event, known, warned, offset = await once_settled(context, partial(_take, context, body, digest, pins, dry_run))
     if known is not None:
@@ -88,9 +90,11 @@ async def submit_job(context: Context, body: Any, wait: float, dry_run: bool = F
     return JSONResponse({**job, **repeated, **warned}, 200, location)
 
 
-async def planned_facts(context: Context, body: Any) -> Planned:
-    """The facts that would submit a job, or update the one that has its id. Raises a problem where it is refused."""
-    digest = await digest_of(body)
+async def planned_facts(context: Context, body: Any, request: Request | None = None) -> Planned:
+    """The facts that would submit a job, or update the one that has its id. Raises a problem where it is refused.
+    `request`: whose client may leave.
+    """
+    digest = await digest_of(body, request)
     pins = await Pins().look_up(context, body)
     return await once_settled(context, partial(_plannable, context, body, digest, pins))
 

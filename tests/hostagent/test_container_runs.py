@@ -7,6 +7,7 @@ import pty
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -224,6 +225,32 @@ def test_a_run_that_waits_for_its_image_is_told_so_and_can_be_stopped(
         stop(cell, "away")
     finally:
         registry.start()
+
+
+def test_a_look_at_a_registry_ends_with_who_asked_for_it(cell: CellProcess, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections and never answers
+        image = f"127.0.0.1:{silent.getsockname()[1]}/app:1"
+
+        def looks() -> list[str]:
+            """The programs that ask it."""
+            return [pid for pid in os.listdir("/proc") if pid.isdigit() and image.encode() in words_of(pid)]
+
+        file = folder / "left.yaml"
+        file.write_text(yaml.safe_dump({"job_id": "left", "pool": "/p", "image": image, "command": ["true"]}))
+        words = [sys.executable, "-m", "paceline", "job", "submit", str(file)]
+        with subprocess.Popen(words, env={**os.environ, "PACELINE_DATA": str(cell.data)}) as asking:
+            until(looks, "the registry to be asked")
+            asking.send_signal(signal.SIGINT)
+        until(lambda: not looks(), "the look to end", seconds=5.0)
+    assert cell.get("/v1/jobs/left").status_code == 404
+
+
+def words_of(pid: str) -> bytes:
+    """The arguments of a process; empty: it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_an_image_that_was_prefetched_needs_no_registry_when_its_job_comes(
