@@ -65,7 +65,8 @@ jobs and plans them together. The page that submits a job has a button that plan
 `POST /v1/job-plans` with the body of a submission, or with `{"jobs": [...]}`, which answers `{"plans": [...]}`; a
 server of several cells plans each job in the cell of its pool.
 
-The first plan starts a process that reads the stores of the machines; it ends when nobody has asked for five minutes.
+The first plan starts a process that reads the stores of the machines; the page that submits jobs and a dry run start it
+before it is needed. It ends when nobody has asked for five minutes.
 With processes of their own on several machines it reads the snapshots ([snapshots.md](snapshots.md)): keep some, or
 the first plan reads the whole log.
 

@@ -49,6 +49,14 @@ class CellPlans:
         """Implements `Plans.plan_pools`."""
         return self._plan(PlanOrder(LIMIT_S, pools=_records(facts)))
 
+    def prepare(self) -> None:
+        """Implements `Plans.prepare`."""
+        if self._turn.acquire(blocking=False):  # otherwise it is there
+            try:
+                self._running()
+            finally:
+                self._turn.release()
+
     def _plan(self, order: PlanOrder) -> Any:
         with self._one_of_few(), self._turn:
             return self._ask(msgspec.json.encode(order))

@@ -60,9 +60,10 @@ class Plans:
     def __init__(self, start: PlanStart, log: Log) -> None:
         self._start = start
         self._log = log
+        gc.disable()  # what is restored stays: looking through it again and again takes longer than to restore it
         self._follower = Follower(log, map(Path, start.stores), start.snapshots)
-        gc.collect()
         gc.freeze()  # a forked process shares what it doesn't touch
+        gc.enable()
 
     def plan(self, order: PlanOrder) -> PlanResult:
         """Answers a question. Raises `CannotPlan`, and what following the log raises."""
@@ -178,11 +179,10 @@ def main() -> int:
     os.nice(NICE)
     os.umask(0o077)
     log = open_log(Settings(**msgspec.structs.asdict(start.log)))
-    plans: Plans | None = None
     try:
+        plans = Plans(start, log)
         for line in lines:
             try:
-                plans = plans or Plans(start, log)
                 result = plans.plan(msgspec.json.decode(line, type=PlanOrder))
             except CannotPlan as why:
                 result = PlanResult(code=why.code, error=str(why))

@@ -3,13 +3,15 @@
 Decision 028.
 """
 
+from collections.abc import Callable
 from enum import IntFlag
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from events.codes import Number, Outcome, RunCause
-from processors.lifecycle.lookups import Lookup, table
+from processors.lifecycle.lookups import Lookup
 
 
 class Goal(Number):
@@ -98,34 +100,24 @@ CAUSE_SETS = 1 << len(CAUSE_RULES)
 """So many sets of causes there are."""
 
 
-def _kind(causes: int) -> CauseKind:
-    return max((meaning.kind for meaning in CAUSE_RULES if causes & meaning.cause), default=CauseKind.NONE)
+def _of_strongest(value_of: Callable[[CauseRule], int], kind: DTypeLike = np.uint8) -> Lookup:
+    """The value of the strongest cause of each set; 0 where it is empty."""
+    lookup = np.zeros(CAUSE_SETS, dtype=kind)
+    for rule in reversed(CAUSE_RULES):
+        lookup[_SETS & int(rule.cause) != 0] = value_of(rule)
+    return lookup
 
 
-def strongest(causes: int) -> CauseRule | None:
-    """The strongest of a set of causes; None where it is empty."""
-    return next((meaning for meaning in CAUSE_RULES if causes & meaning.cause), None)
+def _outcome(rule: CauseRule) -> int:
+    return 0 if rule.kind == CauseKind.HEARD else int(rule.outcome or Outcome.STOPPED)
 
 
-def _outcome(causes: int) -> int:
-    cause = strongest(causes)
-    return int(cause.outcome or Outcome.STOPPED) if cause and cause.kind != CauseKind.HEARD else 0
-
-
-def _code(causes: int) -> RunCause:
-    cause = strongest(causes)
-    return cause.code if cause else RunCause.NONE
-
-
-def _keeps(causes: int) -> bool:
-    return all(meaning.keeps for meaning in CAUSE_RULES if causes & meaning.cause)
-
-
-KIND_OF: Lookup = table(map(_kind, range(CAUSE_SETS)))
+_SETS = np.arange(CAUSE_SETS)
+KIND_OF: Lookup = np.max([(_SETS & int(rule.cause) != 0) * np.uint8(rule.kind) for rule in CAUSE_RULES], axis=0)
 """The kind of each set of causes."""
-OUTCOME_OF: Lookup = table(map(_outcome, range(CAUSE_SETS)), np.int64)
+OUTCOME_OF: Lookup = _of_strongest(_outcome, np.int64)
 """The outcome that the strongest cause of each set gives a run; 0 where none ends it."""
-CODE_OF: Lookup = table(map(_code, range(CAUSE_SETS)))
+CODE_OF: Lookup = _of_strongest(lambda rule: rule.code)
 """The strongest cause of each set, as others read it."""
-KEEPS: Lookup = table(map(_keeps, range(CAUSE_SETS)))
+KEEPS: Lookup = (_SETS & sum(int(rule.cause) for rule in CAUSE_RULES if not rule.keeps) == 0).astype(np.uint8)
 """1 where no cause of a set takes the admission from the next run."""

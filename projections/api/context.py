@@ -120,6 +120,10 @@ class Plans(Protocol):
         """
         ...
 
+    def prepare(self) -> None:
+        """Somebody may ask for a plan soon. Returns at once."""
+        ...
+
     def plan_pools(self, facts: Sequence[Event]) -> Any:
         """The plan of facts that define pools, as JSON. Raises a problem where there is none."""
         ...
@@ -261,6 +265,11 @@ class Context:
                 return any(each["cell"] == self.cell for each in pool_tree.pools_json(connection, path))
 
         return [other for other in self.beside if has(other)]
+
+    def prepare_plans(self) -> None:
+        """Somebody may ask for a plan soon: whoever makes plans comes up meanwhile."""
+        if self.plans is not None:
+            self.plans.prepare()
 
     async def at_least(self, text: str, client: str) -> None:
         """Waits for positions as At-Least-Position has them, in a place of the client. Raises a problem where they

@@ -175,6 +175,7 @@ def _update(router: APIRouter, context: Context) -> None:
             )
 
         def look(connection: Connection) -> UpdateCheck:
+            context.prepare_plans()
             job = find_job(connection, job_id)
             chunk = with_uploads(connection, spec.chunks)
             accepted, units = job.base >= 0, kinds_of(connection).units

@@ -122,6 +122,8 @@ def _take(context: Context, body: Any, digest: str, pins: Pins, dry_run: bool) -
     """
     spec = checked_spec(context, body)
     event = pinned(spec.to_event(), digest)
+    if dry_run:
+        context.prepare_plans()
     with context.views.read() as connection:
         must_know_resources(connection, spec)
         known = _known(connection, event)

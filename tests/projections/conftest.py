@@ -51,10 +51,14 @@ class Plans:
         self.cell = cell
         self.facts: list[Any] = []
         self.answer: Any = None
+        self.prepared = 0
 
     def plan(self, jobs: Mapping[str, Sequence[Event]]) -> Any:
         self.facts += [fact for facts in jobs.values() for fact in facts]
         return [{**self.answer, "job_id": job_id} for job_id in jobs]
+
+    def prepare(self) -> None:
+        self.prepared += 1
 
     def plan_pools(self, facts: Sequence[Event]) -> Any:
         self.facts += facts

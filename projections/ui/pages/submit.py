@@ -31,6 +31,8 @@ resources: {cpu: 0.1, memory: 64MiB}
 
 def load(scene: Scene) -> PageValues:
     """An empty form, with an example to begin from."""
+    for each in scene.cells.values():
+        each.context.prepare_plans()
     paths = [pool["path"] for each in scene.cells.values() for pool in pool_tree.pools_json(each.connection)]
     above = {path.rpartition("/")[0] or "/" for path in paths}
     leaf = next((path for path in paths if path not in above and path not in NOT_FOR_JOBS), "/default")

@@ -92,3 +92,14 @@ def test_so_many_are_made_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -
     for thread in threads:
         thread.join()
     plans.close()
+
+
+def test_a_process_that_was_prepared_is_there_when_it_is_asked() -> None:
+    plans = answering()
+    plans.prepare()
+    process = plans._process
+    assert process is not None
+    plans.prepare()
+    assert plans.plan({"a": [JOB]}) == {"job_id": "a"}
+    assert plans._process is process
+    plans.close()

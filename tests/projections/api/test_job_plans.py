@@ -98,3 +98,11 @@ def test_what_a_submission_would_be_refused_for_is_not_planned(api):
     api.problem(api.client.post("/v1/job-plans", json={**SPEC, "instances": -1}), 422, "INVALID_SPEC")
     assert api.client.post("/v1/job-plans", json=SPEC, headers={"Authorization": ""}).status_code == 401
     assert api.plans.facts == []
+
+
+def test_a_dry_run_prepares_the_plan_that_follows_it(api):
+    api.pool("/p")
+    api.client.post("/v1/jobs", json={**SPEC, "job_id": "b"})
+    assert api.plans.prepared == 0
+    assert api.client.post("/v1/jobs?dry_run=true", json=SPEC).status_code == 200
+    assert api.plans.prepared == 1

@@ -296,8 +296,10 @@ def test_the_form_begins_with_a_job_that_the_cell_takes(ui):
     for path in ("/a", "/a/b"):
         ui.pool(path)
     ui.sign_in()
+    prepared = ui.plans.prepared
     example = unescape(ui.page("/submit").split('class="spec">')[1].split("</textarea>")[0])
     assert "pool: /a/b" in example
+    assert ui.plans.prepared == prepared + 1
     ui.answer("paceline.jobs", "lifecycle", lambda at, event: accepted(event, at))
     assert submit(ui, example).headers["location"] == "/ui/jobs/hello"
 
