@@ -29,6 +29,11 @@ OF_HOSTS = (CGROUP, CONTAINER, SECRETS)
 """Abilities that a host must have beside this build's agent: it tries them out when it starts."""
 DEVICE = "paceline/device"
 """Followed by the path of a device that containers of a host may have."""
+IMAGE = "paceline/image"
+"""Followed by the beginning of its digest: an image that a host has; containers of it go there first."""
+IMAGE_WEIGHT = 1
+"""The weight of that: the least a job can give a preference of its own, and beyond what those add up to."""
+IMAGE_DIGITS = 16
 VALUE = "yes"
 
 
@@ -81,6 +86,16 @@ def needed(job: _Asks) -> list[str]:
     }
     devices = apart.devices if apart is not None else ()
     return [*(attribute for attribute, uses in asks.items() if uses), *(f"{DEVICE}{path}" for path in devices)]
+
+
+def image_attribute(digits: str) -> str:
+    """The attribute of hosts that have an image, by the first digits of its digest."""
+    return f"{IMAGE}/{digits}"
+
+
+def image_digits(digest: str) -> str:
+    """The digits by which hosts tell an image, of its whole digest, sha256:HEX."""
+    return digest.partition(":")[2][:IMAGE_DIGITS]
 
 
 def enforced(attributes: Collection[str]) -> str:

@@ -75,6 +75,8 @@ ISOLATIONS = ("none", "cgroup", "container")
 NETWORKS = ("host", "none")
 IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._:/-]{0,254}")
 """Names of images, with or without registry and tag."""
+IMAGES_MAX = 64
+"""Images of a host that its agent tells of in one report."""
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 USER_NUMBER_MAX = 2**32 - 2
 """The highest number of a user or a group of Linux."""

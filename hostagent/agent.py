@@ -22,7 +22,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from events.bounds import NAME, SESSION_MAX
+from events.bounds import IMAGES_MAX, NAME, SESSION_MAX
 from events.process.file_locks import hold
 from events.resources import Amounts
 from events.structs import known
@@ -43,7 +43,6 @@ from hostagent.machine_identity import identity
 from hostagent.messages import (
     EXEC_ENDS_MAX,
     HEARTBEAT_MS,
-    IMAGES_MAX,
     PING_S,
     Acknowledged,
     ExecLine,
@@ -421,6 +420,7 @@ class Agent:
     async def _report(self, session: int) -> None:
         """Tells what is not acknowledged, at once when something changes, and that this agent lives."""
         number, reported_changes, due_s = 0, 0, 0.0
+        reported_images: list[str] | None = None
         while True:
             self._changed.clear()
             volumes, changes = self.runs.volumes, self.runs.volumes.changes
@@ -428,9 +428,12 @@ class Agent:
             batch.volumes = volumes.all() if changes != reported_changes else None
             batch.execs = self._execs.untold[:EXEC_ENDS_MAX]
             batch.images = self._pulls.untold[:IMAGES_MAX]
+            images = self._pulls.held()
+            batch.held_images = images if images != reported_images else None
             now_ms, load = kernel.since_boot_ms(), self._load
             batch.load = load if load is not None and self._load_news.due(load, now_ms) else None
             news = batch.runs or batch.execs or batch.images or batch.load is not None or changes != reported_changes
+            news = news or batch.held_images is not None
             if news or time.monotonic() >= due_s:
                 number, due_s = batch.number, time.monotonic() + HEARTBEAT_MS / 1000
                 response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
@@ -441,7 +444,7 @@ class Agent:
                     self._pulls.told(batch.images)
                     if batch.load is not None:
                         self._load_news.told(batch.load, now_ms)
-                    reported_changes = changes
+                    reported_changes, reported_images = changes, images
             if len(batch.runs) < REPORTS_MAX:
                 # not wait_for: before Python 3.12 that may swallow a cancellation
                 with suppress(TimeoutError):

@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from events.abilities import abilities
-from events.bounds import HOST_RUNS_MAX, RUN_MAX
+from events.abilities import abilities, image_digits
+from events.bounds import HOST_RUNS_MAX, IMAGES_MAX, RUN_MAX
 from events.codes import LIVE_REPORTS, RunReport
 from events.columns import I32
 from events.process.clock import Clock
@@ -101,6 +101,8 @@ class Fleet:
         self._numbers = {host_id: number for number, (_, host_id) in enumerate(self._names)}
         self._host_ids = tuple(self._numbers)
         self._sessions = dict.fromkeys(self._host_ids, session)
+        self._images: dict[str, list[str]] = {}
+        """The images that hosts have, by their first digits."""
         self._positions = np.zeros(len(self._names), dtype=np.int64)
         self._slots = Slots({"run": "i4", "host": "i4", "state": "i1", "report": "i1", "code": "i4", "grace": "i4"})
         self._orders: list[Orders] = []
@@ -272,7 +274,23 @@ class Fleet:
         self._slots["report"][slots] = RunReport.STARTED
         self._slots["code"][slots] = 0
         self.started += len(items)
+        self._pull(orders, items)
         self._simulate(orders, items, slots, now)
+
+    def _pull(self, orders: Orders, items: Column) -> None:
+        """Hosts have the images of the runs that they start."""
+        digits = [image_digits(spec.isolation.image_digest) if spec and spec.isolation else "" for spec in orders.jobs]
+        for at in items[[bool(digits[job]) for job in orders.job[items].tolist()]].tolist() if any(digits) else ():
+            host_id, image = orders.host_ids[orders.host[at]], digits[orders.job[at]]
+            if image not in self._images.setdefault(host_id, []):
+                self._images[host_id].append(image)
+                self._tell_images(host_id)
+
+    def _tell_images(self, host_id: str) -> None:
+        session, images = (self._sessions[host_id],), self._images[host_id]
+        self._gateway.post(
+            Report(session, columns_of(host_id, ()), lambda accepted: None, held_images=sorted(images)[:IMAGES_MAX])
+        )
 
     def _simulate(self, orders: Orders, items: Column, slots: Column, now: int) -> None:
         """Settles how runs that start now go on."""

@@ -49,11 +49,16 @@ class ImagePulls:
         """The cell knows these."""
         self.untold = [state for state in self.untold if state not in states]
 
+    def held(self) -> list[str] | None:
+        """The images that are here, by their first digits; None: no containers are run."""
+        return None if self._images is None else self._images.held()
+
     async def collect(self) -> None:
         """Removes images that nobody uses, from time to time, until it is cancelled."""
         while self._images is not None:
             await asyncio.sleep(COLLECT_S)
             if removed := await self._images.collect():
+                self._changed()
                 self._say(f"removed {len(removed)} images that no run uses: {', '.join(removed)}")
 
     async def __aenter__(self) -> "ImagePulls":

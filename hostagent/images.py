@@ -14,6 +14,7 @@ import asyncio
 import fcntl
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Coroutine, Iterator
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
+from events.abilities import IMAGE_DIGITS
+from events.bounds import IMAGES_MAX
 from events.codes import Code
 from events.process.images import Image, ImageFault, access, ask_registry, last_line, run_tool
 from hostagent.folders import disarm
@@ -36,6 +39,7 @@ ROOM_BYTES = 512 << 20
 """No image is pulled or unpacked where less than this is free: the disk is that of runs and their records too."""
 ROOM_S = 0.1
 """So often it is looked at during a pull."""
+_HEX = re.compile(r"[0-9a-f]{64}")
 _FULL = "no space left on device"
 """Words of tools by which the disk is full already."""
 MOUNT_POINTS = ("proc", "dev", "tmp", "paceline")
@@ -82,6 +86,11 @@ class Images:
         """Its root; None: it must be pulled first. Raises `ImageFault`."""
         root = self._roots / image.hex
         return root if root.is_dir() else None
+
+    def held(self) -> list[str]:
+        """The images that are here, by the first digits of their digests, ascending; `IMAGES_MAX` at most."""
+        names = (each for each in os.listdir(self._roots) if _HEX.fullmatch(each))
+        return sorted({name[:IMAGE_DIGITS] for name in names})[:IMAGES_MAX]
 
     def config(self, image: Image) -> dict[str, Any]:
         """The `config` of an image that is here: Env, Entrypoint, Cmd, WorkingDir, User as in the OCI image format."""

@@ -12,6 +12,7 @@ from events.bounds import (
     DIGEST,
     EXIT_CODE_MAX,
     HOST_RUNS_MAX,
+    IMAGES_MAX,
     INT_MAX,
     LOAD_STEPS,
     NAME,
@@ -104,8 +105,6 @@ EXECS_MAX = 64
 """Commands and connections inside the runs of a host at once: they are outside of the limits of its runs."""
 EXEC_ENDS_MAX = 64
 """Ends of commands inside runs in one report; the others come with the next."""
-IMAGES_MAX = 64
-"""Images in one report; the others come with the next."""
 JobId = Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
 Name = Annotated[str, msgspec.Meta(max_length=128)]
 Text = Annotated[str, msgspec.Meta(max_length=REASON_CHARS_MAX)]
@@ -235,6 +234,10 @@ class ImageState(msgspec.Struct, frozen=True):
     fault: Text = ""
 
 
+ImageDigits = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}\Z")]
+"""The first digits of the digest of an image."""
+
+
 class ReportBatch(msgspec.Struct):
     """Reports of one agent; `number` grows within the session. Without runs it only says that the agent lives."""
 
@@ -245,6 +248,11 @@ class ReportBatch(msgspec.Struct):
     """All that the host has; None: they are as was reported in this session, or there never were any."""
     execs: Annotated[list[ExecEnd], msgspec.Meta(max_length=EXEC_ENDS_MAX)] = []
     images: Annotated[list[ImageState], msgspec.Meta(max_length=IMAGES_MAX)] = []
+    held_images: (
+        Annotated[list[Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}\Z")]], msgspec.Meta(max_length=IMAGES_MAX)]
+        | None
+    ) = None
+    """The images that the host has, by their first digits; None: as volumes."""
     load: HostLoad | None = None
     """Where it has changed so much that the cell is to be told."""
 

@@ -73,6 +73,21 @@ class HostConnected(Event, frozen=True, kw_only=True):
     """The public half of its key in base64 (X25519), to which gateways seal secrets; null: it takes none."""
 
 
+class HostImages(Event, frozen=True, kw_only=True):
+    """All images of a host: said when its agent connects with some, and when one has come or gone."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+    images: tuple[str, ...]
+    """The first 16 hexadecimal digits of the digest of each, ascending; 64 at most."""
+
+
 class HostLossConfirmed(Event, frozen=True, kw_only=True):
     """An operator says that a silent host is lost. Answered by HostAnswered."""
 
@@ -266,6 +281,7 @@ ALL: tuple[type[Event], ...] = (
     HostBack,
     HostClearRequested,
     HostConnected,
+    HostImages,
     HostLossConfirmed,
     HostOffered,
     HostRemovalRequested,

@@ -302,6 +302,8 @@ class Gateway:
         current = hosts is not None and not any(host.silent and now - host.heard_ms >= RECONNECT_MS for host in hosts)
         if current and report.volumes is not None:
             self._records.append(facts.volumes_of(report.reports.host_ids[0], report.sessions[0], report.volumes))
+        if current and report.held_images is not None:
+            self._records.append(facts.images_of(report.reports.host_ids[0], report.sessions[0], report.held_images))
         for host in hosts if hosts and current else ():
             host.heard_ms = now
         for end in report.execs if current else ():

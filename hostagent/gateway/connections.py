@@ -80,15 +80,16 @@ class Detach(NamedTuple):
 
 class Report(NamedTuple):
     """Reports of runs, with the session of each of `reports.host_ids`. `done(True)` is called when they are durable,
-    `done(False)` where a session is not the current one. `volumes`: all of the only host, None: as they were; `execs`:
-    commands that ended there while it had no gateway; `loads`, `images`: of some of the hosts, by their place
-    in `reports.host_ids`.
+    `done(False)` where a session is not the current one. `volumes`, `held_images`: all of the only host, None: as they
+    were; `execs`: commands that ended there while it had no gateway; `loads`, `images`: of some of the hosts, by their
+    place in `reports.host_ids`.
     """
 
     sessions: tuple[int, ...]
     reports: Reports
     done: Callable[[bool], None]
     volumes: Sequence[VolumeState] | None = None
+    held_images: Sequence[str] | None = None
     execs: Sequence[ExecEnd] = ()
     loads: Sequence[tuple[int, HostLoad]] = ()
     images: Sequence[tuple[int, ImageState]] = ()

@@ -8,7 +8,7 @@ from events.codec import encode
 from events.columns import Names
 from events.log.port import NewRecord
 from events.records.base import Event
-from events.records.hosts import HostConnected, HostOffered, HostsLoaded, HostVolumes
+from events.records.hosts import HostConnected, HostImages, HostOffered, HostsLoaded, HostVolumes
 from events.records.parts import Volume
 from events.records.tasks import ExecOpened, HostInventory, ImagePrefetched, RunsReported
 from hostagent.messages import (
@@ -92,6 +92,11 @@ def volumes_of(host_id: str, session: int, volumes: Sequence[VolumeState]) -> Ne
     """The fact of all volumes of a host."""
     parts = tuple(Volume(each.job_id, each.instance, each.name, each.created_ms) for each in volumes)
     return fact(HostVolumes(host_id=host_id, session=session, volumes=parts), host_id)
+
+
+def images_of(host_id: str, session: int, images: Sequence[str]) -> NewRecord:
+    """The fact of all images of a host."""
+    return fact(HostImages(host_id=host_id, session=session, images=tuple(images)), host_id)
 
 
 def prefetched(host_id: str, session: int, image: ImageState) -> NewRecord:

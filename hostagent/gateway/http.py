@@ -174,6 +174,7 @@ def _report_of(host_id: str, batch: ReportBatch) -> Callable[..., Report]:
         (batch.session,),
         columns_of(host_id, batch.runs),
         volumes=batch.volumes,
+        held_images=batch.held_images,
         execs=batch.execs,
         loads=[(0, batch.load)] if batch.load is not None else [],
         images=[(0, image) for image in batch.images],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from events.abilities import needed
+from events.abilities import IMAGE_WEIGHT, image_attribute, image_digits, needed
 from events.columns import I64, ints, pack_ints
 from events.records.parts import Constraint, PlacementRules, TaskShape
 from events.resources import in_order, of_slack
@@ -74,8 +74,14 @@ def asked(job: SubmittedRow) -> dict[str, int]:
 
 
 def all_constraints(job: SubmittedRow) -> tuple[ConstraintRow, ...]:
-    """The conditions of a job on hosts, with those that follow from what its agents must be able to do."""
-    return (*job.constraints, *(ConstraintRow(attribute, "exists", ()) for attribute in needed(job)))
+    """The conditions of a job on hosts, with those that follow from what its agents must be able to do, and the wish
+    for hosts that have its image.
+    """
+    able = (ConstraintRow(attribute, "exists", ()) for attribute in needed(job))
+    if job.isolation is None or not (digits := image_digits(job.isolation.image_digest)):
+        return (*job.constraints, *able)
+    has_image = ConstraintRow(image_attribute(digits), "exists", (), weight=IMAGE_WEIGHT)
+    return (*job.constraints, *able, has_image)
 
 
 def fixed_ports(job: SubmittedRow) -> tuple[int, ...]:

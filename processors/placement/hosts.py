@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from events.abilities import VALUE, image_attribute
 from events.arrays.reused_numbers import ReusedNumbers
-from events.bounds import LOAD_STEPS
+from events.bounds import IMAGES_MAX, LOAD_STEPS
 from events.codes import Hearing, Number
 from events.columns import I64
 from events.host_offers import offer_fault
-from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
+from events.records.hosts import HostBack, HostConnected, HostImages, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
 from events.records.placement import CapacityChanged, HostHearingChanged, HostLost, HostRemoved, HostTainted
 from events.resources import REVOCABLE, Kinds, in_order
@@ -290,6 +291,13 @@ class Hosts:
         self.changed()
         self._offer(row)
 
+    def images(self, event: HostImages, now: int) -> None:
+        """A host has these images. No task waits for one, so nothing is tried again."""
+        if event.host_id in self.table and event.session == self.table[event.host_id].session:
+            row = self.table.change(event.host_id)
+            row.images = tuple(sorted({*event.images}))[:IMAGES_MAX]
+            self._describe(row)
+
     def remove(self, event: HostRemoved, now: int) -> None:
         """A host has left and holds no runs: its number is free for another."""
         row = self.table[event.host_id]
@@ -389,8 +397,13 @@ class Hosts:
         if self.kinds.revocable >= 0:
             self.lends(self.ids[number])
         self.used[-1, number] = self._within(number, self.taken[number])
-        devices = dict.fromkeys(self._devices(self.capacity[:-1, number].tolist()), "")
-        self.constraints.changed(number, row.attributes, row.taints | row.tainted, devices)
+        self._describe(row)
+
+    def _describe(self, row: HostRow) -> None:
+        """Brings what conditions look at up to the row."""
+        devices = dict.fromkeys(self._devices(self.capacity[:-1, row.number].tolist()), "")
+        attributes = row.attributes | {image_attribute(digits): VALUE for digits in row.images}
+        self.constraints.changed(row.number, attributes, row.taints | row.tainted, devices)
 
     def lends(self, host_id: str) -> None:
         """Brings the capacity of what a host lends up to the rows."""

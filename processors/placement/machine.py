@@ -23,6 +23,7 @@ from events.records.hosts import (
     HostBack,
     HostClearRequested,
     HostConnected,
+    HostImages,
     HostLossConfirmed,
     HostOffered,
     HostRemovalRequested,
@@ -166,6 +167,7 @@ class Placement(MachineBase):
             (HostRemovalRequested, self._removals.asked),
             (HostClearRequested, self._avoidance.asked),
             (HostTaintRequested, self._taints.asked),
+            (HostImages, hosts.images),
             (HostTainted, hosts.taint, self._matching.tainted),
             (
                 HostAnswered,

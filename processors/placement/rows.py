@@ -70,6 +70,8 @@ class HostRow(msgspec.Struct, array_like=True):
     """Those that it offers."""
     tainted: dict[str, str] = {}
     """Those by operators, which come before its own of the same key."""
+    images: tuple[str, ...] = ()
+    """The images that it has, by their first digits."""
 
 
 class LentRow(msgspec.Struct, array_like=True):

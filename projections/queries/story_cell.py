@@ -139,6 +139,7 @@ SENTENCES: dict[str, _Say] = {
     "HostConnected": _host(lambda event: f"connected to gateway {event.gateway}, session {event.session}"),
     "HostOffered": _offered,
     "HostVolumes": _host(lambda event: f"keeps {plural(len(event.volumes), 'volume')}"),
+    "HostImages": _host(lambda event: f"has {plural(len(event.images), 'image')}"),
     "HostsLoaded": _loaded,
     "HostInventory": _inventory,
     "SecretPut": lambda event, _: [f"{event.actor or 'a user'} stored secret {event.name}, version {event.version}"],

@@ -69,6 +69,7 @@ async def test_an_image_that_is_here_needs_no_registry(registry: ImageRegistry, 
     roots = await asyncio.gather(*(here.pull(image) for _ in range(3)))
     registry.stop()
     assert set(roots) == {await Images(tmp_path / "images").pull(image)}
+    assert here.held() == [image.hex[:16]]  # its lock and configuration beside it are no images
 
 
 async def test_what_a_registry_does_not_have_is_told_at_once(registry: ImageRegistry, tmp_path: Path) -> None:

@@ -75,10 +75,14 @@ class Host:
         self.cell.gateway.step()
 
     def report(
-        self, *runs: RunState, volumes: Sequence[VolumeState] | None = None, images: Sequence[ImageState] = ()
+        self,
+        *runs: RunState,
+        volumes: Sequence[VolumeState] | None = None,
+        images: Sequence[ImageState] = (),
+        held_images: Sequence[str] | None = None,
     ) -> None:
         reports, told = columns_of(self.host_id, runs), [(0, image) for image in images]
-        report = Report((self.session,), reports, self.acknowledged.append, volumes, images=told)
+        report = Report((self.session,), reports, self.acknowledged.append, volumes, held_images, images=told)
         self.cell.gateway.post(report)
         self.cell.gateway.step()
 

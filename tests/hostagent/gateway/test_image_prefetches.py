@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from events.abilities import CGROUP, CONTAINER, VALUE
+from events.records.hosts import HostImages
 from events.records.lifecycle import ImagePrefetchOrdered
 from events.records.tasks import ImagePrefetched
 from hostagent.gateway.image_prefetches import KEPT_MS
@@ -72,3 +73,13 @@ def test_what_has_come_of_it_stands_in_the_log(cell: Cell) -> None:
         ImagePrefetched(**said, image_digest=ONE),
         ImagePrefetched(**said, image_digest=TWO, fault="no such image"),
     ]
+
+
+def test_the_images_that_a_host_has_stand_in_the_log(cell: Cell) -> None:
+    host = Host(cell)
+    host.connect(1)
+    settle(cell)
+    host.report()
+    host.report(held_images=["0123456789abcdef"])
+    host.report(held_images=[])
+    assert [event.images for event in cell.facts("paceline.hosts", HostImages)] == [("0123456789abcdef",), ()]
