@@ -5,9 +5,7 @@ The machine begins from the newest snapshot before the round, from where an impo
 record; the rounds in between are applied.
 """
 
-import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +19,8 @@ from paceline.history.make_views import NICE, Say
 from paceline.history.open_log import open_log
 from paceline.history.start_state import start_of
 from paceline.history.verify import difference_body
-from paceline.moments.copy_views import end_with_input
 from paceline.moments.order import RoundOrder, RoundResult
+from paceline.moments.ordered_work import read_order
 from paceline.services.settings import Settings
 from processors.cell_machines import machines
 from processors.machine import Machine
@@ -33,9 +31,7 @@ from processors.runtime.store import MemoryStore, RocksStore
 
 def main() -> int:
     """Decides the round that standard input names."""
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=RoundOrder)
-    threading.Thread(target=end_with_input, daemon=True).start()
-    os.nice(NICE)
+    order = read_order(RoundOrder, NICE)
     log = open_log(Settings(**msgspec.structs.asdict(order.log)))
     try:
         result = decide_again(log, order, Say())

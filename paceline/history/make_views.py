@@ -8,7 +8,6 @@ import os
 import shutil
 import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -21,9 +20,9 @@ from paceline.history.open_log import open_log
 from paceline.history.start_state import FOLDER, VIEWS
 from paceline.moments import copies
 from paceline.moments.copies import begin_from
-from paceline.moments.copy_views import end_with_input
 from paceline.moments.log_cut import CutLog
 from paceline.moments.order import GONE, Order, Progress
+from paceline.moments.ordered_work import read_order
 from paceline.moments.page_files import DAMAGED
 from paceline.services.settings import Settings
 from projections.views import tables
@@ -51,9 +50,7 @@ class Say:
 
 def main() -> int:
     """Makes the views that standard input orders."""
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
-    threading.Thread(target=end_with_input, daemon=True).start()
-    os.nice(NICE)
+    order = read_order(Order, NICE)
     os.umask(0o077)
     log = open_log(Settings(**msgspec.structs.asdict(order.log)))
     try:

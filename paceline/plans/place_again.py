@@ -6,9 +6,7 @@ the newest snapshot before the round, or from the first record, applies the roun
 stood when it made that decision.
 """
 
-import os
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +20,8 @@ from paceline.history.decide_again import newest_snapshot
 from paceline.history.make_views import NICE
 from paceline.history.open_log import open_log
 from paceline.history.start_state import start_of
-from paceline.moments.copy_views import end_with_input
 from paceline.moments.order import PlacementCandidate, PlacementOrder, PlacementResult
+from paceline.moments.ordered_work import read_order
 from paceline.services.settings import Settings
 from processors.placement.candidates import PlacedTask, candidates
 from processors.placement.machine import Placement
@@ -39,9 +37,7 @@ class NotDerived(Exception):
 
 def main() -> int:
     """Derives the placement that standard input names."""
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=PlacementOrder)
-    threading.Thread(target=end_with_input, daemon=True).start()
-    os.nice(NICE)
+    order = read_order(PlacementOrder, NICE)
     log = open_log(Settings(**msgspec.structs.asdict(order.log)))
     try:
         result = place_again(log, order)
