@@ -253,13 +253,18 @@ def words_of(pid: str) -> bytes:
         return b""
 
 
+def pushed_with(registry: ImageRegistry, folder: Path, tag: str, variable: str) -> str:
+    """The image with a variable more in its environment, in the registry by another tag."""
+    layout = folder / tag
+    shutil.copytree(folder / "layout", layout)
+    subprocess.run(["umoci", "config", "--image", f"{layout}:1.0", "--config.env", variable], check=True)
+    return registry.push(layout, "1.0", f"web:{tag}")
+
+
 def test_an_image_that_was_prefetched_needs_no_registry_when_its_job_comes(
     cell: CellProcess, registry: ImageRegistry, image: str, folder: Path
 ) -> None:
-    layout = folder / "ahead"
-    shutil.copytree(folder / "layout", layout)
-    subprocess.run(["umoci", "config", "--image", f"{layout}:1.0", "--config.env", "NEWER=yes"], check=True)
-    name = registry.push(layout, "1.0", "web:ahead")
+    name = pushed_with(registry, folder, "ahead", "NEWER=yes")
     digest = asyncio.run(resolve(name))
     spec = {"job_id": "ahead", "pool": "/p", "image": f"{name}@{digest}", "command": ["sh", "-c", "echo $NEWER"]}
     file = folder / "ahead.yaml"
@@ -287,10 +292,7 @@ def test_an_image_that_was_prefetched_needs_no_registry_when_its_job_comes(
 def test_an_update_leaves_runs_alone_until_their_host_has_the_new_image(
     cell: CellProcess, registry: ImageRegistry, image: str, folder: Path
 ) -> None:
-    layout = folder / "second"
-    shutil.copytree(folder / "layout", layout)
-    subprocess.run(["umoci", "config", "--image", f"{layout}:1.0", "--config.env", "RELEASE=2"], check=True)
-    name = registry.push(layout, "1.0", "web:second")
+    name = pushed_with(registry, folder, "second", "RELEASE=2")
     spec = {"kind": "stateless", "image": image, "command": ["sh", "-c", f"echo release $RELEASE; {LIVES}"]}
     run(cell, "renewed", wait=False, **spec)
     try:
