@@ -16,6 +16,7 @@ decodes, or says what is wrong with it.
 import io
 import json
 from collections.abc import Callable
+from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -173,10 +174,25 @@ def encode(record: Event) -> bytes:
 def encode_to_share(record: E) -> tuple[bytes, E]:
     """The bytes of a record, and the record as `decode` gives it: the same one, most often. Raises as `encode`."""
     value = _encode_usual(record)
+    if value is None:
+        record = _plain(record)
+        value = _encode_usual(record)
     if value is not None:
         return value, record
     value = _encode(record)
     return value, cast(E, decode_once(value))
+
+
+def _plain(record: E) -> E:
+    """The same record with strings where members of enums stand that are strings, such as codes."""
+    changes: dict[str, Any] = {}
+    for field in record.__struct_fields__:
+        value = getattr(record, field)
+        if isinstance(value, StrEnum):
+            changes[field] = value.value
+        elif isinstance(value, dict):
+            changes[field] = {key.value if isinstance(key, StrEnum) else key: one for key, one in value.items()}
+    return msgspec.structs.replace(record, **changes) if changes else record
 
 
 @cache

@@ -121,5 +121,7 @@ def same_length(names: Sequence[str], index: bytes, *columns: bytes) -> bool:
     """Whether columns of a record fit together: whole items, equal lengths, indexes within the names."""
     if any(len(column) != len(index) for column in columns) or len(index) % 4:
         return False
+    if len(index) == 4:  # one item, as most often where each record is about one task
+        return 0 <= int.from_bytes(index, "little", signed=True) < len(names)
     indexes = ints(index)
     return not len(indexes) or (int(indexes.min()) >= 0 and int(indexes.max()) < len(names))

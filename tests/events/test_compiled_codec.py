@@ -16,6 +16,7 @@ from events.codec import CodecError, decode_once, encode, encode_to_share
 from events.compiled_codec import decoder, encoder
 from events.records import BY_NAME
 from events.records.base import Event
+from events.records.entitlement import PreemptionRefused
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.pools import PoolRemoved
 from tools.release import sample
@@ -124,6 +125,17 @@ def test_readers_get_what_they_would_decode(unusual: Event) -> None:
     again = codec._decode(value, *codec._head(value))
     assert repr(shared) == repr(again)
     assert value == encode(unusual) == codec._encode(unusual)
+
+
+def test_codes_need_no_fastavro(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = PreemptionRefused(
+        job_id="a", first=0, count=1, run=1, code=Word.A, victim_job_id="", victim_instance=0, victim_run=0,
+        wanted={Word.A: 1}, free={}, cause=None,
+    )  # fmt: skip
+    for name in ("_encode", "_decode"):
+        monkeypatch.setattr(codec, name, None)
+    value, shared = encode_to_share(refused)
+    assert repr(shared) == repr(decode_once(value))
 
 
 def test_what_does_not_fit_is_an_error_as_before() -> None:
