@@ -175,6 +175,6 @@ class PreemptionOrders:
 
     def _answer(self, number: int, refused: I64, lookup: RunLookup) -> PreemptionAnswered:
         row = self.table[number]
-        code = Code.DEFERRED if row.open else Code.LEFT if row.victims else Code.VOID
+        code = (Code.DEFERRED if row.open else Code.LEFT if row.victims else Code.VOID).value
         columns = run_columns(self._tasks.arena, refused, lookup)._asdict()
         return PreemptionAnswered.pack(number=number, order=row.order.record, code=code, victims=row.victims, **columns)

@@ -84,6 +84,11 @@ class Displacements:
         """The number of slices that a unit has used up: the most of its tasks."""
         return max((row.slices for row in self._rows(job_id, instances)), default=0)
 
+    def remembered(self, job_id: str, instances: Iterable[int]) -> list[int]:
+        """Those of some instances of which anything is remembered."""
+        mine = self._of_job.get(job_id, ())
+        return [instance for instance in instances if instance in mine]
+
     def count(self, job_id: str, instance: int) -> int:
         """The number of times that a task was preempted within an hour."""
         row = self.table.get((job_id, instance))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from events.columns import I64
+from events.columns import I64, distinct
 from processors.state.arena import Arena
 
 
@@ -30,6 +30,9 @@ class Leaving:
     def add(self, number: int, slots: I64) -> None:
         """These tasks are to leave."""
         bases = self._arena["owner"][slots].astype(np.int64) - 1
+        if len(slots) == 1:
+            self._tasks.setdefault(number, []).append((self._at[int(bases[0])], slots - bases))
+            return
         for base in dict.fromkeys(bases.tolist()):
             self._tasks.setdefault(number, []).append((self._at[base], slots[bases == base] - base))
 
@@ -37,10 +40,12 @@ class Leaving:
         """The slots of those that still leave by an order, ascending; it is forgotten. `stretch`: where the tasks of a
         job begin, and how many there are.
         """
-        slots = [np.zeros(0, dtype=np.int64)]
-        for job_id, instances in self._tasks.pop(number, ()):
+        if not (tasks := self._tasks.pop(number, ())):
+            return np.zeros(0, dtype=np.int64)
+        slots = []
+        for job_id, instances in tasks:
             base, size = stretch(job_id)
             slots.append(instances[instances < size] + base)
-        every: I64 = np.unique(np.concatenate(slots))
+        every: I64 = distinct(slots[0] if len(slots) == 1 else np.concatenate(slots))
         still: I64 = every[np.abs(self._arena["leaving"][every]) == number]
         return still

@@ -187,8 +187,7 @@ def protection(
 ) -> Protection:
     """The protection of a unit of which all tasks have had a place since the second `placed_s`."""
     used, capped = 0, not settings.preemptions_per_hour
-    if job_id in displaced:
-        unit = list(instances)
+    if job_id in displaced and (unit := displaced.remembered(job_id, instances)):
         used = displaced.slices(job_id, unit)
         capped = displaced.capped_ms(job_id, unit, now, settings.preemptions_per_hour) > 0
     ran_ms = now - milliseconds(placed_s)

@@ -282,7 +282,7 @@ class Confirmation:
             for_run=request.run,
             host_ids=request.host_ids,
             spared=request.spared,
-            code=Code.FOR_DAEMON if taker.daemon else order_code(ways, flags) if ways else Code.LIMIT_REACHED,
+            code=str(Code.FOR_DAEMON if taker.daemon else order_code(ways, flags) if ways else Code.LIMIT_REACHED),
             cause=request.cause.record,
         )
 

@@ -517,6 +517,8 @@ class Queues:
 
     def total_need(self, row: JobRow, slots: I64) -> Vector:
         """The amount that tasks of a job need together."""
+        if len(slots) == 1:
+            return self.shapes[int(self.arena["shape"][slots[0]])].need
         total = self.nothing
         shapes, counts = counted(self.arena["shape"][slots])
         for shape, tasks in zip(shapes.tolist(), counts.tolist(), strict=True):

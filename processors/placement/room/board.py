@@ -137,6 +137,13 @@ class Board:
         """The number of units that were looked at and judged: the cost of planning."""
         self.nothing = Giver(*((0,) * (len(free) - 1),) * 3)
 
+    def give(self, hosts: I64, needs: I64, amounts: I64) -> None:
+        """More will be free on these hosts, and (`amounts`) is now; below 0: less."""
+        self.free[:, hosts] += needs
+        self.at_once[:, hosts] += amounts
+        for host in hosts.tolist():
+            self.changes[host] = self.changes.get(host, 0) + 1
+
     def score(self, host: int) -> int:
         """The amounts that will be free on a host, as one score."""
         return score_of(self.free[:, host].tolist(), self._plain)

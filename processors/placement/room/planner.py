@@ -25,7 +25,7 @@ from processors.placement.rights import RightRow, Rights
 from processors.placement.room.board import Board, Draft, Taker, Unit
 from processors.placement.room.kept import Holding, KeptRoom, OwnRoom, needed, shapes_of_unit
 from processors.placement.room.plans import Plans
-from processors.placement.room.search import WAYS, Judged, Memory, Plan, Search, Ways, find_plan
+from processors.placement.room.search import WAYS, Judged, Plan, Search, Ways, find_plan
 from processors.placement.room.table import Task
 from processors.placement.room.victims import Victims
 from processors.placement.rows import JobRow
@@ -40,7 +40,7 @@ IN_VAIN_MAX = 61
 """The most tasks of a daemon for which one decision looks for plans and finds none. A prime: wherever work ends a try,
 each task is the first of one.
 """
-ASKS_MAX = 256
+ASKS_MAX = 1024
 """So many asks are decided at once; what others answer meanwhile is seen by the next."""
 
 Parts = list[tuple[ShapeView, int]]
@@ -189,20 +189,17 @@ class Planner:
         taker = Taker(row.pool, job.precedence, need, self._rights.right(row, ahead, need), revocable)
         board = self._on_board()
         if own is not None:
-            board.free[:, own.hosts] += own.needs
-            board.at_once[:, own.hosts] += own.amounts
+            board.give(own.hosts, own.needs, own.amounts)
         clears = row.flags & (Flag.CLEAR | Flag.DAEMON)
         for ways in WAYS[: 3 if clears else 2 if row.flags & Flag.MOVE else 1]:
             draft = Draft(board, taker)
-            searches = self._search(alike, parts, slot, taker, ways, job, own)
-            plan = find_plan(draft, self._planned(parts, slot), searches)
-            if plan is not None:
-                self._forget(own)
+            searches = self._search(alike, parts, unit[0], taker, ways, job, own)
+            plan = find_plan(draft, self._planned(unit[0], parts, own), searches)
+            if plan is not None:  # the room that was held for the unit is anybody's now
                 return plan, draft
             self._searches.pop((*alike, ways), None)
         if own is not None:
-            board.free[:, own.hosts] -= own.needs
-            board.at_once[:, own.hosts] -= own.amounts
+            board.give(own.hosts, -own.needs, -own.amounts)
         self._failed.add(alike)
         return None
 
@@ -215,32 +212,36 @@ class Planner:
         shapes = shapes_of_unit(runs, slot, size)
         return [(self._seen.view.shape(number), int((numbers == number).sum())) for number in shapes]
 
-    def _planned(self, parts: Parts, slot: int) -> list[Part]:
+    def _planned(self, job_id: str, parts: Parts, own: OwnRoom | None) -> list[Part]:
         """The parts of a unit for which others may be preempted."""
-        own = self._seen.room.own.get(slot)
         planned = [shape.planned(self._seen.view, tasks, own) for shape, tasks in parts]
-        return self._seen.view.ruled(self._seen.runs.waits.job_of(slot), parts, planned) or planned
+        return self._seen.view.ruled(job_id, parts, planned) or planned
 
     def _search(
         self,
         alike: tuple[object, ...],
         parts: Parts,
-        slot: int,
+        job_id: str,
         taker: Taker,
         ways: Ways,
         job: JobRow,
         own: OwnRoom | None,
     ) -> list[Search]:
-        """Searches for the parts of a unit, those that ask most first; for units that are alike they go on."""
-        key, goes_on = (*alike, ways), own is None
+        """Searches for the parts of a unit, those that ask most first; for units that are alike they go on, and look at
+        the hosts on which room is held for a unit once more.
+        """
+        key, goes_on = (*alike, ways), own is None or not any(shape.fixed_ports for shape, _ in parts)
         if goes_on and key in self._searches:
+            if own is not None:
+                for search in self._searches[key]:
+                    search.look_at(own.hosts.tolist())
             return self._searches[key]
         board, victims = self._on_board(), self._seen.victims
         level = self._level(job) if any(shape.spread for shape, _ in parts) else None
         order = sorted(range(len(parts)), key=lambda at: -parts[at][0].score)
-        done, planned = [], self._planned(parts, slot)
+        done, planned = list[Search](), self._planned(job_id, parts, own)
         judged = self._judged.setdefault(key, {})
-        memory = Memory(judged, own.hosts.tolist() if own is not None else ()) if len(parts) == 1 else None
+        memory = judged if goes_on and len(parts) == 1 else None
         for at in order:
             part, host = planned[at], parts[at][0].host
             hosts = victims.ranked(board, part, taker, ways) if host is None else [host]
@@ -248,12 +249,6 @@ class Planner:
         if goes_on:
             self._searches[key] = done
         return done
-
-    def _forget(self, own: OwnRoom | None) -> None:
-        """The room that was held for a unit is anybody's, as it has a plan: its hosts are judged again."""
-        for host in own.hosts.tolist() if own is not None else ():
-            for judged in self._judged.values():
-                judged.pop(host, None)
 
     def _level(self, job: JobRow) -> I64:
         """Counts the tasks of a job on each host."""
@@ -315,6 +310,6 @@ class Planner:
             if code is None:
                 others = Way.CLEAR if draft.taker.right.flags & Flag.DAEMON else Way.GIVE
                 way = Way.OWN if unit.pool == draft.taker.pool else others
-                code = codes[alike] = draft.verdict(unit, way).code or Code.NOT_NEEDED
+                code = codes[alike] = draft.verdict(unit, way).code or Code.NOT_NEEDED.value
             counts[code] = counts.get(code, 0) + len(unit.slots)
         return dict(sorted(counts.items()))

@@ -65,14 +65,6 @@ class Judged(NamedTuple):
     work: int
 
 
-class Memory(NamedTuple):
-    """The hosts that were judged for tasks that are alike."""
-
-    hosts: dict[int, Judged]
-    own: Container[int] = ()
-    """Those that this unit sees otherwise, as room is held for it there."""
-
-
 class Search:
     """Places for tasks of one part. `hosts`: those that may have some, the best first. The next equal part goes on
     where one has found its places. `level`: how many tasks of the job each host has, where they are spread.
@@ -86,9 +78,9 @@ class Search:
         hosts: Sequence[int],
         ways: Ways,
         level: I64 | None,
-        memory: Memory | None = None,
+        memory: dict[int, Judged] | None = None,
     ) -> None:
-        """`memory`: what hosts cost tasks that are alike, but for the hosts that are this unit's own."""
+        """`memory`: what hosts cost tasks that are alike."""
         self._board = board
         self._part = part
         self._index = index
@@ -101,6 +93,12 @@ class Search:
         self._heap: list[tuple[Cost, int, int]] = []
         self._known: dict[int, Host] = {}
         self._memory = memory
+        self._again: list[int] = []
+        """Hosts that are judged before any is chosen."""
+
+    def look_at(self, hosts: Sequence[int]) -> None:
+        """These hosts have changed, and may have become cheaper."""
+        self._again += hosts
 
     def extend(self, draft: Draft) -> bool:
         """Finds places for all tasks of the part; False: there aren't enough, and the search is of no more use."""
@@ -108,6 +106,10 @@ class Search:
         self._until = self._board.work + SEARCH_WORK + TASK_WORK * remaining
         if not self._loaded:
             self._load(draft, HOSTS_AT_ONCE + 2 * remaining)
+        for again in self._again:
+            if self._part.open_[again]:
+                self._judge(draft, again)
+        self._again = []
         while remaining:
             host = self._cheapest(draft)
             if host is None:
@@ -171,9 +173,9 @@ class Search:
     def _picks(self, draft: Draft, host: int) -> list[Pick] | None:
         """As `_cover`, which isn't asked again about a host that is as it was for a task before that is alike."""
         board, memory, others = self._board, self._memory, draft.taker.right.others
-        if memory is None or draft.picks or draft.places or host in memory.own:
+        if memory is None or draft.picks or draft.places:
             return self._cover(draft, host)
-        had, work = memory.hosts.get(host), board.work
+        had, work = memory.get(host), board.work
         if had is not None and had.changes == board.changes.get(host, 0) and all(map(le, others, had.others)):
             if draft.may_take(had.picks):  # rights and givers only shrink: what was refused before still is
                 board.work = work + had.work
@@ -185,7 +187,7 @@ class Search:
         if is_new and key in board.may_leave:
             work += len(board.units_at(host))  # they are looked at once only
         if picks is not None and not any(pick.places for pick in picks):  # room elsewhere may be taken meanwhile
-            memory.hosts[host] = Judged(picks, board.changes.get(host, 0), others, board.work - work)
+            memory[host] = Judged(picks, board.changes.get(host, 0), others, board.work - work)
         return picks
 
     def _cover(self, draft: Draft, host: int) -> list[Pick] | None:
@@ -200,6 +202,8 @@ class Search:
         lack = [need - one if need else 0 for need, one in zip(self._part.need, have, strict=True)]
         if max(lack) <= 0 and not must:
             return []
+        if not must and (first := self._first(draft, host, lack)) is not None:
+            return [first]
         gains: dict[int, int] = {}
         may = []
         for pick in self._may_leave(draft, host):
@@ -219,6 +223,28 @@ class Search:
                 may.sort(key=lambda pick: (-gains[pick.unit.key], pick.order))
                 picks = self._gather(draft, host, lack, must, may)
         return picks
+
+    def _first(self, draft: Draft, host: int, lack: list[int]) -> Pick | None:
+        """The first unit that gives anything and may go, where it gives all that lacks and needn't be moved; None: the
+        others must be looked at. It is the one that `_gather` would find.
+        """
+        board, may_leave = self._board, self._may_leave(draft, host)
+        work = board.work
+        for pick in may_leave:
+            unit = pick.unit
+            if draft.is_gone(unit):
+                continue
+            gives, covers = False, True
+            for one, amount in zip(lack, unit.at[host], strict=True):
+                if one > 0:
+                    gives = gives or amount > 0
+                    covers = covers and amount >= one
+            if gives and draft.verdict(unit, pick.way).goes:
+                if covers and pick.way != Way.MOVE:
+                    return pick
+                break
+        board.work = work
+        return None
 
     def _holders(self, draft: Draft, host: int) -> list[Unit] | None:
         """The units that must leave a host since they have a port that the task must have; None: that isn't enough."""

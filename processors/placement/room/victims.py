@@ -352,11 +352,10 @@ class Victims:
         unit = Unit(slots[0], row.pool, row.priority, victim_kind(row.service, controls))
         unit.preemptible, unit.borrowed, unit.slots = row.preemptible, rank == Rank.BORROWED, slots
         now, job_id = self._now, self._runs.waits.job_of(row.base)
-        instances = (slot - row.base for slot in slots)
-        unit.protection = protection(self._displaced, job_id, instances, placed_s, self._settings, now)
-        if job_id in self._displaced:
-            spared_ms = self._displaced.spared_ms(job_id, [slot - row.base for slot in slots], now)
-            unit.code = Code.DEFERRED if spared_ms else ""
+        past = self._displaced.remembered(job_id, [slot - row.base for slot in slots])
+        unit.protection = protection(self._displaced, job_id, past, placed_s, self._settings, now)
+        if past:
+            unit.code = Code.DEFERRED if self._displaced.spared_ms(job_id, past, now) else ""
         if job_id in self._barred:
             for slot in slots:
                 run = int(self._runs.arena["placed"][slot])
