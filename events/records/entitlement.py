@@ -290,6 +290,7 @@ class GangsAdmitted(RangesEvent, frozen=True, kw_only=True):
         "run": INT32,
         "gang": INT32,
         "entitled": INT32,
+        "strategy": INT32,
     }
 
     cause_fields: ClassVar[Mapping[str, str]] = {"cause": ""}
@@ -317,6 +318,11 @@ class GangsAdmitted(RangesEvent, frozen=True, kw_only=True):
     entitled: bytes = b""
     """1: within the entitlement of its pool, a claim; 0: borrowed, it runs on what others don't use now. Empty: all
     are entitled. Column of int32.
+    """
+
+    strategy: bytes = b""
+    """The strategy of the pool of each range, for tasks whose job names none: 0 pack, 1 spread, 2 balanced, 3 load-
+    aware. Empty: all pack. Column of int32.
     """
 
     cause: Cause | None = None
@@ -350,6 +356,12 @@ class GangsAdmitted(RangesEvent, frozen=True, kw_only=True):
             return np.frombuffer(self.entitled, INT32, len(self.entitled) // 4)
         return np.full(len(self.job) // 4, 1, INT32)
 
+    @property
+    def strategy_array(self) -> I32:
+        if self.strategy:
+            return np.frombuffer(self.strategy, INT32, len(self.strategy) // 4)
+        return np.full(len(self.job) // 4, 0, INT32)
+
     @classmethod
     def pack(
         cls,
@@ -361,6 +373,7 @@ class GangsAdmitted(RangesEvent, frozen=True, kw_only=True):
         run: Values,
         gang: Values,
         entitled: Values | None = None,
+        strategy: Values | None = None,
         cause: Cause | None = None,
     ) -> Self:
         return cls(
@@ -371,6 +384,7 @@ class GangsAdmitted(RangesEvent, frozen=True, kw_only=True):
             run=pack_ints(run),
             gang=pack_ints(gang),
             entitled=b"" if entitled is None else pack_ints(entitled),
+            strategy=b"" if strategy is None else pack_unless(strategy, 0, INT32),
             cause=cause,
         )
 

@@ -846,6 +846,10 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
         "host": INT32,
         "ports": INT32,
         "port_count": INT32,
+        "choice_count": INT32,
+        "strategy": INT32,
+        "score": INT32,
+        "feasible": INT32,
     }
 
     job_ids: tuple[str, ...]
@@ -874,6 +878,24 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
 
     port_count: bytes = b""
     """Ports of each item. Empty: nobody has ports. Column of int32."""
+
+    choice_count: bytes = b""
+    """Items of each choice, which are of one shape and job, in their order. Empty: each item is a choice. Column of
+    int32.
+    """
+
+    strategy: bytes = b""
+    """The strategy of each choice: 0 pack, 1 spread, 2 balanced, 3 load-aware. Empty: all pack. Column of int32."""
+
+    score: bytes = b""
+    """The score that the host of the first item of each choice had for it, in 1/2^25 of what the largest host has of
+    one kind; empty: written before scores were. Column of int32.
+    """
+
+    feasible: bytes = b""
+    """Hosts that had room for a task of each choice, when the first of its shape was placed in this decision. Column
+    of int32.
+    """
 
     @property
     def job_array(self) -> I32:
@@ -905,6 +927,22 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
             return np.frombuffer(self.port_count, INT32, len(self.port_count) // 4)
         return np.full(len(self.job) // 4, 0, INT32)
 
+    @property
+    def choice_count_array(self) -> I32:
+        return np.frombuffer(self.choice_count, INT32, len(self.choice_count) // 4)
+
+    @property
+    def strategy_array(self) -> I32:
+        return np.frombuffer(self.strategy, INT32, len(self.strategy) // 4)
+
+    @property
+    def score_array(self) -> I32:
+        return np.frombuffer(self.score, INT32, len(self.score) // 4)
+
+    @property
+    def feasible_array(self) -> I32:
+        return np.frombuffer(self.feasible, INT32, len(self.feasible) // 4)
+
     @classmethod
     def pack(
         cls,
@@ -918,6 +956,10 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
         host: Values,
         ports: Values | None = None,
         port_count: Values | None = None,
+        choice_count: Values | None = None,
+        strategy: Values | None = None,
+        score: Values | None = None,
+        feasible: Values | None = None,
     ) -> Self:
         return cls(
             job_ids=job_ids,
@@ -929,6 +971,10 @@ class TasksPlaced(ItemsEvent, frozen=True, kw_only=True):
             host=pack_ints(host),
             ports=b"" if ports is None else pack_ints(ports),
             port_count=b"" if port_count is None else pack_unless(port_count, 0, INT32),
+            choice_count=b"" if choice_count is None else pack_ints(choice_count),
+            strategy=b"" if strategy is None else pack_ints(strategy),
+            score=b"" if score is None else pack_ints(score),
+            feasible=b"" if feasible is None else pack_ints(feasible),
         )
 
 

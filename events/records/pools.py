@@ -166,6 +166,11 @@ class PoolDefined(Event, frozen=True, kw_only=True):
     cell: int = 0
     """The cell that the pool belongs to. Other cells know it by path and cell only."""
 
+    strategy: str = ""
+    """How hosts are chosen for tasks whose job names no strategy: pack, spread, balanced or load-aware. Empty: as the
+    pool above has it, the root packs.
+    """
+
 
 class PoolRemoved(Event, frozen=True, kw_only=True):
     """An admin removes a pool without children and open jobs. Written to the partition of every cell. Answered by

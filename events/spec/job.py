@@ -73,6 +73,7 @@ from events.spec.parts import (
 from events.spec.ports import PortList, port_names, port_numbers, ports_body
 from events.spec.secrets import Secrets, secrets_body
 from events.spec.volumes import Volumes
+from events.strategies import Strategy
 from events.topics import FACT_BYTES_MAX
 
 T = TypeVar("T")
@@ -220,8 +221,10 @@ class JobSpec(Spec):
     tolerations: Tolerations = Field(
         default=[], description="Taints of hosts that don't keep its tasks away: KEY, or KEY=VALUE."
     )
-    strategy: Literal["pack", "spread"] = Field(
-        default="pack", description="pack: fill hosts one after another; spread: use as many as there are."
+    strategy: Strategy | None = Field(
+        default=None,
+        description="pack: fill hosts one after another; spread: use as many as there are; balanced: use CPU, memory "
+        "and what else it asks for evenly; load-aware: the least used hosts first; null: as the pool has it.",
     )
     host_limit: HostLimit = None
     exclusive: Exclusive = False
@@ -260,7 +263,7 @@ class JobSpec(Spec):
     @classmethod
     def _not_of_a_daemon(cls, value: T, info: ValidationInfo) -> T:
         """None of these may be given for a daemon, but that it isn't preemptible."""
-        if info.data.get("kind") == "daemon" and value not in (False, "pack", []):
+        if info.data.get("kind") == "daemon" and value not in (False, None, "pack", []):
             raise PydanticCustomError("daemon", "{why}", {"why": NOT_OF_A_DAEMON[info.field_name or ""]})
         return value
 
@@ -458,7 +461,7 @@ class JobSpec(Spec):
             max_running=self.max_running or 0,
             start_deadline_ms=self.start_deadline,
             constraints=constraint_parts(self.constraints),
-            strategy=self.strategy,
+            strategy=self.strategy or "",
             rules=self._rules,
             max_unavailable=self.sla.max_unavailable,
             health=self.health.to_part() if self.health else None,
@@ -558,7 +561,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "constraints": constraints_body(event.constraints),
         "tolerations": list(rules.tolerations),
         **neighbours_body(rules),
-        "strategy": event.strategy,
+        "strategy": event.strategy or None,
         "sla": {"max_unavailable": event.max_unavailable},
         "health": health_body(event.health) if event.health else None,
         "update": update_body(event.update),

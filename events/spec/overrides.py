@@ -1,7 +1,7 @@
 """Overrides in the spec of a job: what some of its instances have instead of what the job says."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
@@ -27,6 +27,7 @@ from events.spec.parts import (
     on_silence_body,
     sim_body,
 )
+from events.strategies import Strategy
 from events.task_overrides import Resolved, parts_of, ranges_of, resolved
 
 CHUNK_BYTES = 256 * 1024
@@ -56,7 +57,7 @@ class Override(Spec):
     resources: SomeResources = Field(default=SomeResources(), description="Merged into what one task needs.")
     ports: Ports | None = Field(default=None, description="Names of the ports.")
     constraints: Constraints | None = Field(default=None, description="Conditions on the attributes of a host.")
-    strategy: Literal["pack", "spread"] | None = Field(default=None, description="How hosts are chosen.")
+    strategy: Strategy | None = Field(default=None, description="How hosts are chosen.")
     stop_grace: Milliseconds | None = Field(default=None, description="Between the stop signal and the kill.")
     on_silence: OnSilence | None = Field(default=None, description="What the agent does when it has lost the cell.")
     labels: Labels = Field(default={}, description="Merged into the labels.")

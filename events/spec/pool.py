@@ -12,6 +12,7 @@ from events.quantities import Mebibytes, Milli, MillisecondsOrNever, OtherAmount
 from events.records.pools import PoolDefined
 from events.resources import Unit, in_order
 from events.spec.parts import Amounts, ResourceName, ShortText, Spec, Word, at
+from events.strategies import Strategy
 
 OWNERS_MAX = 64
 
@@ -89,6 +90,11 @@ class PoolSpec(Spec):
         description="How much of each reservation of the pool, CPU aside, its revocable work may be entitled to; "
         "beyond that it borrows what stands idle.",
     )
+    strategy: Strategy | None = Field(
+        default=None,
+        description="How hosts are chosen for jobs that name no strategy; null: as the pool above has it, pack if none "
+        "has one.",
+    )
     closed: bool = Field(default=False, description="Nothing more is admitted; what runs goes on.")
     owners: list[Word] = Field(default=[], max_length=OWNERS_MAX)
     description: ShortText = ""
@@ -124,6 +130,7 @@ class PoolSpec(Spec):
             preemption_delay_ms=self.preemption_delay,
             controllers_percent=self.controllers_percent,
             slack_percent=self.slack_percent,
+            strategy=self.strategy or "",
             closed=self.closed,
             owners=tuple(self.owners),
             description=self.description,
@@ -145,6 +152,7 @@ def from_event(event: PoolDefined, units: Mapping[str, Unit]) -> dict[str, Any]:
         "preemption_delay": None if event.preemption_delay_ms is None else write_ms_or_never(event.preemption_delay_ms),
         "controllers_percent": event.controllers_percent,
         "slack_percent": event.slack_percent,
+        "strategy": event.strategy or None,
         "closed": event.closed,
         "owners": list(event.owners),
         "description": event.description,

@@ -62,6 +62,7 @@ class PoolSpecification(TypedDict):
     preemption_delay: str | None
     controllers_percent: int
     slack_percent: int
+    strategy: str | None
     closed: bool
     owners: list[str]
     description: str

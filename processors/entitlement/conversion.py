@@ -10,7 +10,7 @@ from events.ranks import Rank
 from processors.entitlement.queues.parts import COLUMNS
 from processors.entitlement.rows import AskRow, CellRow, PoolRow
 from processors.state.conversion import Rows, with_defaults
-from processors.state.shapes import ShapeRow
+from processors.state.shapes import shape_of_0_3
 from processors.state.table import RowChange
 
 _WAS = (
@@ -35,7 +35,7 @@ _SINCE = 6
 """Where a row of an order had the time of it, and has when its runs are late."""
 
 
-_defaults = with_defaults({"pools": PoolRow, "asks": AskRow, "shapes": ShapeRow})
+_defaults = with_defaults({"pools": PoolRow, "asks": AskRow})
 
 
 def from_0_3(rows: Rows) -> Iterator[RowChange]:
@@ -44,7 +44,9 @@ def from_0_3(rows: Rows) -> Iterator[RowChange]:
     """
     hold_for_ms = DEFAULTS.hold_for_ms
     for row in _defaults(rows):
-        if row.row is not None and row.table == "tasks":
+        if row.row is not None and row.table == "shapes":
+            row = row._replace(row=shape_of_0_3(row.row))
+        elif row.row is not None and row.table == "tasks":
             row = row._replace(row=_tasks(row.row))
         elif row.row is not None and row.table == "jobs":
             row = row._replace(row=_job(row.row))

@@ -28,6 +28,7 @@ from events.resources import (
     names_fault,
     subtract,
 )
+from events.strategies import STRATEGIES
 from events.words import over_reserved
 from processors.entitlement.rows import UNLIMITED, AskRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 from processors.entitlement.state import State
@@ -51,6 +52,7 @@ def pool_row(fact: DefinedRow, kinds: Kinds) -> PoolRow:
         fact.owners,
         fact.description,
         slack_percent=fact.slack_percent,
+        strategy=fact.strategy,
     )
 
 
@@ -139,6 +141,7 @@ PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 DEFINED = (
     *("reservation", "limit", "share", "share_default", "open_jobs_max", "open_tasks_max", "static"),
     *("preemption_delay_ms", "controllers_percent", "slack_percent", "closed", "owners", "description"),
+    "strategy",
 )
 """The fields of a pool that its definition sets."""
 DESCRIPTION_MAX = 1000
@@ -232,6 +235,8 @@ def _bounds_fault(fact: DefinedRow) -> str:
         return f"controllers_percent is {fact.controllers_percent}, it must be 0 to 100"
     if not 0 <= fact.slack_percent <= 100:
         return f"slack_percent is {fact.slack_percent}, it must be 0 to 100"
+    if fact.strategy and fact.strategy not in STRATEGIES:
+        return f"strategy is {fact.strategy[:40]!r}, it must be one of {', '.join(STRATEGIES)}"
     if fact.reservation.get(REVOCABLE):
         return f"nothing of {REVOCABLE} can be reserved: it is what others have reserved and don't use"
     if len(fact.owners) > LABELS_MAX:

@@ -64,6 +64,8 @@ class PoolRow(msgspec.Struct, array_like=True):
     """The last turn ended with credit left: the next one begins at once."""
     slack_percent: int = 20
     """The part of its reservation, CPU aside, that revocable work may be entitled to."""
+    strategy: str = ""
+    """The strategy of jobs that name none; empty: that of the pool above."""
 
     @property
     def is_saving(self) -> bool:
@@ -312,6 +314,7 @@ class DefinedRow(msgspec.Struct, frozen=True, array_like=True, tag="defined"):
     owners: tuple[str, ...] = ()
     description: str = ""
     slack_percent: int = 20
+    strategy: str = ""
 
 
 class RemovedRow(msgspec.Struct, frozen=True, array_like=True, tag="removed"):

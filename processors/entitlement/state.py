@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from events.pool_paths import parent_of
 from events.resources import STANDARD_KINDS, Vector, subtract
+from events.strategies import PACK, strategy_number
 from processors.entitlement.bounds import refused_for_good
 from processors.entitlement.queues.limit_holds import LimitHolds
 from processors.entitlement.queues.order import QueueOrder
@@ -42,6 +44,14 @@ class State:
     def change_cell(self) -> CellRow:
         """Return capacity and settings, to change."""
         return self.cells.change("cell")
+
+    def strategy_of(self, pool: str) -> int:
+        """The strategy of jobs of a pool that name none: its own, or that of the first pool above that has one."""
+        while pool != "/":
+            if name := self.pools[pool].strategy:
+                return strategy_number(name)
+            pool = parent_of(pool)
+        return PACK
 
     def idle(self) -> Vector:
         """The capacity that pools share and on which nothing is placed."""

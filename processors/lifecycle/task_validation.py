@@ -35,6 +35,7 @@ from events.conditions import WEIGHTS_MAX, conditions_fault
 from events.port_names import sharing
 from events.resources import REVOCABLE, amounts_fault
 from events.secret_names import secrets_fault
+from events.strategies import STRATEGIES
 from events.taints import tolerations_fault
 from events.volume_names import volumes_fault
 from processors.lifecycle.rows import SubmittedRow
@@ -74,8 +75,8 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
     if job.gang_min * len(job.ports) > GANG_PORTS_MAX:
         ports = job.gang_min * len(job.ports)
         yield f"the gang needs {ports} ports, at most {GANG_PORTS_MAX} are placed at once"
-    if job.strategy not in ("pack", "spread"):
-        yield f"strategy is {job.strategy[:40]!r}, it must be pack or spread"
+    if job.strategy and job.strategy not in STRATEGIES:
+        yield f"strategy is {job.strategy[:40]!r}, it must be one of {', '.join(STRATEGIES)}"
     checks = (
         _isolation(job),
         _program(job),

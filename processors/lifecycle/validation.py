@@ -91,7 +91,7 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
         yield f"job_id {job.job_id[:140]!r} must be 1 to 128 of a-z, 0-9, dot, dash, underscore"
     if job.kind not in KINDS:
         yield f"kind is {job.kind[:40]!r}, it must be one of {', '.join(KINDS)}"
-    if job.kind == "daemon" and (job.instances or job.preemptible or job.strategy != "pack"):
+    if job.kind == "daemon" and (job.instances or job.preemptible or job.strategy not in ("", "pack")):
         yield "a daemon has one task on every host: instances 0, preemptible false, strategy pack"
     if job.kind != "daemon" and not 1 <= job.instances <= INSTANCES_MAX:
         yield f"instances is {job.instances}, it must be 1 to {INSTANCES_MAX}"

@@ -13,6 +13,7 @@ from events.ranks import Rank, ranks_of
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.lifecycle import GangsQueued
 from events.records.placement import GangsParked, GangsReturned, GangsUnplaced
+from events.strategies import PACK
 from processors.placement.packing import Mask
 from processors.placement.rows import BOUND, GANG, CellRow, JobRow, bound_as
 from processors.placement.waits import Waits
@@ -72,6 +73,15 @@ class Admissions:
         """Gangs may be placed."""
         runs = self._named(event)
         self._wait(event, runs, ranks_of(event)[runs.range], now)
+        self._know_strategies(event)
+
+    def _know_strategies(self, event: GangsAdmitted) -> None:
+        """Notes the strategies of the pools of jobs."""
+        of_job = dict(zip(event.job_array.tolist(), event.strategy_array.tolist(), strict=False))
+        for at, job_id in enumerate(event.job_ids):
+            row, strategy = self._jobs.get(job_id), of_job.get(at, PACK)
+            if row is not None and row.strategy != strategy:
+                self._jobs.change(job_id).strategy = strategy
 
     def queued(self, event: GangsQueued, now: int) -> None:
         """Gangs whose admission was kept may be placed: they are what they were."""

@@ -143,7 +143,7 @@ class Assignment:
         has_homes = tasks.job_id in self._runs.homes.tasks
         shortcut = row.shape != MIXED and tasks.job_id not in self._own_jobs
         if shortcut and not has_homes and not row.bound:
-            shape = self.view.shape(row.shape)
+            shape = self.view.shape(row.shape, row.strategy)
             if shape.too_many <= 1:
                 self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), None, False))
                 return
@@ -254,7 +254,7 @@ class Assignment:
         """Puts a gang on the view, whole or not at all."""
         own = self._own.get(row.base + tasks.first)
         if row.shape != MIXED and own is None:
-            shape = self.view.shape(row.shape)
+            shape = self.view.shape(row.shape, row.strategy)
             if shape.too_many <= row.gang:
                 self.unplaced.append(Unplaced(tasks, row, rank, ((shape, row.gang),), None, True))
                 return
@@ -286,7 +286,7 @@ class Assignment:
     def _with_own(self, tasks: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
         """Puts those tasks on the view for which room is kept; returns the others."""
         own, complete = self._own.among(slots)
-        shape = None if row.bound or row.shape == MIXED else self.view.shape(row.shape)
+        shape = None if row.bound or row.shape == MIXED else self.view.shape(row.shape, row.strategy)
         rest, in_vain, before = own, own[:0], len(self.unplaced)
         while len(rest) and self._budget.holds(1):
             if shape is not None and shape.too_many <= 1 and not complete.all():  # nor is there room for them elsewhere
@@ -353,20 +353,21 @@ class Assignment:
         bound to a host the shape there.
         """
         if bound and row.bound and len(slots) == 1 and self._runs.arena["pin"][slots[0]] > 0:
-            return [(self.view.shape(int(self._runs.arena["shape"][slots[0]]), int(self.hosts_of(slots)[0])), slots)]
+            number, host = int(self._runs.arena["shape"][slots[0]]), int(self.hosts_of(slots)[0])
+            return [(self.view.shape(number, row.strategy, host), slots)]
         if row.shape != MIXED:
-            return [(self.view.shape(row.shape), slots)]
+            return [(self.view.shape(row.shape, row.strategy), slots)]
         shapes = self._runs.arena["shape"][slots]
         numbers, first = np.unique(shapes, return_index=True)
         order: list[int] = numbers[np.argsort(first)].tolist()
-        return [(self.view.shape(number), slots[shapes == number]) for number in order]
+        return [(self.view.shape(number, row.strategy), slots[shapes == number]) for number in order]
 
     def _level(self, job_id: str, row: JobRow) -> I64 | None:
         """The tasks of a job on each host, counted; None where all its tasks are packed. From now on the view looks at
         the neighbours of its tasks, if anything depends on them.
         """
         self.view.neighbours = self.neighbours(job_id) if self._runs.shapes.ruled else None
-        if not any(self.view.shape(number).spread for number in row.shapes):
+        if not any(self.view.shape(number, row.strategy).spread for number in row.shapes):
             return None
         host = self._runs.arena["host"][row.base : row.base + row.instances]
         level = np.bincount(host[host > 0] - 1, minlength=len(self._hosts.ids))

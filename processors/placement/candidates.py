@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.columns import I64
+from events.strategies import BALANCED, LOAD_AWARE, STRATEGIES
 from processors.placement.assignment import Assignment
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.gang_search import ranked
@@ -23,6 +24,10 @@ PREFERENCES = "preferences"
 """The term of hosts that a job would rather not have."""
 AFFINITY = "affinity"
 """And of those that have less of the tasks beside which it would rather be, or more of the others."""
+TERMS = {BALANCED: "unevenness", LOAD_AWARE: "load"}
+"""The first term of strategies whose score isn't what is free."""
+FREE_TERM = "free"
+"""Their second."""
 
 
 class Candidate(NamedTuple):
@@ -67,7 +72,7 @@ def candidates(
     placed: dict[str, list[Put]] = {}
     for each in before:
         number = np.array([hosts.table[each.host_id].number])
-        other = view.shape(_shape_of(runs, each.job_id, each.instance))
+        other = _shape(view, runs, each.job_id, each.instance)
         view.put(other, number)
         placed.setdefault(each.job_id, []).append(Put(other.number, number))
         if other.exclusive:
@@ -76,7 +81,7 @@ def candidates(
     slot, pin = row.base + instance, 0
     if row.bound:
         pin = int(runs.arena["pin"][slot])
-    shape = view.shape(_shape_of(runs, job_id, instance), pin - 1 if pin > 0 else None)
+    shape = _shape(view, runs, job_id, instance, pin - 1 if pin > 0 else None)
     own = room.own.get(slot)
     own_hosts: set[int] = {*own.hosts.tolist()} if own is not None else set()
     if home := int(runs.arena["home"][slot]):
@@ -90,16 +95,20 @@ def candidates(
             ranks[AFFINITY] = rules.unmet() << RANK_SHIFT
     places = feasible(view.free, shape.need, open_)
     level: I64 = np.bincount(seen.hosts_of(job_id, row), minlength=len(hosts.ids))
-    score = ranked(view.score, np.sum([*ranks.values()], axis=0) if ranks else None, shape.spread)
-    order = np.lexsort((places, -score[places], level[places]) if shape.spread else (places, score[places]))
+    order_by = np.sum([*ranks.values()], axis=0) if ranks else None
+    score = ranked(view.score, order_by, shape.spread)[places]
+    if shape.scoring is not None:
+        score = shape.scoring.ordered(order_by, view.free[:, places], places)
+    order = np.lexsort((places, -score, level[places]) if shape.spread else (places, score))
     numbers = [*sorted(own_hosts), *(number for number in places[order].tolist() if number not in own_hosts)]
     first_numbers = numbers[: most + len(own_hosts)]
     best = [_candidate(view, shape, number, int(level[number]), number in own_hosts, ranks) for number in first_numbers]
-    return Candidates("spread" if shape.spread else "pack", len(hosts.table), len({*places.tolist(), *own_hosts}), best)
+    return Candidates(STRATEGIES[shape.strategy], len(hosts.table), len({*places.tolist(), *own_hosts}), best)
 
 
-def _shape_of(runs: Runs, job_id: str, instance: int) -> int:
-    return int(runs.arena["shape"][runs.jobs[job_id].base + instance])
+def _shape(view: ClusterView, runs: Runs, job_id: str, instance: int, host: int | None = None) -> ShapeView:
+    row = runs.jobs[job_id]
+    return view.shape(int(runs.arena["shape"][row.base + instance]), row.strategy, host)
 
 
 def _candidate(
@@ -111,6 +120,9 @@ def _candidate(
         for name, amount, weight, shift in zip(names, free, *view.scales.plain, strict=True)
         if amount > 0 and weight
     }
+    if shape.scoring is not None:
+        first, then = shape.scoring.terms(view.free[:, number : number + 1], np.array([number]))
+        terms = {TERMS[shape.strategy]: int(first[0]), FREE_TERM: int(then[0])}
     for name, rank in ranks.items():
         if preferred := int(rank[number]):
             terms[name] = -preferred if shape.spread else preferred

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import I64, counted, distinct
+from events.strategies import BALANCED, LOAD_AWARE, OF_POOL, PACK, SPREAD
 from processors.placement import engine_view
 from processors.placement.constraints import CLOSED
 from processors.placement.gang_search import Part, choose, ranked, together
@@ -22,6 +23,7 @@ from processors.placement.packing import (
     MANY,
     RANK_SHIFT,
     Mask,
+    Scoring,
     Weights,
     feasible,
     fits,
@@ -47,11 +49,17 @@ class ShapeView:
     `host`: the only one that may be, where a task is bound to it.
     """
 
-    def __init__(self, view: "ClusterView", number: int, shape: Shape, host: int | None) -> None:
+    def __init__(self, view: "ClusterView", number: int, shape: Shape, host: int | None, strategy: int) -> None:
         self.number = number
         self.need = need = (*shape.need, shape.ports)
         self.ports = shape.ports
-        self.spread = shape.spread
+        self.strategy = strategy
+        self.spread = strategy == SPREAD
+        self.scoring: Scoring | None = None
+        """The scores of hosts, where what is free alone isn't."""
+        if strategy in (BALANCED, LOAD_AWARE):
+            hosts, scales = view.hosts, view.scales
+            self.scoring = Scoring(strategy, need, hosts.capacity, hosts.load, scales.weight, scales.shifts)
         self.constraints = shape.constraints
         self.meeting = meeting = view.hosts.condition_set(shape)
         self.unmet = meeting.unmet if host is None else view.hosts.constraints.column(shape.constraints)
@@ -104,7 +112,9 @@ class ShapeView:
 
     def part(self, size: int) -> Part:
         """So many of its tasks that belong together."""
-        return Part(self.need, self.open, self.score, self.spread, size, self.most, order=self.order)
+        return Part(
+            self.need, self.open, self.score, self.spread, size, self.most, scoring=self.scoring, order=self.order
+        )
 
     def scores(self, score: I64) -> I64:
         """The score of each host with its rank before it, which comes first whichever way hosts are chosen."""
@@ -233,15 +243,19 @@ class ClusterView:
         self._put_ports: dict[int, list[I64]] = {}
         """The hosts on which tasks with a fixed port were put, by port."""
         self._known = shapes
-        self._shapes: dict[tuple[int, int | None], ShapeView] = {}
+        self._shapes: dict[tuple[int, int, int | None], ShapeView] = {}
         self._mixed: set[tuple[tuple[int, int], ...]] = set()
         """Gangs of several shapes that found no place."""
 
-    def shape(self, number: int, host: int | None = None) -> ShapeView:
-        """The shape of a number, where a task is bound to a host that alone."""
-        shape = self._shapes.get((number, host))
+    def shape(self, number: int, of_pool: int = PACK, host: int | None = None) -> ShapeView:
+        """The shape of a number, where a task is bound to a host that alone. `of_pool`: the strategy of tasks that have
+        none of their own.
+        """
+        shape_row = self._known[number]
+        strategy = of_pool if shape_row.strategy == OF_POOL else shape_row.strategy
+        shape = self._shapes.get((number, strategy, host))
         if shape is None:
-            shape = self._shapes[number, host] = ShapeView(self, number, self._known[number], host)
+            shape = self._shapes[number, strategy, host] = ShapeView(self, number, shape_row, host, strategy)
         return shape
 
     def put(self, shape: ShapeView, hosts: I64) -> None:
@@ -252,7 +266,9 @@ class ClusterView:
         """So many tasks of a shape of the job whose neighbours are looked at."""
         assert self.neighbours is not None
         rules = self.neighbours.of(shape.rules, shape.unmet < 0)
-        return Request(size, shape.column, shape.score, open_, shape.spread, shape.order, shape.fixed_ports, rules)
+        return Request(
+            size, shape.column, shape.score, open_, shape.spread, shape.scoring, shape.order, shape.fixed_ports, rules
+        )
 
     def ruled(self, job_id: str, parts: Sequence[tuple[ShapeView, int]], planned: Sequence[Part]) -> list[Part] | None:
         """Parts of a unit for which others leave or hosts are drained, where its rules allow one task more; None: it
@@ -291,6 +307,9 @@ class ClusterView:
             return NOTHING
         if self._engine is not None and self._by_engine(shape, count):
             hosts = self._on_engine(shape, count, level, whole=False)
+        elif shape.scoring is not None:
+            hosts = choose(self.free, self.weight, self.score, shape.part(count), level)
+            self._place(hosts, shape)
         elif shape.spread and level is not None:
             hosts = spread(
                 self.free, shape.scores(self.score), shape.open, shape.need, count, level, self.weight, shape.most
@@ -320,7 +339,7 @@ class ClusterView:
         assert self._engine is not None
         ranks = None if shape.is_told else np.where(shape.open, shape.meeting.rank, engine_view.CLOSED).astype(np.int8)
         shape.is_told = True
-        task = engine_view.Asked(shape.need, shape.spread, shape.meeting.request, ranks)
+        task = engine_view.Asked(shape.need, shape.strategy, shape.meeting.request, ranks)
         hosts = self._engine.place(task, count, level, whole, self.free)
         if len(hosts):
             self._place(hosts, shape)
@@ -417,7 +436,7 @@ class ClusterView:
 
     def _one_with_own(self, shape: ShapeView, own: OwnRoom) -> list[I64] | None:
         """The same for one task that is packed, without looking at each host; None: that isn't known so."""
-        if shape.fixed_ports or shape.order is not None or len(own.hosts) > FEW:
+        if shape.fixed_ports or shape.order is not None or shape.scoring is not None or len(own.hosts) > FEW:
             return None
         free = self.free[:, own.hosts] + own.amounts
         enough = have_room(free, shape.column) & shape.open[own.hosts]

@@ -8,12 +8,12 @@ from events.codes import Code
 from processors.placement.rows import DaemonRow, HostRow, JobRow
 from processors.state.conversion import Rows, with_defaults
 from processors.state.record_rows import ConstraintRow
-from processors.state.shapes import ShapeRow
+from processors.state.shapes import shape_of_0_3
 from processors.state.table import RowChange
 
 _PLACES = 5
 """So many fields rows of plans and reservations both begin with: how many tasks at which run are to be where."""
-_defaults = with_defaults({"hosts": HostRow, "shapes": ShapeRow, "jobs": JobRow})
+_defaults = with_defaults({"hosts": HostRow, "jobs": JobRow})
 
 
 def from_0_3(rows: Rows) -> Iterator[RowChange]:
@@ -25,6 +25,8 @@ def from_0_3(rows: Rows) -> Iterator[RowChange]:
         if row.row is not None and row.table == "daemons":
             daemon = DaemonRow(msgspec.msgpack.decode(row.row, type=tuple[ConstraintRow, ...]))
             yield row._replace(row=msgspec.msgpack.encode(daemon))
+        elif row.row is not None and row.table == "shapes":
+            yield row._replace(row=shape_of_0_3(row.row))
         elif row.row is None or row.table not in ("plans", "reservations"):
             yield row
         else:

@@ -11,7 +11,7 @@ import numpy as np
 
 from events.columns import I64, distinct
 from processors.placement import constraints
-from processors.placement.engine.columns import CLOSED, I8, PACK, SPREAD
+from processors.placement.engine.columns import CLOSED, I8, SPREAD
 from processors.placement.engine.compiled import VECTORS, now
 from processors.placement.engine.engine import Engine
 from processors.placement.engine.shapes import EMPTY, Request, Shape
@@ -44,7 +44,7 @@ class Asked(NamedTuple):
     """
 
     need: tuple[int, ...]
-    spread: bool
+    strategy: int
     request: constraints.Request
     ranks: I8 | None
 
@@ -57,7 +57,7 @@ def of(hosts: Hosts, free: I64) -> "EngineView | None":
         ports, lent = len(hosts.kinds), hosts.kinds.revocable
         hosts.engine = Engine(ports + 1, unweighed=[ports] if lent < 0 else [ports, lent])
     hosts.engine.kernels = now()
-    hosts.engine.synchronise(free, hosts.capacity, hosts.up, hosts.runs)
+    hosts.engine.synchronise(free, hosts.capacity, hosts.up, hosts.runs, hosts.load)
     return EngineView(hosts.engine)
 
 
@@ -93,8 +93,9 @@ class EngineView:
         conditions = Conditions(task.request)
         if task.ranks is not None:
             self._engine.ranked(conditions, task.ranks)
-        shape, job = Shape(task.need, PACK, conditions), EMPTY
-        if task.spread and level is not None:
+        shape, job = Shape(task.need, task.strategy, conditions), EMPTY
+        if task.strategy == SPREAD:
+            assert level is not None
             there = np.flatnonzero(level)
-            shape, job = shape._replace(strategy=SPREAD), np.stack([there, level[there]], axis=1)
+            job = np.stack([there, level[there]], axis=1)
         return self._engine.place([Request(shape, count, whole, job)])[0]

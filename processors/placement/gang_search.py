@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.columns import I64, counted
-from processors.placement.packing import MANY, Mask, Weights, fits, pack, scores, spread
+from processors.placement.packing import MANY, Mask, Scoring, Weights, by_scores, fits, pack, scores, spread
 
 WORK_MAX = 20_000
 """So many steps from state to state one search looks at."""
@@ -36,6 +36,8 @@ class Part(NamedTuple):
     """So many of its tasks a host holds at most."""
     ports: tuple[int, ...] = ()
     """Ports that each of its tasks must have, where others who have them may be preempted."""
+    scoring: Scoring | None = None
+    """The scores of hosts, where what is free alone isn't."""
     order: I64 | None = None
     """Goes before the score of each host, the least first; None: the same for all."""
 
@@ -58,6 +60,8 @@ def choose(free: I64, weight: Weights, score: I64, part: Part, level: I64 | None
     """Hosts for the tasks of one part, or for fewer. `level` counts the tasks of the job on each host, None where all
     are packed.
     """
+    if part.scoring is not None:
+        return by_scores(free, part.scoring, part.order, part.open_, part.need, part.size, part.most)
     score = ranked(score, part.order, part.spread and level is not None)
     if part.spread and level is not None:
         return spread(free, score, part.open_, part.need, part.size, level, weight, part.most)

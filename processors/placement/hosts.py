@@ -15,13 +15,13 @@ from events.bounds import IMAGES_MAX, LOAD_STEPS
 from events.codes import Hearing, Number
 from events.columns import I64
 from events.host_offers import offer_fault
-from events.records.hosts import HostBack, HostConnected, HostImages, HostOffered, HostSilent
+from events.records.hosts import HostBack, HostConnected, HostImages, HostOffered, HostSilent, HostsLoaded
 from events.records.lifecycle import HostReconciled
 from events.records.placement import CapacityChanged, HostHearingChanged, HostLost, HostRemoved, HostTainted
 from events.resources import REVOCABLE, Kinds, in_order
 from processors.placement.constraints import ConditionSet, Constraints, request_of
 from processors.placement.engine.engine import Engine
-from processors.placement.packing import Mask, PlainWeights, Weights, shares, weights
+from processors.placement.packing import Mask, PlainWeights, Weights, shares, shifts, weights
 from processors.placement.rows import NEVER, CellRow, HostRow, LentRow
 from processors.state.causes import CauseRow, CurrentInput, all_recorded, newest, recorded
 from processors.state.shapes import Shape
@@ -29,6 +29,9 @@ from processors.state.table import Table, struct_table
 
 PLAIN = ("cpu", "memory", "disk", REVOCABLE)
 """Kinds that any work asks for. All others are scarce: what doesn't ask for them goes last where there are some."""
+
+
+HALF_LOAD = LOAD_STEPS // 2
 
 
 class Phase(Number):
@@ -51,6 +54,8 @@ class Scales(NamedTuple):
     plain: PlainWeights
     lack: Weights
     """The weights of what lacks."""
+    shifts: I64
+    """By so many bits amounts are shifted, those of ports too."""
 
 
 class Hosts:
@@ -78,7 +83,7 @@ class Hosts:
         """The port numbers that runs hold, per host."""
         self._by_port: dict[int, set[int]] = {}
         """The hosts on which a run holds a port number."""
-        self._columns = np.zeros((2 * (len(self.kinds) + 1) + 6, 16), dtype=np.int64)
+        self._columns = np.zeros((2 * (len(self.kinds) + 1) + 7, 16), dtype=np.int64)
         self._point()
 
     def _point(self) -> None:
@@ -89,6 +94,8 @@ class Hosts:
         """Invariant: of each host and kind the sum over its runs (`runs`) and what is kept for others (`homes.py`); so
         it is never below 0, and 0 where there is neither.
         """
+        self.load: I64 = columns[-7]
+        """In `LOAD_STEPS`; half of them where it isn't known."""
         self.phase: I64 = columns[-6]
         self.counting: I64 = columns[-5]
         """1: its capacity counts for the cell: it has offered something and isn't lost."""
@@ -195,7 +202,7 @@ class Hosts:
             weight = weights(largest)
             if self.kinds.revocable >= 0:
                 weight.weight[self.kinds.revocable] = 0
-            self._largest, self._scales = key, Scales(weight, weight.plain(), shares(largest))
+            self._largest, self._scales = key, Scales(weight, weight.plain(), shares(largest), shifts(largest))
         return self._scales
 
     def without(self, ports: Iterable[int]) -> Mask:
@@ -220,7 +227,7 @@ class Hosts:
         if event.session <= row.session:
             return
         row.session, row.lost = event.session, False
-        row.silent_ms, row.silent_by, row.departed_ms, row.departed_by = 0, None, 0, None
+        row.silent_ms, row.silent_by, row.departed_ms, row.departed_by, row.load = 0, None, 0, None, None
         self._derive(row)
 
     def offered(self, event: HostOffered, now: int) -> None:
@@ -242,6 +249,15 @@ class Hosts:
             self.changed()
         self._offer(row)
         self._derive(row)
+
+    def loaded(self, event: HostsLoaded, now: int) -> None:
+        """So much of hosts is used."""
+        used = np.clip(np.maximum(event.cpu_used_array, event.memory_used_array), 0, LOAD_STEPS).tolist()
+        for host_id, session, load in zip(event.host_ids, event.host_session_array.tolist(), used, strict=False):
+            row = self.table.get(host_id)
+            if row is not None and row.session == session and row.load != load:
+                self.table.change(host_id).load = load
+                self.load[row.number] = load
 
     def silent(self, event: HostSilent, now: int) -> None:
         """The agent isn't heard any more."""
@@ -426,6 +442,7 @@ class Hosts:
         self.counting[number] = row.offered != NEVER
         self.silent_ms[number] = 0 if row.lost else row.silent_ms
         self.departed_ms[number], self.present[number] = row.departed_ms, 1
+        self.load[number] = HALF_LOAD if row.load is None else row.load
         if _hearing(row) == row.reported_hearing:
             self.untold.pop(self.ids[number], None)
         else:

@@ -337,6 +337,7 @@ class Placement(MachineBase):
             self.slack.switched(lends, now)
 
     def _loaded(self, event: HostsLoaded, now: int) -> None:
+        self.hosts.loaded(event, now)
         if self.slack.loaded(event, now, self._settings.now):
             self._quiet = False
             self.cell.change("cell").last_by = self._input.cause

@@ -12,7 +12,7 @@ import numpy as np
 from events.columns import I64
 from processors.placement.gang_search import ranked
 from processors.placement.hosts import Hosts
-from processors.placement.packing import RANK_SHIFT, Mask, have_room
+from processors.placement.packing import RANK_SHIFT, Mask, Scoring, have_room
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.record_rows import AffinityRow, RulesRow
@@ -251,6 +251,7 @@ class Request(NamedTuple):
     score: int
     open_: Mask
     spread: bool
+    scoring: Scoring | None
     order: I64 | None
     ports: tuple[int, ...]
     rules: Rules
@@ -284,7 +285,8 @@ def in_groups(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[
         room |= each.open_ & have_room(free, each.need)
     best, first = np.flatnonzero(room), requests[0]
     key = -ranked(score, first.ranks(), True) if first.spread else ranked(score, first.ranks(), False)
-    for group in dict.fromkeys(within[best[np.argsort(key[best], kind="stable")]].tolist()):
+    keys = key[best] if first.scoring is None else first.scoring.ordered(first.ranks(), free[:, best], best)
+    for group in dict.fromkeys(within[best[np.argsort(keys, kind="stable")]].tolist()):
         there = within == group
         by_part = one_by_one(neighbours, free, score, [each._replace(open_=each.open_ & there) for each in requests])
         if _is_whole(neighbours, by_part, requests):
@@ -303,7 +305,7 @@ def one_by_one(neighbours: Neighbours, free: I64, score: I64, requests: Sequence
         for port in each.ports:
             fit[ports.get(port, [])] = False
         while len(results) < each.size:
-            host = _best(neighbours, each, np.flatnonzero(fit & (each.rules.why() == FREE)), score)
+            host = _best(neighbours, each, np.flatnonzero(fit & (each.rules.why() == FREE)), free, score)
             if host is None:
                 break
             results.append(host)
@@ -317,13 +319,15 @@ def one_by_one(neighbours: Neighbours, free: I64, score: I64, requests: Sequence
     return by_part
 
 
-def _best(neighbours: Neighbours, each: Request, hosts: I64, score: I64) -> int | None:
+def _best(neighbours: Neighbours, each: Request, hosts: I64, free: I64, score: I64) -> int | None:
     """The best of some hosts: by the level of its group, by its tasks of the job if these spread, by rank and score."""
     if not len(hosts):
         return None
     if each.rules.spread is not None:
         level = each.rules.spread.levels()[each.rules.spread.groups[hosts]]
         hosts = hosts[level == level.min()]
+    if each.scoring is not None:
+        return int(hosts[np.argmin(each.scoring.ordered(each.ranks(), free[:, hosts], hosts))])
     if each.spread:
         level = neighbours.own[hosts]
         hosts = hosts[level == level.min()]

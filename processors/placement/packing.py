@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from events.columns import I64
 from processors.placement.engine import board
+from processors.placement.engine.columns import LOAD_AT, LOAD_AWARE, SCORE_BITS, SCORE_MAX, UNEVEN_AT, UNEVEN_MAX
 
 Mask = NDArray[np.bool_]
 
@@ -45,6 +46,11 @@ def weights(largest: I64) -> Weights:
     """Each kind counts by its share of the largest host."""
     weight, shift = board.weights(largest[:-1].tolist())
     return Weights(np.array(weight, dtype=np.int64), np.array(shift, dtype=np.int64))
+
+
+def shifts(largest: I64) -> I64:
+    """By how many bits amounts of each kind, and of ports, are shifted."""
+    return np.array(board.weights(largest.tolist())[1], dtype=np.int64)
 
 
 def shares(largest: I64) -> Weights:
@@ -92,6 +98,40 @@ def turns(hosts: I64) -> I64:
     counts = np.empty(len(hosts), dtype=np.int64)
     counts[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
     return counts
+
+
+class Scoring(NamedTuple):
+    """Scores of hosts that aren't what is free alone; the least wins. Rows are kinds and ports behind them.
+
+    `balanced`: the difference between the most and the least used share, in 1/1024, of what a task asks, with that task
+    there; then what is free. `load-aware`: the load of the host, then what is free, the most first.
+    """
+
+    strategy: int
+    need: tuple[int, ...]
+    capacity: I64
+    load: I64
+    weight: Weights
+    shifts: I64
+
+    def terms(self, free: I64, hosts: I64) -> tuple[I64, I64]:
+        """The two parts of the score of some hosts with so much free, [kinds + 1, hosts]; they add up to it."""
+        total = scores(free, self.weight)
+        if self.strategy == LOAD_AWARE:
+            return self.load[hosts] << LOAD_AT, (SCORE_MAX - total) >> (SCORE_BITS - LOAD_AT)
+        most, least = np.zeros(len(hosts), dtype=np.int64), np.full(len(hosts), SCORE_MAX)
+        for kind in (kind for kind, one in enumerate(self.need) if one):
+            capacity, shift = self.capacity[kind, hosts], self.shifts[kind]
+            used = (capacity - free[kind] + self.need[kind]) >> shift
+            share = (used * ((1 << 30) // np.maximum(capacity >> shift, 1))) >> 20
+            np.maximum(most, share, out=most)
+            np.minimum(least, share, out=least)
+        return np.clip(most - least, 0, UNEVEN_MAX) << UNEVEN_AT, total >> (SCORE_BITS - UNEVEN_AT)
+
+    def ordered(self, order: I64 | None, free: I64, hosts: I64) -> I64:
+        """The scores of some hosts, with what goes before them."""
+        first, then = self.terms(free, hosts)
+        return first + then if order is None else first + then + order[hosts]
 
 
 def feasible(free: I64, need: tuple[int, ...], open_: Mask) -> I64:
@@ -155,6 +195,32 @@ def spread(
     score_after += np.repeat(rank, count)
     order = np.lexsort((places, -score_after, np.repeat(low, count) + step))[:tasks]
     return places[order]
+
+
+def by_scores(
+    free: I64, scoring: Scoring, order: I64 | None, open_: Mask, need: tuple[int, ...], tasks: int, most: int = MANY
+) -> I64:
+    """A host for each of so many `tasks`, or for fewer, one after another: the one with the least score then. `order`
+    goes before it.
+
+    A host whose score falls with a task gets the next one too, so each task counts as the worst of those before it on
+    its host.
+    """
+    hosts = feasible(free, need, open_)
+    best = least([scoring.ordered(order, free[:, hosts], hosts)], min(tasks, len(hosts))) if len(hosts) else hosts
+    hosts = hosts[best]
+    if tasks == 1 or not len(hosts):
+        return hosts
+    fit = fits(free, need, hosts, min(tasks, most))
+    host_of, places = np.repeat(np.arange(len(hosts)), fit), np.repeat(hosts, fit)
+    step = np.arange(len(places)) - np.repeat(np.cumsum(fit) - fit, fit)
+    free_then = free[:, places] - np.array(need, dtype=np.int64)[:, None] * step
+    by_score = np.lexsort((places, scoring.ordered(order, free_then, places)))
+    rank = np.empty(len(places), dtype=np.int64)
+    rank[by_score] = np.arange(len(places))
+    worst = np.maximum.accumulate(host_of * len(places) + rank) - host_of * len(places)
+    hosts_of_tasks: I64 = places[np.argsort(worst, kind="stable")[:tasks]]
+    return hosts_of_tasks
 
 
 def _water(low: I64, fit: I64, tasks: int) -> int:

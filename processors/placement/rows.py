@@ -4,6 +4,7 @@ import msgspec
 
 from events.codes import Code, Hearing
 from events.records.placement import HostAnswered
+from events.strategies import PACK
 from events.work_classes import precedence_of
 from processors.state.causes import CauseRow
 from processors.state.record_rows import ConstraintRow
@@ -72,6 +73,8 @@ class HostRow(msgspec.Struct, array_like=True):
     """Those by operators, which come before its own of the same key."""
     images: tuple[str, ...] = ()
     """The images that it has, by their first digits."""
+    load: int | None = None
+    """Sixteenths of its CPU or memory, whichever is more, that runs use; None: not said in this session."""
 
 
 class LentRow(msgspec.Struct, array_like=True):
@@ -122,6 +125,8 @@ class JobRow(msgspec.Struct, array_like=True):
     bound: bool = False
     """Whether tasks of it are bound to hosts."""
     labels: dict[str, str] = {}
+    strategy: int = PACK
+    """The strategy of its pool when tasks of it were admitted last."""
 
     @property
     def precedence(self) -> int:

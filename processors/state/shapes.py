@@ -17,6 +17,8 @@ from events.instance_changes import instance_change
 from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted
 from events.records.parts import TaskShape
 from events.resources import Kinds, UnknownResource, Vector
+from events.strategies import PACK, strategy_number
+from events.structs import known
 from events.task_shapes import shape_index
 from processors.state.arena import Arena, change_instances
 from processors.state.record_rows import ConstraintRow, RulesRow, row_of, rules_row
@@ -28,19 +30,22 @@ _known: dict[tuple[Callable[[Mapping[str, int]], Vector], bytes], "Shape | None"
 """So many shapes are remembered."""
 _pack = msgspec.msgpack.Encoder().encode
 
+_SPREAD = 3
+"""Where a shape of 0.3 says whether its tasks are spread."""
+
 MIXED = -1
 """In place of the number of a shape: the tasks of the job have several."""
 
 
 class Shape(msgspec.Struct, frozen=True, array_like=True):
-    """The needs of one task: an amount of each kind of resource, ports, conditions on hosts, spread rather than
-    packed.
+    """The needs of one task: an amount of each kind of resource, ports, conditions on hosts, and how they are
+    chosen (`events.strategies`).
     """
 
     need: Vector
     ports: int = 0
     constraints: tuple[ConstraintRow, ...] = ()
-    spread: bool = False
+    strategy: int = PACK
     port_numbers: tuple[int, ...] = ()
     """The number of each port, 0: any; empty: any for all."""
     rules: RulesRow | None = None
@@ -61,6 +66,13 @@ class ShapeRow(msgspec.Struct, array_like=True):
     def widened(self, kinds: Kinds) -> "ShapeRow":
         """The row as it is when the cell knows more kinds; of these no shape asks anything."""
         return ShapeRow(msgspec.structs.replace(self.shape, need=kinds.widened(self.shape.need)), self.tasks)
+
+
+def shape_of_0_3(row: bytes) -> bytes:
+    """A row of 0.3, which knew whether tasks are spread, as it is now."""
+    (shape, *rest) = msgspec.msgpack.decode(row)
+    shape[_SPREAD] = int(shape[_SPREAD])
+    return msgspec.msgpack.encode(msgspec.convert([shape, *rest], known(ShapeRow)))
 
 
 class Shapes:
@@ -218,5 +230,5 @@ def _found(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Sh
     if min(need) < 0 or max(need) > AMOUNT_MAX:
         return None
     return Shape(
-        need, each.ports, constraints, each.strategy == "spread", tuple(each.port_numbers), rules_row(each.rules)
+        need, each.ports, constraints, strategy_number(each.strategy), tuple(each.port_numbers), rules_row(each.rules)
     )

@@ -8,8 +8,9 @@ no others; what else it needs is kept for it. When the entitlement of a pool fal
 Deciding changes nothing, so what is admitted in one pass is counted beside the state.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -96,16 +97,28 @@ class PassResult:
         for admissions in (self.admit, self.lend):
             if admissions:
                 columns = _range_columns(state.queues, admissions, "queued")
-                out.append(GangsAdmitted.pack(**columns, cause=recorded(state.cell.room_by)))  # type: ignore[arg-type]
+                strategy = _strategies(state, admissions, columns)
+                out.append(GangsAdmitted.pack(**columns, strategy=strategy, cause=recorded(state.cell.room_by)))
         return out
+
+
+def _strategies(state: State, admissions: list[Admission], columns: Mapping[str, Any]) -> I64 | None:
+    """The strategy of the pool of each range; None: all pack."""
+    pools = {each.job_id: each.row.pool for each in admissions}
+    of_pool = {pool: state.strategy_of(pool) for pool in dict.fromkeys(pools.values())}
+    if not any(of_pool.values()):
+        return None
+    of_job = np.array([of_pool[pools[job_id]] for job_id in columns["job_ids"]], dtype=np.int64)
+    strategies: I64 = of_job[columns["job"]]
+    return strategies
 
 
 def rank_record(queues: Queues, admissions: list[Admission], cause: Cause | None) -> AdmissionsRanked:
     """Return the record of admitted units that get another rank."""
-    return AdmissionsRanked.pack(**_range_columns(queues, admissions, "held"), cause=cause)  # type: ignore[arg-type]
+    return AdmissionsRanked.pack(**_range_columns(queues, admissions, "held"), cause=cause)
 
 
-def _range_columns(queues: Queues, admissions: list[Admission], column: str) -> dict[str, object]:
+def _range_columns(queues: Queues, admissions: list[Admission], column: str) -> dict[str, Any]:
     """The columns of a record about ranges of tasks; `column`: that of their runs. Ranges that meet are one, in however
     many steps they were taken: a process that was restored takes in others. Two gangs are never one range.
     """

@@ -33,7 +33,7 @@ from processors.lifecycle.updates.image_waits import ImageWaits
 from processors.lifecycle.updates.place_waits import PlaceWaits
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, MORE, OPEN, RESHAPED, STEP, Step
-from processors.lifecycle.updates.versions import asks_more, asks_of, task_shape, version_row
+from processors.lifecycle.updates.versions import asks_more, asks_of, going_on_with, task_shape, version_row
 from processors.lifecycle.updates.window import UP
 from processors.state.deadlines import Deadlines
 from processors.state.handlers import Row
@@ -116,8 +116,8 @@ class Updates:
         return self.versions[job_id][self._jobs.table[job_id].version]
 
     def made(self, job: SubmittedRow, spec_hash: bytes) -> VersionRow:
-        """The version that a specification makes, with all its overrides."""
-        return version_row(self._whole(job), spec_hash)
+        """The version that a specification makes of a job that is there, with all its overrides."""
+        return version_row(going_on_with(self._whole(job), self.version(job.job_id)), spec_hash)
 
     def accepted(self, job_id: str, job: SubmittedRow, spec_hash: bytes) -> None:
         """A job is there: its specification is its first version."""

@@ -11,6 +11,7 @@ from events.bounds import INSTANCES_MAX
 from events.columns import I64, ints, longs, pack_ints, pack_longs, spread
 from events.records.parts import TaskShape
 from events.resources import in_order
+from events.strategies import PACK, STRATEGIES
 from events.task_overrides import JOB_FIELDS, changes_of
 from processors.lifecycle.alike import FIELDS, NAMES, once
 from processors.lifecycle.job_rules import run_rules
@@ -42,6 +43,8 @@ ASKED = frozenset({"resources", "ports", "constraints", "strategy", "rules"})
 """Fields that pool and host hear of."""
 UNNAMED = tuple(name for name in FIELDS if name not in NAMES)
 _pack = msgspec.msgpack.Encoder(order="sorted").encode
+PACKED = digest(_pack(STRATEGIES[PACK]))[:8]
+"""The digest of the strategy of a job that packs."""
 
 
 def version_row(job: SubmittedRow, spec_hash: bytes, completed: bool = False) -> VersionRow:
@@ -100,6 +103,15 @@ def _alike(job: SubmittedRow) -> VersionRow:
 def policy_for(kind: str, policy: PolicyRow) -> PolicyRow:
     """The policy of an update of a job of a kind: instances of a stateful one are updated one after another."""
     return msgspec.structs.replace(policy, batch=1) if kind == STATEFUL else policy
+
+
+def going_on_with(job: SubmittedRow, before: VersionRow) -> SubmittedRow:
+    """A specification that names no strategy, of a job that packs: it goes on to. Before 0.4 jobs that named none said
+    so, and nothing is to change by itself when they are updated.
+    """
+    if job.strategy or before.fields.get("strategy") != PACKED:
+        return job
+    return msgspec.structs.replace(job, strategy=STRATEGIES[PACK])
 
 
 def pinned_anew(before: VersionRow, after: VersionRow) -> bool:

@@ -45,6 +45,7 @@ from processors.placement.engine.layouts import Layouts
 from processors.placement.engine.ranks import Attributes, Conditions, RankColumn
 from processors.placement.engine.shapes import Shape
 from processors.placement.engine.terms import Terms, recount
+from processors.placement.engine.vectors import note_all
 
 LOG = 1 << 16
 SLOTS = 64
@@ -116,9 +117,9 @@ class Board:
             np.array([SEATS, *capacity], dtype=np.int64),
         )
 
-    def synchronise(self, free: I64, capacity: I64, up: NDArray[np.bool_], tasks: I64) -> int:
-        """Brings all hosts up to what they have, [resources, hosts]; `tasks`: how many are there. Returns how many
-        hosts had something else. What was put since is settled by that.
+    def synchronise(self, free: I64, capacity: I64, up: NDArray[np.bool_], tasks: I64, load: I64) -> int:
+        """Brings all hosts up to what they have, [resources, hosts]; `tasks`: how many are there; `load`: 0 to 63.
+        Returns how many hosts had other amounts. What was put since is settled by that.
         """
         hosts = free.shape[1]
         if hosts != self.hosts:
@@ -129,6 +130,10 @@ class Board:
         seat = np.where(up, SEATS, SEATS - DOWN) - tasks
         seats = np.full_like(seat, SEATS)
         self.settle()
+        c = self.columns
+        changed = np.flatnonzero(c.load[:hosts] != load)
+        c.load[changed] = load[changed]
+        note_all(c, changed)
         return self.kernels.synchronise(
             self.columns, hosts, np.vstack([seat[None], free]), np.vstack([seats[None], capacity])
         )

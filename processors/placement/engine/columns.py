@@ -23,6 +23,8 @@ RANK_AT = HOST_BITS + SCORE_BITS
 SCORE_MAX = (1 << SCORE_BITS) - 1
 NONE = (1 << 63) - 1
 """The key of a host that isn't open."""
+LOAD_AT, UNEVEN_AT, UNEVEN_MAX = 30, 26, 1023
+"""Where the load and the unevenness stand in a score, and the most of the latter."""
 FAR = 1 << 40
 """More tasks than there are: no limit, no level."""
 CLOSED = -1
@@ -30,6 +32,7 @@ CLOSED = -1
 SEATS, ALONE, DOWN = 1 << 20, 1 << 30, 1 << 50
 
 PACK, SPREAD, BALANCED, LOAD_AWARE = range(4)
+"""As in `events.strategies`."""
 
 # A row of a shape.
 SET, STRATEGY, LIMIT, NEEDS, LAYOUT, ZEROS, WANTS, ADDS = range(8)

@@ -29,6 +29,7 @@ from processors.placement.engine.columns import (
     LAYOUT,
     LEAST,
     LIMIT,
+    LOAD_AT,
     LOAD_AWARE,
     MOST,
     NEED,
@@ -40,6 +41,7 @@ from processors.placement.engine.columns import (
     PACK,
     PLAIN,
     RANK_AT,
+    SCORE_BITS,
     SCORE_MAX,
     SEATS,
     SEEN,
@@ -47,6 +49,8 @@ from processors.placement.engine.columns import (
     SPREAD,
     STRATEGY,
     UNDO,
+    UNEVEN_AT,
+    UNEVEN_MAX,
     WANT,
     WANTS,
     ZERO,
@@ -65,13 +69,13 @@ def score_of(c: Columns, s: int, h: int) -> int:
     if strategy == SPREAD:
         return SCORE_MAX - k
     if strategy == LOAD_AWARE:
-        return (int(c.load[h]) << 30) | ((SCORE_MAX - k) >> 6)
+        return (int(c.load[h]) << LOAD_AT) | ((SCORE_MAX - k) >> (SCORE_BITS - LOAD_AT))
     least, most = FAR, 0
     for i in range(1, row[NEEDS]):
         r, need = row[NEED + 2 * i], row[NEED + 2 * i + 1]
         one = int(share(c.capacity[r, h], c.free[r, h], need, c.shift[r], c.inverse[r, h]))
         least, most = min(least, one), max(most, one)
-    return (min(max(most - least, 0), 1023) << 26) | (k >> 10)
+    return (min(max(most - least, 0), UNEVEN_MAX) << UNEVEN_AT) | (k >> (SCORE_BITS - UNEVEN_AT))
 
 
 def is_apart(c: Columns, s: int, h: int) -> int:
@@ -208,14 +212,14 @@ def plain_min(c: Columns, s: int, low: int) -> int:
     f4, q4 = c.free[row[NEED + 2 * i4], low:high], row[NEED + 2 * i4 + 1]
     f5, q5 = c.free[row[NEED + 2 * i5], low:high], row[NEED + 2 * i5 + 1]
     rank, k, load = c.ranks[row[SET], low:high], c.k[low:high], c.load[low:high]
-    # Score = (load & loaded) << 30 | ((k ^ flip) >> less): the same for three strategies.
+    # Score = (load & loaded) << LOAD_AT | ((k ^ flip) >> less): the same for three strategies.
     strategy = row[STRATEGY]
     flip = 0 if strategy == PACK else SCORE_MAX
-    loaded, less = (-1, 6) if strategy == LOAD_AWARE else (0, 0)
+    loaded, less = (-1, SCORE_BITS - LOAD_AT) if strategy == LOAD_AWARE else (0, 0)
     best = NONE
     for i in range(BLOCK):
         fits = (f0[i] >= q0) & (f1[i] >= q1) & (f2[i] >= q2) & (f3[i] >= q3) & (f4[i] >= q4) & (f5[i] >= q5)
-        score = ((load[i] & loaded) << 30) | ((k[i] ^ flip) >> less)
+        score = ((load[i] & loaded) << LOAD_AT) | ((k[i] ^ flip) >> less)
         key = (int(rank[i]) << RANK_AT) | (score << HOST_BITS) | (low + i)
         best = min(best, key if fits & (rank[i] >= 0) else NONE)
     return best
@@ -249,7 +253,7 @@ def balanced_keys(c: Columns, s: int, low: int) -> None:
         s3, s4 = share(a3[i], f3[i], q3, x3, i3[i]), share(a4[i], f4[i], q4, x4, i4[i])
         s5 = share(a5[i], f5[i], q5, x5, i5[i])
         uneven = max(max(max(s1, s2), max(s3, s4)), s5) - min(min(min(s1, s2), min(s3, s4)), s5)
-        score = (min(uneven, 1023) << 26) | (k[i] >> 10)
+        score = (min(uneven, UNEVEN_MAX) << UNEVEN_AT) | (k[i] >> (SCORE_BITS - UNEVEN_AT))
         key = (int(rank[i]) << RANK_AT) | (score << HOST_BITS) | (low + i)
         keys[i] = key if fits & (rank[i] >= 0) else NONE
 

@@ -17,6 +17,7 @@ from processors.placement.engine.columns import (
     HOST_BITS,
     LAYOUT,
     LEAST,
+    LOAD_AT,
     LOAD_AWARE,
     NEED,
     NEEDS,
@@ -25,12 +26,15 @@ from processors.placement.engine.columns import (
     PACK,
     PLAIN,
     RANK_AT,
+    SCORE_BITS,
     SCORE_MAX,
     SEATS,
     SEEN,
     SET,
     SPREAD,
     STRATEGY,
+    UNEVEN_AT,
+    UNEVEN_MAX,
     Columns,
 )
 
@@ -63,14 +67,14 @@ def _scores(c: Columns, row: list[int], hosts: I64 | slice) -> I64:
     if row[STRATEGY] == SPREAD:
         return SCORE_MAX - k
     if row[STRATEGY] == LOAD_AWARE:
-        return (c.load[hosts] << 30) | ((SCORE_MAX - k) >> 6)
+        return (c.load[hosts] << LOAD_AT) | ((SCORE_MAX - k) >> (SCORE_BITS - LOAD_AT))
     needs = [(row[at], row[at + 1]) for at in range(NEED + 2, NEED + 2 * row[NEEDS], 2)]
     shares = [
         (((c.capacity[r, hosts] - c.free[r, hosts] + need) >> c.shift[r]) * c.inverse[r, hosts]) >> 20
         for r, need in needs
     ]
     spread = np.max(shares, axis=0) - np.min(shares, axis=0) if shares else np.zeros_like(k)
-    return (np.minimum(spread, 1023) << 26) | (k >> 10)
+    return (np.minimum(spread, UNEVEN_MAX) << UNEVEN_AT) | (k >> (SCORE_BITS - UNEVEN_AT))
 
 
 def _members(c: Columns, s: int, b: int) -> I64 | slice:
@@ -161,8 +165,13 @@ def synchronise(c: Columns, hosts: int, free: I64, capacity: I64) -> int:
     shift = c.shift[:, None]
     c.inverse[:, changed] = (1 << 30) // np.maximum(capacity >> shift, 1)
     c.k[changed] = ((np.maximum(free, 0) >> shift) * c.weight[:, None]).sum(axis=0)
-    positions = c.numbers[HEAD] + np.arange(len(changed))
-    c.log[positions & (len(c.log) - 1)] = changed
-    c.last[changed] = positions
-    c.numbers[HEAD] += len(changed)
+    note_all(c, changed)
     return len(changed)
+
+
+def note_all(c: Columns, hosts: I64) -> None:
+    """Hosts have changed, as `kernels.note` of each."""
+    positions = c.numbers[HEAD] + np.arange(len(hosts))
+    c.log[positions & (len(c.log) - 1)] = hosts
+    c.last[hosts] = positions
+    c.numbers[HEAD] += len(hosts)

@@ -206,11 +206,11 @@ class Planner:
     def _parts(self, slot: int, size: int) -> Parts:
         """So many tasks of which shape a unit has."""
         runs = self._seen.runs
-        numbers = runs.arena["shape"][slot : slot + size]
+        numbers, of_pool = runs.arena["shape"][slot : slot + size], runs.jobs[runs.waits.job_of(slot)].strategy
         if size == 1 and (pin := int(runs.arena["pin"][slot])) > 0:
-            return [(self._seen.view.shape(int(numbers[0]), pin - 1), 1)]
+            return [(self._seen.view.shape(int(numbers[0]), of_pool, pin - 1), 1)]
         shapes = shapes_of_unit(runs, slot, size)
-        return [(self._seen.view.shape(number), int((numbers == number).sum())) for number in shapes]
+        return [(self._seen.view.shape(number, of_pool), int((numbers == number).sum())) for number in shapes]
 
     def _planned(self, job_id: str, parts: Parts, own: OwnRoom | None) -> list[Part]:
         """The parts of a unit for which others may be preempted."""

@@ -19,6 +19,7 @@ from events.records.hosts import (
     HostOffered,
     HostRemovalRequested,
     HostSilent,
+    HostsLoaded,
 )
 from events.records.lifecycle import HostReconciled, HostSuspected, JobAccepted, PreemptionAnswered, RunsEnded
 from events.records.parts import Cause, ResourceKind, TaskShape
@@ -58,6 +59,12 @@ class World(Alone[Placement]):
     def reconcile(self, host: str) -> list[Event]:
         event = HostReconciled(host_id=host, session=self.sessions[host], kept=0, ended=0, stopped=0)
         return self.peer("lifecycle", event)
+
+    def load(self, host: str, cpu: int, memory: int = 0) -> list[Event]:
+        """Runs use so many sixteenths of a host."""
+        session = [self.sessions[host]]
+        used = {"cpu_used": [cpu], "memory_used": [memory], "slack": [0]}
+        return self.fact(HostsLoaded.pack(gateway="g", host_ids=(host,), host_session=session, **used))
 
     def silence(self, *hosts: str) -> list[Event]:
         return self.fact(*(HostSilent(host_id=host, session=self.sessions[host]) for host in hosts))

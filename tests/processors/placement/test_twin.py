@@ -15,6 +15,7 @@ from events.columns import I64, pack_ints
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobAccepted
 from events.records.parts import Constraint, TaskShape
+from events.strategies import STRATEGIES
 from processors.machine import Decided, PeerRound
 from processors.placement import cluster_view, engine_view
 from processors.placement.assignment import Assignment
@@ -38,8 +39,9 @@ CONSTRAINTS = st.lists(
     ),
     max_size=2,
 ).map(tuple)
+LOADS = st.sampled_from([None, 0, 3, 8, 16])
 CLUSTERS = st.lists(
-    st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 2), st.integers(1, 4), ATTRIBUTES),
+    st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 2), st.integers(1, 4), ATTRIBUTES, LOADS),
     min_size=1,
     max_size=6,
 )
@@ -50,7 +52,7 @@ JOBS = st.lists(
         st.sampled_from([0, 0, 1, 2]),
         st.booleans(),
         st.sampled_from([0, 0, 2, 3]),
-        st.booleans(),
+        st.sampled_from(STRATEGIES),
         CONSTRAINTS,
     ),
     min_size=1,
@@ -72,13 +74,18 @@ def decided_by(few: int, engine_from: int) -> Iterator[None]:
         yield
 
 
-def ready(cluster: list[tuple[int, int, int, int, dict[str, str]]]) -> tuple[World, list[twin.TwinHost]]:
+def ready(cluster: list[tuple[int, int, int, int, dict[str, str], int | None]]) -> tuple[World, list[twin.TwinHost]]:
     world, hosts = World(), []
-    for number, (cpu, memory, gpu, ports, attributes) in enumerate(cluster):
+    for number, (cpu, memory, gpu, ports, attributes, load) in enumerate(cluster):
         name = f"h{number}"
         last = 30_999 + ports
         world.host(name, cpu=cpu, memory=memory, gpu=gpu, port_first=31_000, port_last=last, attributes=attributes)
-        hosts.append(twin.TwinHost(name, (cpu, memory, 10_000, gpu), list(range(31_000, last + 1)), attributes))
+        ports_there = list(range(31_000, last + 1))
+        hosts.append(
+            twin.TwinHost(name, (cpu, memory, 10_000, gpu), ports_there, attributes, 8 if load is None else load)
+        )
+        if load is not None:
+            world.load(name, cpu=load, memory=load // 2)
     return world, hosts
 
 
@@ -86,9 +93,9 @@ def admitted(world: World, specs: list[Any]) -> list[twin.TwinJob]:
     """Jobs as they are drawn; the machine has them admitted, and hasn't decided yet."""
     jobs = [
         twin.TwinJob(
-            f"j{n}", tasks, (cpu, memory, 0, gpu), ports, claims, min(gang, tasks) if tasks > 1 else 0, spread, rules
+            f"j{n}", tasks, (cpu, memory, 0, gpu), ports, claims, min(gang, tasks) if tasks > 1 else 0, strategy, rules
         )
-        for n, (tasks, (cpu, memory, gpu), ports, claims, gang, spread, rules) in enumerate(specs)
+        for n, (tasks, (cpu, memory, gpu), ports, claims, gang, strategy, rules) in enumerate(specs)
     ]
     for job in jobs:
         event = JobAccepted(
@@ -97,7 +104,7 @@ def admitted(world: World, specs: list[Any]) -> list[twin.TwinJob]:
             pool="/p",
             kind="batch",
             instances=job.tasks,
-            shapes=(TaskShape(amounts(*job.need), job.ports, job.constraints, "spread" if job.spread else "pack"),),
+            shapes=(TaskShape(amounts(*job.need), job.ports, job.constraints, job.strategy),),
             gang_min=job.gang,
         )
         world.machine.apply(PeerRound("lifecycle", 1, world.now, (event,)))
@@ -154,7 +161,7 @@ def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, way, data)
 
 @pytest.mark.parametrize("engine_from", [2000, 0])
 def test_who_takes_more_than_is_kept_for_it_leaves_less_to_others(engine_from: int) -> None:
-    world, _ = ready([(4, 8, 0, 1, {})])
+    world, _ = ready([(4, 8, 0, 1, {}, None)])
     nothing: tuple[object, ...] = (False, 0, False, ())
     admitted(world, [(1, (3, 1, 0), 0, *nothing), (3, (1, 1, 0), 0, *nothing)])
     runs, columns = world.machine.runs, world.machine.hosts

@@ -19,9 +19,12 @@ class TwinHost:
     capacity: tuple[int, int, int, int]
     ports: list[int]
     attributes: dict[str, str]
+    load: int = 8
     free: list[int] = field(default_factory=list)
+    port_count: int = 0
 
     def __post_init__(self) -> None:
+        self.port_count = len(self.ports)
         self.free = list(self.capacity)
 
 
@@ -33,7 +36,7 @@ class TwinJob:
     ports: int = 0
     claims: bool = True
     gang: int = 0
-    spread: bool = False
+    strategy: str = "pack"
     constraints: tuple[Constraint, ...] = ()
     kept: dict[int, dict[str, tuple[int, int, int, int]]] = field(default_factory=dict)
     """By the first task of a unit, what is kept for it on which host."""
@@ -100,6 +103,17 @@ def _together(
     return [(host.name, ports) for host, ports in placed]
 
 
+def unevenness(hosts: list[TwinHost], host: TwinHost, job: TwinJob, weights: list[tuple[int, int]]) -> int:
+    """By how much the shares that are used differ with one task more, of what it asks, in 1/1024."""
+    shifts = [*(shift for _, shift in weights), weight_of(max(each.port_count for each in hosts))[1]]
+    offered, free = [*host.capacity, host.port_count], [*host.free, len(host.ports)]
+    shares = []
+    for had, have, need, shift in zip(offered, free, [*job.need, job.ports], shifts, strict=True):
+        if need:
+            shares.append((((had - have + need) >> shift) * (2**30 // max(had >> shift, 1))) >> 20)
+    return min(max(shares) - min(shares), 1023) if shares else 0
+
+
 def _best(hosts: list[TwinHost], job: TwinJob, weights: list[tuple[int, int]], mine: dict[str, int]) -> TwinHost | None:
     best, best_key = None, (0, False, 0, 0)
     for number, host in enumerate(hosts):
@@ -109,7 +123,12 @@ def _best(hosts: list[TwinHost], job: TwinJob, weights: list[tuple[int, int]], m
             continue
         score = sum((max(have, 0) >> shift) * one for have, (one, shift) in zip(host.free, weights, strict=True))
         spared = host.capacity[3] > 0 and not job.need[3]  # hosts with GPUs come last for work that asks for none
-        key = (mine[host.name], spared, -score, number) if job.spread else (0, spared, score, number)
+        key = {
+            "pack": (0, spared, score, number),
+            "spread": (mine[host.name], spared, -score, number),
+            "balanced": (0, spared, unevenness(hosts, host, job, weights) << 26 | score >> 10, number),
+            "load-aware": (0, spared, host.load << 30 | (2**36 - 1 - score) >> 6, number),
+        }[job.strategy]
         if best is None or key < best_key:
             best, best_key = host, key
     return best

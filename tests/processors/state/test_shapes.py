@@ -119,15 +119,15 @@ def test_a_job_that_nobody_would_accept_has_no_shapes(need: dict[str, int]) -> N
 
 def test_shapes_keep_their_numbers_when_the_cell_gets_more_kinds() -> None:
     both = Both()
-    before = [Shape((cpu, 0, 0, 0), 1, (), True) for cpu in range(3)]
+    before = [Shape((cpu, 0, 0, 0), 1, (), 1) for cpu in range(3)]
     numbers = [both.live.take(shape, 1) for shape in before]
     both.live.give_back(numbers[0], 1)
     kinds = Kinds([ResourceKind("fpga")])
     both.live.widen(kinds)
     for shapes in (both.live, both.restored()):
         assert shapes[numbers[1]].need == (1, 0, 0, 0, 0)
-        assert shapes.take(Shape((2, 0, 0, 0, 0), 1, (), True), 1) == numbers[2]
-        assert shapes.take(Shape((2, 0, 0, 0, 5), 1, (), True), 1) == numbers[0]
+        assert shapes.take(Shape((2, 0, 0, 0, 0), 1, (), 1), 1) == numbers[2]
+        assert shapes.take(Shape((2, 0, 0, 0, 5), 1, (), 1), 1) == numbers[0]
 
 
 def test_shapes_differ_by_all_that_placement_asks_of_a_host() -> None:

@@ -46,17 +46,19 @@ def test_a_board_that_goes_on_chooses_as_one_made_anew_whatever_decides(seed):
     kernels = ((LOOPS,), (VECTORS, LOOPS))[seed % 2]
     capacity, tasks, up = np.full((2, hosts), 20), np.zeros(hosts, dtype=np.int64), np.ones(hosts, dtype=np.bool_)
     free, kept = capacity.copy(), Engine(2)
-    shapes = [Shape((3, 1)), Shape((1, 2)), Shape((2, 2), strategy=1)]
+    shapes = [Shape((3, 1)), Shape((1, 2)), *(Shape((2, 2), strategy=strategy) for strategy in (1, 2, 3))]
+    load = np.full(hosts, 8)
     for _ in range(25):
         fresh, kept.kernels = Engine(2), draw.choice(kernels)
         for engine in (kept, fresh):
-            engine.synchronise(free, capacity, up, tasks)
+            engine.synchronise(free, capacity, up, tasks, load)
         for _ in range(draw.randint(1, 4)):
             request = Request(draw.choice(shapes), draw.choice((1, 2, 5, 20)))
             (ours,), (theirs,) = kept.place([request]), fresh.place([request])
             assert ours.tolist() == theirs.tolist()
             np.subtract.at(free.T, ours, np.array(request.shape.need))
         for host in (draw.randrange(hosts) for _ in range(draw.randint(0, 12))):
+            load[host] = draw.choice((8, 8, draw.randint(0, 16)))
             free[:, host] = draw.choice((draw.randint(0, 20), np.minimum(20, free[:, host] + draw.randint(0, 6))))
 
 

@@ -134,11 +134,11 @@ def test_synchronising_settles_what_was_decided_and_forgets_what_was_not():
     free = np.array([[4, 3, 2]])
     up, tasks, shape = np.ones(3, dtype=np.bool_), np.zeros(3, dtype=np.int64), Shape((2,))
     for one in (engine, twin):
-        assert one.synchronise(free, free, up, tasks) == 3
+        assert one.synchronise(free, free, up, tasks, tasks) == 3
     assert engine.place([Request(shape, 1)])[0].tolist() == [2]
-    assert engine.synchronise(free - [[0, 0, 2]], free, up, np.array([0, 0, 1])) == 0
+    assert engine.synchronise(free - [[0, 0, 2]], free, up, np.array([0, 0, 1]), tasks) == 0
     engine.place([Request(shape, 2)])
-    assert engine.synchronise(free, free, up, tasks) == 3
+    assert engine.synchronise(free, free, up, tasks, tasks) == 3
     assert [hosts.tolist() for hosts in engine.place([Request(shape, 4)])] == [
         hosts.tolist() for hosts in twin.place([Request(shape, 4)])
     ]
