@@ -1,4 +1,4 @@
-"""The strategies by which hosts are chosen; columns and rows have their place in `STRATEGIES`."""
+"""The strategies by which hosts are chosen (decision 080); columns and rows have their place in `STRATEGIES`."""
 
 from typing import Literal, get_args
 
