@@ -56,7 +56,23 @@ def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> lis
         {"code": code, "message": f"{tasks or plural(count, 'instance')} would fit on no host: {text}"}
         for (code, text), count in found.items()
     ]
-    return [*nowhere, *affinity_warnings(connection, wanted)]
+    limited = [] if nowhere or len(counts) > 1 else _limit_warnings(wanted, _offers(connection, kinds), kinds)
+    return [*nowhere, *limited, *affinity_warnings(connection, wanted)]
+
+
+def _limit_warnings(job: JobSubmitted, offers: Iterable[_Offer], kinds: Kinds) -> list[FitWarning]:
+    """Warns where all hosts that match, with as many tasks of the job each as they may have, hold fewer than it has."""
+    limit = job.rules.host_limit if job.rules is not None else 0
+    if not limit or job.kind == "daemon":
+        return []
+    hosts = 0
+    for offer in offers:
+        hosts += _why(job, [offer], kinds) is None
+        if hosts * limit >= job.instances:
+            return []
+    where = f"{plural(hosts, 'host')} would take {limit} each (`host_limit`)"
+    text = f"{hosts * limit} of {plural(job.instances, 'instance')} would find a place: {where}"
+    return [{"code": Code.HOST_LIMIT_REACHED, "message": text}] if hosts else []
 
 
 def _counts(job: JobSubmitted, chunk: Chunks) -> list[tuple[int, int]]:

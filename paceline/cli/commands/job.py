@@ -156,7 +156,7 @@ def _tell_dry_run(checked: "Job | JobCheck", plan: "JobPlan | None", report: "Ca
     if plan is None:
         report(checked, job_id, f"job {job_id} would be submitted")
     else:
-        report({**checked, "plan": plan}, job_id, f"job {job_id} would be submitted: {job_plan.sentence(plan)}")
+        report({**checked, "plan": plan}, job_id, f"job {job_id} would be submitted: {job_plan.outlook(plan)}")
 
 
 def _there_before(job: "Mapping[str, Any]") -> str:

@@ -119,6 +119,12 @@ def sentence(plan: "JobPlan") -> str:
     return f"{plan['placed']} of {tasks} would get a host {when}, {plan['waiting']} would wait"
 
 
+def outlook(plan: "JobPlan") -> str:
+    """The outcome in a sentence, and what keeps tasks waiting at the end, for a dry run."""
+    why = [f"{reason['code']}  {reason['message']}" for reason in plan["later_reasons"]]
+    return "\n  ".join([sentence(plan), *why])
+
+
 def _print_hosts(plan: "JobPlan") -> None:
     hosts = plan["hosts"][:SHOWN_MAX]
     table(

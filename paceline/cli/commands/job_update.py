@@ -31,7 +31,7 @@ from paceline.cli.commands.job_commands import (
     extra_options,
     told,
 )
-from paceline.cli.commands.job_plan import planned, sentence
+from paceline.cli.commands.job_plan import outlook, planned
 from paceline.cli.commands.job_views import print_changes, print_update, print_updates, print_versions
 from paceline.client.json_type import Json
 from paceline.output import TableOptions, answers, note, say, show
@@ -123,7 +123,7 @@ def update(
                 counts = ", ".join(f"{many} {name}" for name, many in (checked["instances"] or {}).items() if many)
                 text += f"; instances: {counts}" if counts else ""
                 plan = plans.get(job_id)
-                text += f"; {sentence(plan)}" if plan else ""
+                text += f"; {outlook(plan)}" if plan else ""
                 report({**checked, "plan": plan} if plan else checked, job_id, f"job {job_id}: {text}")
                 if form == "table":
                     for warning in checked.get("warnings", ()):

@@ -328,7 +328,9 @@ def test_a_plan_that_places_all_ends_with_0_and_one_that_is_refused_with_2(cli, 
 
 
 def test_several_jobs_are_planned_by_one_request(cli, cell, tmp_path):
-    cell.answer("POST", "/v1/job-plans", {"plans": [planned("x"), planned("y", outcome="WAITS", placed=0, waiting=2)]})
+    reasons = [{"code": "NO_HOST_FITS", "message": "none"}]
+    late = planned("y", outcome="WAITS", placed=0, waiting=2, later_reasons=reasons)
+    cell.answer("POST", "/v1/job-plans", {"plans": [planned("x"), late]})
     path = files(tmp_path, "x", "y")
     code, out, _ = cli("job", "plan", path)
     assert (code, [line.split()[:3] for line in out.splitlines() if line.startswith("job")]) == (
@@ -338,7 +340,7 @@ def test_several_jobs_are_planned_by_one_request(cli, cell, tmp_path):
     [asked] = [each for each in cell.asked if each.path == "/v1/job-plans"]
     assert [each["job_id"] for each in asked.body["jobs"]] == ["x", "y"]
     out = cli("job", "submit", "--dry-run", path)[1]
-    assert "job y would be submitted: 0 of 2 tasks would get a host at once, 2 would wait" in out
+    assert "job y would be submitted: 0 of 2 tasks would get a host at once, 2 would wait\n  NO_HOST_FITS  none" in out
     assert len([each for each in cell.asked if each.path == "/v1/job-plans"]) == 2
 
 

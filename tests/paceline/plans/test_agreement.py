@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from events.records.entitlement import PreemptionsOrdered
-from events.records.hosts import HostOffered
+from events.records.hosts import HostOffered, HostTaintRequested
 from events.records.jobs import JobStopRequested
-from events.records.parts import Constraint, Simulated
+from events.records.parts import Constraint, PlacementRules, Simulated, SpreadTarget
 from events.records.placement import TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined
 from hostagent.fleet import SimHost
@@ -27,6 +27,12 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"kind": "daemon"},
 )
 """Jobs of other kinds; the last is refused."""
+RULES = (
+    PlacementRules(spread_over="rack", skew=1),
+    PlacementRules(spread_over="rack", targets=(SpreadTarget("r4", 40),), hard=True),
+    PlacementRules(host_limit=1),
+    PlacementRules(tolerations=("closed",)),
+)
 PLANS = 10
 """Of each seed."""
 
@@ -39,7 +45,9 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlannedCell]:
 
 
 def crowded(folder: Path) -> PlannedCell:
-    """200 hosts, 95 % full: one is SUSPECTED, one reserved, one keeps room, one offers less than runs there."""
+    """200 hosts, 95 % full: one is SUSPECTED, one reserved, one keeps room, one offers less than runs there, and one an
+    operator has closed to new tasks.
+    """
     hosts = [
         SimHost(HOSTS // RACKS, {"cpu": CPU, "memory": 65_536, "disk": 100_000}, {"rack": f"r{rack}"}, f"r{rack}-##")
         for rack in range(RACKS)
@@ -76,7 +84,8 @@ def crowded(folder: Path) -> PlannedCell:
     cell.submit("home", "/prod", **home, simulated=Simulated(80_000, 1))  # its room is kept while it waits
     cell.append(
         HostOffered(host_id="r3-05", session=2, capacity={"cpu": 4_000, "memory": 65_536, "disk": 100_000},
-                    attributes={"rack": "r3"})
+                    attributes={"rack": "r3"}),
+        HostTaintRequested(host_id="r4-03", command_id="taint", key="closed", reason="new disks"),
     )  # fmt: skip
     cell.run(90_000)
     return cell
@@ -98,6 +107,8 @@ def drawn(number: int, draw: random.Random) -> dict[str, Any]:
         spec["preemptible"] = False
     if draw.random() < 0.5:
         spec["strategy"] = "spread"
+    if draw.random() < 0.3:
+        spec["rules"] = draw.choice(RULES)
     spec["priority"] = draw.choice((0, 0, 5))
     spec |= draw.choice(({}, {}, {}, *KINDS))
     if "kind" in spec:
@@ -122,6 +133,31 @@ def test_the_cell_does_what_the_plan_has_said(cell: PlannedCell, seed: int) -> N
         assert said == {name: done[name] for name in said}, fact
         cell.append(JobStopRequested(job_id=job_id, command_id=job_id))
         cell.run(SETTLED_MS)
+
+
+@seeds(10, suite=1)
+def test_the_cell_does_what_the_plan_of_several_jobs_has_said(cell: PlannedCell, seed: int) -> None:
+    draw = random.Random(f"together {seed}")
+    facts = {f"part-{seed}-{number}": [job(f"part-{seed}-{number}", **drawn(number, draw))] for number in range(4)}
+    plans = cell.plan_jobs(facts)
+    starts = {topic: cell.log.bounds(topic)[1] for topic in ("paceline.placement", "paceline.entitlement")}
+    for each in facts.values():
+        cell.append(*each)
+        cell.run(0)
+    first = {job_id: cell.outcome(job_id) for job_id in facts}
+    cell.run(round(plans[0]["looked_ahead_s"] * 1000))
+    for plan in plans:
+        job_id = plan["job_id"]
+        done = {**cell.outcome(job_id), **decided(cell, starts, job_id)}
+        done |= {
+            "at_once": first[job_id]["placed"],
+            "reasons": first[job_id]["reasons"],
+            "later_reasons": done["reasons"],
+        }
+        said = told(plan)
+        assert said == {name: done[name] for name in said}, facts[job_id]
+    cell.append(*(JobStopRequested(job_id=job_id, command_id=job_id) for job_id in facts))
+    cell.run(SETTLED_MS)
 
 
 def told(plan: Any) -> dict[str, Any]:

@@ -505,6 +505,8 @@ def test_a_dry_run_says_that_a_version_fits_on_no_host(service):
     assert warned(resources={"cpu": 8}) == []
     text = "3 instances would fit on no host: it asks 40 cpu, the most of those that match is 8 cpu"
     assert warned(resources={"cpu": 40}) == [("NEVER_FITS", text)]
+    told = "2 of 3 instances would find a place: 1 host would take 2 each (`host_limit`)"
+    assert warned(host_limit=2) == [("HOST_LIMIT_REACHED", told)]
     constraint = {"attribute": "rack", "values": ["r9"]}
     one = {"instances": "1", "constraints": [constraint]}
     assert warned(overrides=[one]) == [

@@ -257,6 +257,9 @@ def test_a_job_that_would_fit_on_no_host_is_taken_with_a_warning(api):
         "2 instances would fit on no host: none meets its constraints; no host has an attribute rack "
         "(CONSTRAINT_MISMATCH)"
     ]
+    told = "1 of 2 instances would find a place: 1 host would take 1 each (`host_limit`) (HOST_LIMIT_REACHED)"
+    assert warned(job_id="limited", host_limit=1) == [told]
+    assert warned(job_id="enough", host_limit=2) == []
 
 
 def test_a_job_needs_an_id_and_must_fit_a_record(api):
