@@ -126,6 +126,8 @@ class Way(Number):
     """It is of another pool and has run for its slice; so hosts are cleared for what fits between nothing."""
     LIMIT = 5
     """It holds what a limit or a licence leaves for the gang."""
+    SHRUNK = 6
+    """Its host offers less than its runs hold."""
 
 
 class TaskState(Number):
@@ -341,6 +343,8 @@ class Code(StrEnum):
     """Preempted or moved: free capacity lay in pieces too small for a gang that waited long."""
     FOR_DAEMON = "FOR_DAEMON"
     """Preempted: a daemon runs on every host that matches."""
+    HOST_SHRUNK = "HOST_SHRUNK"
+    """A host offers less than its runs hold; or preempted: that was so on its host."""
     # why a run stays
     VICTIM_GONE = "VICTIM_GONE"
     """It is over, leaving already, or has no place."""

@@ -222,6 +222,10 @@ _NOW = (
                winner="job {for_job} of pool {for_pool}, which fits nowhere else"),
     ReasonKind(Code.FOR_DAEMON, WAIT, "it runs again where there is room",
                winner="daemon {for_job}, which runs on every host that matches"),
+    ReasonKind(Code.HOST_SHRUNK, WAIT, "it runs again where there is room",
+               "it offers less than its runs hold, by {surplus}: nothing is placed there, and those of its runs that"
+               " are preemptible are asked to leave",
+               winner="as the host offers less than its runs hold"),
     ReasonKind(Code.VICTIM_GONE, WAIT, stays="it had left"),
     ReasonKind(Code.NON_PREEMPTIBLE, YOU, stays="it isn't preemptible"),
     ReasonKind(Code.CAP_REACHED, WAIT, stays="it was preempted as often in this hour as it may be"),

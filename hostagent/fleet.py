@@ -195,18 +195,21 @@ class Fleet:
         waiting, self._to_connect = self._to_connect, []
         for host_id in waiting:
             self._sessions[host_id] += 1
-            number = self._numbers[host_id]
-            spec = self._names[number][0]
-            hello = Hello(
-                session=self._sessions[host_id],
-                capacity=spec.capacity,
-                sizes=list(spec.sizes),
-                attributes={"hostname": host_id} | abilities() | spec.attributes,
-                runs=self._inventory(number),
-                position=int(self._positions[number]),
-                taints=spec.taints,
-            )
-            self._gateway.post(Connect(host_id, hello, partial(self._connected, host_id)))
+            self._gateway.post(Connect(host_id, self.hello(host_id), partial(self._connected, host_id)))
+
+    def hello(self, host_id: str) -> Hello:
+        """The first words of a host in its session."""
+        number = self._numbers[host_id]
+        spec = self._names[number][0]
+        return Hello(
+            session=self._sessions[host_id],
+            capacity=spec.capacity,
+            sizes=list(spec.sizes),
+            attributes={"hostname": host_id} | abilities() | spec.attributes,
+            runs=self._inventory(number),
+            position=int(self._positions[number]),
+            taints=spec.taints,
+        )
 
     def _connected(self, host_id: str, answer: Welcome | SessionRefused) -> None:
         if isinstance(answer, SessionRefused):

@@ -626,7 +626,7 @@ class PreemptionsOrdered(ItemsEvent, frozen=True, kw_only=True):
 
     way: bytes
     """1 OWN, 2 GIVE, 3 MOVE, 4 CLEAR (as in PreemptionAsked), 5 LIMIT: it holds what a limit or a licence leaves for
-    the gang. Column of int32.
+    the gang, 6 SHRUNK: its host offers less than its runs hold. Column of int32.
     """
 
     slice: bytes
@@ -642,7 +642,7 @@ class PreemptionsOrdered(ItemsEvent, frozen=True, kw_only=True):
     """The pool of the gang."""
 
     for_job: str
-    """The job that gets what they hold."""
+    """The job that gets what they hold; empty: they leave a host that offers less than they hold."""
 
     for_first: int
     """The gang or task that gets it: its first instance."""
@@ -661,7 +661,7 @@ class PreemptionsOrdered(ItemsEvent, frozen=True, kw_only=True):
 
     code: str
     """Why the gang has the right: BELOW_RESERVATION, BELOW_ENTITLEMENT, HIGHER_PRIORITY, HOSTS_CLEARED, FOR_DAEMON or
-    LIMIT_REACHED.
+    LIMIT_REACHED; HOST_SHRUNK: it is for no gang.
     """
 
     cause: Cause | None = None

@@ -665,7 +665,8 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
 
     way: bytes
     """1 OWN: own pool's lower priority or borrowed work; 2 GIVE: a pool above its entitlement; 3 MOVE: it has a place
-    elsewhere at once; 4 CLEAR: it has run for its slice. Column of int32.
+    elsewhere at once; 4 CLEAR: it has run for its slice; 6 SHRUNK: its host offers less than its runs hold, and the
+    job of the gang is empty. Column of int32.
     """
 
     spared: dict[str, int] = {}

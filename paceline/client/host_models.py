@@ -59,6 +59,14 @@ class HostTaint(TypedDict):
     by: str
 
 
+class Shrinkage(TypedDict):
+    """A host offers less than its runs hold, by so much: nothing is placed there."""
+
+    code: str
+    message: str
+    surplus: Amounts
+
+
 class Host(HostOffer):
     """A host; `state` is CONNECTING, RETURNING, UP, SUSPECTED, SILENT or LOST. `cell` stands in lists over several
     cells.
@@ -73,6 +81,7 @@ class Host(HostOffer):
     offer_refused: str | None
     lost: HostLoss | None
     suspected: Suspicion | None
+    shrunk: Shrinkage | None
     allocated: Amounts
     slack: float
     """CPU in cores that its runs have reserved and don't use, which it can lend to revocable ones."""

@@ -15,12 +15,13 @@ from events.ranks import Rank
 from events.records.placement import TasksPlaced
 from processors.placement import bound_tasks
 from processors.placement.cluster_view import ClusterView, ShapeView
-from processors.placement.hosts import Hosts, Phase
+from processors.placement.hosts import Hosts
 from processors.placement.neighbours import Neighbours, Put, Seen, are_ruled, at_home
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.placement.room.parked import Found, MayAsk
 from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
 from processors.placement.runs import NOWHERE, Runs
+from processors.placement.states import WAITED_FOR
 from processors.placement.waits import Range
 from processors.state.budget import Budget
 from processors.state.shapes import MIXED
@@ -318,7 +319,7 @@ class Assignment:
             if len(fitting):
                 self.view.take_home(shape, hosts[fitting], level if self.view.neighbours is None else None)
                 self._put(tasks.job_id, part[fitting], hosts[fitting], shape)
-            waits = (self._hosts.phase[hosts] == Phase.SILENT) | (self._hosts.phase[hosts] == Phase.RETURNING)
+            waits = self._hosts.are(WAITED_FOR)[hosts]
             waits &= self._runs.arena["pin"][part] <= 0
             if waits.any():
                 self.unplaced.append(Unplaced(tasks, row, rank, ((shape, 1),), part[waits], False, home=True))

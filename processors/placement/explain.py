@@ -19,7 +19,6 @@ from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.gang_search import Part, in_turn, together
-from processors.placement.hosts import Phase
 from processors.placement.neighbours import (
     AFFINITY,
     APART,
@@ -33,14 +32,9 @@ from processors.placement.neighbours import (
 )
 from processors.placement.packing import Weights, feasible, fits, have_room
 from processors.placement.room.kept import OwnRoom
+from processors.placement.states import GONE, STATES, TAKES_BOUND, Phase
 from processors.state.record_rows import ConstraintRow
 
-PHASE_NAMES = {
-    Phase.RETURNING: "returning",
-    Phase.SILENT: "silent",
-    Phase.LOST: "lost",
-    Phase.SUSPECTED: "suspected",
-}
 NEAREST = 3
 RANGES_MAX = 32
 LACK_MAX = 1 << 57
@@ -271,10 +265,10 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
     hosts = view.hosts
     phase = hosts.phase
     if code in LASTING:  # silence passes: what a silent host offers is judged like any other
-        departed = np.where(phase == Phase.LOST, Phase.LOST, Phase.RETURNING)
+        departed = np.where(hosts.are(GONE), phase, Phase.RETURNING)
         phase = np.where(hosts.counts, Phase.UP, departed)
     elif code == Code.BOUND_HOST_BUSY:  # a suspected host takes those that are bound to it
-        phase = np.where(phase == Phase.SUSPECTED, Phase.UP, phase)
+        phase = np.where(hosts.are(TAKES_BOUND), Phase.UP, phase)
     short = np.full(len(hosts.ids), OPEN, dtype=np.int64)
     for at in reversed(range(len(shape.need))):
         if shape.need[at]:
@@ -304,7 +298,7 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
     if reason in RULES:
         return (*RULE_NAMES, "within")[reason - RULED]
     if reason < CONSTRAINT:
-        return PHASE_NAMES[Phase(reason - OPEN)]
+        return STATES[Phase(reason - OPEN)].name
     return _condition_name(shape.constraints, reason - CONSTRAINT)
 
 

@@ -4,7 +4,7 @@ A row per host in the table; beside it columns over hosts for deciding, kept up 
 rows. A column of amounts has a row for each kind that the cell knows, in their order, and one for ports behind them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from events.abilities import VALUE, image_attribute
 from events.arrays.reused_numbers import ReusedNumbers
 from events.bounds import IMAGES_MAX, LOAD_STEPS
-from events.codes import Hearing, Number
+from events.codes import Hearing
 from events.columns import I64
 from events.host_offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostImages, HostOffered, HostSilent, HostsLoaded
@@ -23,6 +23,7 @@ from processors.placement.constraints import ConditionSet, Constraints, request_
 from processors.placement.engine.engine import Engine
 from processors.placement.packing import Mask, PlainWeights, Weights, shares, shifts, weights
 from processors.placement.rows import NEVER, CellRow, HostRow, LentRow
+from processors.placement.states import TAKES, TAKES_BOUND, Phase, phase_of
 from processors.state.causes import CauseRow, CurrentInput, all_recorded, newest, recorded
 from processors.state.shapes import Shape
 from processors.state.table import Table, struct_table
@@ -32,18 +33,6 @@ PLAIN = ("cpu", "memory", "disk", REVOCABLE)
 
 
 HALF_LOAD = LOAD_STEPS // 2
-
-
-class Phase(Number):
-    """The use that a host is of now."""
-
-    UP = 0
-    RETURNING = 1
-    """Connected, and lifecycle hasn't settled its runs yet, or it hasn't offered anything."""
-    SILENT = 2
-    LOST = 3
-    SUSPECTED = 4
-    """It is avoided: only tasks that are bound to it may be put there."""
 
 
 class Scales(NamedTuple):
@@ -74,6 +63,8 @@ class Hosts:
         self.places = ReusedNumbers()
         self.untold: dict[str, None] = {}
         """Hosts of which something else was said last than whether they are heard now."""
+        self.watched: dict[int, None] = {}
+        """Hosts, by number, that offered less than was held there at some time since they made their offer."""
         self.constraints = Constraints()
         self._largest = b""
         self._scales: Scales | None = None
@@ -84,6 +75,8 @@ class Hosts:
         self._by_port: dict[int, set[int]] = {}
         """The hosts on which a run holds a port number."""
         self._columns = np.zeros((2 * (len(self.kinds) + 1) + 7, 16), dtype=np.int64)
+        self._own_kinds = np.array([name != REVOCABLE for name in self.kinds.names] + [False], dtype=np.bool_)
+        """The kinds of which hosts may offer less than they did: no ports, and not what they lend."""
         self._point()
 
     def _point(self) -> None:
@@ -114,12 +107,19 @@ class Hosts:
     @property
     def up(self) -> Mask:
         """The hosts that tasks may be put on."""
-        return np.equal(self.phase, Phase.UP)
+        return self.are(TAKES)
 
     @property
     def heard(self) -> Mask:
         """The hosts that take tasks, if only those that are bound to them."""
-        return self.up | np.equal(self.phase, Phase.SUSPECTED)
+        return self.are(TAKES_BOUND)
+
+    def are(self, phases: Sequence[Phase]) -> Mask:
+        """The hosts that are in one of some states."""
+        mask: Mask = np.equal(self.phase, phases[0])
+        for phase in phases[1:]:
+            mask |= self.phase == phase
+        return mask
 
     @property
     def counts(self) -> Mask:
@@ -150,6 +150,29 @@ class Hosts:
         for row, need in zip(self.used, sign * needs, strict=False):
             np.add.at(row, numbers, need)
             assert sign > 0 or row[numbers].min(initial=0) >= 0, "more was given back than was taken"
+        if self.watched:
+            for number in [number for number in dict.fromkeys(numbers.tolist()) if number in self.watched]:
+                self._derive(self.table[self.ids[number]])
+
+    def watch_shrunk(self) -> None:
+        """Finds the hosts that offer less than is held there; to be called once that is known of all."""
+        for number in np.flatnonzero((self.used > self.capacity)[self._own_kinds].any(axis=0)).tolist():
+            self._watch(self.table[self.ids[number]])
+            self._derive(self.table[self.ids[number]])
+
+    def _watch(self, row: HostRow) -> None:
+        """Notes whether what a host offers now is less than is held there."""
+        if not row.lost and self.surplus(row.number).any():
+            self.watched[row.number] = None
+        else:
+            self.watched.pop(row.number, None)
+
+    def surplus(self, number: int) -> I64:
+        """The amounts that are held on a host beyond what it offers, by kind. What it lends is no part of that
+        (`slack.py`), nor are ports: whoever has a number keeps it.
+        """
+        beyond: I64 = self.used[:-1, number] - self.capacity[:-1, number]
+        return np.where(self._own_kinds[:-1], np.maximum(beyond, 0), 0)
 
     def are_balanced(self, numbers: I64) -> bool:
         """Whether those of some hosts that have no runs have nothing in use, ports left out; nothing is kept there."""
@@ -248,6 +271,7 @@ class Hosts:
         if before != _offer_of(row):
             self.changed()
         self._offer(row)
+        self._watch(row)
         self._derive(row)
 
     def loaded(self, event: HostsLoaded, now: int) -> None:
@@ -291,6 +315,7 @@ class Hosts:
             self.changed()
         _withdraw(row)
         self._offer(row)
+        self.watched.pop(row.number, None)
         self._derive(row)
 
     def avoid(self, host_id: str, until_ms: int) -> HostRow:
@@ -321,6 +346,7 @@ class Hosts:
             self.changed()
         self.table.remove(event.host_id)
         self.untold.pop(event.host_id, None)
+        self.watched.pop(row.number, None)
         self._columns[:, row.number] = 0
         self.phase[row.number] = Phase.LOST
         self.taken[row.number] = {}
@@ -430,15 +456,13 @@ class Hosts:
     def _derive(self, row: HostRow) -> None:
         """Brings phase, counting and silence up to the row."""
         number = row.number
-        settled = row.session != NEVER and row.session == row.offered == row.reconciled
-        if row.lost:
-            self.phase[number] = Phase.LOST
-        elif row.silent_ms:
-            self.phase[number] = Phase.SILENT
-        elif not settled:
-            self.phase[number] = Phase.RETURNING
-        else:
-            self.phase[number] = Phase.SUSPECTED if row.avoided_ms else Phase.UP
+        self.phase[number] = phase_of(
+            lost=row.lost,
+            silent=row.silent_ms > 0,
+            settled=row.session != NEVER and row.session == row.offered == row.reconciled,
+            shrunk=number in self.watched and bool(self.surplus(number).any()),
+            avoided=row.avoided_ms > 0,
+        )
         self.counting[number] = row.offered != NEVER
         self.silent_ms[number] = 0 if row.lost else row.silent_ms
         self.departed_ms[number], self.present[number] = row.departed_ms, 1

@@ -79,6 +79,7 @@ from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
 from processors.placement.slack import Slack
+from processors.placement.surplus import Surplus
 from processors.placement.taints import Taints
 from processors.state.budget import Budget
 from processors.state.causes import CurrentInput
@@ -131,6 +132,9 @@ class Placement(MachineBase):
         self._matching = Matching(self.hosts, self.cell, self._input)
         self.slack = Slack(self.hosts, self.runs, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
+        self.surplus = Surplus(
+            self.hosts, self.runs, self.sharing.plans, self.sharing.displaced, self._settings, self._input
+        )
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._set_handlers(*self._of_hosts(), *self._of_runs())
@@ -175,7 +179,7 @@ class Placement(MachineBase):
             ),
             (CellConfigured, lambda event, now: self._settings.asked(self._input.offset, event)),
             (PoolAnswered, self._pool_answered),
-            (TimerPassed, self._passed, sharing.passed, self.slack.passed),
+            (TimerPassed, self._passed, sharing.passed, self.slack.passed, self.surplus.passed),
         )
 
     def _of_runs(self) -> Sequence[Row]:
@@ -197,10 +201,10 @@ class Placement(MachineBase):
             (RunsAvailable, runs.available),
             (RunsEnded, runs.ended, sharing.ended, self.slack.ended),
             (RightsSet, sharing.rights.set),
-            (PreemptionAsked, sharing.asked),
-            (PreemptionsOrdered, runs.ordered, sharing.ordered),
-            (PreemptionRefused, sharing.refused),
-            (PreemptionAnswered, runs.answered, sharing.answered),
+            (PreemptionAsked, sharing.asked, self.surplus.asked),
+            (PreemptionsOrdered, runs.ordered, sharing.ordered, self.surplus.ordered),
+            (PreemptionRefused, sharing.refused, self.surplus.refused),
+            (PreemptionAnswered, runs.answered, sharing.answered, self.surplus.answered),
             (HostsReserved, sharing.reservations.reserved),
         )
 
@@ -215,6 +219,7 @@ class Placement(MachineBase):
             Deadline("patience of borrowed work", self.runs.admissions.next_due_ms),
             Deadline("revocable runs that are to end", self.slack.next_ms),
             Deadline("slack to be said", self.slack.next_said_ms),
+            Deadline("runs that are to leave hosts", self.surplus.next_ms),
             Deadline("plans", self.sharing.plans.next_ms),
             Deadline("homes", self.runs.homes.next_ms),
             Deadline("rights", self.sharing.rights.tries.first),
@@ -243,6 +248,7 @@ class Placement(MachineBase):
             self.runs.shapes.table,
             self.runs.arena.table,
             *self.sharing.tables,
+            self.surplus.table,
         )
 
     def _restored(self) -> None:
@@ -251,8 +257,10 @@ class Placement(MachineBase):
         self._avoidance.restored()
         self._matching.restored()
         self.runs.restored()
+        self.hosts.watch_shrunk()
         self.slack.restored()
         self.sharing.restored()
+        self.surplus.restored()
         self._quiet = False
 
     def _handle(self, event: Event, now: int, handlers: Handlers) -> None:
@@ -277,6 +285,8 @@ class Placement(MachineBase):
             out.append(changed)
         if caught_up and (revoked := self.slack.decide(now, budget)):
             return [*out, revoked]
+        if caught_up and (asks := self.surplus.decide(now, budget, self.cell["cell"].last_by)):
+            return [*out, *asks]
         if matching := self._matching.decide(budget):
             out.append(matching)
         wakeup = self.next_wakeup()
@@ -350,10 +360,12 @@ class Placement(MachineBase):
     def _removed(self, event: HostRemoved, now: int) -> None:
         self.runs.homes.given_up(event.host_id)
         self.slack.gone(event.host_id)
+        self.surplus.gone(event.host_id)
         self.hosts.remove(event, now)
 
     def _lost(self, event: HostLost, now: int) -> None:
         self.runs.homes.given_up(event.host_id)
         self.slack.gone(event.host_id)
+        self.surplus.gone(event.host_id)
         self.hosts.lose(event, now)
         self._liveness.lost(event, now)

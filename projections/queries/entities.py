@@ -9,11 +9,11 @@ from sqlalchemy import Connection, Table, select, tuple_
 from events.bounds import LOAD_STEPS
 from events.codes import Code, RunCause
 from events.quantities import write_amounts, write_milli
-from events.resources import Kinds, Unit, in_order
+from events.resources import REVOCABLE, Kinds, Unit, in_order
 from events.topics import ALL
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
-from paceline.client.host_models import Host, HostLoad, HostTaint, Suspicion, Volume
+from paceline.client.host_models import Host, HostLoad, HostTaint, Shrinkage, Suspicion, Volume
 from paceline.client.json_type import Json
 from paceline.client.models import HistoryEntry, Job
 from paceline.client.models import Reason as Headline
@@ -23,6 +23,7 @@ from projections.queries.job_entries import newest_first, oldest_first
 from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
 from projections.queries.reason import Reason, of_code
 from projections.queries.resources import kinds_of, offered_json
+from projections.queries.sentences import amounts
 from projections.queries.wake_ups import next_wake_up
 from projections.record_json import at
 from projections.views import tables
@@ -204,6 +205,7 @@ def host_json(row: HostRow, kinds: Kinds) -> Host:
         "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
         "suspected": _suspected(row),
+        "shrunk": _shrunk(row, on_host, kinds),
         "capacity": offer["capacity"],
         "ignored_resources": offer["ignored_resources"],
         "allocated": write_amounts(on_host, kinds.units),
@@ -258,6 +260,22 @@ def _suspected(row: HostRow) -> Suspicion | None:
     last = _SUSPECTED_FOR[row.suspect_code].format(**run) if row.suspect_job else ""
     message = of_code(row.suspect_code, "lifecycle", {"last": last}).message
     return {"code": row.suspect_code, "message": message, "until": at(row.avoided_ms)}
+
+
+def _shrunk(row: HostRow, allocated: Mapping[str, int], kinds: Kinds) -> Shrinkage | None:
+    """By how much a host offers less than its runs hold; what it lends is no part of that."""
+    if not row.offered or host_state(row) == HostState.LOST:
+        return None
+    capacity = amounts_in(row.capacity)
+    surplus = {
+        name: amount - capacity.get(name, 0)
+        for name, amount in allocated.items()
+        if amount > capacity.get(name, 0) and name != REVOCABLE
+    }
+    if not surplus:
+        return None
+    message = of_code(Code.HOST_SHRUNK, "placement", {"surplus": amounts(surplus, kinds)}).message
+    return {"code": Code.HOST_SHRUNK, "message": message, "surplus": write_amounts(surplus, kinds.units)}
 
 
 # The log.

@@ -99,9 +99,13 @@ def _restarts(count: int, items: list[Item], _: Kinds) -> str:
 
 
 def _preemptions(count: int, items: list[Item], _: Kinds) -> str:
-    said = [f"{plural(item['runs'], 'run')} of {item['from']} preempted for {item['for']}" for item in items]
+    said = [f"{plural(item['runs'], 'run')} of {item['from']} preempted {_whom(item)}" for item in items]
     left = count - sum(item["runs"] for item in items[:NAMED])
     return ", ".join(said[:NAMED]) + (f" and {plural(left, 'other run')}" if left > 0 else "")
+
+
+def _whom(item: Item) -> str:
+    return f"for {item['for']}" if item["for"] else "as a host offers less than its runs hold"
 
 
 def _failures(count: int, items: list[Item], _: Kinds) -> str:

@@ -26,17 +26,17 @@ def of_victim(leaving: Leaving) -> Reason:
     """Runs that leave, or tasks that wait or have failed since their runs left: for whom."""
     kind = kind_of(leaving.code)
     whom = kind.winner or "job {for_job} of pool {for_pool}"
-    whom = whom.format(for_job=leaving.for_job, for_pool=leaving.for_pool)
+    whom = f"for {whom.format(for_job=leaving.for_job, for_pool=leaving.for_pool)}" if leaving.for_job else whom
     parts, remedy = [], Remedy(kind.actor if kind.winner else WAIT, kind.remedy)
     if leaving.live:
-        parts.append(f"{count_tasks(leaving.live)} must leave for {whom}")
+        parts.append(f"{count_tasks(leaving.live)} must leave {whom}")
     if leaving.failed:
-        parts.append(f"{count_tasks(leaving.failed)} failed: preempted for {whom} (on_preempt: fail)")
+        parts.append(f"{count_tasks(leaving.failed)} failed: preempted {whom} (on_preempt: fail)")
         if not leaving.live and not leaving.waiting:
             remedy = Remedy(YOU, "submit the job again, or requeue its tasks")
     if leaving.waiting:
         wait = f"{leaving.waiting} of these tasks wait{counted(leaving.waiting)['s']}"
-        parts.append(f"{plural(leaving.left, 'run')} left for {whom}; {wait}")
+        parts.append(f"{plural(leaving.left, 'run')} left {whom}; {wait}")
     numbers = {
         "tasks": leaving.live or leaving.waiting or leaving.failed,
         "round": leaving.round,

@@ -135,6 +135,8 @@ _CAUSES = {
 
 def _ordered(detail: Detail) -> list[Part]:
     order = f"by order {detail['order']}: {detail['code']}"
+    if not detail["for_job"]:
+        return [f"{plural(detail['tasks'], 'run')} preempted, as the host offers less than its runs hold, {order}"]
     if "victims" not in detail:
         return [f"{plural(detail['tasks'], 'run')} preempted for ", job(detail["for_job"]), f" {order}"]
     victims = named("job", list(detail["from_jobs"]), " of ")

@@ -220,7 +220,12 @@ def winners(connection: Connection, job: JobRow) -> dict[tuple[int, int], str]:
     by_run = {}
     for runs, for_job in connection.execute(query.where(orders.answer == Code.LEFT)):
         instance, run = ints(runs).reshape(4, -1)[:2].tolist()
-        by_run.update(dict.fromkeys(zip(instance, run, strict=True), f"preempted for job {for_job}"))
+        by_run.update(
+            dict.fromkeys(
+                zip(instance, run, strict=True),
+                f"preempted for job {for_job}" if for_job else "preempted: its host offers less than its runs hold",
+            )
+        )
     return by_run
 
 

@@ -45,7 +45,7 @@ def why(body: Host) -> str:
             return "it is back, its runs are compared with those that the cell knows"
         case HostState.CONNECTING:
             return body["offer_refused"] or "it hasn't said yet what it offers"
-    return ""
+    return body["shrunk"]["message"] if body["shrunk"] else ""
 
 
 def until(row: HostRow) -> str:

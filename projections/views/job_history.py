@@ -113,7 +113,7 @@ def details(event: Event) -> Details:
     if isinstance(event, PreemptionsOrdered):
         return _of_order(event)
     if isinstance(event, PreemptionAsked):
-        return [(event.job_id, _of_ask(event))]
+        return [(event.job_id, _of_ask(event))] if event.job_id else []
     if isinstance(event, InstancesChanged):
         change = instance_change(event)
         return [(event.job_id, {"added": len(change.added), "removed": len(change.removed)})]
@@ -221,6 +221,8 @@ def _of_order(event: PreemptionsOrdered) -> Details:
             detail = {"tasks": len(mine), "from_pool": event.from_pools[pool[mine[0]]], "ways": ways}
             detail |= {"instance": int(event.instance_array[mine[0]]), "run": int(event.run_array[mine[0]])}
             out.append((job_id, {**shared, **detail}))
+    if not event.for_job:
+        return out
     by_job_id = {job_id: int((job == index).sum()) for index, job_id in enumerate(event.job_ids[:JOBS_SHOWN])}
     won = {"victims": len(job), "from_jobs": by_job_id, "from_pools": event.from_pools, "spared": event.spared}
     hosts = {"hosts": event.host_ids[:HOSTS_SHOWN]}

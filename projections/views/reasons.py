@@ -60,15 +60,19 @@ class ReasonFold:
         self._settle_all((*WAITS, "asked"), event)
 
     def _asked(self, moment: RecordContext, event: PreemptionAsked) -> None:
+        if not event.job_id:  # it is for no job
+            return
         numbers = {"hosts": len(event.host_ids), "victims": len(event.job_array), "spared": event.spared}
         numbers["from_jobs"] = event.job_ids[:3]
         self._say(moment, event.job_id, "asked", "", event.count, numbers)
 
     def _refused(self, moment: RecordContext, event: PreemptionRefused) -> None:
-        self._say(moment, event.job_id, "refused", event.code, event.count, _numbers(event))
+        if event.job_id:
+            self._say(moment, event.job_id, "refused", event.code, event.count, _numbers(event))
 
     def _ordered(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
-        self._settle(("refused",), event.for_job, event.for_count)
+        if event.for_job:
+            self._settle(("refused",), event.for_job, event.for_count)
 
     def _allowed(self, moment: RecordContext, event: DisruptionAllowed) -> None:
         self._settle_all(("disruption",), event)

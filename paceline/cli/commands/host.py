@@ -55,7 +55,7 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
     columns = [
         Column("HOST", lambda each: each["host_id"]),
         Column("STATE", lambda each: each["state"]),
-        *_suspected_column(hosts),
+        *_takes_column(hosts),
         *_taints_column(hosts),
         Column("RUNS", lambda each: each["runs"], right=True),
         Column("CPU HELD", amount("allocated", cores), right=True),
@@ -106,14 +106,17 @@ def _print(client: "Client", body: Any) -> None:
     )
 
 
-def _suspected_column(hosts: list[Any]) -> list[Column]:
-    """When suspected hosts take new tasks again, and why they don't now, where there are such."""
+def _takes_column(hosts: list[Any]) -> list[Column]:
+    """When hosts take new tasks that take none now, and why they don't, where there are such."""
 
     def cell(host: Any) -> str:
+        if shrunk := host.get("shrunk"):
+            return f"no ({shrunk['code']})"
         why = host.get("suspected")
         return f"{ahead(why['until'])} ({why['code']})" if why else "-"
 
-    return [Column("TAKES TASKS", cell)] if any(host.get("suspected") for host in hosts) else []
+    some = any(host.get("suspected") or host.get("shrunk") for host in hosts)
+    return [Column("TAKES TASKS", cell)] if some else []
 
 
 def _use(host: Any) -> str:
@@ -138,6 +141,8 @@ def _taints_column(hosts: list[Any]) -> list[Column]:
 def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
     if name == "suspected" and value:
         return [(name, f"{value['message']} ({value['code']})"), ("avoided_until", value["until"])]
+    if name == "shrunk" and value:
+        return [(name, f"{value['message']} ({value['code']})"), ("surplus", words(value["surplus"]))]
     if name == "ignored_resources" and value:
         reasons = [f"{each['name']}: {each['message']} ({each['code']})" for each in value]
         return [(name, reasons[0]), *(("", reason) for reason in reasons[1:])]

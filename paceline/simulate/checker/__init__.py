@@ -26,6 +26,7 @@ from paceline.simulate.checker.reasons import Reasons
 from paceline.simulate.checker.rest import Rest
 from paceline.simulate.checker.runs import Runs
 from paceline.simulate.checker.serving import Serving
+from paceline.simulate.checker.shrunk import Shrunk
 from paceline.simulate.checker.updates import Updates
 from paceline.simulate.checker.wanted import Wanted
 
@@ -67,11 +68,20 @@ class Checker:
         self._preemptions = Preemptions(self._runs.is_over)
         self._bound = Bound(self._hosts)
         self._beside = Beside(self._hosts)
+        self._shrunk = Shrunk(self._hosts, self._pools.units)
         self._avoided = Avoided(self._hosts, self._bound)
         self._folds: dict[str, tuple[Fold, ...]] = {
             "lifecycle": (self._runs, self._preemptions, Health(), Updates(), Wanted(), self._bound),
             "entitlement": (self._pools, self._orders, self._reasons, self._rest),
-            "placement": (self._bound, self._hosts, self._beside, self._plans, self._serving, self._avoided),
+            "placement": (
+                self._bound,
+                self._hosts,
+                self._beside,
+                self._plans,
+                self._serving,
+                self._avoided,
+                Shrunk(self._hosts, self._pools.units),
+            ),
         }
 
     def look(self) -> None:

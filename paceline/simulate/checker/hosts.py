@@ -168,9 +168,16 @@ class Hosts:
         return (
             host is not None
             and host.offer is not None
-            and not (host.lost or host.silent or host.avoided)
+            and not (host.lost or host.silent or host.avoided or self.surplus(host_id))
             and host.reconciled == host.session
         )
+
+    def surplus(self, host_id: str) -> dict[str, int]:
+        """The amounts that runs hold on a host beyond what it offers; what it lends is no part of that."""
+        host = self.hosts[host_id]
+        offered = host.offer.capacity if host.offer is not None else host.used
+        held = {name: amount for name, amount in host.used.items() if name not in (*self._licences, REVOCABLE)}
+        return {name: amount - offered.get(name, 0) for name, amount in held.items() if amount > offered.get(name, 0)}
 
     @property
     def jobs(self) -> Mapping[str, JobAccepted]:
@@ -388,6 +395,8 @@ class Hosts:
         what = f"{round_} places {task} on {host_id}"
         if host.lost or host.silent or host.session != session or host.reconciled != session or host.offer is None:
             raise Violation(f"{what}, which may take nothing: {host}")
+        if surplus := self.surplus(host_id):
+            raise Violation(f"{what}, which offers less than its runs hold: {surplus}")
         if lack := unmet(shape, host, self._homes.bound(task) == host_id):
             raise Violation(f"{what}, which doesn't meet {lack}: {host.offer}, {host.tainted}")
         host.used.update(shape.resources)

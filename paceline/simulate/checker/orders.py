@@ -45,6 +45,8 @@ class Orders:
         self._units = pools.units
         self._asked: dict[Unit, set[tuple[Task, int]]] = {}
         """Asks that have no answer, and their victims."""
+        self._leave: dict[str, set[tuple[Task, int]]] = {}
+        """The same of hosts that offer less than their runs hold."""
         self.entitled: dict[str, dict[str, int]] = {}
         """The amounts that pools may use, as last published."""
 
@@ -58,16 +60,17 @@ class Orders:
 
     def settled(self) -> None:
         """For a cell that has nothing left to do. Raises `Violation`."""
-        if self._asked:
+        if self._asked or self._leave:
             raise Violation(f"the cell is at rest: {[*self._asked][:3]} asked for victims and have no answer")
 
     def _ask(self, event: PreemptionAsked, round_: Round) -> None:
         unit = Unit(event.job_id, event.first, event.count, event.run)
+        if not event.job_id:
+            self._leave[event.host_ids[0]] = victims_of(event)
+            return
         if unit in self._asked:
             raise Violation(f"{round_} hears that {unit} asks for victims again, before it has an answer")
-        jobs = [event.job_ids[at] for at in ints(event.job).tolist()]
-        tasks = zip(jobs, ints(event.instance).tolist(), strict=True)
-        self._asked[unit] = {*zip(tasks, ints(event.victim_run).tolist(), strict=True)}
+        self._asked[unit] = victims_of(event)
 
     def _decided(self, event: Event, round_: Round) -> None:
         match event:
@@ -77,6 +80,12 @@ class Orders:
                     path: dict(zip(event.resources, row, strict=True))
                     for path, row in zip(event.pools, rows, strict=True)
                 }
+            case PreemptionRefused() if not event.job_id:
+                victim = ((event.victim_job_id, event.victim_instance), event.victim_run)
+                hosts = [host_id for host_id, victims in self._leave.items() if victim in victims]
+                if not hosts:
+                    raise Violation(f"{round_} refuses that {victim} leaves its host, which wasn't asked to")
+                del self._leave[hosts[0]]
             case PreemptionRefused():
                 unit = Unit(event.job_id, event.first, event.count, event.run)
                 if self._asked.pop(unit, None) is None:
@@ -111,6 +120,10 @@ class Orders:
             ]
             if stays:
                 raise Violation(f"{round_} preempts a part of a gang: {gang}, not {stays[:3]}")
+        if not event.for_job:
+            if self._leave.pop(event.host_ids[0], None) != {*victims}:
+                raise Violation(f"{round_} orders {victims[:3]} to leave {event.host_ids}, which weren't asked to")
+            return
         planned = self._asked.pop(unit, None) if event.host_ids else set()
         under_limits = {each for each, way in zip(victims, ints(event.way).tolist(), strict=True) if way == LIMIT}
         if planned != {*victims} - under_limits:
@@ -141,6 +154,13 @@ class Orders:
             lately = self._units.displaced(task, now)
             if lately and now - lately[-1] + SECOND_MS < settings.settle_ms:
                 raise Violation(f"{what}, which was displaced {now - lately[-1]} ms ago itself")
+
+
+def victims_of(event: PreemptionAsked) -> set[tuple[Task, int]]:
+    """The runs that are asked to leave."""
+    jobs = [event.job_ids[at] for at in ints(event.job).tolist()]
+    tasks = zip(jobs, ints(event.instance).tolist(), strict=True)
+    return {*zip(tasks, ints(event.victim_run).tolist(), strict=True)}
 
 
 def asked_for(event: PreemptionsOrdered) -> bool:

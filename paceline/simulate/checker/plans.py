@@ -79,7 +79,7 @@ class Plans:
         match event:
             case PreemptionRefused():
                 self._end(Unit(event.job_id, event.first, event.count, event.run))
-            case PreemptionsOrdered():
+            case PreemptionsOrdered() if event.for_job:
                 unit = Unit(event.for_job, event.for_first, event.for_count, event.for_run)
                 asked_until = self.plans[unit].until_ms if unit in self.plans else 0
                 self._of_order[event.order] = unit
@@ -162,6 +162,8 @@ class Plans:
         self._relied &= self.plans.keys()
 
     def _asked(self, event: PreemptionAsked, round_: Round) -> None:
+        if not event.job_id:
+            return  # it is for no unit: `Shrunk`
         unit = Unit(event.job_id, event.first, event.count, event.run)
         what = f"{round_} asks others to leave for {unit}"
         jobs = [event.job_ids[at] for at in ints(event.job).tolist()]

@@ -44,7 +44,7 @@ class Rest:
         for event in round_.decisions:
             if isinstance(event, PoolAnswered | TurnSet):
                 self._changed_ms = now
-            elif isinstance(event, PreemptionsOrdered):
+            elif isinstance(event, PreemptionsOrdered) and event.for_job:
                 self._ordered(event, round_)
 
     def _ordered(self, event: PreemptionsOrdered, round_: Round) -> None:

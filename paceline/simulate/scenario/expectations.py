@@ -42,7 +42,7 @@ from paceline.simulate.scenario.assertions import (
     unit_of,
 )
 from paceline.simulate.scenario.job_assertions import of_job
-from processors.placement.hosts import Phase
+from processors.placement.states import Phase
 
 PHASES = tuple(phase.name for phase in Phase)
 

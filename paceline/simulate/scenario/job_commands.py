@@ -8,7 +8,7 @@ from events.bounds import INSTANCES_MAX
 from events.quantities import Mebibytes, Milli
 from events.spec.overrides import Ranges
 from events.spec.parts import Int32, ShortText, Spec
-from paceline.simulate.scenario.parts import Host, Job, TaintKey
+from paceline.simulate.scenario.parts import Host, HostResources, Job, TaintKey
 
 
 class PriorityChange(Spec):
@@ -29,6 +29,13 @@ class Load(Spec):
     def steps(self, cpu: int, memory: int) -> tuple[int, int, int]:
         """The sixteenths of a host of this size: CPU and memory used, slack."""
         return (_steps(self.cpu_used, cpu), _steps(self.memory_used, memory), _steps(self.slack, cpu))
+
+
+class Offer(Spec):
+    """A host, or all of a group, and what it offers from now on, until it connects anew."""
+
+    host: Host
+    resources: HostResources
 
 
 class HostTaint(Spec):

@@ -21,6 +21,7 @@ from paceline.simulate.scenario.job_commands import (
     Deletion,
     HostTaint,
     Load,
+    Offer,
     PriorityChange,
     Restart,
     SomeInstances,
@@ -44,7 +45,8 @@ JOB_COMMANDS = ("stop", "priority", "update", *JOB_ACTIONS)
 """Events about a job that was submitted."""
 EVENTS = (
     *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell"),
-    *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "taint", "load", "lose", "heal"),
+    *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "clear", "taint", "load", "offers"),
+    *("lose", "heal"),
 )
 JobCommand = Job | SomeInstances | Start | Restart | Deletion | PriorityChange | ScenarioJob
 """The fields of a command: a job, and what it changes."""
@@ -93,6 +95,7 @@ class TimedAction(ScenarioPart):
     clear: Host | None = Field(default=None, description="An operator clears a suspected host.")
     taint: HostTaint | None = Field(default=None, description="An operator taints a host, or takes a taint off.")
     load: Load | None = Field(default=None, description="A host says what it uses, and what it lends of its CPU.")
+    offers: Offer | None = Field(default=None, description="A host offers more or less than it did.")
     lose: Annotated[str, Field(description=f"The process of one of {', '.join(PARTS)} is gone.")] | None = None
     heal: Annotated[str, Field(description="A new process takes its place.")] | None = None
 
@@ -124,7 +127,7 @@ class TimedAction(ScenarioPart):
     def host(self) -> str | None:
         """The host or group that it names."""
         names = (self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove, self.clear)
-        about = [each.host for each in (self.load, self.taint) if each is not None]
+        about = [each.host for each in (self.load, self.offers, self.taint) if each is not None]
         return next((name for name in (*names, *about) if name is not None), None)
 
 

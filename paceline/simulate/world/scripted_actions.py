@@ -15,7 +15,8 @@ from events.records.hosts import (
 )
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
 from events.records.pools import PoolRemoved
-from paceline.simulate.scenario.job_commands import Deletion, Load, PriorityChange, Restart, SomeInstances, Start
+from events.resources import in_order
+from paceline.simulate.scenario.job_commands import Deletion, Load, Offer, PriorityChange, Restart, SomeInstances, Start
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import JobCommand, Scenario, TimedAction
 from paceline.simulate.world.cell import SimulatedCell
@@ -82,6 +83,8 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             return partial(cell.append, settings.to_event(command_id))
         case TimedAction(load=load) if load is not None:
             return partial(_load, cell, hosts, load)
+        case TimedAction(offers=offer) if offer is not None:
+            return partial(_offer, cell, hosts, offer)
         case TimedAction(taint=taint) if taint is not None:
             word = partial(HostTaintRequested, key=taint.key, value=taint.value, remove=taint.remove)
             return partial(_say_of, cell, hosts, taint.host, command_id, word)
@@ -146,6 +149,12 @@ def _load(cell: SimulatedCell, hosts: Hosts, load: Load) -> None:
             slack=slack,
         )
         cell.append(loads, host_ids[0].encode())
+
+
+def _offer(cell: SimulatedCell, hosts: Hosts, offer: Offer) -> None:
+    """Hosts offer something else, those that are there."""
+    for fact in hosts.offered(offer.host, in_order(offer.resources.named()), offer.resources.sizes()):
+        cell.append(fact, fact.host_id.encode())
 
 
 def _say_of(cell: SimulatedCell, hosts: Hosts, name: str, command_id: str, fact: OfHost) -> None:

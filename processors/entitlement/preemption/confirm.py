@@ -109,6 +109,8 @@ class Confirmation:
         return answer
 
     def _answer(self, request: RequestRow, budget: int) -> Event | Denial:
+        if not request.job_id:
+            return self._leaving_host(request)
         if not self._claims.is_claim(request.unit):
             return Denial(Code.VOID)
         taker, parked = self._queues.jobs[request.job_id], self._claims.is_parked(request.unit)
@@ -137,6 +139,36 @@ class Confirmation:
         return self._ordered(request, taker, flags, by_slice, under_limits)
 
     # Victims on hosts.
+
+    def _leaving_host(self, request: RequestRow) -> Event | Denial:
+        """Runs that leave a host which offers less than they hold, for no job: only what is preemptible, and isn't
+        spared by sla. Neither caps nor slices keep them there.
+        """
+        for group in self._groups(request):
+            for victim, slots in self._split_alike(group) if len(group.run) > 1 else self._alone(group):
+                if slots is None:
+                    return Denial(Code.VICTIM_GONE, victim)
+                row = self._queues.jobs[victim.job_id]
+                if not row.preemptible:
+                    return Denial(Code.NON_PREEMPTIBLE, victim)
+                if self._state.displacements.spared_ms(victim.job_id, victim.instances.tolist(), self._now):
+                    return Denial(Code.DEFERRED, victim)
+                self._departures.add(row.pool, slots, self._queues.total_need(row, slots))
+        if not len(request.job):
+            return Denial(Code.VOID)
+        self._orders += 1
+        return PreemptionsOrdered.pack(
+            order=self._orders,
+            **self._columns(request, np.zeros(len(ints(request.job)), dtype=np.int64), []),
+            for_pool="",
+            for_job="",
+            for_first=0,
+            for_count=0,
+            for_run=0,
+            host_ids=request.host_ids,
+            code=Code.HOST_SHRUNK,
+            cause=request.cause.record,
+        )
 
     def _judge(self, request: RequestRow, taker: JobRow, need: Vector, right: Right) -> I64 | Denial:
         """Return for each victim of a request whether it leaves by its slice; or why one of them stays."""

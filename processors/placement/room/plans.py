@@ -5,7 +5,7 @@ isn't asked again for a while. Ordered, its hosts are held until its unit has a 
 An order is whole or void.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -53,6 +53,8 @@ class Plans:
         self._runs = runs
         self._input = current
         self._settings = settings
+        self.asked_beside: Callable[[], Iterator[int]] = lambda: iter(())
+        """The tasks that are asked to leave for no unit."""
         self._asking: dict[Task, None] = {}
         """Those whose plans have no answer."""
         self._of_order: dict[int, Task] = {}
@@ -87,7 +89,9 @@ class Plans:
     # What is said.
 
     def asked(self, event: PreemptionAsked, now: int) -> None:
-        """A plan was made."""
+        """A plan was made, unless it is for no unit."""
+        if not event.job_id:
+            return
         victims: dict[str, list[int]] = {}
         for job, instance in zip(event.job_array.tolist(), event.instance_array.tolist(), strict=True):
             victims.setdefault(event.job_ids[job], []).append(instance)
@@ -162,7 +166,8 @@ class Plans:
         return np.setdiff1d(np.fromiter(self.orders, dtype=np.int64), late, assume_unique=True)
 
     def asked_slots(self) -> Iterator[int]:
-        """The tasks that plans without an answer ask for."""
+        """The tasks that are asked for and have no answer."""
+        yield from self.asked_beside()
         for task in self._asking:
             for job_id, instances in self._room.table[task].victims.items():
                 job = self._runs.jobs.get(job_id)
