@@ -9,7 +9,7 @@ from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.explain import hosts_reasons, nearest, unplaced
 from processors.placement.packing import Mask, fits, turns
-from processors.placement.states import GONE
+from processors.placement.states import ABSENT
 
 
 def placed(view: ClusterView, shape: ShapeView, hosts: I64) -> Mask:
@@ -28,7 +28,7 @@ def codes(view: ClusterView, shape: ShapeView, hosts: I64) -> I64:
     """Why tasks of a shape find no room on their hosts: indexes of `BOUND_CODES`."""
     there = np.flatnonzero(hosts >= 0)
     numbers = hosts[there]
-    lost = view.hosts.are(GONE)[numbers]
+    lost = view.hosts.are(ABSENT)[numbers]
     never = fits(view.hosts.capacity, shape.need, numbers, 1) == 0
     reasons = [lost, shape.mismatch[numbers] & view.hosts.counts[numbers], never & view.hosts.counts[numbers]]
     why = np.zeros(len(hosts), dtype=np.int64)  # a host that was removed is lost

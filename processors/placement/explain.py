@@ -32,7 +32,7 @@ from processors.placement.neighbours import (
 )
 from processors.placement.packing import Weights, feasible, fits, have_room
 from processors.placement.room.kept import OwnRoom
-from processors.placement.states import GONE, STATES, TAKES_BOUND, Phase
+from processors.placement.states import ABSENT, STATES, TAKES_BOUND, Phase
 from processors.state.record_rows import ConstraintRow
 
 NEAREST = 3
@@ -265,7 +265,7 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
     hosts = view.hosts
     phase = hosts.phase
     if code in LASTING:  # silence passes: what a silent host offers is judged like any other
-        departed = np.where(hosts.are(GONE), phase, Phase.RETURNING)
+        departed = np.where(hosts.are(ABSENT), phase, Phase.RETURNING)
         phase = np.where(hosts.counts, Phase.UP, departed)
     elif code == Code.BOUND_HOST_BUSY:  # a suspected host takes those that are bound to it
         phase = np.where(hosts.are(TAKES_BOUND), Phase.UP, phase)

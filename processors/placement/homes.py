@@ -15,7 +15,7 @@ import numpy as np
 from events.columns import I64, distinct, indexed
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask, turns
-from processors.placement.states import GONE
+from processors.placement.states import ABSENT
 from processors.placement.waits import Waits
 from processors.state.arena import Arena
 from processors.state.calendar import Calendar
@@ -66,7 +66,7 @@ class Homes:
 
     def keep(self, slots: I64, numbers: I64, now: int) -> None:
         """Tasks whose runs have given their places back, ascending, have their homes there: on hosts by number."""
-        there = ~self._hosts.are(GONE)[numbers]
+        there = ~self._hosts.are(ABSENT)[numbers]
         slots, numbers = slots[there], numbers[there]
         if len(slots):
             self._arena.put(slots, home=numbers + 1, home_s=second(now))

@@ -18,7 +18,7 @@ from events.records.placement import HostAnswered, HostLost
 from events.records.rounds import TimerPassed
 from processors.placement.hosts import Hosts
 from processors.placement.rows import AskRow, CellRow
-from processors.placement.states import GONE
+from processors.placement.states import ABSENT
 from processors.state.causes import CurrentInput, host_fact, recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
@@ -129,7 +129,7 @@ class Liveness:
         """Counts the hosts that may still be given up for their silence in the present minute."""
         cell = self._cell["cell"]
         losses = cell.losses if now - cell.window_ms < WINDOW_MS else 0
-        present = int((~self._hosts.are(GONE)).sum())
+        present = int((~self._hosts.are(ABSENT)).sum())
         return max(0, max(1, (present + losses) * self._settings.now.host_lost_percent_per_minute // 100) - losses)
 
     def _lost(self, number: int, code: Code, now: int, by: Cause | None = None) -> HostLost:

@@ -23,9 +23,7 @@ class Phase(Number):
 
 
 class Rules(NamedTuple):
-    """What placement does with hosts in a state. A state to come, such as that of hosts that are emptied, is one row
-    of `STATES` more.
-    """
+    """The use of hosts in a state. A state to come, that of hosts that are emptied, say, is one row of `STATES`."""
 
     name: str
     """In counts of hosts by reason."""
@@ -35,7 +33,7 @@ class Rules(NamedTuple):
     """Tasks that may run nowhere else may be put there."""
     waited_for: bool = False
     """It may be back soon: tasks that have their homes there wait for it."""
-    gone: bool = False
+    absent: bool = False
     """It isn't there any more: nothing is kept there."""
 
 
@@ -45,12 +43,12 @@ STATES = {
     Phase.SHRUNK: Rules("offers less than runs there"),
     Phase.RETURNING: Rules("returning", waited_for=True),
     Phase.SILENT: Rules("silent", waited_for=True),
-    Phase.LOST: Rules("lost", gone=True),
+    Phase.LOST: Rules("lost", absent=True),
 }
 TAKES = tuple(phase for phase, rules in STATES.items() if rules.takes)
 TAKES_BOUND = tuple(phase for phase, rules in STATES.items() if rules.takes_bound)
 WAITED_FOR = tuple(phase for phase, rules in STATES.items() if rules.waited_for)
-GONE = tuple(phase for phase, rules in STATES.items() if rules.gone)
+ABSENT = tuple(phase for phase, rules in STATES.items() if rules.absent)
 
 
 def phase_of(*, lost: bool, silent: bool, settled: bool, shrunk: bool, avoided: bool) -> Phase:

@@ -1,4 +1,4 @@
-"""Hosts that offer less than their runs hold: who is asked to leave them (decision 081).
+"""Hosts that offer less than their runs hold: which runs are preempted there (decision 081).
 
 Nothing is placed there (`Phase.SHRUNK`). Of the preemptible runs the newest of the lowest priority are to leave, gangs
 whole, until the rest fits; those that hold nothing of what lacks stay, and so does all else. They are asked for by a
@@ -33,16 +33,16 @@ NEVER_MS = 1 << 62
 
 
 class ShrunkRow(msgspec.Struct, frozen=True, array_like=True):
-    """A host of which runs were asked to leave. `asked`: those without an answer; `again_ms`: when it is looked at
-    again, as some are spared until then; 0: only once something changes.
+    """A host with victims. `victims`: those that have no answer; `again_ms`: when placement looks at it again, as some
+    are spared until then; 0: once something changes.
     """
 
-    asked: list[tuple[str, int, int]] = []
+    victims: list[tuple[str, int, int]] = []
     again_ms: int = 0
 
 
 class Surplus:
-    """Decides who is asked to leave hosts that offer less than is held there."""
+    """Decides which runs are preempted on hosts that offer less than these hold."""
 
     def __init__(
         self,
@@ -79,21 +79,21 @@ class Surplus:
     # What is said.
 
     def asked(self, event: PreemptionAsked, now: int) -> None:
-        """Runs of a host were asked to leave it."""
+        """Placement asks for victims on a host."""
         if not event.job_id:
-            self._put(event.host_ids[0], asked=_victims(event.job_ids, event, event.victim_run_array))
+            self._put(event.host_ids[0], victims=_victims(event.job_ids, event, event.victim_run_array))
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
         """They must."""
         if not event.for_job:
-            self._put(event.host_ids[0], asked=[])
+            self._put(event.host_ids[0], victims=[])
 
     def refused(self, event: PreemptionRefused, now: int) -> None:
         """One of some runs need not leave; the others are asked without it."""
         self._in_vain.clear()
         victim = event.victim_job_id, event.victim_instance, event.victim_run
-        for host_id in [host_id for host_id, row in self.table.items() if not event.job_id and victim in row.asked]:
-            self._put(host_id, asked=[])
+        for host_id in [host_id for host_id, row in self.table.items() if not event.job_id and victim in row.victims]:
+            self._put(host_id, victims=[])
 
     def answered(self, event: PreemptionAnswered, now: int) -> None:
         """The runs of an order have left, or stay: those that sla spares are asked again later."""
@@ -128,20 +128,20 @@ class Surplus:
             for number in sorted(hosts.watched)
             if hosts.phase[number] == Phase.SHRUNK
             and not self._is_in_vain(number, now)
-            and not self._row(hosts.ids[number]).asked
+            and not self._row(hosts.ids[number]).victims
         ]
         out: list[Event] = []
         if not shrunk:
             return out
-        asked = {*self._plans.asked_slots()}
+        leaving = {*self._plans.asked_slots()}
         for number, slots in self._slots_on(shrunk):
             if budget.left <= 0:
                 break
-            victims, again_ms = self._victims(number, slots, asked, now)
+            victims, again_ms = self._victims(number, slots, leaving, now)
             if not victims:
                 self._in_vain[number] = self._amounts(number), again_ms
                 continue
-            asked.update(victims)
+            leaving.update(victims)
             budget.spend(len(victims))
             out.append(self._ask(number, victims, last_by))
         return out
@@ -159,11 +159,13 @@ class Surplus:
         return self.table.get(host_id) or ShrunkRow()
 
     def _put(
-        self, host_id: str, *, asked: list[tuple[str, int, int]] | None = None, again_ms: int | None = None
+        self, host_id: str, *, victims: list[tuple[str, int, int]] | None = None, again_ms: int | None = None
     ) -> None:
         """Changes the row of a host, which is there only while it says something."""
         before = self._row(host_id)
-        row = ShrunkRow(before.asked if asked is None else asked, before.again_ms if again_ms is None else again_ms)
+        row = ShrunkRow(
+            before.victims if victims is None else victims, before.again_ms if again_ms is None else again_ms
+        )
         if row.again_ms:
             self._again.set(host_id, row.again_ms)
         else:
@@ -174,9 +176,9 @@ class Surplus:
             self.table.remove(host_id)
 
     def _asked_slots(self) -> Iterator[int]:
-        """The tasks that are asked to leave and have no answer."""
+        """The victims that have no answer."""
         for row in self.table.values():
-            for job_id, instance, _ in row.asked:
+            for job_id, instance, _ in row.victims:
                 job = self._runs.jobs.get(job_id)
                 if job is not None and instance < job.instances:
                     yield job.base + instance
@@ -189,7 +191,7 @@ class Surplus:
         for number in numbers:
             yield number, slots[there == number].tolist()
 
-    def _victims(self, number: int, slots: list[int], asked: set[int], now: int) -> tuple[list[int], int]:
+    def _victims(self, number: int, slots: list[int], leaving: set[int], now: int) -> tuple[list[int], int]:
         """The tasks that are to leave a host, in the order in which they are chosen, gangs whole; and when there may be
         others, as some are spared until then.
         """
@@ -197,7 +199,7 @@ class Surplus:
         lack = self._hosts.surplus(number).tolist()
         needs = {slot: self._runs.shapes[int(arena["shape"][slot])].need for slot in slots}
         for slot in slots:
-            if slot in asked or arena["leaving"][slot]:
+            if slot in leaving or arena["leaving"][slot]:
                 leaves.add(slot)
                 lack = _less(lack, needs[slot])
         jobs = {slot: self._runs.jobs[self._runs.waits.job_of(slot)] for slot in slots}
@@ -207,7 +209,7 @@ class Surplus:
             if not helps or slot in leaves or slot in victims or not jobs[slot].preemptible:
                 continue
             members = self._members(slot)
-            if any(member in asked or arena["leaving"][member] for member in members):
+            if any(member in leaving or arena["leaving"][member] for member in members):
                 continue
             if until_ms := max(self._spared_ms(jobs[slot], member, now) for member in members):
                 again_ms = min(again_ms, until_ms)
@@ -251,7 +253,7 @@ class Surplus:
 
 
 def _less(lack: list[int], amounts: Iterable[int]) -> list[int]:
-    """What still lacks once so much is given back."""
+    """The amounts that still lack once a run gives its amounts back."""
     amounts = [*amounts]
     return [short - amount for short, amount in zip(lack, amounts, strict=True)] if amounts else lack
 

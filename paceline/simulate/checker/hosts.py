@@ -175,9 +175,9 @@ class Hosts:
     def surplus(self, host_id: str) -> dict[str, int]:
         """The amounts that runs hold on a host beyond what it offers; what it lends is no part of that."""
         host = self.hosts[host_id]
-        offered = host.offer.capacity if host.offer is not None else host.used
-        held = {name: amount for name, amount in host.used.items() if name not in (*self._licences, REVOCABLE)}
-        return {name: amount - offered.get(name, 0) for name, amount in held.items() if amount > offered.get(name, 0)}
+        offer = host.offer.capacity if host.offer is not None else host.used
+        there = {name: amount for name, amount in host.used.items() if name not in (*self._licences, REVOCABLE)}
+        return {name: amount - offer.get(name, 0) for name, amount in there.items() if amount > offer.get(name, 0)}
 
     @property
     def jobs(self) -> Mapping[str, JobAccepted]:

@@ -157,7 +157,7 @@ class Orders:
 
 
 def victims_of(event: PreemptionAsked) -> set[tuple[Task, int]]:
-    """The runs that are asked to leave."""
+    """The victims of an ask."""
     jobs = [event.job_ids[at] for at in ints(event.job).tolist()]
     tasks = zip(jobs, ints(event.instance).tolist(), strict=True)
     return {*zip(tasks, ints(event.victim_run).tolist(), strict=True)}

@@ -1,5 +1,5 @@
-"""Checks who is asked to leave hosts that offer less than their runs hold, at placement's positions: by one look at all
-runs of a host, the plain rule.
+"""Checks which runs are preempted on hosts that offer less than these hold, at placement's positions: the plain
+rule, by one look at all runs of a host.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ class Shrunk:
         self._units = units
         self._priority: dict[str, int] = {}
         self._asked: dict[Task, int] = {}
-        """Runs that are asked to leave, by anybody, or must."""
+        """The victims of asks and orders, whoever they are for."""
         self._spared: set[Task] = set()
         """Tasks that stayed though they were asked: they may be passed over."""
         self._orders: dict[int, Runs] = {}

@@ -32,7 +32,7 @@ class Load(Spec):
 
 
 class Offer(Spec):
-    """A host, or all of a group, and what it offers from now on, until it connects anew."""
+    """A host, or all of a group, and what it offers until it connects again."""
 
     host: Host
     resources: HostResources

@@ -54,7 +54,7 @@ class Plans:
         self._input = current
         self._settings = settings
         self.asked_beside: Callable[[], Iterator[int]] = lambda: iter(())
-        """The tasks that are asked to leave for no unit."""
+        """The victims of asks that are for no unit."""
         self._asking: dict[Task, None] = {}
         """Those whose plans have no answer."""
         self._of_order: dict[int, Task] = {}
