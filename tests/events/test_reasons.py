@@ -21,6 +21,7 @@ OF_CODE = {
     Code.WAITING_FOR_HOST: {"until", "instance", "host_id"},
     Code.FAILS_AT_ONCE: {"last"},
     Code.STOP_NOT_OBEYED: {"last"},
+    Code.HOST_SHRUNK: {"surplus"},
     Code.STARTING: {"on", "waits"},
     Code.STOPPING: {"on", "has"},
 }
