@@ -25,7 +25,7 @@ from events.resources import in_order
 CHUNK = 1 << 20
 assert CHUNK > INSTANCES_MAX
 MERGED = ("env", "resources", "labels")
-REPLACED = ("command", "ports", "constraints", "strategy", "stop_grace_ms", "simulated")
+REPLACED = ("command", "ports", "constraints", "strategy", "stop_grace_ms", "simulated", "rules")
 JOB_FIELDS = frozenset(
     {
         *("job_id", "pool", "kind", "instances", "priority", "preemptible", "gang_min", "max_unavailable", "update"),

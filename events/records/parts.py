@@ -183,58 +183,6 @@ class Simulated(NestedRecord, frozen=True):
     """Only the first so many runs become unhealthy; 0: all."""
 
 
-class TaskOverride(NestedRecord, frozen=True):
-    """What some instances of a job have instead of what the job says. Maps are merged by key; all else replaces; null:
-    as the job.
-    """
-
-    command: tuple[str, ...] | None = None
-    """Program and arguments."""
-
-    env: dict[str, str] = {}
-    """Merged into the environment by name."""
-
-    resources: dict[str, int] = {}
-    """Merged into the resources by name."""
-
-    ports: tuple[str, ...] | None = None
-    """Names of the ports."""
-
-    constraints: tuple[Constraint, ...] | None = None
-    """Conditions on hosts."""
-
-    strategy: str | None = None
-    """pack or spread."""
-
-    stop_grace_ms: int | None = None
-    """Time between the stop signal and the kill."""
-
-    on_silence: str | None = None
-    """keep or stop_after."""
-
-    stop_after_ms: int = 0
-    """For on_silence stop_after: how long the agent waits."""
-
-    labels: dict[str, str] = {}
-    """Merged into the labels by name."""
-
-    simulated: Simulated | None = None
-    """How simulated agents play the tasks."""
-
-
-class OverrideChunk(NestedRecord, frozen=True):
-    """Overrides of neighbouring instances that stand in a record of their own."""
-
-    digest: bytes
-    """Names an OverridesUploaded: the BLAKE2b-256 of its content."""
-
-    first: int
-    """The first instance that may have an override there."""
-
-    count: int
-    """How many instances from there on may."""
-
-
 class TaskAffinity(NestedRecord, frozen=True):
     """Tasks by label beside which a task must run, or must not, or rather would."""
 
@@ -295,6 +243,61 @@ class PlacementRules(NestedRecord, frozen=True):
 
     within: str = ""
     """Attribute of which the hosts of a gang have one value; empty: any."""
+
+
+class TaskOverride(NestedRecord, frozen=True):
+    """What some instances of a job have instead of what the job says. Maps are merged by key; all else replaces; null:
+    as the job.
+    """
+
+    command: tuple[str, ...] | None = None
+    """Program and arguments."""
+
+    env: dict[str, str] = {}
+    """Merged into the environment by name."""
+
+    resources: dict[str, int] = {}
+    """Merged into the resources by name."""
+
+    ports: tuple[str, ...] | None = None
+    """Names of the ports."""
+
+    constraints: tuple[Constraint, ...] | None = None
+    """Conditions on hosts."""
+
+    strategy: str | None = None
+    """pack or spread."""
+
+    stop_grace_ms: int | None = None
+    """Time between the stop signal and the kill."""
+
+    on_silence: str | None = None
+    """keep or stop_after."""
+
+    stop_after_ms: int = 0
+    """For on_silence stop_after: how long the agent waits."""
+
+    labels: dict[str, str] = {}
+    """Merged into the labels by name."""
+
+    simulated: Simulated | None = None
+    """How simulated agents play the tasks."""
+
+    rules: PlacementRules | None = None
+    """What it asks of hosts beside conditions, all of it; spread and within are those of the job."""
+
+
+class OverrideChunk(NestedRecord, frozen=True):
+    """Overrides of neighbouring instances that stand in a record of their own."""
+
+    digest: bytes
+    """Names an OverridesUploaded: the BLAKE2b-256 of its content."""
+
+    first: int
+    """The first instance that may have an override there."""
+
+    count: int
+    """How many instances from there on may."""
 
 
 class ResourceKind(NestedRecord, frozen=True):

@@ -507,7 +507,7 @@ class JobSpec(Spec):
 
     @cached_property
     def _placed(self) -> Placed:
-        return resolve(self.overrides, self.instances) if self.overrides else Placed({}, ())
+        return resolve(self.overrides, self.instances, self._rules) if self.overrides else Placed({}, ())
 
     @cached_property
     def _hash(self) -> bytes:

@@ -1,7 +1,9 @@
 """The rules of a job about the tasks beside its own, as users write them."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
+import msgspec
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
@@ -94,16 +96,45 @@ def check_neighbours(job: Any) -> None:
         raise at_path(("within",), "is for a gang: `gang: {min: N}` says of how many tasks", job.within)
 
 
+def overridden_rules(job: PlacementRules | None, own: Any) -> PlacementRules | None:
+    """The rules of an `Override` with those that it leaves to its job; None: it leaves all."""
+    names = ("tolerations", "host_limit", "exclusive", "affinity", "anti_affinity")
+    if all(getattr(own, name) is None for name in names):
+        return None
+    rules = job or PlacementRules()
+    terms = {apart: tuple(each for each in rules.affinity if each.apart == apart) for apart in (False, True)}
+    for apart, labels in ((False, own.affinity), (True, own.anti_affinity)):
+        if labels is not None:
+            terms[apart] = _terms(labels, apart)
+    return msgspec.structs.replace(
+        rules,
+        tolerations=rules.tolerations if own.tolerations is None else tuple(sorted({*own.tolerations})),
+        host_limit=rules.host_limit if own.host_limit is None else own.host_limit,
+        exclusive=rules.exclusive if own.exclusive is None else own.exclusive,
+        affinity=(*terms[False], *terms[True]),
+    )
+
+
+def overridden_body(rules: PlacementRules) -> dict[str, Any]:
+    """The JSON of rules in an override."""
+    body = neighbours_body(rules)
+    fields = {name: body[name] for name in ("exclusive", "affinity", "anti_affinity")}
+    return {"tolerations": list(rules.tolerations), "host_limit": rules.host_limit, **fields}
+
+
+def _terms(labels: Iterable[TaskLabel], apart: bool) -> tuple[TaskAffinity, ...]:
+    return tuple(TaskAffinity(each.label, each.value, each.within, apart, each.weight) for each in labels)
+
+
 def neighbours_rules(job: Any, tolerations: tuple[str, ...]) -> PlacementRules | None:
     """The part of the fact about what tasks of a `JobSpec` ask of hosts beside conditions; None: nothing."""
-    terms = [(each, False) for each in job.affinity] + [(each, True) for each in job.anti_affinity]
     spread = job.spread
     targets = sorted(spread.targets.items()) if spread else []
     rules = PlacementRules(
         tolerations=tolerations,
         host_limit=job.host_limit or 0,
         exclusive=job.exclusive,
-        affinity=tuple(TaskAffinity(each.label, each.value, each.within, apart, each.weight) for each, apart in terms),
+        affinity=(*_terms(job.affinity, False), *_terms(job.anti_affinity, True)),
         spread_over=spread.over if spread else "",
         skew=spread.skew or 0 if spread else 0,
         targets=tuple(SpreadTarget(value, percent) for value, percent in targets),

@@ -6,14 +6,15 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
-from events.bounds import GANG_PORTS_MAX, LABELS_MAX, OVERRIDDEN_MAX, STRINGS_MAX
+from events.bounds import GANG_PORTS_MAX, INSTANCES_MAX, LABELS_MAX, OVERRIDDEN_MAX, STRINGS_MAX
 from events.instance_ranges import PATTERN, read_ranges, write_ranges
 from events.override_chunks import name_of, upload
 from events.quantities import Milliseconds, write_amounts, write_ms
 from events.records.jobs import JobSubmitted, OverridesUploaded
-from events.records.parts import OverrideChunk, TaskOverride
+from events.records.parts import OverrideChunk, PlacementRules, TaskOverride
 from events.resources import Unit
-from events.spec.conditions import Constraints, constraint_parts, constraints_body
+from events.spec.conditions import Constraints, Tolerations, constraint_parts, constraints_body
+from events.spec.neighbours import TaskLabels, overridden_body, overridden_rules
 from events.spec.parts import (
     Command,
     Env,
@@ -58,6 +59,17 @@ class Override(Spec):
     ports: Ports | None = Field(default=None, description="Names of the ports.")
     constraints: Constraints | None = Field(default=None, description="Conditions on the attributes of a host.")
     strategy: Strategy | None = Field(default=None, description="How hosts are chosen.")
+    tolerations: Tolerations | None = Field(default=None, description="Taints that don't keep them away.")
+    host_limit: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] | None = Field(
+        default=None, description="They go to no host with so many tasks of the job, of all its instances; 0: to any."
+    )
+    exclusive: bool | None = Field(default=None, description="Whether their hosts take no task of another job.")
+    affinity: TaskLabels | None = Field(default=None, description="Labels of tasks beside which they run.")
+    anti_affinity: TaskLabels | None = Field(
+        default=None,
+        description="Labels of tasks from which they are kept apart. Of an override that has one of these five the "
+        "others are those of the job, whatever overrides before it say.",
+    )
     stop_grace: Milliseconds | None = Field(default=None, description="Between the stop signal and the kill.")
     on_silence: OnSilence | None = Field(default=None, description="What the agent does when it has lost the cell.")
     labels: Labels = Field(default={}, description="Merged into the labels.")
@@ -70,8 +82,8 @@ class Override(Spec):
             raise PydanticCustomError("command", "must name a program")
         return command
 
-    def to_part(self) -> TaskOverride:
-        """The part of the fact."""
+    def to_part(self, rules: PlacementRules | None = None) -> TaskOverride:
+        """The part of the fact; `rules`: those of the job."""
         silence = self.on_silence
         return TaskOverride(
             command=None if self.command is None else tuple(self.command),
@@ -85,6 +97,7 @@ class Override(Spec):
             stop_after_ms=0 if silence is None else silence.after,
             labels=self.labels,
             simulated=None if self.sim is None else self.sim.to_part(),
+            rules=overridden_rules(rules, self),
         )
 
 
@@ -140,9 +153,9 @@ def placed(own: Resolved) -> Placed:
     return Placed({"chunks": tuple(chunk_refs)}, chunks)
 
 
-def resolve(overrides: Iterable[Override], instances: int) -> Placed:
-    """The overrides of the instances of a job after merging."""
-    return placed(resolved(((read_ranges(each.instances), each.to_part()) for each in overrides), instances))
+def resolve(overrides: Iterable[Override], instances: int, rules: PlacementRules | None = None) -> Placed:
+    """The overrides of the instances of a job with some `rules` after merging."""
+    return placed(resolved(((read_ranges(each.instances), each.to_part(rules)) for each in overrides), instances))
 
 
 def overrides_body(job: JobSubmitted, units: Mapping[str, Unit]) -> list[dict[str, Any]]:
@@ -165,5 +178,6 @@ def _body(override: TaskOverride, units: Mapping[str, Unit]) -> dict[str, Any]:
         "on_silence": override.on_silence and on_silence_body(override.on_silence, override.stop_after_ms),
         "labels": dict(override.labels) or None,
         "sim": override.simulated and sim_body(override.simulated),
+        **(overridden_body(override.rules) if override.rules else {}),
     }
     return {name: value for name, value in fields.items() if value is not None}

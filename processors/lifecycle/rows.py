@@ -228,6 +228,7 @@ class OverrideRow(msgspec.Struct, frozen=True, array_like=True):
     stop_after_ms: int
     labels: dict[str, str]
     simulated: SimulatedRow | None
+    rules: RulesRow | None = None
 
 
 class ChunkRow(msgspec.Struct, frozen=True, array_like=True):

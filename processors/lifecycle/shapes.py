@@ -39,7 +39,8 @@ def task_shapes(job: SubmittedRow) -> Shapes:
 
 
 def _number(job: SubmittedRow, override: OverrideRow, shapes: list[TaskShape], numbers: dict[object, int]) -> int:
-    if not override.resources and override.ports is None and override.constraints is None and not override.strategy:
+    asks = (override.ports, override.constraints, override.strategy, override.rules)
+    if not override.resources and all(each is None for each in asks):
         return 0
     own = merged(job, override)
     number = numbers.setdefault(_key(own), len(shapes))

@@ -205,10 +205,14 @@ class Rules:
             total[~term.allowed()] += term.weight
         return total
 
-    def put(self, host: int, sign: int, of: RulesRow) -> None:
-        """A task of the job is there that has some rules, or (`sign` -1) isn't."""
+    def beside(self, host: int, sign: int, of: RulesRow) -> None:
+        """The same for those beside it alone; its spread is counted from how many are on each host."""
         for term in (*self.terms, *self.wishes):
             term.put(host, sign, of)
+
+    def put(self, host: int, sign: int, of: RulesRow) -> None:
+        """A task of the job is there that has some rules, or (`sign` -1) isn't."""
+        self.beside(host, sign, of)
         if self.spread is not None:
             self.spread.counts[self.spread.groups[host]] += sign
 
@@ -220,6 +224,8 @@ class Neighbours:
         self._seen, self._job_id, self._row = seen, job_id, row
         self.own: I64 = np.bincount(seen.hosts_of(job_id, row), minlength=len(seen.hosts.ids))
         self._by_rules: dict[RulesRow, Rules] = {}
+        self._puts: list[tuple[int, RulesRow, int]] = []
+        """The tasks put so far, which rules that are asked for later haven't counted: host, rules of the task, sign."""
 
     def of(self, rules: RulesRow | None, meeting: Mask) -> Rules:
         """The rules of tasks; `meeting`: the hosts that meet their conditions."""
@@ -227,12 +233,15 @@ class Neighbours:
         if key not in self._by_rules:
             eligible = meeting & self._seen.hosts.up
             self._by_rules[key] = Rules(self._seen, self._job_id, self._row, key, self.own, eligible)
+            for host, of, sign in self._puts:
+                self._by_rules[key].beside(host, sign, of)
         return self._by_rules[key]
 
     def put(self, hosts: I64, rules: RulesRow | None, sign: int = 1) -> None:
         """Tasks of the job that have some rules are on hosts, or (`sign` -1) aren't any more."""
         for host in hosts.tolist():
             self.own[host] += sign
+            self._puts.append((host, rules or RulesRow(), sign))
             for each in self._by_rules.values():
                 each.put(host, sign, rules or RulesRow())
 

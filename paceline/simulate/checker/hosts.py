@@ -200,8 +200,13 @@ class Hosts:
 
     def claimed(self) -> set[str]:
         """The hosts of tasks that want them for themselves."""
-        exclusive = {job_id for job_id, job in self._jobs.items() if (rules := job.shapes[0].rules) and rules.exclusive}
-        return {host_id for task, (_, host_id, _) in self._held.items() if task[0] in exclusive} if exclusive else set()
+        jobs = [
+            job for job in self._jobs.values() if any(shape.rules and shape.rules.exclusive for shape in job.shapes)
+        ]
+        exclusive = {job.job_id: job for job in jobs}
+        tasks = ((task, host_id) for task, (_, host_id, _) in self._held.items() if task[0] in exclusive)
+        rules = ((host_id, shape_of(exclusive[task[0]], task[1]).rules) for task, host_id in tasks)
+        return {host_id for host_id, own in rules if own and own.exclusive}
 
     def gang_of(self, task: Task) -> list[Task]:
         """The tasks that were admitted with one as its gang and have a place; none: it is no member."""

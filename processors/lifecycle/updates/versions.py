@@ -185,11 +185,13 @@ def _content(values: Mapping[str, Any]) -> int:
 
 
 def _as_before(value: Any) -> Any:
-    """Conditions as they were before they had parts and weights, where they have none; any other value as it is."""
+    """Conditions as they were before they had parts and weights, where they have none, and overrides before they had
+    rules; any other value as it is.
+    """
     if isinstance(value, ConstraintRow):
         return msgspec.structs.astuple(value)[: None if value.parts or value.weight else 3]
     if isinstance(value, OverrideRow):
-        value = msgspec.structs.astuple(value)
+        value = msgspec.structs.astuple(value)[: None if value.rules else -1]
     return tuple(map(_as_before, value)) if isinstance(value, tuple) else value
 
 

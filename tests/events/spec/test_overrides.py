@@ -136,11 +136,11 @@ def test_every_field_of_a_job_is_known_to_be_of_its_runs_or_of_itself() -> None:
     """A new field makes this fail: add it to `JOB_FIELDS` if a run needn't end for a change of it."""
     overridden, job_wide = (
         set(TaskOverride.__struct_fields__),
-        {"health", "open_files", "port_numbers", "revocable", "stop_signal"}
-        | {"volumes", "isolation", "secrets", "rules"},
+        {"health", "open_files", "port_numbers", "revocable", "stop_signal"} | {"volumes", "isolation", "secrets"},
     )
+    of_rules = {"tolerations", "host_limit", "exclusive", "affinity", "anti_affinity"}
     assert set(JobSubmitted.__struct_fields__) == (overridden - {"labels"}) | job_wide | JOB_FIELDS
-    assert len(Override.model_fields) == len(overridden)
+    assert len(Override.model_fields.keys() - of_rules) == len(overridden - {"rules"})
 
 
 @pytest.mark.parametrize(
@@ -224,3 +224,21 @@ def test_lifecycle_makes_the_same_of_overrides_in_chunks(overrides: list[dict[st
     assert isinstance(whole, SubmittedRow)
     assert (contents(version_row(whole, b""), SIZE) == digests_of(event)).all()
     assert task_shapes(whole).count == task_shapes(row_of(SubmittedRow, event)).count
+
+
+def test_rules_of_single_instances_come_back_as_they_were_written() -> None:
+    own = {"instances": "0", "host_limit": 0, "anti_affinity": [{"label": "app", "value": "web", "weight": 2}]}
+    job = {**BASE, "host_limit": 2, "affinity": [{"label": "app", "value": "cache"}], "overrides": [own]}
+    event = JobSpec.model_validate(job).to_event()
+    rules = event.overrides[0].rules
+    assert rules is not None
+    assert rules.host_limit == 0
+    assert [(each.value, each.apart, each.weight) for each in rules.affinity] == [("cache", False, 0), ("web", True, 2)]
+    again = JobSpec.model_validate(from_event(event, STANDARD)).to_event()
+    assert again.overrides == event.overrides
+
+
+@pytest.mark.parametrize("name", ["spread", "within"])
+def test_rules_about_the_whole_job_are_for_no_single_instance(name: str) -> None:
+    with pytest.raises(ValidationError):
+        JobSpec.model_validate({**BASE, "overrides": [{"instances": "0", name: "rack"}]})
