@@ -143,7 +143,7 @@ class ShapeView:
 
     def taken(self, hosts: I64) -> None:
         """Other tasks have one of its fixed ports on hosts now."""
-        self.ports_free[hosts] = self.open[hosts] = False
+        self.ports_free[hosts] = self.open[hosts] = self.is_told = False
 
     def few(self, view: "ClusterView", most: int) -> I64:
         """As `packing.pack`, and puts the tasks on the view."""
@@ -300,12 +300,14 @@ class ClusterView:
         on each host and is brought up, None where all tasks of the job are packed.
         """
         if self.neighbours is not None:
-            (hosts,) = one_by_one(self.neighbours, self.free, self.score, [self.request(shape, count, shape.open)])
-            self._place(hosts, shape)
-            return hosts
+            by_part = self._ruled([(shape, count)], one_by_one)
+            assert by_part is not None
+            return by_part[0]
         if shape.too_many <= 1:
             return NOTHING
-        if self._engine is not None and self._by_engine(shape, count):
+        if shape.host is not None:
+            hosts = self._at_host(shape, shape.host, count)
+        elif self._by_engine(shape, count, level):
             hosts = self._on_engine(shape, count, level, whole=False)
         elif shape.scoring is not None:
             hosts = choose(self.free, self.weight, self.score, shape.part(count), level)
@@ -326,21 +328,72 @@ class ClusterView:
             np.add.at(level, hosts, 1)
         return hosts
 
-    def _by_engine(self, shape: ShapeView, count: int) -> bool:
-        """Whether the engine chooses: ports and bindings leave few hosts, and many tasks at once it places quickly only
-        where it is compiled.
+    def _by_engine(self, shape: ShapeView, count: int, level: I64 | None) -> bool:
+        """Whether the engine chooses: many tasks at once it places quickly only where it is compiled, and other tasks
+        of the job aren't those that have its ports.
         """
-        if self._engine is None or shape.host is not None or shape.fixed_ports:
+        if self._engine is None or shape.host is not None or (shape.fixed_ports and shape.spread and level is not None):
             return False
         return count <= FEW or self._engine.is_compiled
+
+    def _at_host(self, shape: ShapeView, host: int, count: int, whole: bool = False) -> I64:
+        """Puts tasks on the only host that may be, or if `whole` all of them or none."""
+        if not shape.open[host]:
+            return NOTHING
+        only = np.array([host])
+        hosts = only.repeat(fits(self.free, shape.need, only, min(count, shape.most)))
+        if len(hosts) < count and whole:
+            return NOTHING
+        if len(hosts):
+            self._place(hosts, shape)
+        return hosts
+
+    def _ruled(self, parts: Sequence[tuple[ShapeView, int]], way: Callable[..., list[I64] | None]) -> list[I64] | None:
+        """Puts tasks where their rules about neighbours allow it."""
+        assert self.neighbours is not None
+        requests = [self.request(shape, size, shape.open) for shape, size in parts]
+        chooser = None
+        if self._engine is not None and self._engine.is_compiled and all(map(engine_view.OnEngine.can_be, requests)):
+            chooser = engine_view.OnEngine(self._engine, [self._told(shape) for shape, _ in parts], self.free)
+        by_part = way(self.neighbours, self.free, self.score, requests, chooser)
+        for (shape, _), hosts in zip(parts, by_part or (), strict=by_part is not None):
+            self._place(hosts, shape)
+        if self._engine is not None and chooser is not None:
+            self._engine.is_up_to_date()
+        return by_part
+
+    def _mixed_on_engine(self, parts: Sequence[tuple[ShapeView, int]], level: I64 | None) -> list[I64] | None:
+        """Has the engine put a gang of several shapes, the largest first; None: not so, and nothing is put."""
+        engine = self._engine
+        ports = [port for shape, _ in parts for port in shape.fixed_ports]
+        if engine is None or len({*ports}) < len(ports) or not all(self._by_engine(*part, level) for part in parts):
+            return None
+        mark, level = engine.mark(), None if level is None else level.copy()
+        by_part = [NOTHING] * len(parts)
+        for at in sorted(range(len(parts)), key=lambda at: -parts[at][0].score):
+            shape, size = parts[at]
+            by_part[at] = engine.place(self._told(shape), size, level, True, self.free)
+            if len(by_part[at]) < size:
+                engine.rollback(mark)
+                return None
+            if level is not None:
+                np.add.at(level, by_part[at], 1)
+        for (shape, _), hosts in zip(parts, by_part, strict=True):
+            self._place(hosts, shape)
+        engine.is_up_to_date()
+        return by_part
+
+    def _told(self, shape: ShapeView) -> engine_view.Asked:
+        """A shape as the engine is told of it."""
+        ranks = None if shape.is_told else np.where(shape.open, shape.meeting.rank, engine_view.CLOSED).astype(np.int8)
+        shape.is_told = True
+        conditions = engine_view.Conditions(shape.meeting.request, shape.fixed_ports, shape.exclusive)
+        return engine_view.Asked(shape.need, shape.strategy, conditions, ranks)
 
     def _on_engine(self, shape: ShapeView, count: int, level: I64 | None, whole: bool) -> I64:
         """Has the engine put tasks on hosts, and puts them here."""
         assert self._engine is not None
-        ranks = None if shape.is_told else np.where(shape.open, shape.meeting.rank, engine_view.CLOSED).astype(np.int8)
-        shape.is_told = True
-        task = engine_view.Asked(shape.need, shape.strategy, shape.meeting.request, ranks)
-        hosts = self._engine.place(task, count, level, whole, self.free)
+        hosts = self._engine.place(self._told(shape), count, level, whole, self.free)
         if len(hosts):
             self._place(hosts, shape)
             self._engine.is_up_to_date()
@@ -366,25 +419,23 @@ class ClusterView:
         `each`.
         """
         if self.neighbours is not None:
-            requests = [self.request(shape, size, shape.open) for shape, size in parts]
-            by_part = in_groups(self.neighbours, self.free, self.score, requests)
-            for (shape, _), hosts in zip(parts, by_part or (), strict=by_part is not None):
-                self._place(hosts, shape)
-            return by_part
+            return self._ruled(parts, in_groups)
         if self.has_failed(parts):
             return None
-        by_engine = len(parts) == 1 and self._by_engine(*parts[0])
-        if by_engine:
+        if len(parts) == 1 and (host := parts[0][0].host) is not None:
+            hosts = self._at_host(parts[0][0], host, parts[0][1], whole=True)
+            by_part = [hosts] if len(hosts) else None
+        elif len(parts) == 1 and self._by_engine(*parts[0], level):
             hosts = self._on_engine(*parts[0], level, whole=True)
             by_part = [hosts] if len(hosts) else None
-        else:
+        elif (by_part := self._mixed_on_engine(parts, level)) is None:
             by_part = places(self.free, self.weight, parts, level, score=self.score)
+            for (shape, _), hosts in zip(parts, by_part or (), strict=by_part is not None):
+                self._place(hosts, shape)
         if by_part is None:
             self._fail(parts)
             return None
-        for (shape, _), hosts in zip(parts, by_part, strict=True):
-            if not by_engine:
-                self._place(hosts, shape)
+        for hosts in by_part:
             if level is not None:
                 np.add.at(level, hosts, 1)
         return by_part

@@ -4,20 +4,21 @@ What a decision puts stays on the engine. The next one finds there what was acce
 differ from it: those that have changed since, and those of a decision that came to nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from events.columns import I64, distinct
 from processors.placement import constraints
-from processors.placement.engine.columns import CLOSED, I8, SPREAD
+from processors.placement.engine.columns import CLOSED, I8, SPREAD, Ruled
 from processors.placement.engine.compiled import VECTORS, now
 from processors.placement.engine.engine import Engine
 from processors.placement.engine.shapes import EMPTY, Request, Shape
 from processors.placement.hosts import Hosts
+from processors.placement.neighbours import Request as RuledRequest
 
-__all__ = ["CLOSED", "ENGINE_FROM", "Asked", "EngineView", "of"]
+__all__ = ["CLOSED", "ENGINE_FROM", "Asked", "EngineView", "OnEngine", "of"]
 
 ENGINE_FROM = 2000
 """From so many hosts on the engine decides; with fewer a look at all is as quick, and finds the same."""
@@ -27,6 +28,10 @@ class Conditions(NamedTuple):
     """The key of a set of conditions whose ranks the engine is given."""
 
     request: constraints.Request
+    ports: tuple[int, ...]
+    """Those that each task must have: hosts where others have them are closed."""
+    exclusive: bool
+    """Hosts that tasks have for themselves aren't closed."""
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -45,7 +50,7 @@ class Asked(NamedTuple):
 
     need: tuple[int, ...]
     strategy: int
-    request: constraints.Request
+    conditions: Conditions
     ranks: I8 | None
 
 
@@ -86,16 +91,68 @@ class EngineView:
         """Puts tasks, or if `whole` all of them or none; returns a host for each. `level`: the tasks of the job on each
         host, where they are spread.
         """
-        if self._changed:
-            hosts = distinct(np.concatenate(self._changed))
-            self._engine.update(hosts, free[:, hosts])
-            self._changed.clear()
-        conditions = Conditions(task.request)
-        if task.ranks is not None:
-            self._engine.ranked(conditions, task.ranks)
-        shape, job = Shape(task.need, task.strategy, conditions), EMPTY
+        shape, job = self._shape(task, free), EMPTY
+        if task.conditions.ports:
+            shape = shape._replace(limit=1)
         if task.strategy == SPREAD:
             assert level is not None
             there = np.flatnonzero(level)
             job = np.stack([there, level[there]], axis=1)
         return self._engine.place([Request(shape, count, whole, job)])[0]
+
+    def place_ruled(self, task: Asked, count: int, rules: Ruled, over: str, groups: I64 | None, free: I64) -> I64:
+        """Puts tasks one by one where rules allow it; returns a host for each that has one. `groups`: those over which
+        they are spread, by a name.
+        """
+        shape = self._shape(task, free)
+        if groups is not None:
+            self._engine.grouped(over, groups)
+            shape = shape._replace(over=over)
+        return self._engine.place_ruled(shape, count, rules)
+
+    def mark(self) -> int:
+        """Where a `rollback` goes back to."""
+        return self._engine.mark()
+
+    def rollback(self, mark: int) -> None:
+        """Takes off what the engine has put since."""
+        self._engine.rollback(mark)
+
+    def _shape(self, task: Asked, free: I64) -> Shape:
+        """The shape of tasks, on an engine that knows what is free."""
+        if self._changed:
+            hosts = distinct(np.concatenate(self._changed))
+            self._engine.update(hosts, free[:, hosts])
+            self._changed.clear()
+        if task.ranks is not None:
+            self._engine.ranked(task.conditions, task.ranks)
+        return Shape(task.need, task.strategy, task.conditions)
+
+
+class OnEngine:
+    """The engine as it chooses hosts by rules. `shapes`: that of each part."""
+
+    def __init__(self, engine: EngineView, shapes: Sequence[Asked], free: I64) -> None:
+        self._engine, self._shapes, self._free = engine, shapes, free
+        self._mark = engine.mark()
+
+    @staticmethod
+    def can_be(request: RuledRequest) -> bool:
+        """Whether it knows the rules: not wishes, groups of single hosts, and tasks that are spread within groups."""
+        spread_ = request.rules.spread
+        if request.rules.wishes:
+            return False
+        return spread_ is None or (not request.spread and len(spread_.counts) * 16 <= len(request.open_))
+
+    def choose(self, at: int, request: RuledRequest) -> I64:
+        """A host for each task of a part that has one."""
+        rules, spread_ = request.rules, request.rules.spread
+        columns = rules.columns(request.open_, bool(request.ports))
+        groups = None if spread_ is None else spread_.groups
+        return self._engine.place_ruled(
+            self._shapes[at], request.size, columns, rules.rules.spread_over, groups, self._free
+        )
+
+    def leave(self) -> None:
+        """Nothing of it stays."""
+        self._engine.rollback(self._mark)

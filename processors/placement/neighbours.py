@@ -5,14 +5,15 @@ rules of its own is put so too where it has a label that others shun.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from events.columns import I64
+from processors.placement.engine.columns import FAR, Ruled
 from processors.placement.gang_search import ranked
 from processors.placement.hosts import Hosts
-from processors.placement.packing import RANK_SHIFT, Mask, Scoring, have_room
+from processors.placement.packing import RANK_SHIFT, Mask, Scoring, Weights, have_room, scores
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.record_rows import AffinityRow, RulesRow
@@ -109,9 +110,13 @@ class _Term:
         self._only = term if theirs else None
         """The rule that those have which are counted; None: all with its label are."""
 
+    def moves(self, rules: RulesRow) -> bool:
+        """Whether tasks of the job with some rules are counted."""
+        return self.own and (self._only is None or self._only in rules.affinity)
+
     def put(self, host: int, sign: int, rules: RulesRow) -> None:
         """A task of the job with some rules is there, or (`sign` -1) isn't."""
-        if self.own and (self._only is None or self._only in rules.affinity):
+        if self.moves(rules):
             self.counts[self.groups[host]] += sign
 
     def allowed(self) -> Mask:
@@ -147,6 +152,12 @@ class _Spread:
     def levels(self) -> I64:
         """The level of each group; the lowest is filled first."""
         return np.where(self._share > 0, self.counts * 1_000_000 // np.maximum(self._share, 1), NEVER_LEVEL)
+
+    def columns(self) -> I64:
+        """The groups as the engine knows them: tasks, share, the most tasks, and whether they count for the skew."""
+        counts_for_skew = np.zeros_like(self.counts)
+        counts_for_skew[self._eligible] = 1
+        return np.stack([self.counts, self._share, self._most, counts_for_skew])
 
     def allowed(self) -> Mask:
         mask: Mask = (self.counts < self._most)[self.groups]
@@ -198,6 +209,33 @@ class Rules:
             reasons[self._others > 0] = SHARED
         return reasons
 
+    def columns(self, open_: Mask, ports: bool) -> Ruled:
+        """The rules as the engine goes by them, for tasks that may go to these hosts, with `ports` one to each."""
+        for term in self.terms:
+            if not term.moves(self.rules):
+                open_ = open_ & term.allowed()
+        if self._others is not None:
+            open_ = open_ & (self._others == 0)
+        moving = [term for term in self.terms if term.moves(self.rules)]
+        terms = [(term.apart, term.groups, term.counts) for term in moving]
+        if ports:
+            hosts = np.arange(len(open_))
+            terms.append((True, hosts, np.zeros_like(hosts)))
+        spread = self.spread
+        counts = np.zeros((len(terms), max((len(have) for _, _, have in terms), default=1)), dtype=np.int64)
+        for row, (_, _, have) in zip(counts, terms, strict=True):
+            row[: len(have)] = have
+        return Ruled(
+            closed=(~open_).astype(np.int8),
+            own=self._own.copy(),
+            limit=np.array([self.rules.host_limit or FAR, spread.skew if spread is not None else 0]),
+            apart=np.array([apart for apart, _, _ in terms], dtype=np.int64),
+            groups=np.array([groups for _, groups, _ in terms], dtype=np.int64).reshape(len(terms), len(open_)),
+            counts=counts,
+            totals=counts.sum(axis=1),
+            over=spread.columns() if spread is not None else np.zeros((4, 1), dtype=np.int64),
+        )
+
     def unmet(self) -> I64:
         """For each host the sum of the weights of wishes that it doesn't meet."""
         total = np.zeros(len(self._own), dtype=np.int64)
@@ -236,6 +274,11 @@ class Neighbours:
             for host, of, sign in self._puts:
                 self._by_rules[key].beside(host, sign, of)
         return self._by_rules[key]
+
+    @property
+    def weight(self) -> Weights:
+        """The weights of what is free."""
+        return self._seen.hosts.scales().weight
 
     def put(self, hosts: I64, rules: RulesRow | None, sign: int = 1) -> None:
         """Tasks of the job that have some rules are on hosts, or (`sign` -1) aren't any more."""
@@ -283,12 +326,24 @@ def at_home(neighbours: Neighbours, rules: Rules, hosts: I64, fit: Mask) -> Mask
     return allowed
 
 
-def in_groups(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Request]) -> list[I64] | None:
+class Chooser(Protocol):
+    """Another way to the same hosts."""
+
+    def choose(self, at: int, request: Request) -> I64:
+        """A host for each task of a request that has one: the part of a unit of that index."""
+
+    def leave(self) -> None:
+        """Nothing of that stays."""
+
+
+def in_groups(
+    neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Request], chooser: Chooser | None = None
+) -> list[I64] | None:
     """Hosts for all tasks of a unit, within one group where its rules say so; None: there are none."""
     within = requests[0].rules.within
     if within is None or sum(each.size for each in requests) == 1:
-        by_part = one_by_one(neighbours, free, score, requests)
-        return by_part if _is_whole(neighbours, by_part, requests) else None
+        by_part = one_by_one(neighbours, free, score, requests, chooser)
+        return by_part if _is_whole(neighbours, by_part, requests, chooser) else None
     room = np.zeros(len(within), dtype=np.bool_)
     for each in requests:
         room |= each.open_ & have_room(free, each.need)
@@ -297,35 +352,51 @@ def in_groups(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[
     keys = key[best] if first.scoring is None else first.scoring.ordered(first.ranks(), free[:, best], best)
     for group in dict.fromkeys(within[best[np.argsort(keys, kind="stable")]].tolist()):
         there = within == group
-        by_part = one_by_one(neighbours, free, score, [each._replace(open_=each.open_ & there) for each in requests])
-        if _is_whole(neighbours, by_part, requests):
+        inside = [each._replace(open_=each.open_ & there) for each in requests]
+        by_part = one_by_one(neighbours, free, score, inside, chooser)
+        if _is_whole(neighbours, by_part, requests, chooser):
             return by_part
     return None
 
 
-def one_by_one(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Request]) -> list[I64]:
+def one_by_one(
+    neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Request], chooser: Chooser | None = None
+) -> list[I64]:
     """Hosts for as many tasks as find one, the largest first, each counted as soon as it has one."""
-    free, score = free.copy(), score.copy()
     by_part: list[I64] = [np.zeros(0, dtype=np.int64)] * len(requests)
     ports: dict[int, list[int]] = {}
+    if chooser is None:
+        free, score = free.copy(), score.copy()
     for at in sorted(range(len(requests)), key=lambda at: -requests[at].score):
-        each, results = requests[at], list[int]()
-        fit = each.open_ & have_room(free, each.need)
+        each = requests[at]
+        if others := [host for port in each.ports for host in ports.get(port, [])]:
+            each = each._replace(open_=each.open_.copy())
+            each.open_[others] = False
+        if chooser is None:
+            by_part[at] = _by_a_look_at_all(neighbours, free, score, each)
+        else:
+            by_part[at] = chooser.choose(at, each)
+            neighbours.put(by_part[at], each.rules.rules)
         for port in each.ports:
-            fit[ports.get(port, [])] = False
-        while len(results) < each.size:
-            host = _best(neighbours, each, np.flatnonzero(fit & (each.rules.why() == FREE)), free, score)
-            if host is None:
-                break
-            results.append(host)
-            neighbours.put(np.array([host]), each.rules.rules)
-            free[:, host] -= each.need[:, 0]
-            score[host] -= each.score
-            fit[host] = not each.ports and bool(have_room(free[:, host : host + 1], each.need)[0])
-            for port in each.ports:
-                ports.setdefault(port, []).append(host)
-        by_part[at] = np.array(results, dtype=np.int64)
+            ports.setdefault(port, []).extend(by_part[at].tolist())
     return by_part
+
+
+def _by_a_look_at_all(neighbours: Neighbours, free: I64, score: I64, each: Request) -> I64:
+    """Hosts for as many tasks of a request as find one; they are put there."""
+    results: list[int] = []
+    weight = neighbours.weight
+    fit = each.open_ & have_room(free, each.need)
+    while len(results) < each.size:
+        host = _best(neighbours, each, np.flatnonzero(fit & (each.rules.why() == FREE)), free, score)
+        if host is None:
+            break
+        results.append(host)
+        neighbours.put(np.array([host]), each.rules.rules)
+        free[:, host] -= each.need[:, 0]
+        score[host] = scores(free[:, host : host + 1], weight)[0]
+        fit[host] = not each.ports and bool(have_room(free[:, host : host + 1], each.need)[0])
+    return np.array(results, dtype=np.int64)
 
 
 def _best(neighbours: Neighbours, each: Request, hosts: I64, free: I64, score: I64) -> int | None:
@@ -345,11 +416,15 @@ def _best(neighbours: Neighbours, each: Request, hosts: I64, free: I64, score: I
     return int(hosts[np.argmax(score[hosts]) if each.spread else np.argmin(score[hosts])])
 
 
-def _is_whole(neighbours: Neighbours, by_part: Sequence[I64], requests: Sequence[Request]) -> bool:
+def _is_whole(
+    neighbours: Neighbours, by_part: Sequence[I64], requests: Sequence[Request], chooser: Chooser | None
+) -> bool:
     """Whether all have a host; else those that have are taken off again."""
     if all(len(hosts) == each.size for hosts, each in zip(by_part, requests, strict=True)):
         return True
     neighbours.leave(by_part, requests)
+    if chooser is not None:
+        chooser.leave()
     return False
 
 

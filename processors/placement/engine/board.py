@@ -269,6 +269,14 @@ class Board:
             self.kernels.note(self.columns, host)
         row[: len(column)] = column
 
+    def grouped(self, name: str, column: I64) -> None:
+        """Gives an attribute the numbers of its values, where they don't follow from attributes."""
+        number = self._group(name)
+        row = self.columns.groups[number, : len(column)]
+        if (row != column).any():
+            row[:] = column
+            self._layouts.outdated(name)
+
     def _group(self, name: str) -> int:
         """The number of an attribute over which something is counted."""
         number = self._groups.get(name)

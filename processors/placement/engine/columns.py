@@ -113,6 +113,28 @@ class Columns(NamedTuple):
     """[puts, 3]: shape, host, tasks."""
 
 
+class Ruled(NamedTuple):
+    """The rules of a job as its tasks are put, which are counted here."""
+
+    closed: I8
+    """Not 0: the host is forbidden, whatever is put."""
+    own: I64
+    """The tasks of the job on each host."""
+    limit: I64
+    """The most tasks of the job that a host has; how many more than the least group another has, 0: any number."""
+    apart: I64
+    """For each rule about tasks like these: 1 where a group has one at most, 0 where they are beside others."""
+    groups: I64
+    """[rules, hosts]"""
+    counts: I64
+    """[rules, groups]"""
+    totals: I64
+    over: I64
+    """[4, groups] where tasks are spread: those of the job, the share of the group (0: it comes last), how many it may
+    have, and whether it counts for the least.
+    """
+
+
 def blocks_of(hosts: int) -> int:
     """The number of blocks of so many hosts, at least one."""
     return max(1, (hosts + BLOCK - 1) >> BLOCK_BITS)

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from events.columns import I64
-from processors.placement.engine import kernels, placing, vectors
-from processors.placement.engine.columns import REQUEST, Columns, new_columns
+from processors.placement.engine import kernels, placing, ruled, vectors
+from processors.placement.engine.columns import REQUEST, Columns, Ruled, new_columns
+
+MODULES = kernels, placing, ruled
 
 
 class Kernels(NamedTuple):
@@ -20,6 +22,7 @@ class Kernels(NamedTuple):
 
     place: Callable[[Columns, I64, I64, I64], None]
     place_grouped: Callable[[Columns, int, int, int, I64, I64, I64], int]
+    place_ruled: Callable[[Columns, int, int, Ruled, I64], int]
     group_room: Callable[[Columns, int, int, I64], None]
     reasons: Callable[[Columns, int, int, I64], None]
     synchronise: Callable[[Columns, int, I64, I64], int]
@@ -32,17 +35,17 @@ class Kernels(NamedTuple):
 
 def _functions() -> dict[str, FunctionType]:
     """The functions of the kernels by name."""
-    functions = {**vars(kernels), **vars(placing)}
+    functions = {name: one for module in MODULES for name, one in vars(module).items()}
     return {
         name: one
         for name, one in functions.items()
-        if isinstance(one, FunctionType) and one.__module__ in (kernels.__name__, placing.__name__)
+        if isinstance(one, FunctionType) and one.__module__ in [module.__name__ for module in MODULES]
     }
 
 
 def _bound(change: Callable[[FunctionType], Any], others: Mapping[str, Any]) -> Kernels:
     """The kernels, each changed, calling one another so changed; `others` stand in place of some."""
-    scope: dict[str, Any] = {**vars(kernels), **vars(placing)}
+    scope: dict[str, Any] = {name: one for module in MODULES for name, one in vars(module).items()}
     for name, one in _functions().items():
         fresh = FunctionType(one.__code__, scope, name, one.__defaults__)
         fresh.__module__, fresh.__qualname__, fresh.__doc__ = one.__module__, one.__qualname__, one.__doc__
@@ -50,7 +53,18 @@ def _bound(change: Callable[[FunctionType], Any], others: Mapping[str, Any]) -> 
     return Kernels(*(scope[name] for name in Kernels._fields))
 
 
-INLINE = {"block_at", "blocks_for", "fit_of", "is_apart", "key_at", "key_of", "note", "score_of", "share"}
+INLINE = {
+    "block_at",
+    "blocks_for",
+    "fit_of",
+    "is_apart",
+    "is_forbidden",
+    "key_at",
+    "key_of",
+    "note",
+    "score_of",
+    "share",
+}
 
 LOOPS = _bound(lambda one: one, {})
 """The loops as they stand, in plain Python: slow, for tests."""
@@ -113,6 +127,7 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
     return {
         "place": (columns, np.zeros((1, REQUEST), dtype=np.int64), some, flat),
         "place_grouped": (columns, 0, 0, 0, some, some, flat),
+        "place_ruled": (columns, 0, 0, Ruled(columns.ranks[0], flat, flat, flat, some, some, flat, some), flat),
         "group_room": (columns, 0, 0, some),
         "reasons": (columns, 0, 0, flat),
         "synchronise": (columns, 0, some, some),

@@ -22,6 +22,7 @@ from processors.placement.engine.columns import (
     R_WHOLE,
     REQUEST,
     UNDO,
+    Ruled,
 )
 from processors.placement.engine.shapes import Request, Shape
 
@@ -112,6 +113,15 @@ class Engine(Board):
             self.rollback(mark)
             count = 0
         return out[:count]
+
+    def place_ruled(self, shape: Shape, count: int, rules: Ruled) -> I64:
+        """Puts tasks of a job one by one, where its rules allow it, and counts them there: a host for each that has
+        one. Those of a shape `over` an attribute are spread over its values.
+        """
+        slot = self.slot(self.number(shape))
+        out = np.zeros(count, dtype=np.int64)
+        self._room_to_undo(count)
+        return out[: self.kernels.place_ruled(self.columns, slot, count, rules, out)]
 
     def _targets(self, request: Request, groups: I64) -> None:
         """The share of each group, and how many tasks it may have where targets aren't wishes."""
