@@ -16,7 +16,7 @@ from events.columns import I64, counted, distinct
 from events.strategies import BALANCED, LOAD_AWARE, OF_POOL, PACK, SPREAD
 from processors.placement import engine_view
 from processors.placement.constraints import CLOSED
-from processors.placement.gang_search import Part, choose, ranked, together
+from processors.placement.gang_search import Part, choose, ranked
 from processors.placement.hosts import Hosts
 from processors.placement.neighbours import FREE, Neighbours, Request, in_groups, one_by_one
 from processors.placement.packing import (
@@ -24,7 +24,6 @@ from processors.placement.packing import (
     RANK_SHIFT,
     Mask,
     Scoring,
-    Weights,
     feasible,
     fits,
     have_room,
@@ -34,6 +33,7 @@ from processors.placement.packing import (
     spread,
     turns,
 )
+from processors.placement.placed_units import places
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.state.shapes import Shape, Shapes
 
@@ -588,51 +588,3 @@ class ClusterView:
             self.touched += hosts.tolist()
         else:
             self.epoch += 1
-
-
-def places(
-    free: I64,
-    weight: Weights,
-    parts: Sequence[tuple[ShapeView, int]],
-    level: I64 | None,
-    score: I64,
-    opens: Sequence[Mask] | None = None,
-) -> list[I64] | None:
-    """Hosts for all tasks of a unit, or None. Changes nothing. Where tasks of several shapes must have the same port,
-    those that ask most go first, and the others elsewhere; other ways aren't looked for. `opens`: the hosts that each
-    part may use, where others may not.
-    """
-    needs = [shape.part(size) for shape, size in parts]
-    if opens is not None:
-        needs = [part._replace(open_=open_) for part, open_ in zip(needs, opens, strict=True)]
-    by_part = together(free, weight, needs, level, score).hosts
-    if by_part is None or not _meet(parts, by_part):
-        return by_part
-    free, score, level = free.copy(), score.copy(), None if level is None else level.copy()
-    by_part = [NOTHING] * len(parts)
-    for at in sorted(range(len(parts)), key=lambda at: -parts[at][0].score):
-        shape, size = parts[at]
-        open_ = needs[at].open_.copy()
-        for (other, _), hosts in zip(parts, by_part, strict=True):
-            if not {*shape.fixed_ports}.isdisjoint(other.fixed_ports):
-                open_[hosts] = False
-        by_part[at] = choose(free, weight, score, shape.part(size)._replace(open_=open_), level)
-        if len(by_part[at]) < size:
-            return None
-        hosts, counts = counted(by_part[at])
-        free[:, hosts] -= shape.column * counts
-        score[hosts] = scores(free[:, hosts], weight)
-        if level is not None:
-            level[hosts] += counts
-    return by_part
-
-
-def _meet(parts: Sequence[tuple[ShapeView, int]], by_part: Sequence[I64]) -> bool:
-    """Whether tasks would have the same fixed port on a host."""
-    fixed = [
-        (port, host)
-        for (shape, _), hosts in zip(parts, by_part, strict=True)
-        for port in shape.fixed_ports
-        for host in hosts.tolist()
-    ]
-    return len(set(fixed)) < len(fixed)
