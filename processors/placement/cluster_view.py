@@ -429,7 +429,14 @@ class ClusterView:
             hosts = self._on_engine(*parts[0], level, whole=True)
             by_part = [hosts] if len(hosts) else None
         elif (by_part := self._mixed_on_engine(parts, level)) is None:
-            by_part = places(self.free, self.weight, parts, level, score=self.score)
+            by_part = places(
+                self.free,
+                self.weight,
+                [shape.part(size) for shape, size in parts],
+                [shape.fixed_ports for shape, _ in parts],
+                level,
+                self.score,
+            )
             for (shape, _), hosts in zip(parts, by_part or (), strict=by_part is not None):
                 self._place(hosts, shape)
         if by_part is None:
@@ -466,7 +473,8 @@ class ClusterView:
             requests = [self.request(shape, size, open_) for (shape, size), open_ in zip(parts, opens, strict=True)]
             by_part, level = in_groups(self.neighbours, free, score, requests), None
         else:
-            by_part = places(free, self.weight, parts, level, score, opens)
+            needs = [shape.part(size)._replace(open_=open_) for (shape, size), open_ in zip(parts, opens, strict=True)]
+            by_part = places(free, self.weight, needs, [shape.fixed_ports for shape, _ in parts], level, score)
         if by_part is None:
             return None
         used = np.zeros_like(free)
