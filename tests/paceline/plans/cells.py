@@ -132,6 +132,14 @@ class PlannedCell:
                 "state": row.state,
             }
 
+    def explained(self, job_id: str) -> Sequence[Mapping[str, Any]]:
+        """The reasons for which a job waits."""
+        self._projector.fold_whole()
+        with self._projector.views.read() as connection:
+            row = entities.job_row(connection, job_id)
+            assert row is not None
+            return entities.explanation(connection, row)["reasons"]
+
     def close(self) -> None:
         """Gives back the views."""
         self._projector.close()
