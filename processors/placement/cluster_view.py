@@ -284,7 +284,7 @@ class ClusterView:
             if sum(size for _, size in parts) > 1:
                 open_ &= (neighbours.own == 0) & (rules.limits_alone and len(parts) == 1)
                 most = min(most, rules.rules.host_limit or most)
-            limited.append(part._replace(open_=open_, most=most))
+            limited.append(part._replace(open_=open_, most=most, keeps=neighbours.wanted(rules.rules)))
         return limited
 
     def claim(self, hosts: I64) -> None:

@@ -38,6 +38,8 @@ class Part(NamedTuple):
     """Ports that each of its tasks must have, where others who have them may be preempted."""
     scoring: Scoring | None = None
     """The scores of hosts, where what is free alone isn't."""
+    keeps: tuple[range, ...] = ()
+    """The slots of those who mustn't leave for it: tasks beside which it must be."""
     order: I64 | None = None
     """Goes before the score of each host, the least first; None: the same for all."""
 

@@ -280,6 +280,12 @@ class Neighbours:
         """The weights of what is free."""
         return self._seen.hosts.scales().weight
 
+    def wanted(self, rules: RulesRow) -> tuple[range, ...]:
+        """The slots of jobs with a label beside which tasks must be."""
+        labels = {(term.label, term.value) for term in rules.affinity if not term.apart and not term.weight}
+        jobs = [row for row in self._seen.runs.jobs.values() if labels & row.labels.items()] if labels else []
+        return tuple(range(row.base, row.base + row.instances) for row in jobs)
+
     def put(self, hosts: I64, rules: RulesRow | None, sign: int = 1) -> None:
         """Tasks of the job that have some rules are on hosts, or (`sign` -1) aren't any more."""
         for host in hosts.tolist():

@@ -251,7 +251,9 @@ class Search:
         if any((host, port) in self._board.ports for port in self._part.ports):
             return None
         units = self._board.holders(host, self._part.ports)
-        return None if units is None else [unit for unit in units if not draft.is_gone(unit)]
+        if units is None or any(self._stays(unit) for unit in units):
+            return None
+        return [unit for unit in units if not draft.is_gone(unit)]
 
     def _may_leave(self, draft: Draft, host: int) -> list[Pick]:
         """The units that could leave a host, in each way, in order."""
@@ -266,7 +268,11 @@ class Search:
                     ways = WAYS_OF_OWN if unit.pool == draft.taker.pool else WAYS_OF_OTHERS
                     picks += [Pick(unit, way, order_of(unit, way)) for way in self._ways if way in ways]
             picks.sort(key=lambda pick: (pick.order, pick.way))
-        return picks
+        return [pick for pick in picks if not self._stays(pick.unit)] if self._part.keeps else picks
+
+    def _stays(self, unit: Unit) -> bool:
+        """Whether the task must be beside a unit: without it the host would be of no use."""
+        return any(unit.key in slots for slots in self._part.keeps)
 
     def _gather(self, draft: Draft, host: int, lack: list[int], must: list[Unit], may: list[Pick]) -> list[Pick] | None:
         """Those who must leave, and the first who may until nothing lacks, less those that aren't needed. None: it
