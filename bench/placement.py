@@ -36,6 +36,7 @@ TARGETS = {
     "nomad_shape_tasks_per_s": 1_000_000,
     "nomad_spread_tasks_per_s": 100_000,
     "changed_host_ms": 2,
+    "full_round_ms": 3,
     "plan_s": 2,
 }
 
@@ -121,6 +122,7 @@ def cases(kernels: Kernels) -> Iterator[tuple[str, float, float]]:
     yield "nomad_shape_tasks_per_s", *nomad(kernels, "")
     yield "nomad_spread_tasks_per_s", *nomad(kernels, "rack")
     yield "changed_host_ms", *changed_host(kernels)
+    yield "full_round_ms", *full_round(kernels)
 
 
 def cluster(kernels: Kernels, capacity: Sequence[Sequence[int]], full: float = 0, seed: int = 1) -> Engine:
@@ -308,6 +310,33 @@ def changed_host(kernels: Kernels) -> tuple[float, float]:
     some = min(sets, 5)
     took = timed(lambda: [naive.host(shape, engine._ranks[1].all(engine.attributes)) for shape in shapes[:some]])
     return statistics.median(times) * 1000, took / some * sets * 1000
+
+
+def full_round(kernels: Kernels) -> tuple[float, float]:
+    """Milliseconds of the engine in a round of a full cell: 100 tasks have ended, 100 of 500 shapes come; beside it a
+    look at all hosts for each of those.
+    """
+    engine = cluster(kernels, mixed_capacity(HOSTS), 0.9)
+    draw, tasks = random.Random(5), sized(100, 10)
+    shapes = [Shape((draw.randrange(100, 4000), draw.randrange(1 << 8, 1 << 13), 0, 0)) for _ in range(sized(500, 20))]
+    numbers = np.array([engine.number(shape) for shape in shapes])
+    one = np.ones(tasks, dtype=np.int64)
+    for at in range(0, len(numbers), tasks):  # all have bounds
+        engine.place_columns(numbers[at : at + tasks], one[: len(numbers[at : at + tasks])], one[: len(numbers[at:])])
+    capacity = engine.columns.capacity[1:, : engine.hosts].copy()
+    up, none, times = np.ones(engine.hosts, dtype=np.bool_), np.zeros(engine.hosts, dtype=np.int64), []
+    for _ in range(sized(20, 2)):
+        free = engine.columns.free[1:, : engine.hosts].copy()
+        ended = [draw.randrange(engine.hosts) for _ in range(tasks)]
+        free[:2, ended] = np.minimum(free[:2, ended] + 500, capacity[:2, ended])
+        come = numbers[[draw.randrange(len(numbers)) for _ in range(tasks)]]
+        began = time.process_time()
+        engine.synchronise(free, capacity, up, none, none)
+        engine.place_columns(come, one, one)
+        times.append(time.process_time() - began)
+    naive, everywhere = Naive(engine), np.zeros(engine.hosts, dtype=np.int8)
+    took = timed(lambda: [naive.host(shape, everywhere) for shape in shapes[: sized(100, 10)]])
+    return statistics.median(times) * 1000, took * 1000
 
 
 def memory(kernels: Kernels) -> float:

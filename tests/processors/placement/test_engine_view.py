@@ -126,3 +126,21 @@ def test_the_engine_is_asked_for_rules_fixed_ports_and_gangs_of_several_shapes()
         apart = PlacementRules(affinity=(TaskAffinity("app", "a", "rack", True),))
         cell.run("apart", 2, labels={"app": "a"}, shapes=(TaskShape({"cpu": 1}, rules=apart),))
         assert {*asked} == {"place", "ruled"}
+
+
+def test_no_decision_waits_for_a_compiler(compiled_kernels: Kernels) -> None:
+    """What is compiled before is all that is called: no function gets another signature."""
+
+    def compiled() -> dict[str, list[Any]]:
+        functions = vars(compiled_kernels.place)["py_func"].__globals__
+        return {name: one.signatures for name, one in functions.items() if hasattr(one, "signatures")}
+
+    before = compiled()
+    assert all(before[name] for name in Kernels._fields)
+    try:
+        use(compiled_kernels)
+        for seed in range(3):
+            told(seed, 0)
+    finally:
+        use(VECTORS)
+    assert compiled() == before

@@ -31,3 +31,27 @@ def test_numpy_decides_until_kernels_are_fetched_once():
             assert now() is not VECTORS
         finally:
             use(VECTORS)
+
+
+def test_where_no_kernels_are_kept_a_process_of_its_own_compiles_them_while_numpy_decides():
+    pytest.importorskip("numba")
+    kept, commands, threads = [False], [], []
+
+    def compiles(command, check):
+        commands.append(command[1:])
+        assert now() is VECTORS
+        kept[0] = True
+
+    with (
+        patch.object(kernel_cache, "ENGINE_FROM", 0),
+        patch.object(kernel_cache, "_threads", threads),
+        patch.object(kernel_cache, "is_filled", lambda: kept[0]),
+        patch.object(kernel_cache.subprocess, "run", compiles),
+    ):
+        try:
+            kernel_cache.watch(Placement())
+            threads[0].join(60)
+            assert commands == [["-m", "processors.runtime.kernel_cache"]]
+            assert now() is not VECTORS
+        finally:
+            use(VECTORS)
