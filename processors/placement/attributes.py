@@ -5,6 +5,7 @@ column of numbers. The number of a value that no host has any more is given to a
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,16 @@ from events.conditions import Condition, meets
 Mask = NDArray[np.bool_]
 Says = Callable[[str | None], bool]
 
+COPY_FROM, SPARE = 64, 4
 TABLES_MAX = 512
 """Tables kept of one attribute; all go when there are more."""
+
+
+def first_of(column: NDArray[Any], count: int) -> NDArray[Any]:
+    """The first items of a column; their memory is their own once most of it would be of others."""
+    first = column[:count]
+    whole = column if column.base is None else column.base
+    return first.copy() if whole.size > max(COPY_FROM, SPARE * count) else first
 
 
 class Attribute:
@@ -31,6 +40,11 @@ class Attribute:
         self._free: list[int] = []
         self._tables: dict[object, tuple[Says, bytearray]] = {}
         """The functions over values, by key, with their answers for each number."""
+
+    def cut(self, hosts: int) -> None:
+        """So many numbers of hosts are left."""
+        if len(self.of_host) > max(COPY_FROM, SPARE * hosts):
+            self.of_host = self.of_host[:hosts].copy()
 
     def set(self, host: int, value: str | None) -> None:
         """A host has another value now."""
@@ -132,6 +146,8 @@ class Attributes:
     def cut(self, hosts: int) -> None:
         """The last hosts have gone; so many numbers are left. What they had must have been taken off before."""
         del self._of_host[hosts:]
+        for name in self.names:
+            self[name].cut(hosts)
 
     def met(self, condition: Condition, hosts: I64) -> Mask:
         """Whether each of some hosts meets a single condition."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from events.columns import I64
 from events.conditions import EXCLUSIVE, MEETS, evaluate, exclusive_names, tops
-from processors.placement.attributes import Attributes, Mask
+from processors.placement.attributes import Attributes, Mask, first_of
 from processors.state.record_rows import ConstraintRow
 
 SETS_MAX = 256
@@ -85,7 +85,7 @@ class Constraints:
             for columns in (self._attributes, self._taints, self._devices):
                 columns.cut(hosts)
             for each in self._sets.values():
-                each.unmet, each.rank = each.unmet[:hosts], each.rank[:hosts]
+                each.unmet, each.rank = first_of(each.unmet, hosts), first_of(each.rank, hosts)
 
     def column(self, conditions: tuple[ConstraintRow, ...]) -> NDArray[np.int16]:
         """The index of the first condition that isn't met, or `MEETS`, of each host; to look at. Taints aside."""

@@ -57,6 +57,7 @@ class Asked(NamedTuple):
 def of(hosts: Hosts, free: I64) -> "EngineView | None":
     """The engine with so much free; None where there are few hosts."""
     if len(hosts.ids) < ENGINE_FROM:
+        hosts.engine = None
         return None
     if hosts.engine is None or hosts.engine.is_worn:
         ports, lent = len(hosts.kinds), hosts.kinds.revocable

@@ -33,6 +33,8 @@ PLAIN = ("cpu", "memory", "disk", REVOCABLE)
 
 
 HALF_LOAD = LOAD_STEPS // 2
+WIDTH_MIN = 16
+"""Columns have room for so many hosts at least."""
 
 
 class Scales(NamedTuple):
@@ -74,7 +76,7 @@ class Hosts:
         """The port numbers that runs hold, per host."""
         self._by_port: dict[int, set[int]] = {}
         """The hosts on which a run holds a port number."""
-        self._columns = np.zeros((2 * (len(self.kinds) + 1) + 7, 16), dtype=np.int64)
+        self._columns = np.zeros((2 * (len(self.kinds) + 1) + 7, WIDTH_MIN), dtype=np.int64)
         self._own_kinds = np.array([name != REVOCABLE for name in self.kinds.names] + [False], dtype=np.bool_)
         """The kinds of which hosts may offer less than they did: no ports, and not what they lend."""
         self._point()
@@ -354,6 +356,11 @@ class Hosts:
         self.places.give_back(row.number)
         del self.taken[len(self.ids) :]
         self.constraints.cut(len(self.ids))
+        width = self._columns.shape[1]
+        while len(self.ids) <= width // 4 and width > WIDTH_MIN:
+            width //= 2
+        if width < self._columns.shape[1]:
+            self._columns = self._columns[:, :width].copy()
         self._point()
 
     def capacity_changed(self, by: CauseRow | None) -> CapacityChanged | None:
