@@ -56,6 +56,8 @@ class Jobs:
         self.ended = EndedJobs()
         self.at: dict[int, str] = {}
         """The job at a base."""
+        self.of_pool: dict[str, dict[str, None]] = {}
+        """The open jobs of each pool that has some."""
         self.on_move: Callable[[I64], None] = lambda slots: None
         """Called with the slots of tasks that went to another state."""
         self.open_tasks = 0
@@ -79,7 +81,9 @@ class Jobs:
         self._numbers.restored()
         self.open_tasks = sum(row.tasks for row in self.table.values())
         self.removed_pools.clear()
-        for row in self.table.values():
+        self.of_pool.clear()
+        for job_id, row in self.table.items():
+            self.of_pool.setdefault(row.pool, {})[job_id] = None
             if row.pool not in self._pools:
                 pool = self.removed_pools.setdefault(row.pool, PoolRow(0, 0))
                 pool.open_jobs, pool.open_tasks = pool.open_jobs + 1, pool.open_tasks + row.tasks
@@ -122,6 +126,7 @@ class Jobs:
         self.table.put(event.job_id, row)
         self.open_tasks += event.instances
         self.at[base] = event.job_id
+        self.of_pool.setdefault(event.pool, {})[event.job_id] = None
         if event.gang_min:
             arena.fill("traits", base, event.gang_min, traits(row, gang=True))
         if event.controller:
@@ -365,7 +370,9 @@ class Jobs:
         pool = self._pool_of(row)
         pool.open_jobs -= 1
         assert pool.open_jobs >= 0, row.pool
+        del self.of_pool[row.pool][event.job_id]
         if not pool.open_jobs:
+            del self.of_pool[row.pool]
             self.removed_pools.pop(row.pool, None)
 
     def forgettable(self, now: int, settings: Settings, limit: int) -> list[Event]:

@@ -177,14 +177,12 @@ class Suspects:
         pools = {self._jobs.table[job_id].pool for job_id in job_ids if job_id in self._jobs.table}
         if len(pools) != 1 or sum(not row.children for row in self._pools.values()) < 2:
             return False
-        arena = self._tasks.arena
-        ready, host = arena["ready"], arena["host"]
-        up = (host > 0) & (host != number) & (ready > 0) & (ready <= elapsed(now - UP_MS))
-        for base in distinct(arena["owner"][up & (ready <= elapsed(now - AT_ONCE_MS))] - 1).tolist():
-            if self._jobs.table[self._jobs.at[base]].pool in pools:
-                return False
-        for base in distinct(arena["owner"][up] - 1).tolist():
-            if self._jobs.at[base] not in self._failing and self._jobs.table[self._jobs.at[base]].pool in pools:
+        arena, (pool,) = self._tasks.arena, pools
+        for job_id in self._jobs.of_pool[pool]:
+            row, went_ms = self._jobs.table[job_id], AT_ONCE_MS if job_id in self._failing else UP_MS
+            tasks = slice(row.base, row.base + row.instances)
+            ready, host = arena["ready"][tasks], arena["host"][tasks]
+            if ((host > 0) & (host != number) & (ready > 0) & (ready <= elapsed(now - went_ms))).any():
                 return False
         return True
 
