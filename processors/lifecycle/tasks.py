@@ -151,6 +151,8 @@ class Tasks:
 
     def record_event(self, event: TaskEvent, slots: I64) -> I64:
         """Notes what a happening causes, or that its cause no longer holds; returns the slots where that counts."""
+        if not len(slots):
+            return slots
         state, causes, cause = self.arena["state"][slots], self.arena["causes"][slots], int(CAUSE_OF[event])
         caused, withdrawn = noted(event, Note.CAUSE, state), noted(event, Note.WITHDRAWN, state)
         counts = caused | withdrawn

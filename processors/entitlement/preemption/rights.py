@@ -219,7 +219,12 @@ class Claims:
             return False
         if count != (row.gang_min if first < row.gang_min else 1) or (first and first < row.gang_min):
             return False
-        arena, stretch = self._queues.arena, slice(row.base + first, row.base + first + count)
+        arena = self._queues.arena
+        if count == 1:
+            slot = row.base + first
+            has_it = int(arena["held"][slot]) == run and not arena["placed"][slot]
+            return has_it and bool(are_entitled(arena["rank"][slot : slot + 1])[0])
+        stretch = slice(row.base + first, row.base + first + count)
         entitled, placed = are_entitled(arena["rank"][stretch]), arena["placed"][stretch]
         return bool((arena["held"][stretch] == run).all() and entitled.all() and not placed.any())
 

@@ -209,7 +209,7 @@ class Holds:
             return
         over = [self._at.pop(task) for task in self._new if task in self._at]
         self._units[2, over] = -1
-        units, rooms = list[tuple[int, ...]](), list[I64]()
+        units, hosts, needs = list[tuple[int, ...]](), [self._room[0]], [self._room[1:]]
         for task in self._new:
             self._ports.pop(task, None)
             row = self._table.get(task)
@@ -218,13 +218,14 @@ class Holds:
             hold = self._hold(task, row)
             self._at[task] = self._units.shape[1] + len(units)
             units.append((self._jobs[task[0]], task[1], REASONS.index(Code(row.reason)), len(hold.hosts)))
-            rooms.append(np.vstack((hold.hosts, hold.needs)))
+            hosts.append(hold.hosts)
+            needs.append(hold.needs)
             if hold.ports:
                 self._ports[task] = hold.ports
         self._new = {}
         if units:
             self._units = np.concatenate([self._units, np.array(units, dtype=np.int64).T], axis=1)
-            self._room = np.concatenate([self._room, *rooms], axis=1)
+            self._room = np.vstack((np.concatenate(hosts), np.concatenate(needs, axis=1)))
         if len(self._at) * 2 < self._units.shape[1]:
             self._forget()
 
@@ -245,6 +246,8 @@ class Holds:
         fixed = [self._runs.shapes[number].fixed_ports for number in shapes]
         numbers = np.array([self._hosts.table[host_id].number for host_id in row.hosts], dtype=np.int64)
         hosts = distinct(numbers)
+        if len(numbers) == 1 and not fixed[row.shapes[0]]:
+            return Hold(hosts, (needs[row.shapes[0]] * row.tasks[0])[:, None])
         amounts = np.zeros((len(self._hosts.kinds) + 1, len(hosts)), dtype=np.int64)
         for at, tasks, shape in zip(np.searchsorted(hosts, numbers).tolist(), row.tasks, row.shapes, strict=True):
             amounts[:, at] += needs[shape] * tasks

@@ -123,7 +123,11 @@ class RoomTable:
     def count(self, reason: str, job_id: str, first: int, count: int) -> int:
         """Counts the units within a range that have room for a reason."""
         mine = self.by_job.get((reason, job_id))
-        return mine.bisect_left(first + count) - mine.bisect_left(first) if mine is not None else 0
+        if mine is None:
+            return 0
+        if first <= mine[0] and mine[-1] < first + count:
+            return len(mine)
+        return int(mine.bisect_left(first + count) - mine.bisect_left(first))
 
     def within(self, reason: str, job_id: str, first: int, count: int) -> list[int]:
         """Their first instances, ascending."""

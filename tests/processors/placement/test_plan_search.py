@@ -21,7 +21,7 @@ from processors.placement.room.board import (
     order_of,
 )
 from processors.placement.room.search import WAYS, Plan, Search, find_plan
-from processors.state.preemption_rules import BATCH, CONTROLLER, SERVICE, Giver, Protection, Right
+from processors.state.preemption_rules import BATCH, CONTROLLER, SERVICE, Flag, Giver, Protection, Right
 
 
 class World(NamedTuple):
@@ -199,6 +199,28 @@ def test_the_cheapest_set_of_victims_is_found_for_a_task() -> None:
         assert cost_of(plan_.picks)[0][0] == best[0][0], "the last class that leaves is the least possible"
     assert plans > 100
     assert missed <= plans // 20
+
+
+@pytest.mark.parametrize("ways", WAYS)
+def test_a_host_on_which_one_victim_is_enough_is_judged_as_if_all_were_looked_at(
+    ways: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plans() -> list[tuple[list[tuple[int, int, int]], list[tuple[int, int]]] | None]:
+        found = []
+        for seed in range(300):
+            random = Random(2000 + seed)
+            world = draw(random, gangs=seed % 3 == 2, limits=seed % 2 == 1)
+            flags = random.choice([Flag(0), Flag.MOVE, Flag.MOVE | Flag.CLEAR, Flag.DAEMON])
+            taker = world.taker._replace(right=world.taker.right._replace(flags=flags))
+            world, part = wanted(random, world._replace(taker=taker), 1 + seed % 3)
+            one = plan(world, [part], ways)
+            found.append(one and (one.places, [(each.unit.key, each.way) for each in one.picks]))
+        return found
+
+    quick = plans()
+    monkeypatch.setattr(Search, "_first", lambda self, draft, host, lack: None)
+    assert quick == plans()
+    assert sum(one is not None and len(one[1]) > 0 for one in quick) > 60
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
