@@ -85,12 +85,15 @@ b-02  chosen      1  2.1250  0.5000  0.6250  1.0000  cpu 8, memory 40GiB, disk 9
 Placement is replayed up to the decision that placed the run, and looked at as it stood then, with what that
 decision had placed before. SCORE is what a host had free, each resource as a part of the largest host of the cell;
 its terms are the columns behind it. A job that is packed (`strategy: pack`) goes to the host with the lowest score,
-one that is spread to the host with the fewest of its tasks, and among those to the highest score. A host whose room
-was kept for the task, by an update, a preemption or a reservation, comes before all others.
+one that is spread to the host with the fewest of its tasks, and among those to the highest score. With `balanced` and
+`load-aware` the lowest score wins, whose first term is how unevenly the host would be used, or its load. A
+host whose room was kept for the task, by an update, a preemption or a reservation, comes before all others.
 
 The replay begins from the newest snapshot before that round, or from the start of the log, one at a time and for
 `views.make_s` seconds at most. Of a round that another `logic` has decided, or before the oldest snapshot and the
-log, the candidates can't be derived: the answer says so in `why`, and has the decision alone.
+log, the candidates can't be derived: the answer says so in `why`, and has what the decision recorded: the
+strategy, the score of the host for the first task of those placed together, and how many hosts had room. Rounds before
+0.4 recorded none of these.
 
 ## What a run finds
 

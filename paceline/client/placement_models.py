@@ -22,7 +22,9 @@ class PlacementCandidate(TypedDict):
 
 class TaskPlacement(TypedDict):
     """The decision that placed a run, and the best hosts at that moment, the first choice first. `why`: the reason why
-    they can't be derived again; empty: they are. `feasible` of `hosts` had room.
+    they can't be derived again; empty: they are. `feasible` of `hosts` had room. Where they can't, `strategy` and
+    `feasible` are those that were recorded, and `hosts` is 0. `score`: the recorded one of the host; null: it was
+    placed before 0.4.
     """
 
     job_id: str
@@ -35,6 +37,7 @@ class TaskPlacement(TypedDict):
     at: str | None
     why: str
     strategy: str
+    score: float | None
     hosts: int
     feasible: int
     candidates: list[PlacementCandidate]

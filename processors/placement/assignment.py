@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from events.choices import SCORE_ONE, choice_columns
 from events.codes import Code
 from events.columns import I64, distinct, indexed
 from events.ranks import Rank
@@ -17,6 +18,7 @@ from processors.placement import bound_tasks
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts
 from processors.placement.neighbours import Neighbours, Put, Seen, are_ruled, at_home
+from processors.placement.packing import SCORE, Scoring, scores
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.placement.room.parked import Found, MayAsk
 from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
@@ -69,6 +71,12 @@ class Placed(NamedTuple):
     """The number of ports that each has."""
     numbers: tuple[int, ...]
     """the number of each, 0: any; empty: any for all."""
+    strategy: int
+    scoring: Scoring | None
+    free: I64
+    """The amounts that the host of the first of them had free for them."""
+    feasible: int
+    """Hosts that had room."""
 
 
 class Assignment:
@@ -222,7 +230,7 @@ class Assignment:
                 self.view.put(shape, hosts[fitting])
                 if self.view.neighbours is not None:  # those of its tasks that have a choice come next
                     self.view.neighbours.put(hosts[fitting], shape.rules)
-                self._put(tasks.job_id, part[fitting], hosts[fitting], shape)
+                self._put(tasks.job_id, part[fitting], hosts[fitting], shape, feasible=1)
             if self._budget.cut:
                 break
             rest, why = part[~fit], bound_tasks.codes(self.view, shape, hosts[~fit])
@@ -318,7 +326,7 @@ class Assignment:
                 self._budget.cut, fitting = True, fitting[: max(0, self._budget.left)]
             if len(fitting):
                 self.view.take_home(shape, hosts[fitting], level if self.view.neighbours is None else None)
-                self._put(tasks.job_id, part[fitting], hosts[fitting], shape)
+                self._put(tasks.job_id, part[fitting], hosts[fitting], shape, feasible=1)
             waits = self._hosts.are(WAITED_FOR)[hosts]
             waits &= self._runs.arena["pin"][part] <= 0
             if waits.any():
@@ -341,11 +349,18 @@ class Assignment:
         for (shape, part), hosts in zip(shaped, by_part, strict=True):
             self._put(tasks.job_id, part, hosts, shape)
 
-    def _put(self, job_id: str, slots: I64, hosts: I64, shape: ShapeView) -> None:
+    def _put(self, job_id: str, slots: I64, hosts: I64, shape: ShapeView, feasible: int | None = None) -> None:
+        """Notes tasks that were put on the view; `feasible`: so many hosts were looked at, where not all were."""
+        if feasible is None:
+            before = None if self.view.neighbours else shape.feasible
+            feasible = self.view.feasible(shape, hosts) if before is None else before
+        host = hosts[0]
+        here = 1 if len(hosts) == 1 else np.count_nonzero(hosts == host)
+        score_by = shape.strategy, shape.scoring, self.view.free[:, host] + shape.column[:, 0] * here, feasible
         if shape.exclusive:
             self.view.claim(hosts)
         self._placed.setdefault(job_id, []).append(
-            Placed(job_id, shape.number, slots, hosts, shape.ports, shape.port_numbers)
+            Placed(job_id, shape.number, slots, hosts, shape.ports, shape.port_numbers, *score_by)
         )
         self._budget.spend(len(slots))
 
@@ -396,7 +411,18 @@ class Assignment:
             host=host,
             ports=ports,
             port_count=np.repeat([one.ports for one in parts], counts) if ports else None,
+            **choice_columns(
+                counts, [one.strategy for one in parts], self._scores(parts), [one.feasible for one in parts]
+            ),
         )
+
+    def _scores(self, parts: list[Placed]) -> I64:
+        """The scores that the hosts of the first tasks had, as they are recorded."""
+        score = scores(np.stack([one.free for one in parts], axis=1), self.view.weight)
+        for at, one in enumerate(parts):
+            if one.scoring is not None:
+                score[at] = one.scoring.ordered(None, one.free[:, None], one.hosts[:1])[0]
+        return score // (SCORE // SCORE_ONE)
 
     def _ports(self, parts: list[Placed]) -> list[int]:
         """Port numbers for all that was put, per host the lowest that are free and that no other must have."""

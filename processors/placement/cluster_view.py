@@ -10,22 +10,21 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from events.columns import I64, counted, distinct
 from events.strategies import BALANCED, LOAD_AWARE, OF_POOL, PACK, SPREAD
 from processors.placement import engine_view
-from processors.placement.constraints import CLOSED
+from processors.placement.constraints import order_of
 from processors.placement.gang_search import Part, choose, ranked
 from processors.placement.hosts import Hosts
 from processors.placement.neighbours import FREE, Neighbours, Request, in_groups, one_by_one
 from processors.placement.packing import (
     MANY,
-    RANK_SHIFT,
     Mask,
     Scoring,
     feasible,
     fits,
+    had_room,
     have_room,
     pack,
     score_of,
@@ -58,13 +57,13 @@ class ShapeView:
         self.scoring: Scoring | None = None
         """The scores of hosts, where what is free alone isn't."""
         if strategy in (BALANCED, LOAD_AWARE):
-            hosts, scales = view.hosts, view.scales
-            self.scoring = Scoring(strategy, need, hosts.capacity, hosts.load, scales.weight, scales.shifts)
+            columns = view.hosts.capacity, view.hosts.load, view.scales.weight, view.scales.shifts
+            self.scoring = Scoring(strategy, need, *columns)
         self.constraints = shape.constraints
         self.meeting = meeting = view.hosts.condition_set(shape)
         self.unmet = meeting.unmet if host is None else view.hosts.constraints.column(shape.constraints)
         """A task that is bound to a host goes there whatever its taints."""
-        self.order = _order(meeting.rank) if host is None else None
+        self.order = order_of(meeting.rank) if host is None else None
         """Goes before the score of each host; None: the same for all."""
         self.host = host
         self.port_numbers = shape.port_numbers
@@ -86,6 +85,8 @@ class ShapeView:
             self.shut(view.closed)
         self.column = np.array(need, dtype=np.int64)[:, None]
         self.score = min(score_of(need, view.scales.plain), SCORE_MAX)
+        self.feasible: int | None = None
+        """The hosts that had room when the first of its tasks was put; None: none was yet."""
         self.too_many = 1 << 62
         """So many at once found no place, nor will as many, or more, later: what is free only shrinks."""
         self._epoch = -1
@@ -206,14 +207,6 @@ class ShapeView:
         return 0, 0
 
 
-def _order(rank: NDArray[np.uint8]) -> I64 | None:
-    """The ranks of hosts as they stand before scores; None where all that may be used have the same."""
-    used = rank[rank != CLOSED]
-    if not len(used) or (used == used[0]).all():
-        return None
-    return rank.astype(np.int64) << RANK_SHIFT
-
-
 NOTHING: I64 = np.zeros(0, dtype=np.int64)
 
 
@@ -244,13 +237,12 @@ class ClusterView:
         """The hosts on which tasks with a fixed port were put, by port."""
         self._known = shapes
         self._shapes: dict[tuple[int, int, int | None], ShapeView] = {}
+        self._ruled_feasible: dict[int, int] = {}  # by shape, when tasks with neighbours were put last
         self._mixed: set[tuple[tuple[int, int], ...]] = set()
         """Gangs of several shapes that found no place."""
 
     def shape(self, number: int, of_pool: int = PACK, host: int | None = None) -> ShapeView:
-        """The shape of a number, where a task is bound to a host that alone. `of_pool`: the strategy of tasks that have
-        none of their own.
-        """
+        """The shape of a number, where a task is bound to a host that alone; `of_pool`: the strategy if it has none."""
         shape_row = self._known[number]
         strategy = of_pool if shape_row.strategy == OF_POOL else shape_row.strategy
         shape = self._shapes.get((number, strategy, host))
@@ -262,10 +254,20 @@ class ClusterView:
         """Puts a task on each of the chosen hosts, which have room for it."""
         self._place(hosts, shape)
 
+    def feasible(self, shape: ShapeView, hosts: I64) -> int:
+        """Counts hosts that had room for tasks put just now, or (no neighbours) for the first of their shape."""
+        if self.neighbours is not None:
+            return self._ruled_feasible[shape.number]
+        if shape.feasible is None:
+            shape.feasible = had_room(shape.open & have_room(self.free, shape.column), hosts)
+        return shape.feasible
+
     def request(self, shape: ShapeView, size: int, open_: Mask) -> Request:
         """So many tasks of a shape of the job whose neighbours are looked at."""
         assert self.neighbours is not None
         rules = self.neighbours.of(shape.rules, shape.unmet < 0)
+        may = have_room(self.free, shape.column) & (rules.why() == FREE)
+        self._ruled_feasible[shape.number] = int(np.count_nonzero(open_ & may))
         return Request(
             size, shape.column, shape.score, open_, shape.spread, shape.scoring, shape.order, shape.fixed_ports, rules
         )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from events.columns import I64
 from events.conditions import EXCLUSIVE, MEETS, evaluate, exclusive_names, tops
 from processors.placement.attributes import Attributes, Mask, first_of
+from processors.placement.packing import RANK_SHIFT
 from processors.state.record_rows import ConstraintRow
 
 SETS_MAX = 256
@@ -164,3 +165,11 @@ def request_of(
 ) -> Request:
     """A set by its content, each part in one order."""
     return Request(conditions, tuple(sorted({*tolerations})), tuple(devices))
+
+
+def order_of(rank: NDArray[np.uint8]) -> I64 | None:
+    """The ranks of hosts as they stand before scores; None where all that may be used have the same."""
+    used = rank[rank != CLOSED]
+    if not len(used) or (used == used[0]).all():
+        return None
+    return rank.astype(np.int64) << RANK_SHIFT

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from events.columns import I64
+from events.columns import I64, distinct
 from processors.placement.engine import board
 from processors.placement.engine.columns import LOAD_AT, LOAD_AWARE, SCORE_BITS, SCORE_MAX, UNEVEN_AT, UNEVEN_MAX
 
@@ -147,6 +147,11 @@ def have_room(free: I64, need: I64) -> Mask:
     """Whether hosts hold one task each; `need` is [kinds + 1, 1]. What isn't asked for may lack."""
     enough: Mask = ((free >= need) | (need == 0)).all(axis=0)
     return enough
+
+
+def had_room(fit: Mask, hosts: I64) -> int:
+    """The number of hosts that had room before tasks were put on some of them; `fit` says which have now."""
+    return int(np.count_nonzero(fit)) + int(np.count_nonzero(~fit[distinct(hosts)]))
 
 
 def fits(free: I64, need: tuple[int, ...], hosts: I64, most: int) -> I64:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX
+from events.choices import SCORE_ONE, Choice, choice_of
 from events.codec import decode
 from events.log.lookup import record_at
 from events.log.port import LogGap
@@ -16,6 +17,7 @@ from events.quantities import write_amounts
 from events.records.placement import TasksPlaced
 from events.records.rounds import RoundCommitted
 from events.rounds import decode_decisions
+from events.strategies import STRATEGIES
 from events.topics import ALL, rounds_of
 from paceline.client.placement_models import PlacementCandidate, TaskPlacement
 from projections.api.context import Context
@@ -39,6 +41,7 @@ class _Decision(NamedTuple):
     at_ms: int
     host_id: str
     ports: list[int]
+    choice: Choice | None
 
 
 def add_routes(router: APIRouter, context: Context) -> None:
@@ -78,13 +81,20 @@ def _placement(context: Context, job_id: str, instance: int, run: int | None) ->
         "at": at(decision.at_ms),
         "why": NOBODY,
         "strategy": "",
+        "score": None,
         "hosts": 0,
         "feasible": 0,
         "candidates": [],
     }
+    if decision.choice is not None:
+        placement["strategy"] = STRATEGIES[decision.choice.strategy]
+        placement["score"] = decision.choice.score / SCORE_ONE
+        placement["feasible"] = decision.choice.feasible
     if context.placements is None:
         return placement
     result = context.placements.derive(decision.round, decision.place, job_id, instance)
+    if result.why:
+        return {**placement, "why": result.why}
     candidates: list[PlacementCandidate] = [
         {
             "host_id": each.host_id,
@@ -99,7 +109,7 @@ def _placement(context: Context, job_id: str, instance: int, run: int | None) ->
     ]
     return {
         **placement,
-        "why": result.why,
+        "why": "",
         "strategy": result.strategy,
         "hosts": result.hosts,
         "feasible": result.feasible,
@@ -131,4 +141,4 @@ def _decisions(context: Context, connection: Connection, job_id: str, instance: 
         first = int(counts[:item].sum()) if len(counts) else 0
         ports = placed.ports_array[first : first + (int(counts[item]) if len(counts) else 0)].tolist()
         host_id = placed.host_ids[int(placed.host_array[item])]
-        yield _Decision(event.round, entry.place, entry.offset, record.at_ms, host_id, ports)
+        yield _Decision(event.round, entry.place, entry.offset, record.at_ms, host_id, ports, choice_of(placed, item))

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from events.acceptance import NO_HASH, digest
+from events.choices import SCORE_ONE
 from events.codec import encode
 from events.codes import Outcome, TaskState
 from events.columns import pack_ints, pack_longs
@@ -204,7 +205,8 @@ def on_host(host_id: str, count: int) -> dict[str, Any]:
 
 
 def placed(job_id: str, instances: tuple[int, ...], run: int, host_id: str) -> TasksPlaced:
-    return TasksPlaced(**runs(job_id, instances, run), **on_host(host_id, len(instances)))
+    choices = {"score": pack_ints([SCORE_ONE] * len(instances)), "feasible": pack_ints([2] * len(instances))}
+    return TasksPlaced(**runs(job_id, instances, run), **on_host(host_id, len(instances)), **choices)
 
 
 def port_columns(ports: bytes, items: int) -> dict[str, bytes]:

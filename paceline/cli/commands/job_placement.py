@@ -49,6 +49,11 @@ def _print(body: "TaskPlacement", zone: str) -> None:
     say(f"  decided   {when(body['at'], zone)}, round {body['round']} of placement ({body['position']})")
     if body["why"]:
         note(f"the candidates can't be derived: {body['why']}")
+        if body["score"] is None:
+            note("nor were strategy and score recorded: the round is of a release before 0.4")
+        else:
+            say(f"  strategy  {body['strategy']}; {plural(body['feasible'], 'host')} had room")
+            say(f"  score     {body['score']:.4f}, as the round recorded it")
         return
     say(f"  strategy  {body['strategy']}; {body['feasible']} of {plural(body['hosts'], 'host')} had room")
     names = list(dict.fromkeys(name for each in body["candidates"] for name in each["terms"]))

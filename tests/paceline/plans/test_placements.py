@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from events.choices import SCORE_ONE, choice_columns, choice_of
 from events.codec import decode
 from events.records.jobs import JobActionRequested, JobStopRequested
 from events.records.placement import TasksPlaced
@@ -12,6 +14,7 @@ from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
 from events.rounds import decode_decisions
 from events.spec.job import JobSpec
+from events.strategies import STRATEGIES
 from hostagent.fleet import SimHost
 from paceline.moments.order import LogAddress, PlacementOrder, PlacementResult
 from paceline.plans.place_again import NotDerived, place_again
@@ -81,6 +84,49 @@ def test_hosts_that_a_rule_forbids_are_no_candidates(cell: PlannedCell) -> None:
         best = derived(cell, round_, index, "web", instance).best
         assert best[0].host_id == host_id
         assert not {*chosen[:instance]} & {each.host_id for each in best}
+
+
+def test_the_record_says_by_which_strategy_and_with_which_score(cell: PlannedCell) -> None:
+    for number in range(12):
+        resources = {"cpu": 500 * (1 + number % 3), "memory": 1024 * (1 + number % 4)}
+        cell.submit(f"j{number}", "/p", instances=1 + number % 4, resources=resources, strategy=STRATEGIES[number % 4])
+        if number % 3:
+            cell.run(500)
+    cell.run(500)
+    told = dict.fromkeys(STRATEGIES, 0)
+    for round_, index, placed in decisions(cell):
+        columns = placed.choice_count, placed.strategy, placed.score, placed.feasible
+        assert sum(map(len, columns)) <= 12 * len(placed.job_array)
+        seen: set[int] = set()
+        for item, job in enumerate(placed.job_array.tolist()):
+            choice = choice_of(placed, item)
+            assert choice is not None
+            strategy = STRATEGIES[choice.strategy]
+            assert strategy == STRATEGIES[int(placed.job_ids[job][1:]) % 4]
+            if job not in seen:
+                found = derived(cell, round_, index, placed.job_ids[job], int(placed.instance_array[item]))
+                assert (found.strategy, found.best[0].host_id) == (strategy, placed.host_ids[placed.host_array[item]])
+                assert choice.score / SCORE_ONE == pytest.approx(found.best[0].score, abs=1e-6)
+                assert choice.feasible >= found.feasible
+                told[strategy] += 1
+            seen.add(job)
+    assert all(told.values())
+
+
+def test_most_tasks_placed_alone_and_some_together_stay_within_twelve_bytes_each() -> None:
+    counts = [1] * 50 + [3, 1, 1]
+    columns = choice_columns(counts, [3] * 53, np.arange(53), [7] * 53)
+    placed = TasksPlaced.pack(
+        job_ids=["a"], job=[0] * 55, instance=range(55), run=[1] * 55, host_ids=["h"], host_session=[1], host=[0] * 55,
+        **columns,
+    )  # fmt: skip
+    assert len(placed.choice_count + placed.strategy + placed.score + placed.feasible) == 12 * 55
+    assert [choice_of(placed, item) for item in (49, 50, 52, 53)] == [
+        (3, 49, 7),
+        (3, 50, 7),
+        (3, 50, 7),
+        (3, 51, 7),
+    ]
 
 
 def test_a_kept_home_is_told_apart(cell: PlannedCell) -> None:

@@ -55,6 +55,8 @@ def test_a_placement_that_cannot_be_derived_has_what_the_log_says(api):
     body = told.json()
     assert (body["candidates"], body["why"]) == ([], "round 1 was decided by logic 3 of placement")
     assert body["host_id"]
+    assert (body["strategy"], body["feasible"], body["hosts"]) == ("pack", 2, 0), "as the decision recorded it"
+    assert body["score"] == 1
 
 
 def test_a_task_that_was_never_placed_has_no_placement(api):
