@@ -4,6 +4,7 @@ import pytest
 
 from events.conditions import (
     MEETS,
+    OPERATORS,
     condition_fault,
     conditions_fault,
     exclusive_names,
@@ -13,6 +14,7 @@ from events.conditions import (
     version_of,
 )
 from events.records.parts import Constraint
+from paceline.simulate.checker.asked import _holds
 
 TABLE = {
     ("in", ("a", "b")): {"a": True, "c": False, "": False, None: False},
@@ -49,6 +51,23 @@ TABLE = {
 )
 def test_the_table_of_operators(operator: str, values: tuple[str, ...], value: str | None, expected: bool) -> None:
     assert meets(Constraint("x", operator, values), value) is expected
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_host_without_the_attribute_meets_two_operators_alone(operator: str) -> None:
+    values = {"exists": (), "absent": (), "version": (">=1",)}.get(operator, ("1",))
+    one = Constraint("x", operator, values)
+    expected = operator in ("not_in", "absent")
+    assert meets(one, None) is expected
+    assert (first_unmet([one], {"other": "1"}) == MEETS) is expected
+    assert first_unmet([Constraint("x", operator, values, weight=1)], {}) == MEETS
+
+
+@pytest.mark.parametrize("asked", TABLE)
+def test_the_checker_says_the_same_by_its_own_code(asked: tuple[str, tuple[str, ...]]) -> None:
+    for value, expected in TABLE[asked].items():
+        attributes = {} if value is None else {"x": value}
+        assert _holds([Constraint("x", *asked)], attributes) is expected, value
 
 
 ANY_OF_TWO = (
