@@ -235,7 +235,7 @@ def yunikorn(kernels: Kernels, size: int) -> tuple[float, float]:
         out, _ = engine.place_columns(of_job, np.full(len(of_job), size), np.ones(len(of_job), dtype=np.int64))
         rates.append(tasks / (time.process_time() - began))
     everywhere = np.zeros(engine.hosts, dtype=np.int8)
-    asks = ((shapes[number], everywhere, True) for number in np.repeat(of_job, size).tolist())
+    asks = ((shapes[at], everywhere, True) for at in np.repeat(of_job - numbers[0], size).tolist())
     return statistics.median(rates), compared(naive, asks, out)
 
 
