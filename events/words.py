@@ -30,6 +30,7 @@ _VERBS: Mapping[str, tuple[str, str]] = {
     "other tasks": ("is for one job alone", "are for one job alone"),
     "within": ("is in no group that holds the gang", "are in no group that holds the gang"),
     "port taken": ("has the port taken", "have the port taken"),
+    "offers less than runs there": ("offers less than runs there", "offer less than runs there"),
     **{
         name: (f"is {name}", f"are {name}")
         for name in ("returning", "silent", "lost", "suspected", "tainted", "exclusive")

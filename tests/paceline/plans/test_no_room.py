@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from events.records.hosts import HostOffered
 from events.records.parts import Constraint, PlacementRules, TaskAffinity
 from events.records.pools import CellConfigured, PoolDefined
 from hostagent.fleet import SimHost
@@ -137,3 +138,19 @@ def test_room_on_a_reserved_host_is_counted_as_kept_for_others(tmp_path: Path) -
     cell.close()
     assert (reason["code"], reason["hosts_by_reason"]) == ("HELD_FOR_OTHERS", {"cpu": 2, "kept for others": 1})
     assert "1 is kept for others" in reason["message"]
+
+
+def test_hosts_that_offer_less_than_runs_there_are_counted(tmp_path: Path) -> None:
+    cell = PlannedCell(tmp_path, [SimHost(2, CAPACITY, pattern="h-#")])
+    cell.append(PoolDefined(path="/p", command_id="p", reservation={"cpu": 2_000, "disk": 120_000}))
+    cell.run(1_000)
+    cell.submit("there", "/p", **alone(each_host(preemptible=False), cpu=1_000, disk=60_000))
+    cell.run(1_000)
+    cell.append(HostOffered(host_id="h-1", session=2, capacity={**CAPACITY, "disk": 50_000}, attributes={}))
+    cell.run(1_000)
+    cell.submit("waits", "/p", **task(1_000, instances=4))
+    cell.run(1_000)
+    reason = next(each for each in cell.explained("waits") if each["hosts_by_reason"])
+    cell.close()
+    assert reason["hosts_by_reason"] == {"cpu": 1, "offers less than runs there": 1}
+    assert "1 offers less than runs there" in reason["message"]
