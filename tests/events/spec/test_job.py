@@ -311,3 +311,23 @@ def test_a_service_may_say_that_it_is_not_retried(kind):
 def test_a_pool_with_a_wrong_value_is_told_what_may_stand_there(fields, pointer, message):
     found = wrong(fields, PoolSpec)
     assert (list(found), message in found[pointer]) == ([pointer], True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer", "message"),
+    [
+        ({"spread": {"over": "rack", "targets": {"a": 70, "b": 70}}}, "/spread/targets", "140 percent in all"),
+        (
+            {
+                "constraints": [{"attribute": "rack", "operator": "exists", "weight": 40}],
+                "affinity": [{"label": "app", "value": "web", "weight": 23}],
+            },
+            "/affinity",
+            "weights of 63 in sum, at most 62",
+        ),
+    ],
+)
+def test_what_is_asked_of_neighbours_has_its_bounds(fields: dict[str, Any], pointer: str, message: str) -> None:
+    ((found, text),) = wrong({**MINIMAL, **fields}).items()
+    assert found == pointer
+    assert message in text
