@@ -15,7 +15,7 @@ import numpy as np
 from bench import Options, Result, _plan, _reclaim, sized
 from events.columns import I64
 from processors.placement.engine.board import weights
-from processors.placement.engine.columns import BALANCED, HOST_BITS, NONE, PACK, RANK_AT, SCORE_MAX, SPREAD
+from processors.placement.engine.columns import BALANCED, FAR, HOST_BITS, NONE, PACK, RANK_AT, SCORE_MAX, SPREAD, Ruled
 from processors.placement.engine.compiled import Kernels
 from processors.placement.engine.engine import Engine
 from processors.placement.engine.shapes import Request, Shape
@@ -266,7 +266,10 @@ def nomad(kernels: Kernels, over: str) -> tuple[float, float]:
         naive = Naive(engine)
         engine.slot(engine.number(shape))
         began = time.process_time()
-        (hosts,) = engine.place([Request(shape, tasks, True)])
+        if over:
+            hosts = engine.place_ruled(shape, tasks, evenly(engine, over, tasks))
+        else:
+            (hosts,) = engine.place([Request(shape, tasks, True)])
         rates.append(tasks / (time.process_time() - began))
     rank = engine.columns.ranks[engine._sets[shape.conditions], : engine.hosts]
     group = np.arange(engine.hosts) % RACKS if over else None
@@ -276,6 +279,21 @@ def nomad(kernels: Kernels, over: str) -> tuple[float, float]:
             raise SystemExit(f"the naive pass puts task {done} elsewhere")
         done += 1
     return statistics.median(rates), done / (time.process_time() - began)
+
+
+def evenly(engine: Engine, over: str, tasks: int) -> Ruled:
+    """The rules of a new job that is spread evenly over the values of an attribute, and has no others."""
+    none, groups = np.zeros(0, dtype=np.int64), int(engine.attributes.column(over).max()) + 1
+    return Ruled(
+        closed=np.zeros(engine.hosts, dtype=np.int8),
+        own=np.zeros(engine.hosts, dtype=np.int64),
+        limit=np.array([FAR, 0]),
+        apart=none,
+        groups=np.zeros((0, engine.hosts), dtype=np.int64),
+        counts=np.zeros((0, 1), dtype=np.int64),
+        totals=none,
+        over=np.repeat(np.array([[0], [1], [tasks], [1]]), groups, axis=1),
+    )
 
 
 def changed_host(kernels: Kernels) -> tuple[float, float]:

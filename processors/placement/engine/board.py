@@ -1,4 +1,4 @@
-"""Hosts, sets of conditions, counters and shapes of the engine, by their numbers in the columns."""
+"""Hosts, sets of conditions, groups and shapes of the engine, by their numbers in the columns."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,23 +7,15 @@ from numpy.typing import NDArray
 
 from events.columns import I64, distinct
 from processors.placement.engine.columns import (
-    ADD,
-    ADDS,
-    ALONE,
     BASE,
     BEHIND,
     BLOCKS,
     DOWN,
-    EXCLUSIVE,
-    FAR,
     LAYOUT,
     LIMIT,
-    MOST,
     NEED,
     NEEDS,
     NONE,
-    OWN,
-    PLAIN,
     ROOM,
     ROW,
     SEATS,
@@ -32,10 +24,6 @@ from processors.placement.engine.columns import (
     SPREAD,
     STRATEGY,
     UNDO,
-    WANT,
-    WANTS,
-    ZERO,
-    ZEROS,
     Columns,
     blocks_of,
     new_columns,
@@ -44,7 +32,6 @@ from processors.placement.engine.compiled import VECTORS, Kernels
 from processors.placement.engine.layouts import Layouts
 from processors.placement.engine.ranks import Attributes, Conditions, RankColumn
 from processors.placement.engine.shapes import Shape
-from processors.placement.engine.terms import Terms, recount
 from processors.placement.engine.vectors import note_all
 
 LOG = 1 << 16
@@ -76,8 +63,7 @@ class Board:
         self._sets: dict[Conditions | None, int] = {}
         self._ranks: list[RankColumn | None] = []
         self._groups: dict[str, int] = {"": 0}
-        """The number of each attribute over which something is counted."""
-        self._terms = Terms(self._group, self._count)
+        """The number of each attribute over which something is spread."""
         self._layouts = Layouts()
         self._numbers: dict[Shape, int] = {}
         self._shapes: list[Shape] = []
@@ -189,7 +175,6 @@ class Board:
                 last=np.append(old.last, new.last[wide:]),
                 ranks=np.pad(old.ranks, more),
                 groups=np.pad(old.groups, more),
-                counts=np.pad(old.counts, more),
                 layouts=np.zeros((len(old.layouts), 4, len(new.k) + 1), dtype=np.int32),
                 bounds=new.bounds,
                 beside=new.beside,
@@ -227,23 +212,15 @@ class Board:
         self.kernels.note(c, host)
 
     def _regroup(self, name: str, group: int, host: int) -> None:
-        """A host may have another value of an attribute: its tasks go along."""
+        """A host may have another value of an attribute."""
         c = self.columns
         value = self.attributes.column(name)[host]
         if c.groups[group, host] == value:
             return
-        self._wide(int(value))
-        c = self.columns
-        for counter, by_host in self._terms.over(name):
-            tasks = c.counts[by_host, host]
-            if tasks:
-                c.counts[counter, c.groups[group, host]] -= tasks
-                c.counts[counter, value] += tasks
-                c.shapes[:, SEEN] = -1
         c.groups[group, host] = value
         self._layouts.outdated(name)
 
-    # Sets of conditions, attributes, counters.
+    # Sets of conditions, attributes.
 
     def _set(self, conditions: Conditions | None) -> int:
         number = self._sets.get(conditions)
@@ -278,34 +255,14 @@ class Board:
             self._layouts.outdated(name)
 
     def _group(self, name: str) -> int:
-        """The number of an attribute over which something is counted."""
+        """The number of an attribute over which something is spread."""
         number = self._groups.get(name)
         if number is None:
             number = self._groups[name] = len(self._groups)
             column = np.zeros(len(self.columns.k), dtype=np.int32)
             column[: self.hosts] = self.attributes.column(name)
             self.columns = self.columns._replace(groups=np.concatenate([self.columns.groups, column[None]]))
-            self._wide(len(self.attributes.values[name]) - 1)
         return number
-
-    def _wide(self, group: int) -> None:
-        """Makes room in the counters for a group."""
-        c = self.columns
-        more = group + 1 - c.counts.shape[1]
-        if more > 0:
-            self.columns = c._replace(counts=np.pad(c.counts, ((0, 0), (0, more))))
-
-    def _count(self, number: int, group: int, by_host: int) -> None:
-        c = self.columns
-        if number == len(c.counts):
-            c = self.columns = c._replace(
-                counts=np.concatenate([c.counts, np.zeros_like(c.counts)]),
-                attribute=np.append(c.attribute, np.zeros_like(c.attribute)),
-                totals=np.append(c.totals, np.zeros_like(c.totals)),
-            )
-        c.attribute[number] = group
-        if by_host >= 0:
-            recount(c, number, by_host)
 
     # Shapes.
 
@@ -322,18 +279,10 @@ class Board:
         self._weigh()
         slot = self._slot.pop(number, None)
         shape = self._shapes[number]
-        fresh = slot is None
         if slot is None:
             slot = self._free_slot()
-            self.columns.shapes[slot] = 0
-        self._slot[number] = slot
-        if fresh:
-            version = self._terms.version
             self._write(slot, shape)
-            if version != self._terms.version:  # tasks with the labels count where they didn't
-                for other, at in self._slot.items():
-                    if self._shapes[other].carries or self._shapes[other].shuns:
-                        self._write(at, self._shapes[other])
+        self._slot[number] = slot
         if shape.over:
             self._laid_out(slot, shape.over)
         return slot
@@ -362,23 +311,15 @@ class Board:
 
     def _write(self, slot: int, shape: Shape) -> None:
         conditions = self._set(shape.conditions)
-        self._terms.know(shape)
-        zeros, wants, adds = self._terms.zeros(shape), self._terms.wants(shape), self._terms.adds(shape)
         row = self.columns.shapes[slot]
         row[:] = 0
-        row[SET], row[STRATEGY], row[LIMIT], row[EXCLUSIVE] = conditions, shape.strategy, shape.limit, shape.exclusive
+        row[SET], row[STRATEGY], row[LIMIT] = conditions, shape.strategy, shape.limit
         row[SEEN], row[LAYOUT], row[ROOM] = -1, -1, -1
-        needs = [(0, ALONE if shape.exclusive else 1)]
+        needs = [(0, 1)]
         needs += [(resource + 1, amount) for resource, amount in enumerate(shape.need) if amount]
         row[NEEDS] = len(needs)
         row[NEED : NEED + 2 * len(needs)] = np.ravel(needs)
-        row[PLAIN] = not (shape.exclusive or zeros or wants)
-        row[BASE] = 0 if slot and shape.strategy == SPREAD and not shape.exclusive else -1
-        row[MOST] = 1 if not {*zeros}.isdisjoint(adds) else FAR
-        row[ADDS], row[ZEROS], row[WANTS] = len(adds), len(zeros), len(wants)
-        row[ADD : ADD + len(adds)], row[ZERO : ZERO + len(zeros)] = adds, zeros
-        row[WANT : WANT + len(wants)] = [counter for counter, _ in wants]
-        row[OWN : OWN + len(wants)] = [own for _, own in wants]
+        row[BASE] = 0 if slot and shape.strategy == SPREAD else -1
 
     def _laid_out(self, slot: int, attribute: str) -> None:
         """Brings the layout of a shape up to date, and with it all shapes that have it."""

@@ -2,7 +2,6 @@
 
 All is int64 but for what is looked at most. Hosts are in blocks of `BLOCK`; the last block is filled up with hosts that
 are never open. Resource 0 is the seat: a host has `SEATS`, a task takes one, and a host that isn't up has `DOWN` fewer.
-A task that shares its host with no other job takes `ALONE`.
 """
 
 from typing import NamedTuple
@@ -29,43 +28,31 @@ FAR = 1 << 40
 """More tasks than there are: no limit, no level."""
 CLOSED = -1
 """In place of a rank: the conditions aren't met."""
-SEATS, ALONE, DOWN = 1 << 20, 1 << 30, 1 << 50
+SEATS, DOWN = 1 << 20, 1 << 50
 
 PACK, SPREAD, BALANCED, LOAD_AWARE = range(4)
 """As in `events.strategies`."""
 
 # A row of a shape.
-SET, STRATEGY, LIMIT, NEEDS, LAYOUT, ZEROS, WANTS, ADDS = range(8)
-SEEN, EXCLUSIVE, PLAIN, MOST, ROOM, ROOM_AT, BASE = range(8, 15)
+SET, STRATEGY, LIMIT, NEEDS, LAYOUT, SEEN, ROOM, ROOM_AT, BASE = range(9)
 """`BASE`: the slot of a shape that asks nothing, whose bounds are never above those of this one; -1: it has none."""
 NEED, NEEDS_MAX = 16, 34
 """Pairs of resource and amount, the seat first."""
-ZERO, TERMS_MAX = NEED + 2 * NEEDS_MAX, 8
-"""Counters that must be 0 in the group of the host."""
-WANT = ZERO + TERMS_MAX
-"""Counters that must not be."""
-OWN = WANT + TERMS_MAX
-"""For each of those whether the shape adds to it, so that its first task may go anywhere."""
-ADD, ADDS_MAX = OWN + TERMS_MAX, 32
-"""Counters to which a task adds."""
-ROW = ADD + ADDS_MAX
+ROW = NEED + 2 * NEEDS_MAX
 BESIDE, END = 3, -1
 """So many keys are kept of a block beside its bound, ascending; `END`: there are no more. No other host has less than
 the last of them.
 """
 FAST = 6
-"""A shape of so many needs and no terms is looked at without a branch."""
+"""A shape of so many needs is looked at without a branch."""
 
 # Numbers of the board.
 HEAD, BLOCKS, RESOURCES, UNDO, NEXT, LEAST, BEHIND = range(7)
 NUMBERS = 8
 
 # A request.
-R_SHAPE, R_COUNT, R_WHOLE, R_FROM, R_TO, R_DESIRED, R_AT, R_PLACED = range(8)
-REQUEST = 8
-
-# The first reason why a host isn't open; those of resources follow from RESOURCE on.
-OPEN, STATE, CONDITION, TAKEN, LIMITED, AFFINITY, APART, RESOURCE = range(8)
+R_SHAPE, R_COUNT, R_WHOLE, R_FROM, R_TO, R_AT, R_PLACED = range(7)
+REQUEST = 7
 
 
 class Columns(NamedTuple):
@@ -85,7 +72,7 @@ class Columns(NamedTuple):
     weight: I64
     shift: I64
     log: I64
-    """A ring: hosts that have changed, or -(2 * counter + up + 1)."""
+    """A ring: hosts that have changed."""
     ranks: I8
     """[sets of conditions, hosts]"""
     shapes: I64
@@ -98,11 +85,6 @@ class Columns(NamedTuple):
     """The keys of one block."""
     groups: I32
     """[attributes, hosts]: the number of the value that each host has; attribute 0 is the host itself."""
-    attribute: I64
-    """The attribute of a counter."""
-    counts: I32
-    """[counters, groups]"""
-    totals: I64
     layouts: I32
     """[layouts, 4, hosts]: hosts by group, the block of each host, the first position of each block, its group."""
     layout_blocks: I64
@@ -165,9 +147,6 @@ def new_columns(hosts: int, resources: int, log: int, slots: int) -> Columns:
         beside=zeros(slots, blocks, BESIDE),
         keys=zeros(BLOCK),
         groups=np.arange(wide, dtype=np.int32)[None, :].copy(),
-        attribute=zeros(1),
-        counts=np.zeros((1, wide), dtype=np.int32),
-        totals=zeros(1),
         layouts=np.zeros((1, 4, wide + 1), dtype=np.int32),
         layout_blocks=zeros(1),
         level=zeros(wide),

@@ -21,13 +21,9 @@ class Kernels(NamedTuple):
     """The functions that the engine calls."""
 
     place: Callable[[Columns, I64, I64, I64], None]
-    place_grouped: Callable[[Columns, int, int, int, I64, I64, I64], int]
     place_ruled: Callable[[Columns, int, int, Ruled, I64], int]
-    group_room: Callable[[Columns, int, int, I64], None]
-    reasons: Callable[[Columns, int, int, I64], None]
     synchronise: Callable[[Columns, int, I64, I64], int]
     set_host: Callable[[Columns, int, I64, I64], None]
-    put: Callable[[Columns, int, int, int], None]
     undo: Callable[[Columns, int], None]
     catch_up: Callable[[Columns, int], None]
     note: Callable[[Columns, int], None]
@@ -57,7 +53,6 @@ INLINE = {
     "block_at",
     "blocks_for",
     "fit_of",
-    "is_apart",
     "is_forbidden",
     "key_at",
     "key_of",
@@ -126,13 +121,9 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
     flat = np.zeros(1, dtype=np.int64)
     return {
         "place": (columns, np.zeros((1, REQUEST), dtype=np.int64), some, flat),
-        "place_grouped": (columns, 0, 0, 0, some, some, flat),
         "place_ruled": (columns, 0, 0, Ruled(columns.ranks[0], flat, flat, flat, some, some, flat, some), flat),
-        "group_room": (columns, 0, 0, some),
-        "reasons": (columns, 0, 0, flat),
         "synchronise": (columns, 0, some, some),
         "set_host": (columns, 0, flat, flat),
-        "put": (columns, 0, 0, 0),
         "undo": (columns, 0),
         "catch_up": (columns, 0),
         "note": (columns, 0),

@@ -6,11 +6,6 @@ what makes a host worse needs no work, what may make it better lowers the bound 
 
 from events.columns import I64
 from processors.placement.engine.columns import (
-    ADD,
-    ADDS,
-    AFFINITY,
-    ALONE,
-    APART,
     BALANCED,
     BASE,
     BEHIND,
@@ -18,9 +13,7 @@ from processors.placement.engine.columns import (
     BLOCK,
     BLOCK_BITS,
     BLOCKS,
-    DOWN,
     END,
-    EXCLUSIVE,
     FAR,
     FAST,
     HEAD,
@@ -31,19 +24,14 @@ from processors.placement.engine.columns import (
     LIMIT,
     LOAD_AT,
     LOAD_AWARE,
-    MOST,
     NEED,
     NEEDS,
     NEXT,
     NONE,
-    OPEN,
-    OWN,
     PACK,
-    PLAIN,
     RANK_AT,
     SCORE_BITS,
     SCORE_MAX,
-    SEATS,
     SEEN,
     SET,
     SPREAD,
@@ -51,10 +39,6 @@ from processors.placement.engine.columns import (
     UNDO,
     UNEVEN_AT,
     UNEVEN_MAX,
-    WANT,
-    WANTS,
-    ZERO,
-    ZEROS,
     Columns,
 )
 
@@ -78,37 +62,15 @@ def score_of(c: Columns, s: int, h: int) -> int:
     return (min(max(most - least, 0), UNEVEN_MAX) << UNEVEN_AT) | (k >> (SCORE_BITS - UNEVEN_AT))
 
 
-def is_apart(c: Columns, s: int, h: int) -> int:
-    """The reason by which labels of tasks keep a shape from a host; OPEN: none."""
-    row = c.shapes[s]
-    for i in range(row[ZEROS]):
-        counter = row[ZERO + i]
-        if c.counts[counter, c.groups[c.attribute[counter], h]] > 0:
-            return APART
-    for i in range(row[WANTS]):
-        counter = row[WANT + i]
-        if c.counts[counter, c.groups[c.attribute[counter], h]] == 0 and (c.totals[counter] > 0 or row[OWN + i] == 0):
-            return AFFINITY
-    return OPEN
-
-
 def key_of(c: Columns, s: int, h: int) -> int:
     """The key of a host for a shape, whichever job it is of."""
     row = c.shapes[s]
     rank = int(c.ranks[row[SET], h])
     if rank < 0:
         return NONE
-    first = 0
-    if row[EXCLUSIVE]:  # an empty host, or one that some job has for itself
-        seat = c.free[0, h]
-        if seat != SEATS and (seat >= 0 or seat < -DOWN // 2):
-            return NONE
-        first = 1
-    for i in range(first, row[NEEDS]):
+    for i in range(row[NEEDS]):
         if c.free[row[NEED + 2 * i], h] < row[NEED + 2 * i + 1]:
             return NONE
-    if not row[PLAIN] and is_apart(c, s, h) != OPEN:
-        return NONE
     return (rank << RANK_AT) | (score_of(c, s, h) << HOST_BITS) | h
 
 
@@ -117,16 +79,14 @@ def key_at(c: Columns, s: int, h: int, level: int, limit: int) -> int:
     have = c.level[h]
     if have > level or have >= limit:
         return NONE
-    if c.shapes[s, EXCLUSIVE] and c.free[0, h] != SEATS - have * ALONE:
-        return NONE
     return key_of(c, s, h)
 
 
 def fit_of(c: Columns, s: int, h: int, most: int) -> int:
     """Counts the tasks that a host holds which is open."""
     row = c.shapes[s]
-    fit = min(most, row[MOST])
-    for i in range(1 if row[EXCLUSIVE] else 0, row[NEEDS]):
+    fit = most
+    for i in range(row[NEEDS]):
         need = row[NEED + 2 * i + 1]
         if need > 0:
             fit = min(fit, c.free[row[NEED + 2 * i], h] // need)
@@ -143,7 +103,7 @@ def block_top(c: Columns, s: int, b: int) -> None:
         low, count = c.layouts[layout, 2, b], c.layouts[layout, 2, b + 1] - c.layouts[layout, 2, b]
         for i in range(count):
             c.keys[i] = key_of(c, s, int(c.layouts[layout, 0, low + i]))
-    elif not row[PLAIN] or row[NEEDS] > FAST or (balanced and row[NEEDS] == 1):
+    elif row[NEEDS] > FAST or (balanced and row[NEEDS] == 1):
         for i in range(BLOCK):
             c.keys[i] = key_of(c, s, low + i)
     elif balanced:
@@ -201,7 +161,7 @@ def set_bound(c: Columns, s: int, b: int, key: int) -> None:
 
 
 def plain_min(c: Columns, s: int, low: int) -> int:
-    """The least key of a block for a shape of few needs and no terms, without a branch."""
+    """The least key of a block for a shape of few needs, without a branch."""
     row = c.shapes[s]
     n, high = row[NEEDS], low + BLOCK
     i1, i2, i3, i4, i5 = min(1, n - 1), min(2, n - 1), min(3, n - 1), min(4, n - 1), min(5, n - 1)
@@ -266,7 +226,6 @@ def block_min_at(c: Columns, s: int, b: int, level: int, limit: int) -> int:
     low, high = b << BLOCK_BITS, (b + 1) << BLOCK_BITS
     if layout >= 0:
         low, high = c.layouts[layout, 2, b], c.layouts[layout, 2, b + 1]
-    exclusive = c.shapes[s, EXCLUSIVE]
     best, least, above = NONE, NONE, c.numbers[NEXT]
     for at in range(low, high):
         h = at
@@ -277,7 +236,7 @@ def block_min_at(c: Columns, s: int, b: int, level: int, limit: int) -> int:
             continue
         least = min(least, key)
         have = c.level[h]
-        if have >= limit or (exclusive and c.free[0, h] != SEATS - have * ALONE):
+        if have >= limit:
             continue
         if have > level:
             above = min(above, have)
@@ -341,37 +300,18 @@ def catch_up(c: Columns, s: int) -> None:
     mask = len(c.log) - 1
     for position in range(seen, head):
         h = c.log[position & mask]
-        if h < 0:
-            if is_better(c, s, h):
-                rebuild(c, s)
-                return
-        elif c.last[h] == position:
+        if c.last[h] == position:
             key = key_of(c, s, h)
             if key != NONE:
                 insert(c, s, block_at(c, s, h), key)
     c.shapes[s, SEEN] = head
 
 
-def is_better(c: Columns, s: int, entry: int) -> bool:
-    """Whether a counter that came to 0 or left it may have opened hosts to a shape."""
-    row = c.shapes[s]
-    counter, up = (-entry - 1) >> 1, (-entry - 1) & 1
-    if not up:
-        for i in range(row[ZEROS]):
-            if row[ZERO + i] == counter:
-                return True
-    for i in range(row[WANTS]):  # noqa: SIM110 - compiled code has no generators
-        if row[WANT + i] == counter and (up or (row[OWN + i] and c.totals[counter] == 0)):
-            return True
-    return False
-
-
-def note(c: Columns, entry: int) -> None:
-    """Writes a change to the log."""
+def note(c: Columns, h: int) -> None:
+    """Writes to the log that a host has changed."""
     head = c.numbers[HEAD]
-    c.log[head & (len(c.log) - 1)] = entry
-    if entry >= 0:
-        c.last[entry] = head
+    c.log[head & (len(c.log) - 1)] = h
+    c.last[h] = head
     c.numbers[HEAD] = head + 1
 
 
@@ -384,14 +324,6 @@ def put(c: Columns, s: int, h: int, count: int) -> None:
         after = before - row[NEED + 2 * i + 1] * count
         c.free[r, h] = after
         c.k[h] += ((max(after, 0) >> c.shift[r]) - (max(before, 0) >> c.shift[r])) * c.weight[r]
-    for i in range(row[ADDS]):
-        counter = row[ADD + i]
-        group = c.groups[c.attribute[counter], h]
-        had = c.counts[counter, group]
-        c.counts[counter, group] = had + count
-        c.totals[counter] += count
-        if had == 0 or had + count == 0:
-            note(c, -(2 * counter + (1 if had == 0 else 0) + 1))
     note(c, h)
 
 

@@ -5,14 +5,11 @@ import numpy as np
 from events.columns import I64
 from processors.placement.engine import kernels
 from processors.placement.engine.columns import (
-    ALONE,
     BEHIND,
     BESIDE,
     BLOCK,
     BLOCK_BITS,
-    DOWN,
     END,
-    EXCLUSIVE,
     HEAD,
     HOST_BITS,
     LAYOUT,
@@ -24,11 +21,9 @@ from processors.placement.engine.columns import (
     NEXT,
     NONE,
     PACK,
-    PLAIN,
     RANK_AT,
     SCORE_BITS,
     SCORE_MAX,
-    SEATS,
     SEEN,
     SET,
     SPREAD,
@@ -44,19 +39,10 @@ def keys_of(c: Columns, s: int, hosts: I64 | slice) -> I64:
     row: list[int] = c.shapes[s].tolist()
     rank = c.ranks[row[SET], hosts].astype(np.int64)
     is_open = rank >= 0
-    seat = c.free[0, hosts]
-    if row[EXCLUSIVE]:
-        is_open &= (seat == SEATS) | ((seat < 0) & (seat >= -DOWN // 2))
-    else:
-        is_open &= seat >= row[NEED + 1]
-    for at in range(NEED + 2, NEED + 2 * row[NEEDS], 2):
+    for at in range(NEED, NEED + 2 * row[NEEDS], 2):
         is_open &= c.free[row[at], hosts] >= row[at + 1]
     numbers = np.arange(hosts.start, hosts.stop) if isinstance(hosts, slice) else hosts
     keys: I64 = np.where(is_open, (rank << RANK_AT) | (_scores(c, row, hosts) << HOST_BITS) | numbers, NONE)
-    if not row[PLAIN]:
-        for at in np.flatnonzero(is_open).tolist():
-            if kernels.is_apart(c, s, int(numbers[at])):
-                keys[at] = NONE
     return keys
 
 
@@ -99,8 +85,6 @@ def block_min_at(c: Columns, s: int, b: int, level: int, limit: int) -> int:
     keys, have = keys_of(c, s, hosts), c.level[hosts]
     c.numbers[LEAST] = keys.min(initial=NONE)
     may = (keys != NONE) & (have < limit)
-    if c.shapes[s, EXCLUSIVE]:
-        may &= c.free[0, hosts] == SEATS - have * ALONE
     above = may & (have > level)
     c.numbers[NEXT] = have[above].min(initial=c.numbers[NEXT])
     return int(keys[may & ~above].min(initial=NONE))
@@ -130,12 +114,8 @@ def catch_up(c: Columns, s: int) -> None:
         rebuild(c, s)
         return
     positions = np.arange(seen, head)
-    entries = c.log[positions & (len(c.log) - 1)]
-    if any(kernels.is_better(c, s, entry) for entry in entries[entries < 0].tolist()):
-        rebuild(c, s)
-        return
-    hosts = np.maximum(entries, 0)
-    hosts = hosts[(entries >= 0) & (c.last[hosts] == positions)]
+    hosts = c.log[positions & (len(c.log) - 1)]
+    hosts = hosts[c.last[hosts] == positions]
     layout = int(c.shapes[s, LAYOUT])
     blocks = c.layouts[layout, 1, hosts] if layout >= 0 else hosts >> BLOCK_BITS
     keys = keys_of(c, s, hosts)
