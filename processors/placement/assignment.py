@@ -320,7 +320,7 @@ class Assignment:
             hosts = home[part].astype(np.int64) - 1
             fit = self.view.fits_at_home(shape, hosts)
             if (neighbours := self.view.neighbours) is not None:
-                fit &= at_home(neighbours, neighbours.of(shape.rules, shape.unmet < 0), hosts, fit)
+                fit &= at_home(neighbours, neighbours.of(shape.rules, shape.unmet, shape.column), hosts, fit)
             fitting = np.flatnonzero(fit)
             if len(fitting) > self._budget.left:
                 self._budget.cut, fitting = True, fitting[: max(0, self._budget.left)]

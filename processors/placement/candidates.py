@@ -89,7 +89,7 @@ def candidates(
     seen, open_ = Seen(runs, hosts, placed), shape.open
     ranks = {} if shape.order is None else {PREFERENCES: shape.order}
     if are_ruled(seen, row):
-        rules = Neighbours(seen, job_id, row).of(shape.rules, shape.unmet < 0)
+        rules = Neighbours(seen, job_id, row).of(shape.rules, shape.unmet, shape.column)
         open_ = open_ & (rules.why() == FREE)
         if rules.wishes:
             ranks[AFFINITY] = rules.unmet() << RANK_SHIFT

@@ -265,7 +265,7 @@ class ClusterView:
     def request(self, shape: ShapeView, size: int, open_: Mask) -> Request:
         """So many tasks of a shape of the job whose neighbours are looked at."""
         assert self.neighbours is not None
-        rules = self.neighbours.of(shape.rules, shape.unmet < 0)
+        rules = self.neighbours.of(shape.rules, shape.unmet, shape.column)
         may = have_room(self.free, shape.column) & (rules.why() == FREE)
         self._ruled_feasible[shape.number] = int(np.count_nonzero(open_ & may))
         return Request(
@@ -281,7 +281,7 @@ class ClusterView:
             return None
         limited: list[Part] = []
         for (shape, _), part in zip(parts, planned, strict=True):
-            rules = neighbours.of(shape.rules, shape.unmet < 0)
+            rules = neighbours.of(shape.rules, shape.unmet, shape.column)
             open_, most = part.open_ & (rules.why() == FREE), part.most
             if sum(size for _, size in parts) > 1:
                 open_ &= (neighbours.own == 0) & (rules.limits_alone and len(parts) == 1)

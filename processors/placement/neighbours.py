@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from events.columns import I64
 from processors.placement.engine.columns import FAR, Ruled
@@ -261,18 +262,23 @@ class Neighbours:
     def __init__(self, seen: Seen, job_id: str, row: JobRow) -> None:
         self._seen, self._job_id, self._row = seen, job_id, row
         self.own: I64 = np.bincount(seen.hosts_of(job_id, row), minlength=len(seen.hosts.ids))
-        self._by_rules: dict[RulesRow, Rules] = {}
+        self._by_rules: dict[tuple[RulesRow, bytes], Rules] = {}
+        """By the rules, and the hosts that count for a spread: shapes of the job may differ in those."""
+        self._none: Mask = np.zeros(0, dtype=np.bool_)
         self._puts: list[tuple[int, RulesRow, int]] = []
         """The tasks put so far, which rules that are asked for later haven't counted: host, rules of the task, sign."""
 
-    def of(self, rules: RulesRow | None, meeting: Mask) -> Rules:
-        """The rules of tasks; `meeting`: the hosts that meet their conditions."""
-        key = rules or RulesRow()
+    def of(self, rules: RulesRow | None, unmet: NDArray[np.int16], need: I64) -> Rules:
+        """The rules of tasks that need so much, [kinds + 1, 1]; `unmet`: below 0 where hosts meet their conditions."""
+        rules, hosts = rules or RulesRow(), self._seen.hosts
+        eligible = self._none
+        if rules.spread_over:
+            eligible = (unmet < 0) & hosts.up & have_room(hosts.whole, need)
+        key = rules, eligible.tobytes()
         if key not in self._by_rules:
-            eligible = meeting & self._seen.hosts.up
-            self._by_rules[key] = Rules(self._seen, self._job_id, self._row, key, self.own, eligible)
+            latest = self._by_rules[key] = Rules(self._seen, self._job_id, self._row, rules, self.own, eligible)
             for host, of, sign in self._puts:
-                self._by_rules[key].beside(host, sign, of)
+                latest.beside(host, sign, of)
         return self._by_rules[key]
 
     @property

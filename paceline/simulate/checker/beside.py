@@ -79,7 +79,7 @@ class Beside:
         eligible = {
             self._group(host_id, over)
             for host_id, host in self._hosts.hosts.items()
-            if self._hosts.is_up(host_id) and allows(shape, host)
+            if self._hosts.is_up(host_id) and allows(shape, host) and self._hosts.holds_one(shape, host)
         }
         if rules.skew and mine - min((counts[each] for each in eligible), default=0) > rules.skew:
             raise Violation(f"{what}: {mine} of {counts}, with a skew of {rules.skew}")

@@ -425,6 +425,12 @@ class Hosts:
             return False
         return allows(shape, host) and host.has(self._of_hosts(shape))
 
+    def holds_one(self, shape: TaskShape, host: Host) -> bool:
+        """Whether a task fits on a host when nothing runs there."""
+        if host.offer is None or shape.ports > max(0, host.offer.port_last - host.offer.port_first + 1):
+            return False
+        return all(amount <= host.offer.capacity.get(name, 0) for name, amount in self._of_hosts(shape).items())
+
     def _of_hosts(self, shape: TaskShape) -> dict[str, int]:
         """The amounts that a shape needs of hosts: no licences."""
         return {name: amount for name, amount in shape.resources.items() if name not in self._licences}
