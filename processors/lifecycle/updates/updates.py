@@ -33,7 +33,7 @@ from processors.lifecycle.updates.image_waits import ImageWaits
 from processors.lifecycle.updates.place_waits import PlaceWaits
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, MORE, OPEN, RESHAPED, STEP, Step
-from processors.lifecycle.updates.versions import asks_more, asks_of, going_on_with, task_shape, version_row
+from processors.lifecycle.updates.versions import asks_more, asks_of, task_shape, version_row
 from processors.lifecycle.updates.window import UP
 from processors.state.deadlines import Deadlines
 from processors.state.handlers import Row
@@ -117,7 +117,7 @@ class Updates:
 
     def made(self, job: SubmittedRow, spec_hash: bytes) -> VersionRow:
         """The version that a specification makes of a job that is there, with all its overrides."""
-        return version_row(going_on_with(self._whole(job), self.version(job.job_id)), spec_hash)
+        return version_row(self._whole(job), spec_hash)
 
     def accepted(self, job_id: str, job: SubmittedRow, spec_hash: bytes) -> None:
         """A job is there: its specification is its first version."""
@@ -211,6 +211,7 @@ class Updates:
             self._jobs.run_limit_changed(job_id)
         arena, slots = self._tasks.arena, np.arange(row.base, row.base + row.instances)
         arena.set("target", slots[~changed & ~differs], event.version)
+        self._ask_anew(job_id, slots[~changed & ~differs & self.differences.there(job_id)], event.version)
         arena.set("step", slots[changed], (arena["step"][slots[changed]] & ~STEP) | Step.PENDING)
         self.table.put(
             job_id,
@@ -228,6 +229,11 @@ class Updates:
         )
         self.moved[job_id] = [np.flatnonzero(changed)]
         self.touched[job_id] = None
+
+    def _ask_anew(self, job_id: str, slots: I64, number: int) -> None:
+        """Runs that go on as they are may ask something else next time: another way to choose the host."""
+        step = self._tasks.arena["step"][slots] & ~(RESHAPED | MORE)
+        self._tasks.arena.set("step", slots, step | self._reshaped(job_id, slots, number))
 
     def _new_version(self, event: UpdateStarted, versions: dict[int, VersionRow]) -> VersionRow:
         policy = row_of(PolicyRow, event.policy)

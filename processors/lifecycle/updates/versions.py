@@ -43,8 +43,6 @@ ASKED = frozenset({"resources", "ports", "constraints", "strategy", "rules"})
 """Fields that pool and host hear of."""
 UNNAMED = tuple(name for name in FIELDS if name not in NAMES)
 _pack = msgspec.msgpack.Encoder(order="sorted").encode
-PACKED = digest(_pack(STRATEGIES[PACK]))[:8]
-"""The digest of the strategy of a job that packs."""
 
 
 def version_row(job: SubmittedRow, spec_hash: bytes, completed: bool = False) -> VersionRow:
@@ -73,7 +71,7 @@ def version_row(job: SubmittedRow, spec_hash: bytes, completed: bool = False) ->
 def _alike(job: SubmittedRow) -> VersionRow:
     """The version of all jobs whose tasks are alike, without what each says."""
     plain = msgspec.structs.replace(job, resources=in_order(job.resources))
-    values = {name: getattr(plain, name) for name in FIELDS}
+    values = _values(plain, FIELDS)
     asks = {_asked(plain): 0}
     contents, ask_index = [_content(values)], [0]
     for override in job.overrides:
@@ -103,15 +101,6 @@ def _alike(job: SubmittedRow) -> VersionRow:
 def policy_for(kind: str, policy: PolicyRow) -> PolicyRow:
     """The policy of an update of a job of a kind: instances of a stateful one are updated one after another."""
     return msgspec.structs.replace(policy, batch=1) if kind == STATEFUL else policy
-
-
-def going_on_with(job: SubmittedRow, before: VersionRow) -> SubmittedRow:
-    """A specification that names no strategy, of a job that packs: it goes on to. Before 0.4 jobs that named none said
-    so, and nothing is to change by itself when they are updated.
-    """
-    if job.strategy or before.fields.get("strategy") != PACKED:
-        return job
-    return msgspec.structs.replace(job, strategy=STRATEGIES[PACK])
 
 
 def pinned_anew(before: VersionRow, after: VersionRow) -> bool:
@@ -164,7 +153,7 @@ def fixed_change(before: VersionRow, after: VersionRow, kind: str) -> str:
 
 def _digests(job: SubmittedRow, names: Iterable[str] = UNNAMED) -> dict[str, bytes]:
     """A digest of each field that isn't empty, 0, false or null: one that a later release adds changes no version."""
-    values = {name: getattr(job, name) for name in names}
+    values = _values(job, names)
     if (policy := values.get("update")) and not policy.prefetch:  # as before there were these fields, the last two
         until = -2 if policy.progress_deadline_ms == PROGRESS_DEADLINE_MS else -1
         values["update"] = msgspec.structs.astuple(policy)[:until]
@@ -173,6 +162,16 @@ def _digests(job: SubmittedRow, names: Iterable[str] = UNNAMED) -> dict[str, byt
         for name, value in values.items()
         if value
     }
+
+
+def _values(job: SubmittedRow, names: Iterable[str]) -> dict[str, Any]:
+    """The values of fields as versions compare them. Before 0.4 a job that named no strategy said that it packs: so no
+    run ends where one version says so and another names none.
+    """
+    values = {name: getattr(job, name) for name in names}
+    if "strategy" in values:
+        values["strategy"] = job.strategy or STRATEGIES[PACK]
+    return values
 
 
 def _content(values: Mapping[str, Any]) -> int:

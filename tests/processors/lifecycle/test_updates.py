@@ -226,6 +226,33 @@ def test_an_update_of_a_held_job_takes_nothing_that_runs_until_it_is_released() 
     assert cell.running() == [2, 2, 2, 2], "it is held though it goes on"
 
 
+@pytest.mark.parametrize(("before", "after"), [("pack", ""), ("", "pack")])
+def test_a_specification_that_names_no_strategy_any_more_ends_no_run_and_holds_from_the_next_one_on(before, after):
+    cell = Cell(strategy=before)
+    answer = cell.update(strategy=after)
+    assert (answer.code, answer.version) == (Code.DONE, 2)
+    assert (one(cell.said, UpdateStarted).unchanged, cell.running()) == (4, [1, 1, 1, 1])
+    assert not of(cell.said, RunsEnded)
+    assert cell.update(strategy=after).code == Code.REPEATED
+    since = len(cell.said)
+    cell.settle(cell.report(RunReport.EXITED, cell.run_of(2), exit_code=1))
+    cell.wait(60_000)
+    queued = one(cell.said[since:], GangsQueued)
+    assert queued.shapes[ints(queued.shape)[0]].strategy == after
+    assert cell.running() == [1, 1, 2, 1]
+    cell.update(strategy="spread")
+    assert cell.running() == [3, 3, 3, 3], "another strategy takes another place"
+
+
+def test_a_batch_job_that_packed_may_be_updated_without_a_strategy() -> None:
+    cell = Cell(kind="batch", strategy="pack", update=None)
+    assert cell.update(strategy="", instances=5).code == Code.DONE
+    assert not of(cell.said, RunsEnded)
+    assert one(cell.said, InstancesChanged).shapes[0].strategy == ""
+    refused = cell.update(strategy="spread")
+    assert (refused.code, refused.message.split()[0]) == (Code.NOT_UPDATABLE, "strategy")
+
+
 def test_only_instances_whose_content_differs_are_updated() -> None:
     from events.records.parts import TaskOverride
 
