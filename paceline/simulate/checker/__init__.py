@@ -27,6 +27,7 @@ from paceline.simulate.checker.rest import Rest
 from paceline.simulate.checker.runs import Runs
 from paceline.simulate.checker.serving import Serving
 from paceline.simulate.checker.shrunk import Shrunk
+from paceline.simulate.checker.strategies import AdmittedStrategies, PlacedStrategies
 from paceline.simulate.checker.updates import Updates
 from paceline.simulate.checker.wanted import Wanted
 
@@ -72,11 +73,18 @@ class Checker:
         self._avoided = Avoided(self._hosts, self._bound)
         self._folds: dict[str, tuple[Fold, ...]] = {
             "lifecycle": (self._runs, self._preemptions, Health(), Updates(), Wanted(), self._bound),
-            "entitlement": (self._pools, self._orders, self._reasons, self._rest),
+            "entitlement": (
+                self._pools,
+                AdmittedStrategies(self._pools),
+                self._orders,
+                self._reasons,
+                self._rest,
+            ),
             "placement": (
                 self._bound,
                 self._hosts,
                 self._beside,
+                PlacedStrategies(self._hosts),
                 self._plans,
                 self._serving,
                 self._avoided,
