@@ -1,0 +1,43 @@
+"""The placement of a task on the command line, where its round can be replayed and where it can't."""
+
+import pytest
+
+PATH = "/v1/jobs/a/tasks/1/placements"
+PLACEMENT = {
+    "job_id": "a", "instance": 1, "run": 2, "host_id": "h1", "ports": [31000], "at": "2026-08-21T10:41:07.000Z",
+    "round": 12, "position": "paceline.placement:40", "why": "", "strategy": "spread", "score": 0.75, "hosts": 3,
+    "feasible": 2,
+    "candidates": [
+        {"host_id": "h1", "score": 1.25, "terms": {"tasks": 0, "cpu": 0.5}, "free": {"cpu": 2}, "tasks": 0,
+         "chosen": True, "own_room": False},
+    ],
+}  # fmt: skip
+HEAD = """\
+task 1 of job a, run 2: h1, ports 31000
+  decided   3m12s ago, round 12 of placement (paceline.placement:40)
+"""
+NOT_REPLAYED = PLACEMENT | {"why": "round 12 was decided by logic 3 of placement", "hosts": 0, "candidates": []}
+WHY = "the candidates can't be derived: round 12 was decided by logic 3 of placement\n"
+
+
+def test_a_placement_that_can_be_replayed_shows_its_strategy_and_the_hosts(cli, cell):
+    cell.answer("POST", PATH, PLACEMENT)
+    code, out, err = cli("job", "placement", "a", "--task", "1")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{HEAD}  strategy  spread; 2 of 3 hosts had room\nHOST")
+    assert out.splitlines()[-1].split()[:3] == ["h1", "chosen", "0"]
+
+
+@pytest.mark.parametrize(("feasible", "room"), [(2, "2 hosts"), (1, "1 host")])
+def test_one_that_cannot_be_replayed_shows_what_was_recorded(cli, cell, feasible, room):
+    cell.answer("POST", PATH, NOT_REPLAYED | {"feasible": feasible})
+    code, out, err = cli("job", "placement", "a", "--task", "1")
+    assert (code, err) == (0, WHY)
+    assert out == f"{HEAD}  strategy  spread; {room} had room\n  score     0.7500, as the round recorded it\n"
+
+
+def test_one_of_an_older_release_shows_the_decision_alone_and_says_why(cli, cell):
+    cell.answer("POST", PATH, NOT_REPLAYED | {"strategy": "", "score": None, "feasible": 0})
+    code, out, err = cli("job", "placement", "a", "--task", "1")
+    assert (code, out) == (0, HEAD)
+    assert err == f"{WHY}nor were strategy and score recorded: the round is of a release before 0.4\n"
