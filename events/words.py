@@ -53,6 +53,13 @@ def why_not(by_reason: Mapping[str, int], counted: bool = True) -> str:
     return ", ".join(one(name, count) for name, count in sorted(by_reason.items()))
 
 
+def strategy_words(name: str, pool: str | None, own: bool) -> str:
+    """A strategy and where it is from: `spread`, `spread (that of pool /x)`; `own`: who is asked for names it."""
+    if own:
+        return name
+    return f"{name} (that of pool {pool})" if pool else f"{name} (the default)"
+
+
 def image_pulls(hosts: int, have: int, faults: int, fault: str) -> str:
     """The number of hosts that have an image: `3 of 5 hosts have it, 1 can't: no such image`."""
     text = f"{have} of {plural(hosts, 'host')} {'has' if have == 1 else 'have'} it"

@@ -2,7 +2,8 @@
 
 import difflib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -29,11 +30,18 @@ def _message(model: type[BaseModel], detail: Any) -> str:
         text: str = detail["msg"]
         for prefix, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
             text = text.replace(prefix, plain)
-        return text
+        choices = re.findall("'([^']*)'", detail["ctx"]["expected"]) if detail["type"] == "literal_error" else []
+        nearest = _nearest(detail["input"], choices)
+        return f"{text}; did you mean {nearest}?" if nearest else text
     names = _names_at(model, detail["loc"][:-1])
-    nearest = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(names)}"
+    nearest = _nearest(detail["loc"][-1], names)
+    hint = f"did you mean {nearest}?" if nearest else f"known are {', '.join(names)}"
     return f"is not a known field; {hint}"
+
+
+def _nearest(name: object, names: Sequence[str]) -> str:
+    """The name that is most like one that isn't known; empty: none is."""
+    return next(iter(difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)), "")
 
 
 def _names_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from paceline.client.models import Amounts, Reason
+from paceline.client.models import Amounts, Reason, StrategyInEffect
 
 
 class NearHost(TypedDict):
@@ -62,5 +62,7 @@ class Explanation(TypedDict):
     state: str
     headline: Reason | None
     reasons: list[WaitReason]
+    strategy_in_effect: StrategyInEffect | None
+    """Null: of a daemon."""
     preempted_for_it: dict[str, int]
     """Runs that have left for it, by job."""

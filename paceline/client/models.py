@@ -35,6 +35,16 @@ class WakeUp(TypedDict):
     why: str
 
 
+class StrategyInEffect(TypedDict):
+    """The strategy by which hosts are chosen for what is admitted now. `pool` has it; null: the job itself, or nobody,
+    which means pack. `text` says both.
+    """
+
+    name: str
+    pool: str | None
+    text: str
+
+
 class Job(TypedDict):
     """A job. Times are RFC 3339; `tasks` counts them by state; `position` is where the log stood for this answer.
     `spec` and `next_wake_up` stand in the job itself, not in lists; `cell` in lists over several cells. The answer to a
@@ -68,6 +78,8 @@ class Job(TypedDict):
     position: str
     next_wake_up: NotRequired[WakeUp | None]
     """Null: nothing waits for a time."""
+    strategy_in_effect: NotRequired[StrategyInEffect | None]
+    """In the job itself; null: of a daemon."""
     spec: NotRequired[Json]
     repeated: NotRequired[bool]
     warnings: NotRequired[list[str]]

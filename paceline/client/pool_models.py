@@ -2,7 +2,7 @@
 
 from typing import Any, TypedDict
 
-from paceline.client.models import Amounts, Answer
+from paceline.client.models import Amounts, Answer, StrategyInEffect
 
 
 class SharedAmounts(TypedDict):
@@ -90,6 +90,8 @@ class PlainPool(PoolSpecification, SharedAmounts):
 class Pool(PlainPool):
     """A pool with its queues by class of work, and its admitted tasks without hosts."""
 
+    strategy_in_effect: StrategyInEffect
+    """Its own, or that of a pool above."""
     queue: dict[str, QueueLine]
     waiting_for_place: dict[str, int]
     turn: Turn | None

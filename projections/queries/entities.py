@@ -24,6 +24,7 @@ from projections.queries.pages import Page, RowsPage, first_of, rows_of, some
 from projections.queries.reason import Reason, of_code
 from projections.queries.resources import kinds_of, offered_json
 from projections.queries.sentences import amounts
+from projections.queries.strategies import strategy_of_job
 from projections.queries.wake_ups import next_wake_up
 from projections.record_json import at
 from projections.views import tables
@@ -71,6 +72,7 @@ def job_json(connection: Connection, row: JobRow, overrides: bool = False) -> Jo
     update = versions.newest_updates(connection, [row]).get(row.job_id)
     return {
         **_job_json(row, headline, update),
+        "strategy_in_effect": strategy_of_job(connection, row),
         "next_wake_up": next_wake_up(connection, row, update),
         "spec": versions.present_spec(connection, row, overrides),
     }
@@ -133,6 +135,7 @@ def explanation(connection: Connection, row: JobRow) -> Explanation:
         "state": row.state,
         "headline": explain.headline(reasons),
         "reasons": [explain.reason_json(each) for each in reasons],
+        "strategy_in_effect": strategy_of_job(connection, row),
         "preempted_for_it": situations.left_for(connection, row.job_id),
     }
 

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, case, func, or_, select
 
 from events.codec import decode
-from events.pool_paths import ROOT, parent_of, path_to
+from events.pool_paths import ROOT, levels_of, parent_of, path_to
 from events.quantities import write_amounts
 from events.records.pools import PoolDefined
 from events.resources import REVOCABLE, Amounts, Kinds, in_order
@@ -31,6 +31,7 @@ from paceline.client.pool_models import (
 from projections.queries.pages import rows_of
 from projections.queries.resources import kinds_of, shares_json
 from projections.queries.sentences import amount
+from projections.queries.strategies import named_strategies, strategy_of_pool
 from projections.queries.tasks import waiting_ranges
 from projections.record_json import at
 from projections.views import tables
@@ -122,9 +123,11 @@ def pools_in_full(connection: Connection, path: str = "") -> list[Pool]:
     kinds, queues, placing = kinds_of(connection), _queues(connection, path), _placing(connection, path)
     turns = {row.pool: row for row in rows_of(connection, TurnRow, select(tables.turns))}
     credits = {row.pool: row for row in rows_of(connection, CreditRow, select(tables.credits))}
+    strategies = named_strategies(connection, levels_of(path) if path else ())
     return [
         {
             **pool,
+            "strategy_in_effect": strategy_of_pool(pool["path"], strategies),
             "queue": queues.get(pool["path"], {}),
             "waiting_for_place": placing.get(pool["path"], NOBODY),
             "turn": _turn_json(turns.get(pool["path"]), kinds),

@@ -44,6 +44,7 @@ def print_job(body: "Job", zone: str) -> None:
             ("pool", body.get("pool")),
             ("kind", body.get("kind")),
             ("priority", body.get("priority")),
+            *([("strategy", strategy["text"])] if (strategy := body.get("strategy_in_effect")) else []),
             ("owner", body.get("owner")),
             ("labels", words(body.get("labels"))),
             ("version", body.get("version")),
@@ -147,16 +148,23 @@ def print_explanation(body: "Explanation", zone: str) -> None:
     headline = body["headline"]
     if headline is None:
         say(f"job {body['job_id']}  {body['state']}  nothing pending")
+        _print_strategy(body)
         _print_winner(body)
         return
     say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {headline['message']}")
     say(f"  who can act: {headline['actor']}")
+    _print_strategy(body)
     for index, cause in enumerate(body["reasons"]):
         if index:
             say(f"  also {cause['code']}  {cause['message']}")
         for name, value in _details(cause, zone):
             say(f"  {name:<8} {value}")
     _print_winner(body)
+
+
+def _print_strategy(body: "Explanation") -> None:
+    if strategy := body.get("strategy_in_effect"):
+        say(f"  strategy: {strategy['text']}")
 
 
 def _print_winner(body: "Explanation") -> None:

@@ -210,7 +210,9 @@ def remove(client: "Client", path: str, form: str) -> None:
 
 
 def _print(body: "Pool") -> None:
-    facts((name, _shown(value)) for name, value in body.items())
+    strategy = body.get("strategy_in_effect")
+    values = {**body, "strategy": strategy["text"]} if strategy else body
+    facts((name, _shown(value)) for name, value in values.items() if name != "strategy_in_effect")
     note(f"its jobs: paceline job list --pool {body['path']}")
 
 

@@ -14,6 +14,7 @@ from projections.queries.explanation_bars import measures
 from projections.queries.job_runs import runs_by_host
 from projections.queries.reason import Reason
 from projections.queries.story_jobs import line_of
+from projections.queries.strategies import strategy_of_job
 from projections.queries.task_columns import TaskColumns, task_columns
 from projections.ui.colours import GRID_STATES, OUTCOMES
 from projections.ui.format import lasts, ms_of
@@ -54,6 +55,7 @@ def load(scene: Scene) -> PageValues:
     return named(scene, of_job) | {
         "job": job,
         "per_task": _per_task(spec),
+        "strategy": strategy_of_job(connection, row),
         "open": row.state not in OVER,
         "waiting": row.queued + row.backoff,
         "reasons": reasons,

@@ -1,0 +1,44 @@
+"""The strategies that hold for jobs and pools, and where each is from."""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection, select
+
+from events.codec import decode
+from events.pool_paths import levels_of
+from events.records.pools import PoolDefined
+from events.strategies import PACK, STRATEGIES
+from events.words import strategy_words
+from paceline.client.models import StrategyInEffect
+from projections.queries.versions import submission
+from projections.views import tables
+from projections.views.rows import JobRow
+
+
+def named_strategies(connection: Connection, paths: Sequence[str] = ()) -> dict[str, str]:
+    """The strategies of the pools that name one, by path; of `paths` alone where they are given."""
+    pools = tables.pools.c
+    query = select(pools.path, pools.spec)
+    strategies: dict[str, str] = {}
+    for path, value in connection.execute(query.where(pools.path.in_(paths)) if paths else query):
+        spec = decode(value) if value else None
+        if isinstance(spec, PoolDefined) and spec.strategy:
+            strategies[path] = spec.strategy
+    return strategies
+
+
+def strategy_of_pool(path: str, strategies: Mapping[str, str]) -> StrategyInEffect:
+    """The strategy for jobs of a pool that name none: its own, or that of the first pool above that names one."""
+    pool = next((level for level in levels_of(path) if level in strategies), None)
+    name = STRATEGIES[PACK] if pool is None else strategies[pool]
+    return {"name": name, "pool": pool, "text": strategy_words(name, pool, own=pool == path)}
+
+
+def strategy_of_job(connection: Connection, job: JobRow) -> StrategyInEffect | None:
+    """The strategy for tasks of a job that are admitted now; null: it is a daemon, which chooses no hosts."""
+    if job.kind == "daemon":
+        return None
+    if name := submission(connection, job.offset).strategy:
+        return {"name": name, "pool": None, "text": strategy_words(name, None, own=True)}
+    of = strategy_of_pool(job.pool, named_strategies(connection, levels_of(job.pool)))
+    return {**of, "text": strategy_words(of["name"], of["pool"], own=False)}
