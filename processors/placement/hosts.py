@@ -181,14 +181,14 @@ class Hosts:
         empty = numbers[self.runs[numbers] == 0]
         return not len(empty) or not self.used[:-1, empty].any()
 
-    def hold_ports(self, number: int, ports: list[int]) -> None:
+    def hold_ports(self, number: int, ports: Sequence[int]) -> None:
         """A run takes port numbers of a host."""
         self.taken[number].update(dict.fromkeys(ports))
         for port in ports:
             self._by_port.setdefault(port, set()).add(number)
         self.used[-1, number] += self._within(number, ports)
 
-    def free_ports(self, number: int, ports: list[int]) -> None:
+    def free_ports(self, number: int, ports: Sequence[int]) -> None:
         """A run gives its port numbers back."""
         for port in ports:
             self.taken[number].pop(port, None)

@@ -244,7 +244,7 @@ class Placement(MachineBase):
             self._matching.table,
             self._matching.said,
             self.runs.jobs,
-            self.runs.ports,
+            *self.runs.ports.tables,
             self.runs.shapes.table,
             self.runs.arena.table,
             *self.sharing.tables,

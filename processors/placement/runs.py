@@ -16,7 +16,7 @@ Columns over all tasks in an `Arena`:
   is given back exactly once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -42,13 +42,14 @@ from events.task_shapes import queued_shapes
 from processors.placement.admissions import Admissions
 from processors.placement.homes import Homes
 from processors.placement.hosts import Hosts
+from processors.placement.ports import TaskPorts
 from processors.placement.rows import GANG, CellRow, JobRow
 from processors.placement.waits import Waits
 from processors.state.arena import Arena, locate, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.leaving import Leaving
 from processors.state.seconds import second
-from processors.state.shapes import MIXED, Shape, Shapes, shapes_of
+from processors.state.shapes import Shape, Shapes, shapes_of
 from processors.state.table import Table, struct_table
 
 COLUMNS = (
@@ -65,7 +66,7 @@ class Runs:
 
     def __init__(self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
-        self.ports: Table[tuple[str, int], list[int]] = struct_table("ports", list[int], tuple[str, int])
+        self.ports = TaskPorts()
         self.shapes = Shapes()
         self.arena = Arena("runs", COLUMNS)
         self._at: dict[int, str] = {}
@@ -92,8 +93,7 @@ class Runs:
         self.homes.restored()
         avoiding = self.waits.by_job(np.flatnonzero(self.arena["pin"] < 0))
         self.elsewhere = {job_id: None for job_id, _ in avoiding}
-        for (job_id, instance), ports in self.ports.items():
-            slot = self.jobs[job_id].base + instance
+        for slot, ports in self.ports.items():
             self._hosts.hold_ports(int(self.arena["host"][slot]) - 1, ports)
 
     def unit(self, slot: int) -> I64:
@@ -178,7 +178,7 @@ class Runs:
         self.admissions.stop(slots)
         self._hold(slots, 1)
         if event.ports:
-            self._take_ports(event, host)
+            self._take_ports(event, slots, host)
 
     def available(self, event: RunsAvailable, now: int) -> None:
         """Runs were reported to be running."""
@@ -249,6 +249,8 @@ class Runs:
         self._count_shapes(row, more)
         self._at[start] = event.job_id
         if start != row.base:
+            if len(self.ports):
+                self.ports.move(row.base, row.instances, start)
             slots = np.arange(start, start + event.instances)
             self.waits.moved(slots[self.arena["waiting"][slots] > 0])
             self.homes.note(slots)
@@ -354,27 +356,16 @@ class Runs:
         if not len(slots):
             return
         self._hold(slots, -1)
-        for job_id, part in self.waits.by_job(slots) if len(self.ports) else ():
-            row = self.jobs[job_id]
-            for slot in part.tolist() if row.shape == MIXED or self.shapes[row.shape].ports else ():
-                key = (job_id, slot - row.base)
-                if key in self.ports:
-                    self._hosts.free_ports(int(self.arena["host"][slot]) - 1, self.ports[key])
-                    self.ports.remove(key)
+        if len(self.ports):
+            for slot, ports in self.ports.take_away(slots):
+                self._hosts.free_ports(int(self.arena["host"][slot]) - 1, ports)
         self.arena.put(slots, placed=0, host=0, placed_s=0, available_s=0, leaving=0)
 
-    def _take_ports(self, event: TasksPlaced, host: I64) -> None:
+    def _take_ports(self, event: TasksPlaced, slots: I64, host: I64) -> None:
         ports, at = event.ports_array.tolist(), 0
-        columns: Iterable[tuple[int, int, int, int]] = zip(
-            event.job_array.tolist(),
-            event.instance_array.tolist(),
-            host.tolist(),
-            event.port_count_array.tolist(),
-            strict=True,
-        )
-        for job, instance, number, count in columns:
+        for slot, number, count in zip(slots.tolist(), host.tolist(), event.port_count_array.tolist(), strict=True):
             if count:
                 mine = ports[at : at + count]
                 at += count
-                self.ports.put((event.job_ids[job], instance), mine)
+                self.ports.put(slot, mine)
                 self._hosts.hold_ports(number, mine)

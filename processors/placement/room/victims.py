@@ -278,12 +278,11 @@ class Victims:
         lacking = {port for port in ports if port in self._hosts.taken[host]}
         units = []
         for unit in self.units_at(host) if lacking else ():
-            row = self._runs.jobs[self._runs.waits.job_of(unit.slots[0])]
             mine = {
                 port
                 for slot in unit.slots
                 if self._runs.arena["host"][slot] == host + 1
-                for port in self._runs.ports.get((self._runs.waits.job_of(slot), slot - row.base)) or ()
+                for port in self._runs.ports[slot]
             }
             if lacking & mine:
                 lacking -= mine
