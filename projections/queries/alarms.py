@@ -30,6 +30,8 @@ RULES = (
          "{label} doesn't decide: the oldest record that it leaves unread has waited for {value} s"),
     Rule("PacelineHostsSuspected", "paceline_hosts", (HostState.SUSPECTED,), 0, TICKET,
          "{value} hosts are suspected and take no new tasks"),
+    Rule("PacelineHostsShrunk", "paceline_hosts_shrunk", (), 0, TICKET,
+         "{value} hosts offer less than their runs hold and take no tasks"),
     Rule("PacelinePoolStarves", "paceline_pool_under_entitlement_seconds", (), 3600, TICKET,
          "pool {label} waits below its entitlement for {value} s"),
     Rule("PacelineClaimWaits", "paceline_pool_oldest_wait_seconds", ("place",), 900, TICKET,

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, select, tuple_
 from events.bounds import LOAD_STEPS
 from events.codes import Code, RunCause
 from events.quantities import write_amounts, write_milli
-from events.resources import REVOCABLE, Kinds, Unit, in_order
+from events.resources import REVOCABLE, Amounts, Kinds, Unit, in_order
 from events.topics import ALL
 from paceline.client.cell_models import SkippedRecord
 from paceline.client.explanation_models import Explanation
@@ -197,7 +197,7 @@ def offered_by_any(connection: Connection, attribute: str) -> bool:
 def host_json(row: HostRow, kinds: Kinds) -> Host:
     """A host as the API shows it. Licences are the cell's, no host holds them."""
     offer = offered_json(amounts_in(row.capacity), msgspec.json.decode(row.sizes), kinds)
-    on_host = {name: amount for name, amount in amounts_in(row.allocated).items() if name not in kinds.licences}
+    on_host = _on_host(row, kinds)
     return {
         "host_id": row.host_id,
         "state": host_state(row),
@@ -208,7 +208,7 @@ def host_json(row: HostRow, kinds: Kinds) -> Host:
         "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
         "suspected": _suspected(row),
-        "shrunk": _shrunk(row, on_host, kinds),
+        "shrunk": _shrunk(row, kinds),
         "capacity": offer["capacity"],
         "ignored_resources": offer["ignored_resources"],
         "allocated": write_amounts(on_host, kinds.units),
@@ -265,20 +265,29 @@ def _suspected(row: HostRow) -> Suspicion | None:
     return {"code": row.suspect_code, "message": message, "until": at(row.avoided_ms)}
 
 
-def _shrunk(row: HostRow, allocated: Mapping[str, int], kinds: Kinds) -> Shrinkage | None:
-    """By how much a host offers less than its runs hold; what it lends is no part of that."""
+def _on_host(row: HostRow, kinds: Kinds) -> Amounts:
+    """The amounts that runs hold of a host."""
+    return {name: amount for name, amount in amounts_in(row.allocated).items() if name not in kinds.licences}
+
+
+def surplus(row: HostRow, kinds: Kinds) -> Amounts:
+    """The amounts by which a host offers less than its runs hold; what it lends is no part of that."""
     if not row.offered or host_state(row) == HostState.LOST:
-        return None
+        return {}
     capacity = amounts_in(row.capacity)
-    surplus = {
+    return {
         name: amount - capacity.get(name, 0)
-        for name, amount in allocated.items()
+        for name, amount in _on_host(row, kinds).items()
         if amount > capacity.get(name, 0) and name != REVOCABLE
     }
-    if not surplus:
+
+
+def _shrunk(row: HostRow, kinds: Kinds) -> Shrinkage | None:
+    beyond = surplus(row, kinds)
+    if not beyond:
         return None
-    message = of_code(Code.HOST_SHRUNK, "placement", {"surplus": amounts(surplus, kinds)}).message
-    return {"code": Code.HOST_SHRUNK, "message": message, "surplus": write_amounts(surplus, kinds.units)}
+    message = of_code(Code.HOST_SHRUNK, "placement", {"surplus": amounts(beyond, kinds)}).message
+    return {"code": Code.HOST_SHRUNK, "message": message, "surplus": write_amounts(beyond, kinds.units)}
 
 
 # The log.

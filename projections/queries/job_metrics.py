@@ -5,10 +5,11 @@ from sqlalchemy import Connection, func, select
 
 from events.codes import UpdateState
 from projections.host_states import HostState
-from projections.queries.entities import host_state
+from projections.queries.entities import host_state, surplus
 from projections.queries.metric_families import Family, Samples
 from projections.queries.pages import rows_of
 from projections.queries.pool_metrics import GOING
+from projections.queries.resources import kinds_of
 from projections.views import tables
 from projections.views.named_tasks import COUNTS
 from projections.views.rows import HostRow
@@ -22,6 +23,7 @@ FAMILIES = (
     Family(_G, "paceline_updates", "Updates in progress, by state.", ("state",)),
     Family(_G, "paceline_update_oldest_seconds", "The longest time that one has made no progress.", ("state",)),
     Family(_G, "paceline_hosts", "Hosts, by state.", ("state",)),
+    Family(_G, "paceline_hosts_shrunk", "Hosts that offer less than their runs hold."),
 )
 
 
@@ -36,8 +38,11 @@ def look(connection: Connection, cell: str, now_ms: int, samples: Samples) -> No
     tasks = connection.execute(sums).one()
     samples["paceline_tasks"] += [((cell, state.name), count) for state, count in zip(COUNTS, tasks, strict=True)]
     _updates(connection, cell, now_ms, samples)
-    states = [host_state(row) for row in rows_of(connection, HostRow, select(tables.hosts))]
+    hosts = rows_of(connection, HostRow, select(tables.hosts))
+    states = [host_state(row) for row in hosts]
     samples["paceline_hosts"] += [((cell, state), states.count(state)) for state in HostState]
+    kinds = kinds_of(connection)
+    samples["paceline_hosts_shrunk"].append(((cell,), sum(1 for row in hosts if surplus(row, kinds))))
 
 
 def _updates(connection: Connection, cell: str, now_ms: int, samples: Samples) -> None:

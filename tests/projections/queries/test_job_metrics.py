@@ -3,11 +3,12 @@
 from prometheus_client import REGISTRY
 
 from events.codes import Outcome
-from events.records.hosts import HostSilent
+from events.records.hosts import HostOffered, HostSilent
 from events.records.lifecycle import RunsAvailable, UpdatePaused, UpdateStarted
 from events.records.parts import UpdatePolicy
 from events.records.placement import HostAvoided
 from projections.queries import view_metrics
+from projections.queries.alarms import alarms
 from tests.helpers.written_cell import ended, ordered, queued, runs
 
 
@@ -44,6 +45,27 @@ def test_jobs_tasks_updates_and_hosts_are_told_by_state(api, monkeypatch):
     assert [value("paceline_updates", state=state) for state in ("ROLLING", "PAUSED")] == [0, 1]
     unwatch()
     assert value("paceline_jobs", state="PENDING") is None
+
+
+def test_hosts_that_offer_less_than_their_runs_hold_are_counted_and_are_an_alarm(api):
+    def shown() -> list[str]:
+        with api.projector.views.read() as connection:
+            found = alarms(connection, 0, api.cell.ms, {}, [])
+        return [each.text for each in found if each.name == "PacelineHostsShrunk"]
+
+    for host in ("h1", "h2"):
+        api.cell.host(host)
+        api.cell.accept(f"on-{host}", instances=3)
+        api.cell.run(f"on-{host}", (0, 1, 2), host_id=host)
+    api.fold()
+    unwatch = view_metrics.WATCHED.add(api.projector.views, api.cell.log, 30_000)
+    assert (value("paceline_hosts_shrunk"), shown()) == (0, [])
+    less = {"cpu": 2000, "memory": 8192}
+    api.cell.fact(HostOffered(host_id="h1", session=1, capacity=less, port_first=31_000, port_last=31_999))
+    api.fold()
+    assert value("paceline_hosts_shrunk") == 1
+    assert shown() == ["1 hosts offer less than their runs hold and take no tasks"]
+    unwatch()
 
 
 def test_how_long_tasks_were_in_a_state_is_told_as_a_histogram(api):
