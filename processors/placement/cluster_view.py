@@ -17,7 +17,7 @@ from processors.placement import engine_view
 from processors.placement.constraints import order_of
 from processors.placement.gang_search import Part, choose, ranked
 from processors.placement.hosts import Hosts
-from processors.placement.neighbours import FREE, Neighbours, Request, in_groups, one_by_one
+from processors.placement.neighbours import FREE, Neighbours, Request, one_by_one
 from processors.placement.packing import (
     MANY,
     Mask,
@@ -34,6 +34,7 @@ from processors.placement.packing import (
 )
 from processors.placement.placed_units import places
 from processors.placement.room.kept import KeptRoom, OwnRoom
+from processors.placement.ruled_units import in_groups
 from processors.state.shapes import Shape, Shapes
 
 FEW = 16
@@ -302,9 +303,7 @@ class ClusterView:
         on each host and is brought up, None where all tasks of the job are packed.
         """
         if self.neighbours is not None:
-            by_part = self._ruled([(shape, count)], one_by_one)
-            assert by_part is not None
-            return by_part[0]
+            return (self._ruled([(shape, count)], one_by_one) or [NOTHING])[0]
         if shape.too_many <= 1:
             return NOTHING
         if shape.host is not None:
@@ -360,8 +359,8 @@ class ClusterView:
         by_part = way(self.neighbours, self.free, self.score, requests, chooser)
         for (shape, _), hosts in zip(parts, by_part or (), strict=by_part is not None):
             self._place(hosts, shape)
-        if self._engine is not None and chooser is not None:
-            self._engine.is_up_to_date()
+        if chooser is not None:
+            chooser.are_placed()
         return by_part
 
     def _mixed_on_engine(self, parts: Sequence[tuple[ShapeView, int]], level: I64 | None) -> list[I64] | None:

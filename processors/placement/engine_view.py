@@ -136,6 +136,7 @@ class OnEngine:
     def __init__(self, engine: EngineView, shapes: Sequence[Asked], free: I64) -> None:
         self._engine, self._shapes, self._free = engine, shapes, free
         self._mark = engine.mark()
+        self._has_put = False
 
     @staticmethod
     def can_be(request: RuledRequest) -> bool:
@@ -147,6 +148,7 @@ class OnEngine:
 
     def choose(self, at: int, request: RuledRequest) -> I64:
         """A host for each task of a part that has one."""
+        self._has_put = True
         rules, spread_ = request.rules, request.rules.spread
         columns = rules.columns(request.open_, bool(request.ports))
         groups = None if spread_ is None else spread_.groups
@@ -154,6 +156,12 @@ class OnEngine:
             self._shapes[at], request.size, columns, rules.rules.spread_over, groups, self._free
         )
 
+    def are_placed(self) -> None:
+        """The tasks of all parts were put where it has put them, or others were found and it has put none."""
+        if self._has_put:
+            self._engine.is_up_to_date()
+
     def leave(self) -> None:
         """Nothing of it stays."""
+        self._has_put = False
         self._engine.rollback(self._mark)

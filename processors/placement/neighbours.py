@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from events.columns import I64
 from processors.placement.engine.columns import FAR, Ruled
-from processors.placement.gang_search import ranked
 from processors.placement.hosts import Hosts
 from processors.placement.packing import RANK_SHIFT, Mask, Scoring, Weights, have_room, scores
 from processors.placement.rows import JobRow
@@ -111,6 +110,11 @@ class _Term:
         self._only = term if theirs else None
         """The rule that those have which are counted; None: all with its label are."""
 
+    @property
+    def goes_anywhere(self) -> bool:
+        """Whether the first of its kind is still to come, beside which the others must be."""
+        return not self.apart and not self.weight and self.own and not self.counts.any()
+
     def moves(self, rules: RulesRow) -> bool:
         """Whether tasks of the job with some rules are counted."""
         return self.own and (self._only is None or self._only in rules.affinity)
@@ -121,7 +125,7 @@ class _Term:
             self.counts[self.groups[host]] += sign
 
     def allowed(self) -> Mask:
-        if not self.apart and not self.weight and self.own and not self.counts.any():
+        if self.goes_anywhere:
             return np.ones(len(self.groups), dtype=np.bool_)  # the first of its kind goes anywhere
         there: Mask = self.counts[self.groups] > 0
         return ~there if self.apart else there
@@ -237,6 +241,19 @@ class Rules:
             over=spread.columns() if spread is not None else np.zeros((4, 1), dtype=np.int64),
         )
 
+    def seen(self, hosts: I64) -> Iterator[I64]:
+        """Yields what rules look at on hosts, beside how many tasks of the job each has."""
+        over = [(term.groups, term.counts) for term in (*self.terms, *self.wishes)]
+        if self.spread is not None:
+            over.append((self.spread.groups, self.spread.counts))
+        for groups, counts in over:
+            are_single = len(counts) == len(groups)
+            yield counts[groups[hosts]] if are_single else groups[hosts]
+        if self._others is not None:
+            yield self._others[hosts]
+        if self.within is not None:
+            yield self.within[hosts]
+
     def unmet(self) -> I64:
         """For each host the sum of the weights of wishes that it doesn't meet."""
         total = np.zeros(len(self._own), dtype=np.int64)
@@ -296,7 +313,11 @@ class Neighbours:
         """Tasks of the job that have some rules are on hosts, or (`sign` -1) aren't any more."""
         for host in hosts.tolist():
             self.own[host] += sign
-            self._puts.append((host, rules or RulesRow(), sign))
+            put = host, rules or RulesRow()
+            if sign < 0 and self._puts and self._puts[-1] == (*put, 1):
+                self._puts.pop()
+            else:
+                self._puts.append((*put, sign))
             for each in self._by_rules.values():
                 each.put(host, sign, rules or RulesRow())
 
@@ -346,29 +367,6 @@ class Chooser(Protocol):
 
     def leave(self) -> None:
         """Nothing of that stays."""
-
-
-def in_groups(
-    neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Request], chooser: Chooser | None = None
-) -> list[I64] | None:
-    """Hosts for all tasks of a unit, within one group where its rules say so; None: there are none."""
-    within = requests[0].rules.within
-    if within is None or sum(each.size for each in requests) == 1:
-        by_part = one_by_one(neighbours, free, score, requests, chooser)
-        return by_part if _is_whole(neighbours, by_part, requests, chooser) else None
-    room = np.zeros(len(within), dtype=np.bool_)
-    for each in requests:
-        room |= each.open_ & have_room(free, each.need)
-    best, first = np.flatnonzero(room), requests[0]
-    key = -ranked(score, first.ranks(), True) if first.spread else ranked(score, first.ranks(), False)
-    keys = key[best] if first.scoring is None else first.scoring.ordered(first.ranks(), free[:, best], best)
-    for group in dict.fromkeys(within[best[np.argsort(keys, kind="stable")]].tolist()):
-        there = within == group
-        inside = [each._replace(open_=each.open_ & there) for each in requests]
-        by_part = one_by_one(neighbours, free, score, inside, chooser)
-        if _is_whole(neighbours, by_part, requests, chooser):
-            return by_part
-    return None
 
 
 def one_by_one(
@@ -428,7 +426,7 @@ def _best(neighbours: Neighbours, each: Request, hosts: I64, free: I64, score: I
     return int(hosts[np.argmax(score[hosts]) if each.spread else np.argmin(score[hosts])])
 
 
-def _is_whole(
+def is_whole(
     neighbours: Neighbours, by_part: Sequence[I64], requests: Sequence[Request], chooser: Chooser | None
 ) -> bool:
     """Whether all have a host; else those that have are taken off again."""
