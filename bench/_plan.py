@@ -55,14 +55,14 @@ def write_cell(folder: Path) -> None:
     clock = VirtualClock(time.time_ns() // 1_000_000 - DAY_MS)
     log = EmbeddedLog(folder / "log", now_ms=clock.monotonic_ms)
     stores = {name: RocksStore(folder / "store" / name) for name in MACHINES}
-    cell = Cell(SimLog(log, clock), clock, {name: partial(_same, store) for name, store in stores.items()})
+    cell = Cell(SimLog(log, clock), clock, {name: partial(same, store) for name, store in stores.items()})
     hosts = [SimHost(HOSTS, HOST)]
     cell.add_fleet("hosts", lambda gateway: Fleet(gateway, hosts, clock, 1, heartbeat_ms=None))
-    _append(log, [PoolDefined(path=path, command_id=path, reservation=NEED) for path in paths()])
-    _run(cell, clock)
+    append(log, [PoolDefined(path=path, command_id=path, reservation=NEED) for path in paths()])
+    pass_minute(cell, clock)
     each = TASKS // JOBS
-    _append(log, [job(f"job-{number}", each, paths()[number % POOLS]) for number in range(JOBS)])
-    _run(cell, clock)
+    append(log, [job(f"job-{number}", each, paths()[number % POOLS]) for number in range(JOBS)])
+    pass_minute(cell, clock)
     assert cell.running() == TASKS, cell.running()
     cell.close()
     view_log = EmbeddedLog(folder / "log")
@@ -85,15 +85,17 @@ def job(job_id: str, instances: int, pool: str = "/pool-0") -> JobSubmitted:
     )
 
 
-def _same(store: RocksStore) -> RocksStore:
+def same(store: RocksStore) -> RocksStore:
+    """A disk that every process of a machine opens."""
     return store
 
 
-def _append(log: EmbeddedLog, facts: Sequence[Event]) -> None:
+def append(log: EmbeddedLog, facts: Sequence[Event]) -> None:
+    """Facts by users."""
     log.append([NewRecord(fact.topic, b"bench", encode(fact)) for fact in facts])
 
 
-def _run(cell: Cell, clock: VirtualClock) -> None:
+def pass_minute(cell: Cell, clock: VirtualClock) -> None:
     """A minute of virtual time."""
     for part in cell.parts.values():
         part.runnable = True

@@ -140,7 +140,8 @@ class Attributes:
                 attribute.set(host, values.get(name))
                 if attribute.is_unused:
                     del self._by_name[name]
-        self._of_host[host] = dict(values)
+        beside = self._of_host[host - 1] if host else None  # hosts that come one after another are often alike
+        self._of_host[host] = beside if beside == values else dict(values)
         return True
 
     def cut(self, hosts: int) -> None:

@@ -63,7 +63,7 @@ def of(hosts: Hosts, free: I64) -> "EngineView | None":
         ports, lent = len(hosts.kinds), hosts.kinds.revocable
         hosts.engine = Engine(ports + 1, unweighed=[ports] if lent < 0 else [ports, lent])
     hosts.engine.kernels = now()
-    hosts.engine.synchronise(free, hosts.capacity, hosts.up, hosts.runs, hosts.load)
+    hosts.engine.synchronise(free, hosts.capacity, hosts.up, hosts.runs, hosts.load, hosts.offers)
     return EngineView(hosts.engine)
 
 

@@ -68,8 +68,10 @@ class Hosts:
         self.watched: dict[int, None] = {}
         """Hosts, by number, that offered less than was held there at some time since they made their offer."""
         self.constraints = Constraints()
-        self._largest = b""
-        self._scales: Scales | None = None
+        self.offers = 0
+        """The version of what hosts offer, and of which count: it grows when that changes."""
+        self._scales: tuple[int, Scales] | None = None
+        """The scales, and for which version they are."""
         self.engine: Engine | None = None
         """The board of many hosts, derived, and kept from one decision to the next."""
         self.taken: list[dict[int, None]] = []
@@ -221,14 +223,13 @@ class Hosts:
 
     def scales(self) -> Scales:
         """The weights by the largest hosts that count."""
-        largest = np.max(self.capacity * self.counts, axis=1, initial=0)
-        key = largest.tobytes()
-        if self._scales is None or key != self._largest:
+        if self._scales is None or self._scales[0] != self.offers:
+            largest = np.max(self.capacity * self.counts, axis=1, initial=0)
             weight = weights(largest)
             if self.kinds.revocable >= 0:
                 weight.weight[self.kinds.revocable] = 0
-            self._largest, self._scales = key, Scales(weight, weight.plain(), shares(largest), shifts(largest))
-        return self._scales
+            self._scales = self.offers, Scales(weight, weight.plain(), shares(largest), shifts(largest))
+        return self._scales[1]
 
     def without(self, ports: Iterable[int]) -> Mask:
         """The hosts on which no run has any of these ports."""
@@ -350,6 +351,7 @@ class Hosts:
         self.untold.pop(event.host_id, None)
         self.watched.pop(row.number, None)
         self._columns[:, row.number] = 0
+        self.offers += 1
         self.phase[row.number] = Phase.LOST
         self.taken[row.number] = {}
         self.constraints.changed(row.number, {}, {}, {})
@@ -443,6 +445,7 @@ class Hosts:
         """Brings capacity, ports and attributes up to the row."""
         number = row.number
         self.capacity[:, number] = [*self.kinds.offered(row.capacity, row.sizes), row.port_last - row.port_first + 1]
+        self.offers += 1
         if self.kinds.revocable >= 0:
             self.lends(self.ids[number])
         self.used[-1, number] = self._within(number, self.taken[number])
@@ -459,6 +462,7 @@ class Hosts:
         row, lent = self.table[host_id], self.lent.get(host_id)
         lends = row.capacity.get("cpu", 0) * lent.steps // LOAD_STEPS if lent is not None else 0
         self.capacity[self.kinds.revocable, row.number] = lends
+        self.offers += 1
 
     def _derive(self, row: HostRow) -> None:
         """Brings phase, counting and silence up to the row."""
@@ -470,7 +474,9 @@ class Hosts:
             shrunk=number in self.watched and bool(self.surplus(number).any()),
             avoided=row.avoided_ms > 0,
         )
-        self.counting[number] = row.offered != NEVER
+        if self.counting[number] != (row.offered != NEVER):
+            self.counting[number] = row.offered != NEVER
+            self.offers += 1
         self.silent_ms[number] = 0 if row.lost else row.silent_ms
         self.departed_ms[number], self.present[number] = row.departed_ms, 1
         self.load[number] = HALF_LOAD if row.load is None else row.load

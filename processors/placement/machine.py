@@ -253,6 +253,7 @@ class Placement(MachineBase):
 
     def _restored(self) -> None:
         self._settings.restored()
+        self.runs.arena.restored()  # first: what is made after takes the memory that its rows give back
         self.hosts.restored(self._settings.kinds)
         self._avoidance.restored()
         self._matching.restored()

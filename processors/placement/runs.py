@@ -60,6 +60,9 @@ COLUMNS = (
 NOWHERE = INT_MAX
 """In the column `pin`: the host of a task of a daemon is gone."""
 
+AT_ONCE = 1 << 16
+"""So many runs are told to hosts at once when all are."""
+
 
 class Runs:
     """Jobs, and the columns of their tasks. Keeps up what the runs hold of the hosts."""
@@ -80,16 +83,15 @@ class Runs:
         self._cell = cell
 
     def restored(self) -> None:
-        """Rebuilds what is derived, and what runs hold of the hosts."""
-        self.arena.restored()
+        """Rebuilds what is derived, and what runs hold of the hosts; the arena is restored before."""
         self.shapes.restored()
         self._at.clear()
         self._at.update((row.base, job_id) for job_id, row in self.jobs.items())
         self.waits.restored()
         self._leaving.restored()
         placed = np.flatnonzero(self.arena["placed"])
-        if len(placed):
-            self._hold(placed, 1)
+        for start in range(0, len(placed), AT_ONCE):
+            self._hold(placed[start : start + AT_ONCE], 1)
         self.homes.restored()
         avoiding = self.waits.by_job(np.flatnonzero(self.arena["pin"] < 0))
         self.elsewhere = {job_id: None for job_id, _ in avoiding}

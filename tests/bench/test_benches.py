@@ -21,7 +21,13 @@ CASES = [
     (
         "placement",
         "memory",
-        {"gangs_50000_hosts_tasks_per_s", "mixed_50000_hosts_tasks_per_s", "changed_host_ms", "reclaim_slope"},
+        {
+            "gangs_50000_hosts_tasks_per_s",
+            "mixed_50000_hosts_tasks_per_s",
+            "changed_host_ms",
+            "reclaim_slope",
+            "full_start_s",
+        },
     ),
     ("packing", "memory", {"hosts_over_bound_percent"}),
     ("replay", "embedded", {"ended_job_memory_bytes", "verify_decisions_per_s", "recover_s"}),

@@ -32,7 +32,7 @@ from processors.placement.engine.compiled import VECTORS, Kernels
 from processors.placement.engine.layouts import Layouts
 from processors.placement.engine.ranks import Attributes, Conditions, RankColumn
 from processors.placement.engine.shapes import Shape
-from processors.placement.engine.vectors import note_all
+from processors.placement.engine.vectors import changed_hosts, note_all, set_hosts
 
 LOG = 1 << 16
 SLOTS = 64
@@ -72,6 +72,8 @@ class Board:
         self._slots_max = slots_max
         self._unweighed_kinds = [*unweighed]
         self._unweighed = False
+        self._offers = -1
+        """The version of what hosts offer."""
         self._set(None)
         self.slot(self.number(Shape((0,) * resources, SPREAD)))  # 0, and stays there
 
@@ -103,26 +105,30 @@ class Board:
             np.array([SEATS, *capacity], dtype=np.int64),
         )
 
-    def synchronise(self, free: I64, capacity: I64, up: NDArray[np.bool_], tasks: I64, load: I64) -> int:
+    def synchronise(
+        self, free: I64, capacity: I64, up: NDArray[np.bool_], tasks: I64, load: I64, offers: int = -1
+    ) -> int:
         """Brings all hosts up to what they have, [resources, hosts]; `tasks`: how many are there; `load`: 0 to 63.
-        Returns how many hosts had other amounts. What was put since is settled by that.
+        Returns how many hosts had other amounts. What was put since is settled by that. `offers`: the version of what
+        hosts offer; where it is that of the last call, `capacity` isn't compared.
         """
         hosts = free.shape[1]
         if hosts != self.hosts:
             self._grow(hosts)
             for host in range(len(self.attributes.hosts), hosts):
                 self.attributes.change(host, {})
-        self._unweighed = True
-        seat = np.where(up, SEATS, SEATS - DOWN) - tasks
-        seats = np.full_like(seat, SEATS)
         self.settle()
-        c = self.columns
+        c, seat = self.columns, np.where(up, SEATS, SEATS - DOWN) - tasks
         changed = np.flatnonzero(c.load[:hosts] != load)
         c.load[changed] = load[changed]
         note_all(c, changed)
-        return self.kernels.synchronise(
-            self.columns, hosts, np.vstack([seat[None], free]), np.vstack([seats[None], capacity])
-        )
+        rows = [(seat, c.free[0]), *zip(free, c.free[1:], strict=True)]
+        if offers < 0 or offers != self._offers:
+            self._offers, self._unweighed = offers, True
+            rows += zip(capacity, c.capacity[1:], strict=True)
+        changed = changed_hosts(rows)
+        set_hosts(c, changed, seat[changed], free[:, changed], capacity[:, changed])
+        return len(changed)
 
     @property
     def is_worn(self) -> bool:

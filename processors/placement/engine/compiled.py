@@ -22,10 +22,8 @@ class Kernels(NamedTuple):
 
     place: Callable[[Columns, I64, I64, I64], None]
     place_ruled: Callable[[Columns, int, int, Ruled, I64], int]
-    synchronise: Callable[[Columns, int, I64, I64], int]
     set_host: Callable[[Columns, int, I64, I64], None]
     undo: Callable[[Columns, int], None]
-    catch_up: Callable[[Columns, int], None]
     note: Callable[[Columns, int], None]
 
 
@@ -76,7 +74,6 @@ VECTORS = _bound(
             "least_bound",
             "catch_up",
             "rebuild",
-            "synchronise",
         )
     },
 )
@@ -122,9 +119,7 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
     return {
         "place": (columns, np.zeros((1, REQUEST), dtype=np.int64), some, flat),
         "place_ruled": (columns, 0, 0, Ruled(columns.ranks[0], flat, flat, flat, some, some, flat, some), flat),
-        "synchronise": (columns, 0, some, some),
         "set_host": (columns, 0, flat, flat),
         "undo": (columns, 0),
-        "catch_up": (columns, 0),
         "note": (columns, 0),
     }

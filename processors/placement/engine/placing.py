@@ -80,23 +80,6 @@ def place(c: Columns, requests: I64, job: I64, out: I64) -> None:
         request[R_PLACED] = placed
 
 
-def synchronise(c: Columns, hosts: int, free: I64, capacity: I64) -> int:
-    """Brings hosts up to what is free and offered; those that are as they were aren't touched. Returns how many
-    weren't.
-    """
-    changed = 0
-    resources = c.numbers[RESOURCES]
-    for h in range(hosts):
-        differs = False
-        for r in range(resources):
-            if free[r, h] != c.free[r, h] or capacity[r, h] != c.capacity[r, h]:
-                differs = True
-        if differs:
-            set_host(c, h, free[:, h], capacity[:, h])
-            changed += 1
-    return changed
-
-
 def set_host(c: Columns, h: int, free: I64, capacity: I64) -> None:
     """Gives a host other amounts."""
     k = 0

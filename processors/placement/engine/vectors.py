@@ -136,17 +136,21 @@ def rebuild(c: Columns, s: int) -> None:
     c.shapes[s, SEEN] = c.numbers[HEAD]
 
 
-def synchronise(c: Columns, hosts: int, free: I64, capacity: I64) -> int:
-    """As `placing.synchronise`."""
-    differs = ((free != c.free[:, :hosts]) | (capacity != c.capacity[:, :hosts])).any(axis=0)
-    changed = np.flatnonzero(differs)
-    free, capacity = free[:, changed], capacity[:, changed]
-    c.free[:, changed], c.capacity[:, changed] = free, capacity
-    shift = c.shift[:, None]
-    c.inverse[:, changed] = (1 << 30) // np.maximum(capacity >> shift, 1)
-    c.k[changed] = ((np.maximum(free, 0) >> shift) * c.weight[:, None]).sum(axis=0)
-    note_all(c, changed)
-    return len(changed)
+def changed_hosts(rows: list[tuple[I64, I64]]) -> I64:
+    """The hosts that have something else in one of some rows, each beside what it is to be."""
+    differs = np.zeros(len(rows[0][0]), dtype=np.bool_)
+    for is_, was in rows:  # one after another: columns of many hosts don't stay in the cache together
+        differs |= is_ != was[: len(is_)]
+    return np.flatnonzero(differs)
+
+
+def set_hosts(c: Columns, hosts: I64, seat: I64, free: I64, capacity: I64) -> None:
+    """Gives some hosts other amounts."""
+    c.free[0, hosts], c.free[1:, hosts], c.capacity[1:, hosts] = seat, free, capacity
+    shift = c.shift[1:, None]
+    c.inverse[1:, hosts] = (1 << 30) // np.maximum(capacity >> shift, 1)
+    c.k[hosts] = ((np.maximum(free, 0) >> shift) * c.weight[1:, None]).sum(axis=0)
+    note_all(c, hosts)
 
 
 def note_all(c: Columns, hosts: I64) -> None:
