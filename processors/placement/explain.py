@@ -279,10 +279,7 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
         short[~shape.ports_free] = FIXED_PORT
     if code not in LASTING and view.closed is not None and shape.host is None and not shape.exclusive:
         short[view.closed] = RULED + SHARED
-    unmet = shape.unmet >= 0
-    if code == Code.NEVER_FITS:
-        unmet &= short == OPEN
-    reason = np.where(unmet, CONSTRAINT + shape.unmet.astype(np.int64), short)
+    reason = np.where(shape.unmet >= 0, CONSTRAINT + shape.unmet.astype(np.int64), short)
     if shape.fixed_ports:  # else only one of the same tasks there can be the reason
         reason[reason == OPEN] = FIXED_PORT
     return np.where(phase == Phase.UP, reason, OPEN + phase)

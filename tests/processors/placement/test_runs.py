@@ -218,8 +218,21 @@ def test_never_fits_is_judged_on_empty_hosts_that_meet_the_constraints(world: Wo
     rule = (Constraint("rack", "in", ("r-h1",)),)
     event = one(world.run("a", gpu=1000, constraints=rule), GangsUnplaced)
     assert event.code == Code.NEVER_FITS
-    assert event.hosts_by_reason == {"gpu": 2, "constraint:rack": 1}
+    assert event.hosts_by_reason == {"gpu": 1, "constraint:rack": 2}
+    assert [near.host_id for near in event.nearest] == ["h1"]
     assert one(world.run("gang", 13, gang_min=13), GangsUnplaced).code == Code.NEVER_FITS
+
+
+def test_hosts_that_are_large_enough_and_do_not_match_lack_nothing() -> None:
+    """Ten cores for `exclusive=ml`, which a host of eight alone has: only that lacks cores, two."""
+    world = World()
+    for host in ("b1", "b2"):
+        world.host(host, cpu=16_000)
+    world.host("c1", cpu=8_000, attributes={"exclusive": "ml"})
+    rule = (Constraint("exclusive", "in", ("ml",)),)
+    event = one(world.run("a", cpu=10_000, constraints=rule), GangsUnplaced)
+    assert (event.code, event.hosts_by_reason) == (Code.NEVER_FITS, {"cpu": 1, "constraint:exclusive": 2})
+    assert event.nearest == (NearMiss("c1", amounts(2000)),)
 
 
 def test_without_hosts_tasks_go_back_until_hosts_come() -> None:
