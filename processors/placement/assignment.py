@@ -117,8 +117,10 @@ class Assignment:
         shapes = self._runs.shapes
         numbers = [number for number in shapes.ruled if (rules := shapes[number].rules) and rules.exclusive]
         if numbers:
-            host = self._runs.arena["host"][np.isin(self._runs.arena["shape"], numbers)]
-            self.view.claim(distinct(host[host > 0].astype(np.int64) - 1))
+            slots = np.flatnonzero(np.isin(self._runs.arena["shape"], numbers) & (self._runs.arena["host"] > 0))
+            hosts, placed = self._runs.arena["host"][slots].astype(np.int64) - 1, self._runs.arena["placed"][slots] > 0
+            self.view.claimed(slots[placed], hosts[placed])
+            self.view.claim(distinct(hosts[~placed]))
 
     def place(self) -> TasksPlaced | None:
         """Puts what waits on the view, as far as the budget goes."""

@@ -34,6 +34,7 @@ from processors.placement.packing import (
 )
 from processors.placement.placed_units import places
 from processors.placement.room.kept import KeptRoom, OwnRoom
+from processors.placement.room.obstacles import Obstacles, obstacle
 from processors.placement.ruled_units import in_groups
 from processors.state.shapes import Shape, Shapes
 
@@ -80,6 +81,8 @@ class ShapeView:
         self.rules = shape.rules
         self.exclusive = shape.rules is not None and shape.rules.exclusive
         self.open: Mask = self.meets & self.ports_free
+        self.shut_off: Mask | None = None
+        """Where it might be but for tasks that want their hosts for themselves; None: nowhere."""
         self.is_told = False
         """Whether the engine knows which hosts may be used."""
         if view.closed is not None:
@@ -109,6 +112,8 @@ class ShapeView:
         """Hosts are closed by tasks that want them for themselves; whose those are, its own rules say."""
         if self.host is None and not self.exclusive:
             self.is_told = False
+            shut_off = self.meets & closed
+            self.shut_off = shut_off if self.shut_off is None else self.shut_off | shut_off
             self.open &= ~closed
             self.meets &= ~closed
 
@@ -133,15 +138,6 @@ class ShapeView:
         open_ = self.open.copy()
         open_[own.hosts] |= (self.meets & view.without(self.fixed_ports, or_kept=False))[own.hosts]
         return open_
-
-    def planned(self, view: "ClusterView", size: int, own: OwnRoom | None) -> Part:
-        """The same as `part` where others may be preempted: also where runs have its fixed ports."""
-        if not self.fixed_ports:
-            return self.part(size)
-        open_ = self.meets & view.unclaimed(self.fixed_ports)
-        if own is not None:
-            open_ |= self.open_to(view, own)
-        return self.part(size)._replace(open_=open_, ports=self.fixed_ports)
 
     def taken(self, hosts: I64) -> None:
         """Other tasks have one of its fixed ports on hosts now."""
@@ -234,6 +230,8 @@ class ClusterView:
         """The neighbours of the tasks of a job as they are now."""
         self.closed: Mask | None = None
         """The hosts of tasks whose jobs want them for themselves; None: there are none."""
+        self.claimants: Obstacles | None = None
+        """Those of these tasks that have places."""
         self._put_ports: dict[int, list[I64]] = {}
         """The hosts on which tasks with a fixed port were put, by port."""
         self._known = shapes
@@ -273,25 +271,13 @@ class ClusterView:
             size, shape.column, shape.score, open_, shape.spread, shape.scoring, shape.order, shape.fixed_ports, rules
         )
 
-    def ruled(self, job_id: str, parts: Sequence[tuple[ShapeView, int]], planned: Sequence[Part]) -> list[Part] | None:
-        """Parts of a unit for which others leave or hosts are drained, where its rules allow one task more; None: it
-        goes by no rules. Several tasks may only share a limit for each host: for more than that there is no plan.
-        """
-        neighbours = self.neighbours_of(job_id)
-        if neighbours is None:
-            return None
-        limited: list[Part] = []
-        for (shape, _), part in zip(parts, planned, strict=True):
-            rules = neighbours.of(shape.rules, shape.unmet, shape.column)
-            open_, most = part.open_ & (rules.why() == FREE), part.most
-            if sum(size for _, size in parts) > 1:
-                open_ &= (neighbours.own == 0) & (rules.limits_alone and len(parts) == 1)
-                most = min(most, rules.rules.host_limit or most)
-            limited.append(part._replace(open_=open_, most=most, keeps=neighbours.wanted(rules.rules)))
-        return limited
+    def claimed(self, slots: I64, hosts: I64) -> None:
+        """Tasks that want their hosts for themselves have places there."""
+        self.claimants = Obstacles((obstacle(np.arange(len(self.hosts.ids)), slots, hosts),))
+        self.claim(distinct(hosts))
 
     def claim(self, hosts: I64) -> None:
-        """Tasks that want their hosts for themselves were put there."""
+        """Hosts are closed for tasks that want them for themselves."""
         if self.closed is None:
             self.closed = np.zeros(len(self.hosts.ids), dtype=np.bool_)
         self.closed[hosts] = True

@@ -30,7 +30,7 @@ from processors.placement.neighbours import (
     Neighbours,
     one_by_one,
 )
-from processors.placement.packing import Weights, feasible, fits, have_room
+from processors.placement.packing import Mask, Weights, feasible, fits, have_room
 from processors.placement.room.kept import OwnRoom
 from processors.placement.states import ABSENT, STATES, TAKES_BOUND, Phase
 from processors.state.record_rows import ConstraintRow
@@ -112,10 +112,18 @@ def _ruled(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], neighbours
     if part is None:
         neighbours.leave(by_part, requests)
         return Reason(Code.NO_GROUP_FITS, 0, fit)
-    why = requests[part].rules.why()[feasible(view.free, parts[part][0].need, parts[part][0].open)]
+    hosts = feasible(view.free, parts[part][0].need, parts[part][0].open)
+    if not len(hosts) and parts[part][0].exclusive:
+        hosts = np.flatnonzero(_when_alone(view, parts[part][0]))
+    why = requests[part].rules.why()[hosts]
     neighbours.leave(by_part, requests)
     reasons, counts = counted(why[why != FREE])
     return Reason(RULE_CODES[int(reasons[np.argmax(counts)])], part, fit) if len(reasons) else None
+
+
+def _when_alone(view: ClusterView, shape: ShapeView) -> Mask:
+    """The hosts that would have room if nothing ran there, which a task that wants one for itself needs."""
+    return shape.open & have_room(view.hosts.capacity, shape.column)
 
 
 def _seen(view: ClusterView, own: OwnRoom | None) -> tuple[I64, I64]:
@@ -227,6 +235,8 @@ def _reasons_of_rules(
     neighbours.leave(by_part, [request])
     reasons = hosts_reasons(view, shape, code, view.free, view.kept)
     fit = reasons == OPEN
+    if shape.exclusive:
+        fit |= _when_alone(view, shape) & (why == SHARED)
     reasons[fit] = RULED + np.where(why[fit] == FREE, len(RULE_NAMES), why[fit])
     return reasons
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from events.columns import I64, counted
 from processors.placement.packing import MANY, Mask, Scoring, Weights, by_scores, fits, pack, scores, spread
+from processors.placement.room.obstacles import Obstacles
 
 WORK_MAX = 20_000
 """So many steps from state to state one search looks at."""
@@ -42,6 +43,8 @@ class Part(NamedTuple):
     """The slots of those who mustn't leave for it: tasks beside which it must be."""
     order: I64 | None = None
     """Goes before the score of each host, the least first; None: the same for all."""
+    obstacles: Obstacles | None = None
+    """Those who must leave a host by rules about neighbours, where others may be preempted; None: nobody anywhere."""
 
 
 class Found(NamedTuple):

@@ -14,6 +14,7 @@ from events.columns import I64
 from processors.placement.engine.columns import FAR, Ruled
 from processors.placement.hosts import Hosts
 from processors.placement.packing import RANK_SHIFT, Mask, Scoring, Weights, have_room, scores
+from processors.placement.room.obstacles import Obstacle, Obstacles, obstacle
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.record_rows import AffinityRow, RulesRow
@@ -53,6 +54,19 @@ class Seen(NamedTuple):
             placed = [each for each in placed if each.shape in shapes]
         return np.concatenate([host[there].astype(np.int64) - 1, *(each.hosts for each in placed)])
 
+    def placed_slots(self, job_id: str, row: JobRow, shapes: Sequence[int] | None = None) -> I64:
+        """The tasks of a job that have places, or those of some shapes."""
+        of_job = slice(row.base, row.base + row.instances)
+        there: Mask = self.runs.arena["placed"][of_job] > 0
+        if shapes is not None:
+            there &= np.isin(self.runs.arena["shape"][of_job], shapes)
+        return np.flatnonzero(there) + row.base
+
+    def obstacle(self, slots: Sequence[I64], groups: I64) -> Obstacle:
+        """Tasks that have places and are in the way in their groups."""
+        of = np.concatenate([np.zeros(0, dtype=np.int64), *slots])
+        return obstacle(groups, of, self.runs.arena["host"][of].astype(np.int64) - 1)
+
     def groups(self, over: str) -> I64:
         """The number of each host's group: those that have the same value; 0: those without the attribute."""
         if over == HOST:
@@ -78,10 +92,10 @@ class Seen(NamedTuple):
                 if term.apart and not term.weight and labels.get(term.label) == term.value:
                     yield job_id, row, term
 
-    def having(self, job_id: str, row: JobRow, term: AffinityRow) -> I64:
-        """The hosts of those tasks of a job that have a rule."""
+    def having(self, row: JobRow, term: AffinityRow) -> list[int]:
+        """The shapes of those tasks of a job that have a rule."""
         ruled = [(number, self.runs.shapes[number].rules) for number in row.shapes]
-        return self.hosts_of(job_id, row, [number for number, rules in ruled if rules and term in rules.affinity])
+        return [number for number, rules in ruled if rules and term in rules.affinity]
 
     def others(self, job_id: str) -> I64:
         """Counts the tasks of other jobs on each host, those of daemons left out."""
@@ -103,11 +117,13 @@ def _by_group(groups: I64, hosts: I64) -> I64:
 class _Term:
     """Tasks counted by group: those beside which a task must be, or (`apart`) mustn't; with a weight, would rather."""
 
-    def __init__(self, term: AffinityRow, groups: I64, counts: I64, own: bool, theirs: bool = False) -> None:
+    def __init__(self, term: AffinityRow, groups: I64, counts: I64, own: bool, theirs: str | None = None) -> None:
+        """`theirs`: the job whose rule it is, where it isn't that of the tasks themselves."""
         self.groups, self.counts, self.apart, self.weight = groups, counts, term.apart, term.weight
+        self.label, self.value, self.job_id = term.label, term.value, theirs
         self.own = own
         """Whether tasks of the job itself are counted."""
-        self._only = term if theirs else None
+        self.only = None if theirs is None else term
         """The rule that those have which are counted; None: all with its label are."""
 
     @property
@@ -117,7 +133,7 @@ class _Term:
 
     def moves(self, rules: RulesRow) -> bool:
         """Whether tasks of the job with some rules are counted."""
-        return self.own and (self._only is None or self._only in rules.affinity)
+        return self.own and (self.only is None or self.only in rules.affinity)
 
     def put(self, host: int, sign: int, rules: RulesRow) -> None:
         """A task of the job with some rules is there, or (`sign` -1) isn't."""
@@ -177,6 +193,7 @@ class Rules:
 
     def __init__(self, seen: Seen, job_id: str, row: JobRow, rules: RulesRow, own: I64, eligible: Mask) -> None:
         self.rules, self._own = rules, own
+        self._seen, self._job_id, self._row = seen, job_id, row
         self.terms: list[_Term] = []
         self.wishes: list[_Term] = []
         """Those with a weight, which forbid nothing."""
@@ -187,8 +204,8 @@ class Rules:
             (self.wishes if term.weight else self.terms).append(_Term(term, groups, counts, own_label))
         for other, its_row, term in seen.shunned(row.labels):
             groups = seen.groups(term.over)
-            counts = _by_group(groups, seen.having(other, its_row, term))
-            self.terms.append(_Term(term, groups, counts, other == job_id, theirs=True))
+            counts = _by_group(groups, seen.hosts_of(other, its_row, seen.having(its_row, term)))
+            self.terms.append(_Term(term, groups, counts, other == job_id, theirs=other))
         self.spread = None
         if rules.spread_over:
             groups = seen.groups(rules.spread_over)
@@ -198,8 +215,9 @@ class Rules:
 
     @property
     def limits_alone(self) -> bool:
-        """Whether tasks are bound by nothing but how many a host has."""
-        return not self.terms and self.spread is None and self._others is None and self.within is None
+        """Whether nothing but how many a host has depends on where other tasks of the job are put."""
+        moves = any(term.moves(self.rules) for term in self.terms)
+        return not moves and self.spread is None and self.within is None
 
     def why(self) -> I64:
         """For each host the first rule that forbids it, or FREE."""
@@ -213,6 +231,41 @@ class Rules:
         if self._others is not None:
             reasons[self._others > 0] = SHARED
         return reasons
+
+    def clearable(self) -> tuple[Mask, Obstacles | None]:
+        """The hosts that would be allowed if those left who are in the way there: tasks of other jobs which these rules
+        forbid, or whose rules forbid these tasks; None: nobody is anywhere.
+        """
+        open_: Mask = np.ones(len(self._own), dtype=np.bool_)
+        if self.spread is not None:
+            open_ &= self.spread.allowed()
+        if self.rules.host_limit:
+            open_ &= self._own < self.rules.host_limit
+        parts: list[Obstacle] = []
+        for term in self.terms:
+            if not term.apart:
+                open_ &= term.allowed()
+                continue
+            parts.append(self._seen.obstacle([*self._shunned_by(term)], term.groups))
+            leave = np.bincount(parts[-1].of, minlength=len(term.counts))
+            open_ &= (term.counts <= leave)[term.groups]  # those of the job itself stay, as does who is to come back
+        if self._others is not None:
+            jobs = ((job_id, row) for job_id, row in self._seen.runs.jobs.items() if not row.daemon)
+            slots = [self._seen.placed_slots(*job) for job in jobs if job[0] != self._job_id]
+            parts.append(self._seen.obstacle(slots, self._seen.groups(HOST)))
+            open_ &= self._others <= np.bincount(parts[-1].hosts, minlength=len(open_))
+        return open_, Obstacles(tuple(parts)) if parts else None
+
+    def _shunned_by(self, term: _Term) -> Iterator[I64]:
+        """The tasks of other jobs that a term counts which have places."""
+        for job_id, row in self._seen.runs.jobs.items():
+            if job_id == self._job_id:
+                continue
+            if term.only is not None:
+                if job_id == term.job_id:
+                    yield self._seen.placed_slots(job_id, row, self._seen.having(row, term.only))
+            elif row.labels.get(term.label) == term.value:
+                yield self._seen.placed_slots(job_id, row)
 
     def columns(self, open_: Mask, ports: bool) -> Ruled:
         """The rules as the engine goes by them, for tasks that may go to these hosts, with `ports` one to each."""

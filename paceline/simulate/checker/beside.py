@@ -35,6 +35,19 @@ class Beside:
         for task, host_id in placed:
             self._look(task, host_id, at, new, round_)
 
+    def forbids(self, task: Task, host_id: str, other: Task) -> bool:
+        """Whether a task may not be on a host because of where another one is."""
+        _, there, _ = self._hosts.held[other]
+        over = self._apart(task, other)
+        if over and self._group(there, over) == self._group(host_id, over):
+            return True
+        return there == host_id and self._alone(task, other)
+
+    def _alone(self, task: Task, other: Task) -> bool:
+        """Whether one of two tasks wants its host for itself, which the other may not share."""
+        daemon = "daemon" in (self._hosts.jobs[task[0]].kind, self._hosts.jobs[other[0]].kind)
+        return task[0] != other[0] and not daemon and (self._rules(task).exclusive or self._rules(other).exclusive)
+
     def _look(self, task: Task, host_id: str, at: Mapping[Task, str], new: set[Task], round_: Round) -> None:
         job = self._hosts.jobs[task[0]]
         shape = shape_of(job, task[1])
@@ -44,9 +57,7 @@ class Beside:
         if rules.host_limit and len(mine) > rules.host_limit:
             raise Violation(f"{what}, the {len(mine)}th of its job there, {rules.host_limit} are allowed")
         for other in here:
-            its = self._rules(other)
-            daemon = "daemon" in (job.kind, self._hosts.jobs[other[0]].kind)
-            if other[0] != task[0] and (rules.exclusive or its.exclusive) and not daemon:
+            if self._alone(task, other):
                 raise Violation(f"{what} beside {other}, which is of another job")
         for other, there in at.items():
             if (

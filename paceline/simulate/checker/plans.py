@@ -13,6 +13,7 @@ from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import GangsReturned, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
+from paceline.simulate.checker.beside import Beside
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.items import Range, Task, flags_of, places_of, ranges_of, runs_of
@@ -39,6 +40,7 @@ class Plans:
     def __init__(self, hosts: Hosts, pools: Pools) -> None:
         self._hosts = hosts
         self._pools = pools
+        self._beside = Beside(hosts)
         self.plans: dict[Unit, Plan] = {}
         self.reserved: dict[Unit, HostsReserved] = {}
         self._of_order: dict[int, Unit] = {}
@@ -189,7 +191,9 @@ class Plans:
         others = {host_id for other, each in self.reserved.items() if other != unit for host_id in each.host_ids}
         judged = others.isdisjoint(hosts) and not shape_of(self._pools.units.jobs[unit.job_id], unit.first).ports
         for unneeded in self._victim_units(plan) if judged else ():
-            if not any(self._short(plan, host_id, unneeded) for host_id in hosts) and not self._may_count_on(plan):
+            if any(self._short(plan, host_id, unneeded) for host_id in hosts) or self._keeps_out(plan, unneeded):
+                continue
+            if not self._may_count_on(plan):
                 raise Violation(f"{what}, and {unneeded[0]} isn't in the way")
         self.plans[unit] = plan
 
@@ -218,6 +222,12 @@ class Plans:
             for room in [self._room(plan, host_id, tuple(plan.victims))]
             for task in (*counting, *(task for task in self._moved if self._hosts.host_of(task) != host_id))
         )
+
+    def _keeps_out(self, plan: Plan, victims: tuple[Task, ...]) -> bool:
+        """Whether rules about neighbours forbid the unit a host of its plan as long as these are where they are."""
+        there = [task for task in victims if task in self._hosts.held]
+        pairs = ((host_id, one) for host_id in plan.hosts for one in there)
+        return any(self._beside.forbids(task, *pair) for pair in pairs for task in plan.unit.tasks())
 
     def _short(self, plan: Plan, host_id: str, stays: tuple[Task, ...]) -> dict[str, int]:
         """The amounts that a host would lack for the tasks that are planned there if these victims stayed, and all

@@ -108,7 +108,7 @@ class Board:
         weight: Weights,
         givers: dict[str, Giver],
         units_at: Callable[[int], list[Unit]],
-        task_of: Callable[[int], tuple[Sequence[int], Mask]],
+        task_of: Callable[[int, Sequence[int]], tuple[Sequence[int], Mask]],
         holders: Callable[[int, Sequence[int]], list[Unit] | None],
     ) -> None:
         self.free = free
@@ -122,7 +122,7 @@ class Board:
         """The pools that may be asked to give, less what plans take of them."""
         self.units_at = units_at
         self.task_of = task_of
-        """The need of a task of a shape, and the hosts that it may use."""
+        """The need of a task of a shape, one of a unit's tasks, and the hosts that it may use beside its own."""
         self.holders = holders
         """The units with any of some ports on a host; None: not all of them will be free when these leave."""
         self.may_leave: dict[tuple[object, ...], list[Pick]] = {}
@@ -274,7 +274,7 @@ class Draft:
         mark = self.mark
         amounts: list[tuple[int, Sequence[int]]] = []
         for number in unit.shapes:
-            need, open_ = self.board.task_of(number)
+            need, open_ = self.board.task_of(number, unit.slots)
             column = np.array(need, dtype=np.int64)[:, None]
             room = np.minimum(self.board.free, self.board.at_once)
             fits = have_room(room, column) & open_

@@ -22,6 +22,7 @@ from processors.placement.room.planner import Seen
 from processors.placement.room.plans import Plans
 from processors.placement.room.reservations import REASON, Reservations
 from processors.placement.room.table import RoomRow, Task
+from processors.placement.room.unit_parts import ruled
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, recorded
 
@@ -101,7 +102,7 @@ class Drains:
             seen.view.lack_weight,
         )
         parts = [shape.part(tasks) for shape, tasks in unplaced.parts]
-        parts = seen.view.ruled(unplaced.tasks.job_id, unplaced.parts, parts) or parts
+        parts = ruled(seen.view, unplaced.tasks.job_id, unplaced.parts, parts, clears=False) or parts
         blocked = self._reservations.blocked(seen.now)
         blocked[seen.holds.hosts] = True  # or an older unit would have what others leave for a younger one
         places = drain(ground, parts, blocked)

@@ -5,7 +5,7 @@ of admission, within a bound of work: first whom the right lets leave, then who 
 away (`WAYS`). A unit like one for which there is no plan isn't tried again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from events.resources import Vector, scale
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.gang_search import Part
 from processors.placement.hosts import Hosts
+from processors.placement.neighbours import FREE
 from processors.placement.packing import Mask, have_room
 from processors.placement.rights import RightRow, Rights
 from processors.placement.room.board import Board, Draft, Taker, Unit
@@ -27,6 +28,7 @@ from processors.placement.room.kept import Holding, KeptRoom, OwnRoom, needed, s
 from processors.placement.room.plans import Plans
 from processors.placement.room.search import WAYS, Judged, Plan, Search, Ways, find_plan
 from processors.placement.room.table import Task
+from processors.placement.room.unit_parts import planned, ruled
 from processors.placement.room.victims import Victims
 from processors.placement.rows import JobRow
 from processors.placement.runs import NOWHERE, Runs
@@ -168,7 +170,8 @@ class Planner:
         runs = self._seen.runs
         job, slot = runs.jobs[unit[0]], runs.jobs[unit[0]].base + unit[1]
         parts = self._parts(slot, size)
-        if parts[0][0].host is None and self._seen.view.neighbours_of(unit[0]) is not None:
+        ruled = parts[0][0].host is None and self._seen.view.neighbours_of(unit[0]) is not None
+        if ruled:
             if unit[0] in self._ruled or any(self._plans.within(unit[0], 0, job.instances)):
                 return None  # where one goes decides where the next may: one after another
             self._ruled[unit[0]] = None
@@ -178,6 +181,7 @@ class Planner:
             job.precedence,
             row.flags,
             spread,
+            unit[0] if ruled else "",
             *((shape.number, shape.host, tasks) for shape, tasks in parts),
         )
         own = self._seen.room.own.get(slot)
@@ -214,8 +218,9 @@ class Planner:
 
     def _planned(self, job_id: str, parts: Parts, own: OwnRoom | None) -> list[Part]:
         """The parts of a unit for which others may be preempted."""
-        planned = [shape.planned(self._seen.view, tasks, own) for shape, tasks in parts]
-        return self._seen.view.ruled(job_id, parts, planned) or planned
+        view = self._seen.view
+        all_parts = [planned(view, shape, tasks, own) for shape, tasks in parts]
+        return ruled(view, job_id, parts, all_parts, clears=True) or all_parts
 
     def _search(
         self,
@@ -239,11 +244,11 @@ class Planner:
         board, victims = self._on_board(), self._seen.victims
         level = self._level(job) if any(shape.spread for shape, _ in parts) else None
         order = sorted(range(len(parts)), key=lambda at: -parts[at][0].score)
-        done, planned = list[Search](), self._planned(job_id, parts, own)
+        done, of_unit = list[Search](), self._planned(job_id, parts, own)
         judged = self._judged.setdefault(key, {})
         memory = judged if goes_on and len(parts) == 1 else None
         for at in order:
-            part, host = planned[at], parts[at][0].host
+            part, host = of_unit[at], parts[at][0].host
             hosts = victims.ranked(board, part, taker, ways) if host is None else [host]
             done.append(Search(board, part, at, hosts, ways, level, memory))
         if goes_on:
@@ -270,9 +275,14 @@ class Planner:
             )
         return self._board
 
-    def _task_of(self, number: int) -> tuple[Vector, Mask]:
-        shape = self._seen.view.shape(number)
-        return shape.need, shape.open
+    def _task_of(self, number: int, slots: Sequence[int]) -> tuple[Vector, Mask]:
+        shape, job_id = self._seen.view.shape(number), self._seen.runs.waits.job_of(slots[0])
+        neighbours = self._seen.view.neighbours_of(job_id)
+        if neighbours is None:
+            return shape.need, shape.open
+        if len(slots) > 1:  # where one goes decides where the next may
+            return shape.need, np.zeros_like(shape.open)
+        return shape.need, shape.open & (neighbours.of(shape.rules, shape.unmet, shape.column).why() == FREE)
 
     def _asked(self, unit: Task, size: int, row: RightRow, plan: Plan, draft: Draft) -> PreemptionAsked:
         runs, names = self._seen.runs, Names()

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from operator import le
 from typing import NamedTuple
 
-from events.codes import Way
+from events.codes import Code, Way
 from events.columns import I64
 from events.resources import Vector
 from processors.placement.gang_search import Part
@@ -26,9 +26,9 @@ SEARCH_WORK = 4_000
 """When so many units were judged for a gang, and `TASK_WORK` for each of its tasks, no more hosts are looked at."""
 TASK_WORK = 64
 
-CLEARS_PORTS = Flag.BELOW_RESERVATION | Flag.DAEMON
-"""The flags by which a unit is cleared away that has a port which a task must have. By others it isn't, as it would
-claim the port back: amounts can be found elsewhere, a port of a host can't.
+CLEARS_ALL = Flag.BELOW_RESERVATION | Flag.DAEMON
+"""The flags by which a unit is cleared away that has a port which a task must have, or is in its way by a rule. By
+others it isn't, as it would claim its host back: amounts can be found elsewhere, a port of a host can't.
 """
 
 Ways = tuple[int, ...]
@@ -194,7 +194,7 @@ class Search:
         """The victims on a host for one task more; None: they aren't enough."""
         if draft.places.get((host, self._index), 0) >= self._part.most:
             return None
-        must = self._holders(draft, host) if self._part.ports else []
+        must = self._must(draft, host) if self._part.ports or self._part.obstacles is not None else []
         if must is None:
             return None
         have: list[int] = self._board.free[:, host].tolist()
@@ -246,14 +246,32 @@ class Search:
         board.work = work
         return None
 
-    def _holders(self, draft: Draft, host: int) -> list[Unit] | None:
-        """The units that must leave a host since they have a port that the task must have; None: that isn't enough."""
+    def _must(self, draft: Draft, host: int) -> list[Unit] | None:
+        """The units that must leave for a task on a host, since they have a port that it must have, or by rules about
+        neighbours; None: that isn't enough.
+        """
         if any((host, port) in self._board.ports for port in self._part.ports):
             return None
         units = self._board.holders(host, self._part.ports)
-        if units is None or any(self._stays(unit) for unit in units):
+        if units is None:
+            return None
+        if self._part.obstacles is not None:
+            units = [*{unit.key: unit for unit in (*units, *self._in_the_way(host))}.values()]
+        if any(self._stays(unit) for unit in units):
             return None
         return [unit for unit in units if not draft.is_gone(unit)]
+
+    def _in_the_way(self, host: int) -> list[Unit]:
+        """The units that are in the way of a task on a host and aren't about to leave."""
+        assert self._part.obstacles is not None
+        units: dict[int, Unit] = {}
+        slots = self._part.obstacles.at(host)
+        for there in dict.fromkeys(slots.values()):
+            for unit in self._board.units_at(there):
+                if unit.code != Code.VICTIM_GONE and any(slot in slots for slot in unit.slots):
+                    units[unit.key] = unit
+        self._board.work += len(units)
+        return [*units.values()]
 
     def _may_leave(self, draft: Draft, host: int) -> list[Pick]:
         """The units that could leave a host, in each way, in order."""
@@ -281,14 +299,15 @@ class Search:
         numbers, mark = draft.numbers, draft.mark
         by_unit: dict[int, Pick] = {}
         holders = {unit.key: None for unit in must}
-        first = [pick for pick in self._may_leave(draft, host) if pick.unit.key in holders] if must else []
+        hosts = dict.fromkeys([host, *(next(iter(unit.at)) for unit in must if host not in unit.at)]) if must else ()
+        first = [pick for each in hosts for pick in self._may_leave(draft, each) if pick.unit.key in holders]
         for pick in (*first, *may):
             unit = pick.unit
             if max(lack) <= 0 and holders.keys() <= by_unit.keys():
                 break
             if unit.key in by_unit or not (unit.key in holders or _gain(unit, host, lack)):
                 continue
-            if unit.key in holders and pick.way == Way.CLEAR and not draft.taker.right.flags & CLEARS_PORTS:
+            if unit.key in holders and pick.way == Way.CLEAR and not draft.taker.right.flags & CLEARS_ALL:
                 continue
             if not draft.verdict(unit, pick.way).goes:
                 continue
@@ -299,7 +318,8 @@ class Search:
                 draft.move(pick)
             by_unit[unit.key] = pick
             draft.charge(pick)
-            lack = [one - gives for one, gives in zip(lack, unit.at[host], strict=True)]
+            if host in unit.at:  # who is in the way may be elsewhere
+                lack = [one - gives for one, gives in zip(lack, unit.at[host], strict=True)]
         draft.back(mark)
         enough = max(lack) <= 0 and holders.keys() <= by_unit.keys()
         needed = _needed(host, lack, by_unit, holders) if enough else None
@@ -365,9 +385,12 @@ def _spare(draft: Draft, parts: Sequence[Part]) -> None:
     if once and not any(_fit(draft.board, host, parts[part].need) for host, part in draft.places):
         return
     until = draft.board.work + SEARCH_WORK + TASK_WORK * sum(part.size for part in parts)
+    must = {slot for part in parts if part.obstacles is not None for slot in part.obstacles.slots().tolist()}
     for pick in sorted(draft.picks, key=_order, reverse=True):
         if draft.board.work >= until:
             return
+        if not must.isdisjoint(pick.unit.slots):
+            continue
         mark, numbers = draft.mark, draft.numbers
         draft.leave(pick, -1)
         if _settle(draft, parts, [*pick.unit.at]):
@@ -391,7 +414,9 @@ def _settle(draft: Draft, parts: Sequence[Part], hosts: list[int]) -> bool:
         if short:
             draft.put(host, 0, parts[0].need, -short)
             homeless += short
-    used = [host for host, _ in draft.places] + [host for pick in draft.picks for host in pick.unit.at]
+    used = [host for host, _ in draft.places]
+    if parts[0].obstacles is None:  # elsewhere somebody may be in the way
+        used += [host for pick in draft.picks for host in pick.unit.at]
     for host in dict.fromkeys(used) if homeless else ():
         room = min(parts[0].most - draft.places.get((host, 0), 0), _fit(draft.board, host, parts[0].need))
         tasks = min(homeless, room) if parts[0].open_[host] else 0

@@ -206,14 +206,17 @@ class Victims:
 
     def ranked(self, board: Board, part: Part, taker: Taker, ways: tuple[int, ...]) -> list[int]:
         """The hosts on which a task might find a place, those that cost least first, as far as one sees from afar."""
+        open_ = part.open_ if part.obstacles is None else self._clearable(board, part, taker, ways)
         need = np.array(part.need, dtype=np.int64)[:, None]
         lack = np.where(need, np.maximum(need - board.free, 0), 0)
         kinds = np.flatnonzero(part.need)
-        worst = np.where((lack == 0).all(axis=0) & part.open_, -1, CLASSES_MAX)
+        worst = np.where((lack == 0).all(axis=0) & open_, -1, CLASSES_MAX)
         worst[(worst < 0) & ~self._hosts.without(part.ports)] = 0
+        if part.obstacles is not None:
+            worst[(worst < 0) & part.obstacles.where()] = 0
         lost = np.zeros_like(lack[0])
         for at, each in enumerate(self._by_class(board, taker, ways, tuple(kinds.tolist()))):
-            worst[(worst > at) & (each.gives >= lack[kinds]).all(axis=0) & part.open_] = at
+            worst[(worst > at) & (each.gives >= lack[kinds]).all(axis=0) & open_] = at
             board.work += each.runs // 64
             lost = each.lost
         hosts = np.flatnonzero(worst < CLASSES_MAX)
@@ -221,11 +224,27 @@ class Victims:
         ranked: list[int] = hosts[least(keys, CLOSE + 4 * part.size)].tolist()
         return ranked
 
-    def _by_class(self, board: Board, taker: Taker, ways: tuple[int, ...], kinds: tuple[int, ...]) -> list[ClassRoom]:
-        """The room that would come of those that might leave, class by class, each with those that leave before it."""
+    def _clearable(self, board: Board, part: Part, taker: Taker, ways: tuple[int, ...]) -> Mask:
+        """The hosts that a task may use where all who are in the way might leave, or are about to."""
+        assert part.obstacles is not None
+        stays = (self._leaving == 0) & ~self.asked
+        for which in self._masks(taker, *self._permitted(board, taker, ways)):
+            stays &= ~which
+        in_the_way = np.sort(part.obstacles.slots())
+        board.work += len(in_the_way) // 64
+        clearable: Mask = part.open_ & ~part.obstacles.where(np.intersect1d(in_the_way, self.slots[stays]))
+        return clearable
+
+    @staticmethod
+    def _permitted(board: Board, taker: Taker, ways: tuple[int, ...]) -> tuple[list[str], bool, bool]:
+        """The pools that might give, and whether others might be moved or cleared away."""
         givers = [name for name, giver in board.givers.items() if has_to_give(taker.need, giver, taker.right)]
         moves = Way.MOVE in ways and bool(taker.right.flags & Flag.MOVE)
-        clears = Way.CLEAR in ways and bool(taker.right.flags & Flag.CLEAR)
+        return givers, moves, Way.CLEAR in ways and bool(taker.right.flags & Flag.CLEAR)
+
+    def _by_class(self, board: Board, taker: Taker, ways: tuple[int, ...], kinds: tuple[int, ...]) -> list[ClassRoom]:
+        """The room that would come of those that might leave, class by class, each with those that leave before it."""
+        givers, moves, clears = self._permitted(board, taker, ways)
         key = (taker.pool, taker.priority, taker.revocable, *givers, moves, clears, kinds)
         if key not in self._room_by_class:
             gives = np.zeros((len(kinds), self._hosts.used.shape[1]), dtype=np.int64)

@@ -37,7 +37,7 @@ class World(NamedTuple):
         everywhere = np.ones(len(self.free), dtype=np.bool_)
         shapes = [(unit, host) for unit in self.units for host in unit.at]
 
-        def task_of(number: int) -> tuple[list[int], np.ndarray]:
+        def task_of(number: int, slots: object) -> tuple[list[int], np.ndarray]:
             unit, host = shapes[number]
             return unit.at[host], everywhere
 

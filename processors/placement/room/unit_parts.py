@@ -1,0 +1,50 @@
+"""The parts of a unit as those see them who make room for it."""
+
+from collections.abc import Sequence
+
+from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.gang_search import Part
+from processors.placement.neighbours import FREE
+from processors.placement.room.kept import OwnRoom
+
+
+def planned(view: ClusterView, shape: ShapeView, size: int, own: OwnRoom | None) -> Part:
+    """So many tasks of a shape for which others may be preempted: also where runs have its fixed ports, or want their
+    hosts for themselves. `own`: the room that is kept for them.
+    """
+    part = shape.part(size)
+    if shape.fixed_ports:
+        open_ = shape.meets & view.unclaimed(shape.fixed_ports)
+        if own is not None:
+            open_ |= shape.open_to(view, own)
+        part = part._replace(open_=open_, ports=shape.fixed_ports)
+    if shape.shut_off is not None and view.claimants is not None:
+        shut_off = shape.shut_off & view.claimants.where() & view.unclaimed(shape.fixed_ports)
+        part = part._replace(open_=part.open_ | shut_off, obstacles=view.claimants)
+    return part
+
+
+def ruled(
+    view: ClusterView, job_id: str, parts: Sequence[tuple[ShapeView, int]], planned: Sequence[Part], clears: bool
+) -> list[Part] | None:
+    """Parts of a unit for which others leave (`clears`) or hosts are drained, where its rules allow one task more,
+    or would if those left who are in the way; None: it goes by no rules. Several tasks may only share a limit for
+    each host, and nothing else that depends on where the others are: for more than that there is no plan.
+    """
+    neighbours = view.neighbours_of(job_id) if parts[0][0].host is None else None
+    if neighbours is None:
+        return None
+    limited: list[Part] = []
+    for (shape, _), part in zip(parts, planned, strict=True):
+        rules = neighbours.of(shape.rules, shape.unmet, shape.column)
+        if clears:
+            allowed, obstacles = rules.clearable()
+            part = part._replace(obstacles=obstacles.beside(part.obstacles) if obstacles else part.obstacles)
+        else:
+            allowed = rules.why() == FREE
+        open_, most = part.open_ & allowed, part.most
+        if sum(size for _, size in parts) > 1:
+            open_ &= (neighbours.own == 0) & (rules.limits_alone and len(parts) == 1)
+            most = min(most, rules.rules.host_limit or most)
+        limited.append(part._replace(open_=open_, most=most, keeps=neighbours.wanted(rules.rules)))
+    return limited
