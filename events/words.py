@@ -27,7 +27,8 @@ _VERBS: Mapping[str, tuple[str, str]] = {
     "affinity": ("has no task beside it that is wanted", "have no tasks beside them that are wanted"),
     "anti-affinity": ("is beside tasks kept apart", "are beside tasks kept apart"),
     "spread": ("has as much of the job as its spread allows", "have as much of the job as its spread allows"),
-    "other tasks": ("is for one job alone", "are for one job alone"),
+    "spread target": ("has as much of the job as its target allows", "have as much of the job as their targets allow"),
+    "other tasks": ("has tasks of other jobs (`exclusive`)", "have tasks of other jobs (`exclusive`)"),
     "within": ("is in no group that holds the gang", "are in no group that holds the gang"),
     "port taken": ("has the port taken", "have the port taken"),
     "offers less than runs there": ("offers less than runs there", "offer less than runs there"),
@@ -39,6 +40,10 @@ _VERBS: Mapping[str, tuple[str, str]] = {
 """The words for hosts that lack no resource: for one, and for several."""
 
 
+WITHIN = "within:"
+"""Followed by an attribute: hosts are passed over since those with their value of it don't hold a gang."""
+
+
 def why_not(by_reason: Mapping[str, int], counted: bool = True) -> str:
     """Why placement passes over hosts, by their number: `1,937 lack cpu, 63 lack memory`."""
 
@@ -46,6 +51,9 @@ def why_not(by_reason: Mapping[str, int], counted: bool = True) -> str:
         if name.startswith("constraint:"):
             attribute = name.removeprefix("constraint:")
             verbs = f"doesn't match on {attribute}", f"don't match on {attribute}"
+        elif name.startswith(WITHIN):
+            there = f"in a {name.removeprefix(WITHIN)} too small for the gang"
+            verbs = f"is {there}", f"are {there}"
         else:
             verbs = _VERBS.get(name, (f"lacks {name}", f"lack {name}"))
         return f"{count:,} {verbs[count != 1]}" if counted else verbs[count != 1]

@@ -148,8 +148,9 @@ so, and the job waits with `CONSTRAINT_MISMATCH`.
 A constraint with a `weight` is a preference: among the hosts that meet all others, those come first whose unmet
 weights have the least sum; the sum of all weights of a job is at most 62. Hosts that have the image of a job already
 come first as by a preference with the weight 1. Hosts with devices (GPUs, or any resource of the cell beside CPU,
-memory and disk) that a task doesn't ask for come after all these, so that they stay free for those who do. `spread`
-evens out the tasks of the job over hosts before it looks at either.
+memory and disk) that a task doesn't ask for come last, whatever the preferences say, so that they stay free for those
+who do. `spread` evens out the tasks of the job over hosts before it looks at either
+([the whole order](placement.md#how-a-host-is-chosen)).
 
 A host with a *taint* takes only new tasks that tolerate it: `tolerations: [dedicated=ml]`, or with the key alone
 whatever its value. Hosts have taints by their agents (`--taint KEY=VALUE`) and by operators (`paceline host taint HOST

@@ -53,7 +53,7 @@ class TaskSpread(Spec):
                 "targets", "are {sum} percent in all, more than 100", {"sum": sum(targets.values())}
             )
         if targets and info.data.get("skew") is not None:
-            raise PydanticCustomError("targets", "exclude skew: they say how uneven it is to be")
+            raise PydanticCustomError("targets", "and skew exclude each other: give either targets or skew, not both")
         if targets and info.data.get("over") == "host":
             raise PydanticCustomError("targets", "are for an attribute: hostname has the names of hosts")
         return targets

@@ -303,10 +303,17 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
     if reason == FIXED_PORT:
         return "port taken"
     if reason in RULES:
-        return (*RULE_NAMES, "within")[reason - RULED]
+        return _rule_name(shape, reason - RULED)
     if reason < CONSTRAINT:
         return STATES[Phase(reason - OPEN)].name
     return _condition_name(shape.constraints, reason - CONSTRAINT)
+
+
+def _rule_name(shape: ShapeView, rule: int) -> str:
+    """The name of a rule about other tasks; that of `within` has its attribute, as that of a constraint has."""
+    if rule == len(RULE_NAMES):
+        return f"within:{shape.rules.within}" if shape.rules is not None else "within"
+    return "spread target" if rule == SPREAD and shape.rules is not None and shape.rules.targets else RULE_NAMES[rule]
 
 
 def _condition_name(conditions: Sequence[ConstraintRow], at: int) -> str:

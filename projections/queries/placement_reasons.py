@@ -7,6 +7,7 @@ from events.codes import Code
 from events.quantities import write_amounts
 from events.reasons import OPERATOR, YOU, kind_of
 from events.resources import Kinds, in_order
+from events.words import WITHIN
 from paceline.client.json_type import Json
 from projections.queries.reason import Reason, Remedy, counted, text_of
 from projections.queries.sentences import bound_host_text, funnel
@@ -15,6 +16,7 @@ from projections.views.rows import ExplanationRow
 
 AWAY = dict.fromkeys(("returning", "silent", "lost"))
 """Reasons of hosts for which it is no help that others leave."""
+HIGHER_TARGET = Remedy(YOU, "raise the target of a value that has room, or leave out `hard`; more hosts may help")
 MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
 
 
@@ -31,10 +33,12 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -
         remedy, fields = remedy if busy else None, {}
     else:
         if row.code == Code.NEVER_FITS and some:
-            text = f"{fit} of the {size} tasks of the gang would fit at once, even if nothing else ran"
+            text = f"at most {fit} of the gang's {size} tasks {'fits' if fit == 1 else 'fit'}, even on empty hosts"
             remedy = MORE_HOSTS
         if row.code == Code.CONSTRAINT_MISMATCH:
             remedy = _without_ability(numbers) or remedy
+        if "spread target" in numbers.get("hosts_by_reason", ()):
+            remedy = HIGHER_TARGET if row.code == Code.SPREAD_LIMIT else remedy
         if missing and some:
             text += f"; without a place: {'task' if missing.isdigit() else 'tasks'} {missing}"
         if row.code != Code.WAITING_FOR_HOST:
@@ -61,7 +65,9 @@ def _without_ability(numbers: Json) -> Remedy | None:
 def _text(code: str, tasks: int, numbers: Json, kinds: Kinds) -> str:
     if kind_of(code).bound:
         return bound_host_text(tasks, numbers, kinds)
-    words = counted(tasks)
+    words, by_reason = counted(tasks), numbers.get("hosts_by_reason", ())
+    within = next((name.removeprefix(WITHIN) for name in by_reason if name.startswith(WITHIN)), "value of `within`")
+    words["within"] = within
     return text_of(code, {"fit": 0, "size": 1, **numbers, **words, "until": at(numbers.get("until_ms", 0))})
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from events.records.hosts import HostOffered
-from events.records.parts import Constraint, PlacementRules, TaskAffinity
+from events.records.parts import Constraint, PlacementRules, SpreadTarget, TaskAffinity
 from events.records.pools import CellConfigured, PoolDefined
 from hostagent.fleet import SimHost
 from tests.paceline.plans.cells import PlannedCell
@@ -88,12 +88,21 @@ CASES: Mapping[str, Case] = {
         "1 has as much of the job as its spread allows", {"cpu": 1, "spread": 1},
         (task(3_500, constraints=(Constraint("rack", "in", ("s",)),)),), {"attributes": {"rack": "s"}},
     ),
+    "target": Case(
+        task(instances=4, rules=PlacementRules(spread_over="rack", targets=(SpreadTarget("r", 50),), hard=True)),
+        "SPREAD_LIMIT",
+        "raise the target of a value that has room, or leave out `hard`",
+        {"spread target": 1, "cpu": 1}, (task(3_500, constraints=(Constraint("rack", "in", ("s",)),)),),
+        {"attributes": {"rack": "s"}},
+    ),
     "within": Case(
         task(3_000, instances=2, gang_min=2, rules=PlacementRules(within="rack")), "NO_GROUP_FITS",
-        "2 are in no group that holds the gang", {"within": 2}, (), {"attributes": {"rack": "s"}},
+        "no single rack holds all 2 tasks of the gang (of 2 hosts 2 are in a rack too small for the gang)",
+        {"within:rack": 2}, (), {"attributes": {"rack": "s"}},
     ),
     "other tasks": Case(
-        task(rules=PlacementRules(exclusive=True)), "NO_EMPTY_HOST", "2 are for one job alone", {"other tasks": 2},
+        task(rules=PlacementRules(exclusive=True)), "NO_EMPTY_HOST", "2 have tasks of other jobs (`exclusive`)",
+        {"other tasks": 2},
         (each_host(**task()),),
     ),
 }  # fmt: skip

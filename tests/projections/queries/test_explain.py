@@ -296,7 +296,7 @@ def test_what_else_entitlement_says(waiting, code, numbers, actor, message):
          "2 tasks fit no host, even when it is empty; ask for less, or add larger hosts"),
         (unplaced("a", "NEVER_FITS", tasks=60, size=60, fit=50, missing="50-59", hosts_considered=50,
                   hosts_by_reason={"cpu": 50}), "operator",
-         "50 of the 60 tasks of the gang would fit at once, even if nothing else ran; without a place: tasks 50-59 "
+         "at most 50 of the gang's 60 tasks fit, even on empty hosts; without a place: tasks 50-59 "
          "(of 50 hosts 50 lack cpu); add hosts, or ask for less"),
         (unplaced("a", "GANG_INCOMPLETE", tasks=4, size=4, fit=2, missing="1,3"), "nobody, wait",
          "there is room for 2 of the 4 tasks of the gang now, not for the whole; without a place: tasks 1,3"
