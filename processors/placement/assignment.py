@@ -443,6 +443,6 @@ class Assignment:
         return out
 
     def _free_ports(self, number: int, fixed: set[int]) -> Iterator[int]:
-        row, in_use = self._hosts.table[self._hosts.ids[number]], self._hosts.taken[number]
+        row, in_use = self._hosts.table[self._hosts.ids[number]], self._hosts.ports.taken[number]
         ports = range(row.port_first, row.port_last + 1)
         return (port for port in ports if port not in in_use and port not in fixed)

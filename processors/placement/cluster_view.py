@@ -538,7 +538,7 @@ class ClusterView:
 
     def without(self, ports: Sequence[int], or_kept: bool = True) -> Mask:
         """The hosts on which no task has any of these ports, nor (`or_kept`) is one kept for it."""
-        return self.hosts.without(ports) & self.unclaimed(ports, or_kept)
+        return self.hosts.ports.without(ports) & self.unclaimed(ports, or_kept)
 
     def unclaimed(self, ports: Sequence[int], or_kept: bool = True) -> Mask:
         """The hosts on which no task was put that has any of these ports, nor (`or_kept`) is one kept for it."""

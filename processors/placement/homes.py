@@ -99,7 +99,7 @@ class Homes:
         """True for tasks of a shape whose hosts have what they ask, one after another."""
         need, ports = self._shapes[number].need, self._shapes[number].fixed_ports
         hosts = self._arena["home"][slots].astype(np.int64) - 1
-        times, fit = turns(hosts) + 1, self._hosts.without(ports)[hosts]
+        times, fit = turns(hosts) + 1, self._hosts.ports.without(ports)[hosts]
         if ports:
             fit &= times == 1
         for capacity, used, one in zip(self._hosts.capacity, self._hosts.used, need, strict=False):

@@ -5,48 +5,34 @@ rows. A column of amounts has a row for each kind that the cell knows, in their 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from events.abilities import VALUE, image_attribute
 from events.arrays.reused_numbers import ReusedNumbers
 from events.bounds import IMAGES_MAX, LOAD_STEPS
-from events.codes import Hearing
 from events.columns import I64
 from events.host_offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostImages, HostOffered, HostSilent, HostsLoaded
 from events.records.lifecycle import HostReconciled
-from events.records.placement import CapacityChanged, HostHearingChanged, HostLost, HostRemoved, HostTainted
+from events.records.placement import HostHearingChanged, HostLost, HostRemoved, HostTainted
 from events.resources import REVOCABLE, Kinds, in_order
 from processors.placement.constraints import ConditionSet, Constraints, request_of
 from processors.placement.engine.engine import Engine
-from processors.placement.packing import Mask, PlainWeights, Weights, shares, shifts, weights
+from processors.placement.host_ports import HostPorts
+from processors.placement.packing import Mask, Scales, scales_of
 from processors.placement.rows import NEVER, CellRow, HostRow, LentRow
+from processors.placement.shrunken import Shrunken
 from processors.placement.states import TAKES, TAKES_BOUND, Phase, phase_of
-from processors.state.causes import CauseRow, CurrentInput, all_recorded, newest, recorded
+from processors.state.causes import CurrentInput, newest
 from processors.state.shapes import Shape
 from processors.state.table import Table, struct_table
 
 PLAIN = ("cpu", "memory", "disk", REVOCABLE)
 """Kinds that any work asks for. All others are scarce: what doesn't ask for them goes last where there are some."""
-
-
 HALF_LOAD = LOAD_STEPS // 2
 WIDTH_MIN = 16
 """Columns have room for so many hosts at least."""
-
-
-class Scales(NamedTuple):
-    """The weights by which hosts are compared. What hosts lend comes and goes, and steers no placing."""
-
-    weight: Weights
-    """The weights of what is free."""
-    plain: PlainWeights
-    lack: Weights
-    """The weights of what lacks."""
-    shifts: I64
-    """By so many bits amounts are shifted, those of ports too."""
 
 
 class Hosts:
@@ -65,8 +51,7 @@ class Hosts:
         self.places = ReusedNumbers()
         self.untold: dict[str, None] = {}
         """Hosts of which something else was said last than whether they are heard now."""
-        self.watched: dict[int, None] = {}
-        """Hosts, by number, that offered less than was held there at some time since they made their offer."""
+        self.shrunken = Shrunken(self.kinds)
         self.constraints = Constraints()
         self.offers = 0
         """The version of what hosts offer, and of which count: it grows when that changes."""
@@ -74,13 +59,8 @@ class Hosts:
         """The scales, and for which version they are."""
         self.engine: Engine | None = None
         """The board of many hosts, derived, and kept from one decision to the next."""
-        self.taken: list[dict[int, None]] = []
-        """The port numbers that runs hold, per host."""
-        self._by_port: dict[int, set[int]] = {}
-        """The hosts on which a run holds a port number."""
+        self.ports = HostPorts()
         self._columns = np.zeros((2 * (len(self.kinds) + 1) + 7, WIDTH_MIN), dtype=np.int64)
-        self._own_kinds = np.array([name != REVOCABLE for name in self.kinds.names] + [False], dtype=np.bool_)
-        """The kinds of which hosts may offer less than they did: no ports, and not what they lend."""
         self._point()
 
     def _point(self) -> None:
@@ -154,29 +134,20 @@ class Hosts:
         for row, need in zip(self.used, sign * needs, strict=False):
             np.add.at(row, numbers, need)
             assert sign > 0 or row[numbers].min(initial=0) >= 0, "more was given back than was taken"
-        if self.watched:
-            for number in [number for number in dict.fromkeys(numbers.tolist()) if number in self.watched]:
+        if watched := self.shrunken.watched:
+            for number in [number for number in dict.fromkeys(numbers.tolist()) if number in watched]:
                 self._derive(self.table[self.ids[number]])
 
     def watch_shrunk(self) -> None:
         """Finds the hosts that offer less than is held there; to be called once that is known of all."""
-        for number in np.flatnonzero((self.used > self.capacity)[self._own_kinds].any(axis=0)).tolist():
-            self._watch(self.table[self.ids[number]])
-            self._derive(self.table[self.ids[number]])
-
-    def _watch(self, row: HostRow) -> None:
-        """Notes whether what a host offers now is less than is held there."""
-        if not row.lost and self.surplus(row.number).any():
-            self.watched[row.number] = None
-        else:
-            self.watched.pop(row.number, None)
+        for number in self.shrunken.short(self.used, self.capacity):
+            row = self.table[self.ids[number]]
+            self.shrunken.watch(number, not row.lost)
+            self._derive(row)
 
     def surplus(self, number: int) -> I64:
-        """The amounts that are held on a host beyond what it offers, by kind. What it lends is no part of that
-        (`slack.py`), nor are ports: whoever has a number keeps it.
-        """
-        beyond: I64 = self.used[:-1, number] - self.capacity[:-1, number]
-        return np.where(self._own_kinds[:-1], np.maximum(beyond, 0), 0)
+        """The amounts that are held on a host beyond what it offers, by kind."""
+        return self.shrunken.surplus(self.used[:, number], self.capacity[:, number])
 
     def are_balanced(self, numbers: I64) -> bool:
         """Whether those of some hosts that have no runs have nothing in use, ports left out; nothing is kept there."""
@@ -185,20 +156,13 @@ class Hosts:
 
     def hold_ports(self, number: int, ports: Sequence[int]) -> None:
         """A run takes port numbers of a host."""
-        self.taken[number].update(dict.fromkeys(ports))
-        for port in ports:
-            self._by_port.setdefault(port, set()).add(number)
-        self.used[-1, number] += self._within(number, ports)
+        self.ports.take(number, ports)
+        self.used[-1, number] += self.table[self.ids[number]].in_range(ports)
 
     def free_ports(self, number: int, ports: Sequence[int]) -> None:
         """A run gives its port numbers back."""
-        for port in ports:
-            self.taken[number].pop(port, None)
-            hosts = self._by_port.get(port, set())
-            hosts.discard(number)
-            if not hosts:
-                self._by_port.pop(port, None)
-        self.used[-1, number] -= self._within(number, ports)
+        self.ports.give_back(number, ports)
+        self.used[-1, number] -= self.table[self.ids[number]].in_range(ports)
 
     def condition_set(self, shape: Shape) -> ConditionSet:
         """The columns over hosts of what tasks of a shape ask of attributes, taints and devices."""
@@ -225,23 +189,8 @@ class Hosts:
         """The weights by the largest hosts that count."""
         if self._scales is None or self._scales[0] != self.offers:
             largest = np.max(self.capacity * self.counts, axis=1, initial=0)
-            weight = weights(largest)
-            if self.kinds.revocable >= 0:
-                weight.weight[self.kinds.revocable] = 0
-            self._scales = self.offers, Scales(weight, weight.plain(), shares(largest), shifts(largest))
+            self._scales = self.offers, scales_of(largest, self.kinds.revocable)
         return self._scales[1]
-
-    def without(self, ports: Iterable[int]) -> Mask:
-        """The hosts on which no run has any of these ports."""
-        free: Mask = np.ones(len(self.ids), dtype=np.bool_)
-        for port in ports:
-            free[list(self._by_port.get(port, ()))] = False
-        return free
-
-    def _within(self, number: int, ports: Iterable[int]) -> int:
-        """Counts the numbers that are in the host's range: only those lessen its free ports."""
-        row = self.table[self.ids[number]]
-        return sum(row.port_first <= port <= row.port_last for port in ports)
 
     # What is said of hosts.
 
@@ -262,7 +211,7 @@ class Hosts:
         if row is None or event.session != row.session or row.lost:
             return
         row = self.table.change(event.host_id)
-        before = _offer_of(row)
+        before = row.offer
         if not offer_fault(event):
             row.offered = event.session
             row.capacity, row.sizes = in_order(event.capacity), tuple(sorted({*event.sizes}))
@@ -270,11 +219,11 @@ class Hosts:
             row.attributes = dict(sorted(event.attributes.items()))
             row.taints = dict(sorted(event.taints.items()))
         else:
-            _withdraw(row)
-        if before != _offer_of(row):
+            row.withdraw()
+        if before != row.offer:
             self.changed()
         self._offer(row)
-        self._watch(row)
+        self.shrunken.watch(row.number, bool(self.surplus(row.number).any()))
         self._derive(row)
 
     def loaded(self, event: HostsLoaded, now: int) -> None:
@@ -316,9 +265,9 @@ class Hosts:
         row.lost, row.departed_ms, row.departed_by = True, max(1, now), self._input.cause
         if row.offered != NEVER:
             self.changed()
-        _withdraw(row)
+        row.withdraw()
         self._offer(row)
-        self.watched.pop(row.number, None)
+        self.shrunken.forget(row.number)
         self._derive(row)
 
     def avoid(self, host_id: str, until_ms: int) -> HostRow:
@@ -349,14 +298,13 @@ class Hosts:
             self.changed()
         self.table.remove(event.host_id)
         self.untold.pop(event.host_id, None)
-        self.watched.pop(row.number, None)
+        self.shrunken.forget(row.number)
         self._columns[:, row.number] = 0
         self.offers += 1
         self.phase[row.number] = Phase.LOST
-        self.taken[row.number] = {}
         self.constraints.changed(row.number, {}, {}, {})
         self.places.give_back(row.number)
-        del self.taken[len(self.ids) :]
+        self.ports.cut(len(self.ids))
         self.constraints.cut(len(self.ids))
         width = self._columns.shape[1]
         while len(self.ids) <= width // 4 and width > WIDTH_MIN:
@@ -365,49 +313,10 @@ class Hosts:
             self._columns = self._columns[:, :width].copy()
         self._point()
 
-    def capacity_changed(self, by: CauseRow | None) -> CapacityChanged | None:
-        """The answer to changes of hosts, all at once; `by`: what else has changed it."""
-        cell = self._cell["cell"]
-        causes = cell.changed_by or ([by] if by is not None else [])
-        if not causes:
-            return None
-        return CapacityChanged(
-            capacity=self._amounts((self.capacity[:-1] * self.counts).sum(axis=1).tolist()),
-            largest=self._amounts((self.capacity[:-1] * self.counts).max(axis=1, initial=0).tolist()),
-            hosts=int(self.counting.sum()),
-            version=cell.version + 1,
-            causes=all_recorded(causes),
-        )
-
     def know(self, kinds: Kinds) -> None:
         """The cell has more kinds, for which there are columns already, or other amounts of licences."""
         self.kinds = kinds
         self.changed()
-
-    def _amounts(self, offered: list[int]) -> dict[str, int]:
-        """Amounts by the names of their kinds; those of licences are what the cell has."""
-        licences = self.kinds.licences
-        return self.kinds.amounts(
-            [licences.get(name, amount) for name, amount in zip(self.kinds.names, offered, strict=True)]
-        )
-
-    def capacity_said(self, event: CapacityChanged, now: int) -> None:
-        """The cell knows its capacity."""
-        row = self._cell.change("cell")
-        row.version, row.changed_by = event.version, []
-
-    def hearing_changed(self, limit: int) -> HostHearingChanged | None:
-        """Says of at most `limit` hosts that they are heard from now on, silent or lost."""
-        host_ids = sorted(self.untold)[: max(0, limit)]
-        if not host_ids:
-            return None
-        rows = [self.table[host_id] for host_id in host_ids]
-        return HostHearingChanged.pack(
-            host_ids=tuple(host_ids),
-            host_session=[row.session for row in rows],
-            hearing=[_hearing(row) for row in rows],
-            cause=recorded(self._cell["cell"].last_by),
-        )
 
     def hearing_said(self, event: HostHearingChanged, now: int) -> None:
         """It was said."""
@@ -436,9 +345,9 @@ class Hosts:
         """Makes room in the columns for all numbers."""
         while len(self.ids) > self._columns.shape[1]:
             self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
-        for number in range(len(self.taken), len(self.ids)):
-            self.taken.append({})
+        for number in range(len(self.ports.taken), len(self.ids)):
             self.constraints.changed(number, {}, {}, {})
+        self.ports.grow(len(self.ids))
         self._point()
 
     def _offer(self, row: HostRow) -> None:
@@ -448,7 +357,7 @@ class Hosts:
         self.offers += 1
         if self.kinds.revocable >= 0:
             self.lends(self.ids[number])
-        self.used[-1, number] = self._within(number, self.taken[number])
+        self.used[-1, number] = row.in_range(self.ports.taken[number])
         self._describe(row)
 
     def _describe(self, row: HostRow) -> None:
@@ -471,7 +380,7 @@ class Hosts:
             lost=row.lost,
             silent=row.silent_ms > 0,
             settled=row.session != NEVER and row.session == row.offered == row.reconciled,
-            shrunk=number in self.watched and bool(self.surplus(number).any()),
+            shrunk=number in self.shrunken.watched and bool(self.surplus(number).any()),
             avoided=row.avoided_ms > 0,
         )
         if self.counting[number] != (row.offered != NEVER):
@@ -480,22 +389,7 @@ class Hosts:
         self.silent_ms[number] = 0 if row.lost else row.silent_ms
         self.departed_ms[number], self.present[number] = row.departed_ms, 1
         self.load[number] = HALF_LOAD if row.load is None else row.load
-        if _hearing(row) == row.reported_hearing:
+        if row.hearing == row.reported_hearing:
             self.untold.pop(self.ids[number], None)
         else:
             self.untold[self.ids[number]] = None
-
-
-def _hearing(row: HostRow) -> Hearing:
-    return Hearing.LOST if row.lost else Hearing.SILENT if row.silent_ms else Hearing.HEARD
-
-
-def _offer_of(row: HostRow) -> tuple[object, ...]:
-    """The offer of a host, to compare."""
-    return row.offered != NEVER, row.capacity, row.sizes, row.port_first, row.port_last, row.attributes, row.taints
-
-
-def _withdraw(row: HostRow) -> None:
-    """From now on the host offers nothing."""
-    row.offered, row.capacity, row.sizes = NEVER, {}, ()
-    row.port_first, row.port_last, row.attributes, row.taints = 0, -1, {}, {}

@@ -69,6 +69,7 @@ from processors.placement.assignment import Assignment
 from processors.placement.avoidance import Avoidance
 from processors.placement.conversion import from_0_3
 from processors.placement.host_removal import HostRemovals
+from processors.placement.host_reports import HostReports
 from processors.placement.hosts import Hosts
 from processors.placement.liveness import Liveness
 from processors.placement.matching import Matching
@@ -123,6 +124,7 @@ class Placement(MachineBase):
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self.cell.put("cell", CellRow())
         self.hosts = Hosts(self.cell, self._input)
+        self._reports = HostReports(self.hosts, self.cell)
         self._settings = CellSettings()
         self.runs = Runs(self.hosts, self.cell, self._settings)
         self._liveness = Liveness(self.hosts, self.cell, self._settings, self._input)
@@ -162,7 +164,7 @@ class Placement(MachineBase):
             (HostAvoided, self._avoidance.avoided),
             (HostTrusted, self._avoidance.trusted),
             (MatchingHostsChanged, self._matching.matching),
-            (CapacityChanged, hosts.capacity_said, self.slack.capacity_said),
+            (CapacityChanged, self._reports.capacity_said, self.slack.capacity_said),
             (HostsLoaded, self._loaded),
             (RevocationAsked, self.slack.asked),
             (HostHearingChanged, hosts.hearing_said),
@@ -279,9 +281,9 @@ class Placement(MachineBase):
         out = self._operate(now, budget) if caught_up else []
         if not budget or any(isinstance(event, HostAvoided | HostTainted) for event in out):
             return out  # nothing is placed on a host before it is known to be avoided, or tainted
-        if hearing := self.hosts.hearing_changed(budget.left):
+        if hearing := self._reports.hearing_changed(budget.left):
             out.append(hearing)
-        changed = self.hosts.capacity_changed(self.slack.unsaid_by(this.until_ms))
+        changed = self._reports.capacity_changed(self.slack.unsaid_by(this.until_ms))
         if changed:
             out.append(changed)
         if caught_up and (revoked := self.slack.decide(now, budget)):

@@ -59,6 +59,26 @@ def shares(largest: I64) -> Weights:
     return Weights(weight, np.zeros_like(weight))
 
 
+class Scales(NamedTuple):
+    """The weights by which hosts are compared. What hosts lend comes and goes, and steers no placing."""
+
+    weight: Weights
+    """The weights of what is free."""
+    plain: PlainWeights
+    lack: Weights
+    """The weights of what lacks."""
+    shifts: I64
+    """By so many bits amounts are shifted, those of ports too."""
+
+
+def scales_of(largest: I64, revocable: int) -> Scales:
+    """The weights by the largest amounts of hosts; `revocable`: which kind is lent, below 0: none."""
+    weight = weights(largest)
+    if revocable >= 0:
+        weight.weight[revocable] = 0
+    return Scales(weight, weight.plain(), shares(largest), shifts(largest))
+
+
 def scores(free: I64, weight: Weights) -> I64:
     """The free amounts of each host as one score: pack fills the lowest first, spread takes the highest."""
     total = np.zeros(free.shape[1], dtype=np.int64)

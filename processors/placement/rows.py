@@ -1,5 +1,7 @@
 """The rows of placement's tables."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from events.codes import Code, Hearing
@@ -75,6 +77,26 @@ class HostRow(msgspec.Struct, array_like=True):
     """The images that it has, by their first digits."""
     load: int | None = None
     """Sixteenths of its CPU or memory, whichever is more, that runs use; None: not said in this session."""
+
+    @property
+    def hearing(self) -> Hearing:
+        """Whether it is heard."""
+        return Hearing.LOST if self.lost else Hearing.SILENT if self.silent_ms else Hearing.HEARD
+
+    @property
+    def offer(self) -> tuple[object, ...]:
+        """Its offer, to compare."""
+        ports = self.port_first, self.port_last
+        return self.offered != NEVER, self.capacity, self.sizes, ports, self.attributes, self.taints
+
+    def in_range(self, ports: Iterable[int]) -> int:
+        """Counts the numbers that are in its range: only those lessen its free ports."""
+        return sum(self.port_first <= port <= self.port_last for port in ports)
+
+    def withdraw(self) -> None:
+        """From now on it offers nothing."""
+        self.offered, self.capacity, self.sizes = NEVER, {}, ()
+        self.port_first, self.port_last, self.attributes, self.taints = 0, -1, {}, {}
 
 
 class LentRow(msgspec.Struct, array_like=True):

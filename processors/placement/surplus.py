@@ -98,12 +98,12 @@ class Surplus:
     def answered(self, event: PreemptionAnswered, now: int) -> None:
         """The runs of an order have left, or stay: those that sla spares are asked again later."""
         self._in_vain.clear()
-        if not self._hosts.watched:
+        if not self._hosts.shrunken.watched:
             return
         for job_id, instance, _ in _victims(event.job_ids, event, event.run_array):
             job = self._runs.jobs.get(job_id)
             number = int(self._runs.arena["host"][job.base + instance]) - 1 if job and instance < job.instances else -1
-            if number in self._hosts.watched:
+            if number in self._hosts.shrunken.watched:
                 self._put(self._hosts.ids[number], again_ms=now + self._settings.now.defer_for_ms)
 
     def passed(self, event: TimerPassed, now: int) -> None:
@@ -125,7 +125,7 @@ class Surplus:
         hosts = self._hosts
         shrunk = [
             number
-            for number in sorted(hosts.watched)
+            for number in sorted(hosts.shrunken.watched)
             if hosts.phase[number] == Phase.SHRUNK
             and not self._is_in_vain(number, now)
             and not self._row(hosts.ids[number]).victims

@@ -211,7 +211,7 @@ class Victims:
         lack = np.where(need, np.maximum(need - board.free, 0), 0)
         kinds = np.flatnonzero(part.need)
         worst = np.where((lack == 0).all(axis=0) & open_, -1, CLASSES_MAX)
-        worst[(worst < 0) & ~self._hosts.without(part.ports)] = 0
+        worst[(worst < 0) & ~self._hosts.ports.without(part.ports)] = 0
         if part.obstacles is not None:
             worst[(worst < 0) & part.obstacles.where()] = 0
         lost = np.zeros_like(lack[0])
@@ -294,7 +294,7 @@ class Victims:
         """The units with any of some ports on a host that aren't about to leave; None: a task that is to come back has
         one.
         """
-        lacking = {port for port in ports if port in self._hosts.taken[host]}
+        lacking = {port for port in ports if port in self._hosts.ports.taken[host]}
         units = []
         for unit in self.units_at(host) if lacking else ():
             mine = {

@@ -222,11 +222,11 @@ def assert_alike(live: Placement, restored: Placement) -> None:
     for name in ("capacity", "used", "phase", "counting", "silent_ms", "departed_ms", "runs", "present"):
         assert np.array_equal(getattr(live.hosts, name), getattr(restored.hosts, name)), name
     assert live.hosts.ids == restored.hosts.ids
-    assert live.hosts.taken == restored.hosts.taken
-    held = {port for ports in live.hosts.taken for port in ports}
+    assert live.hosts.ports.taken == restored.hosts.ports.taken
+    held = {port for ports in live.hosts.ports.taken for port in ports}
     for port in (*held, 8080, 31_000):
-        assert np.array_equal(live.hosts.without([port]), restored.hosts.without([port]))
-        assert live.hosts.without([port]).tolist() == [port not in ports for ports in live.hosts.taken]
+        assert np.array_equal(live.hosts.ports.without([port]), restored.hosts.ports.without([port]))
+        assert live.hosts.ports.without([port]).tolist() == [port not in ports for ports in live.hosts.ports.taken]
     assert (live.runs.waits.tasks, live.runs.waits.ranges) == (restored.runs.waits.tasks, restored.runs.waits.ranges)
     assert live.next_wakeup() == restored.next_wakeup()
     constraints = [row.shape.constraints for row in live.runs.shapes.table.values()]

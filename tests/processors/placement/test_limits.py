@@ -58,7 +58,7 @@ def test_all_ports_of_a_host_can_be_taken() -> None:
     rest = PORT_MAX - len(placed) * PORTS_MAX
     last = world.run("k", 1, **shaped({}, ports=rest))
     assert one(last, TasksPlaced).ports_array.max() == PORT_MAX
-    assert {*world.machine.hosts.taken[0]} == {*range(1, PORT_MAX + 1)}
+    assert {*world.machine.hosts.ports.taken[0]} == {*range(1, PORT_MAX + 1)}
     assert hosts_of(world.run("l", 1, **shaped({}, ports=1))) == {}
 
 

@@ -62,7 +62,7 @@ def test_a_job_that_moves_as_it_grows_keeps_its_ports_and_gives_them_back() -> N
     kept = {instance: tuple(world.machine.runs.ports[row.base + instance]) for instance in range(3)}
     assert kept == {instance: ports for (_, instance, _), (_, ports) in found.items()}
     world.end(*((*run[:2], 1) for run in found))
-    assert (len(world.machine.runs.ports), world.machine.hosts.taken) == (0, [{}])
+    assert (len(world.machine.runs.ports), world.machine.hosts.ports.taken) == (0, [{}])
 
 
 def test_what_is_free_between_others_is_given_out_and_given_back() -> None:

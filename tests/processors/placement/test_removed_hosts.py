@@ -54,12 +54,12 @@ def test_50000_hosts_that_come_flap_and_vanish_leave_nothing() -> None:
         vanish(machine, host, hosts.table[host].session)
     assert of(hosts, hosts.capacity - hosts.used) is None
     assert hosts.engine is None
-    assert (len(hosts.table), hosts.ids, hosts.taken, hosts.watched, hosts.untold) == (0, [], [], {}, {})
+    assert (len(hosts.table), hosts.ids, hosts.ports.taken, hosts.shrunken.watched, hosts.untold) == (0, [], [], {}, {})
     assert hosts._columns.shape[1] == WIDTH_MIN
     asked = hosts.constraints.of(ASKED)
     assert (len(asked.unmet), len(asked.rank)) == (0, 0)
     assert [*hosts.constraints._attributes.names] == []
-    assert hosts.without([31_000]).tolist() == []
+    assert hosts.ports.without([31_000]).tolist() == []
     assert int(hosts.capacity.sum()) == 0
 
 
