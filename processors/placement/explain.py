@@ -4,7 +4,7 @@ All of it is judged on what is left at the end of a decision, so that asking aga
 Codes of `LASTING` don't depend on what runs now: only a change of hosts can help.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from events.bounds import KINDS_MAX, WORD_MAX
 from events.codes import Code
-from events.columns import I64, counted
+from events.columns import I64, counted, distinct
 from events.conditions import text_of
 from events.reasons import LASTING
 from events.records.parts import NearMiss
@@ -33,7 +33,7 @@ from processors.placement.neighbours import (
 from processors.placement.packing import Mask, Weights, feasible, fits, have_room
 from processors.placement.room.kept import OwnRoom
 from processors.placement.states import ABSENT, STATES, TAKES_BOUND, Phase
-from processors.state.record_rows import ConstraintRow
+from processors.state.record_rows import ConstraintRow, RulesRow
 
 NEAREST = 3
 RANGES_MAX = 32
@@ -97,6 +97,8 @@ def reason(
         return Reason(own.code, part, fit)
     if _fits_in_kept(view, parts):
         return Reason(Code.HELD_FOR_OTHERS, part, fit)
+    if _fits_beside_others(view, parts):
+        return Reason(Code.NO_EMPTY_HOST, part, fit)
     if _fits_on_suspected(view, parts):
         return Reason(Code.HOSTS_SUSPECTED, part, fit)
     return Reason(Code.GANG_INCOMPLETE if tasks > 1 and any(fit) else Code.NO_HOST_FITS, part, fit)
@@ -144,16 +146,40 @@ def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Re
     if not len(counting):
         return Reason(Code.NO_HOSTS, 0, nothing)
     meeting = [shape.part(size)._replace(open_=hosts.counts & (shape.unmet < 0)) for shape, size in parts]
-    search = together(whole, view.weight, meeting, None)
-    if search.hosts is not None or not search.proven:
+    ways = [*_ways_when_empty(view, parts, meeting)]
+    searches = (together(free, view.weight, way, None) for free, way in ways)
+    if any(each.hosts is not None or not each.proven for each in searches):
         return None
     if (code := _kept_away(view, parts)) is not None:
         return Reason(code, 0, nothing)
     for at, (shape, size) in enumerate(parts):
         if not meeting[at].open_.any() and int(fits(whole, shape.need, counting, size).sum()) >= size:
             return Reason(Code.CONSTRAINT_MISMATCH, at, nothing)
-    fit = _fit(whole, view.weight, meeting)
+    fit = max((_fit(free, view.weight, way) for free, way in ways), key=sum, default=nothing)
     return Reason(Code.NEVER_FITS, next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0), fit)
+
+
+def _ways_when_empty(
+    view: ClusterView, shapes: Sequence[tuple[ShapeView, int]], parts: Sequence[Part]
+) -> Iterator[tuple[I64, list[Part]]]:
+    """Yields what is free on empty hosts, and the parts there, by the rules of the job about its own tasks: the limit
+    for each host is one more kind, of which each task needs one; where all must be within a group, each is by
+    itself.
+    """
+    free, rules = view.hosts.whole, [shape.rules or RulesRow() for shape, _ in shapes]
+    ways = list(parts)
+    if all(each.host_limit for each in rules):
+        limit = max(each.host_limit for each in rules)
+        free = np.vstack([free, np.full(free.shape[1], limit)])
+        ways = [part._replace(need=(*part.need, 1), scoring=None, order=None) for part in parts]
+    if not rules[0].within:
+        yield free, ways
+        return
+    groups = view.hosts.constraints.groups(rules[0].within)
+    open_ = np.logical_or.reduce([part.open_ for part in ways])
+    for group in distinct(groups[open_]).tolist():
+        there = np.flatnonzero(groups == group)
+        yield free[:, there], [part._replace(open_=part.open_[there], scoring=None, order=None) for part in ways]
 
 
 def _kept_away(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Code | None:
@@ -168,7 +194,8 @@ def _kept_away(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Cod
                 shape.part(size)._replace(open_=counts & open_)
                 for (shape, size), open_ in zip(parts, opens, strict=True)
             ]
-            if together(view.hosts.whole, view.weight, wider, None).hosts is not None:
+            ways = _ways_when_empty(view, parts, wider)
+            if any(together(free, view.weight, way, None).hosts is not None for free, way in ways):
                 return code
     return None
 
@@ -185,6 +212,15 @@ def _fits_in_kept(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> 
         return False
     free = view.free + view.kept
     return together(free, view.weight, [shape.part(size) for shape, size in parts], None).hosts is not None
+
+
+def _fits_beside_others(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> bool:
+    """Whether they would find a place if no job had hosts for itself alone."""
+    if view.closed is None:
+        return False
+    opens = [shape.ports_free & view.hosts.up & (shape.unmet < 0) for shape, _ in parts]
+    meeting = [shape.part(size)._replace(open_=open_) for (shape, size), open_ in zip(parts, opens, strict=True)]
+    return together(view.free, view.weight, meeting, None, view.score).hosts is not None
 
 
 def _fits_on_suspected(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> bool:
@@ -292,6 +328,8 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, room: I64, ke
     reason = np.where(shape.unmet >= 0, CONSTRAINT + shape.unmet.astype(np.int64), short)
     if shape.fixed_ports:  # else only one of the same tasks there can be the reason
         reason[reason == OPEN] = FIXED_PORT
+    if code == Code.NEVER_FITS and (rules := shape.rules) is not None:
+        reason[reason == OPEN] = RULED + (LIMIT if rules.host_limit else len(RULE_NAMES) if rules.within else FREE)
     return np.where(phase == Phase.UP, reason, OPEN + phase)
 
 
