@@ -31,7 +31,7 @@ class Beside:
             if not self._hosts.bound_to(task)
         ]
         at = {task: host_id for task, (_, host_id, _) in self._hosts.held.items()}
-        new = {task for task, _ in placed}
+        new = {task: order for order, (task, _) in enumerate(placed)}
         for task, host_id in placed:
             self._look(task, host_id, at, new, round_)
 
@@ -48,12 +48,15 @@ class Beside:
         daemon = "daemon" in (self._hosts.jobs[task[0]].kind, self._hosts.jobs[other[0]].kind)
         return task[0] != other[0] and not daemon and (self._rules(task).exclusive or self._rules(other).exclusive)
 
-    def _look(self, task: Task, host_id: str, at: Mapping[Task, str], new: set[Task], round_: Round) -> None:
+    def _look(self, task: Task, host_id: str, at: Mapping[Task, str], new: Mapping[Task, int], round_: Round) -> None:
+        """`new`: the tasks of the round, numbered as they were placed: who comes later goes by the limit of its own
+        version.
+        """
         job = self._hosts.jobs[task[0]]
         shape = shape_of(job, task[1])
         rules, what = shape.rules or PlacementRules(), f"{round_} places {task} on {host_id}"
         here = [other for other, there in at.items() if there == host_id]
-        mine = [other for other in here if other[0] == task[0]]
+        mine = [other for other in here if other[0] == task[0] and new.get(other, -1) <= new[task]]
         if rules.host_limit and len(mine) > rules.host_limit:
             raise Violation(f"{what}, the {len(mine)}th of its job there, {rules.host_limit} are allowed")
         for other in here:
