@@ -76,24 +76,28 @@ the first plan reads the whole log.
 $ paceline job placement web --task 3
 task 3 of job web, run 1: b-02
   decided   ..., round 12 of placement (paceline.placement:14)
-  strategy  pack; 7 of 12 hosts had room
+  strategy  pack; 7 of 12 hosts were possible
 HOST          TASKS   SCORE     CPU  MEMORY    DISK  FREE
 b-02  chosen      1  2.1250  0.5000  0.6250  1.0000  cpu 8, memory 40GiB, disk 97.7GiB
 ...
 ```
 
-Placement is replayed up to the decision that placed the run, and looked at as it stood then, with what that
-decision had placed before. SCORE is what a host had free, each resource as a part of the largest host of the cell;
-its terms are the columns behind it. A job that is packed (`strategy: pack`) goes to the host with the lowest score,
-one that is spread to the host with the fewest of its tasks, and among those to the highest score. With `balanced` and
-`load-aware` the lowest score wins, whose first term is how unevenly the host would be used, or its load. A
-host whose room was kept for the task, by an update, a preemption or a reservation, comes before all others.
+Placement is replayed up to the decision that placed the run, and looked at as it stood then, with what that decision
+had placed before. Before SCORE stands what goes before it, where hosts differ: the tasks of the job on hosts with the
+same value of the attribute in `spread`, DEVICES that the task doesn't ask for, UNMET weights of preferences as they
+were written, and whether the IMAGE of the job is there (as a weight of 1). SCORE is what a host had free, each
+resource as a part of the largest host of the cell; its terms are the columns behind it. A job that is packed
+(`strategy: pack`) goes to the host with the lowest score, one that is spread to the host with the fewest of its
+tasks, and among those to the highest score. With `balanced` and `load-aware` the lowest score wins: UNEVENNESS is how
+unevenly the host would be used, from 0 to 1, LOAD what its runs use in sixteenths (8 where it hasn't told), and ROOM
+the sum of what is free. A host whose room was kept for the task, by an update, a preemption or a reservation, comes
+before all others.
 
 The replay begins from the newest snapshot before that round, or from the start of the log, one at a time and for
 `views.make_s` seconds at most. Of a round that another `logic` has decided, or before the oldest snapshot and the
 log, the candidates can't be derived: the answer says so in `why`, and has what the decision recorded: the
-strategy, the score of the host for the first task of those placed together, and how many hosts had room. Rounds before
-0.4 recorded none of these.
+strategy, the score of the host for the first task of those placed together, and how many hosts were possible. Rounds
+before 0.4 recorded none of these.
 
 ## What a run finds
 

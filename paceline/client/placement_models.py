@@ -6,9 +6,15 @@ from paceline.client.models import Amounts
 
 
 class PlacementCandidate(TypedDict):
-    """A host that had room for a task. `terms` add up to `score`, in parts of the largest host of the cell; `free` is
-    what it had free, `tasks` how many of the job it had. `own_room`: the room was kept for this task. `chosen`: it is
-    the host of the run.
+    """A host that was possible for a task. `score`: that of its strategy, in parts of the largest host of the cell.
+    With `pack` and `spread` its `terms` add up to it: what it had free of each resource. `balanced` has `unevenness`
+    (0 to 1) and `room` (the sum of what it had free), `load-aware` `load` in sixteenths (8: it hadn't told) and `room`.
+    `free` is what it had free, `tasks` how many of the job it had. `own_room`: the room was kept for this task.
+    `chosen`: it is the host of the run.
+
+    Before the score go: `value_tasks` of the job on hosts with its `value` of the attribute `spread_over` (null: it has
+    no `spread`), then `with_devices` that the task doesn't ask for, then the least sum of `unmet` weights, as written,
+    1 more for a host that is `without_image`.
     """
 
     host_id: str
@@ -18,11 +24,16 @@ class PlacementCandidate(TypedDict):
     tasks: int
     own_room: bool
     chosen: bool
+    value: str
+    value_tasks: int | None
+    with_devices: bool
+    unmet: int
+    without_image: bool
 
 
 class TaskPlacement(TypedDict):
     """The decision that placed a run, and the best hosts at that moment, the first choice first. `why`: the reason why
-    they can't be derived again; empty: they are. `feasible` of `hosts` had room. Where they can't, `strategy` and
+    they can't be derived again; empty: they are. `feasible` of `hosts` were possible. Where they can't, `strategy` and
     `feasible` are those that were recorded, and `hosts` is 0. `score`: the recorded one of the host; null: it was
     placed before 0.4.
     """
@@ -40,4 +51,5 @@ class TaskPlacement(TypedDict):
     score: float | None
     hosts: int
     feasible: int
+    spread_over: str
     candidates: list[PlacementCandidate]

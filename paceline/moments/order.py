@@ -106,7 +106,9 @@ class PlacementOrder(msgspec.Struct, frozen=True):
 
 
 class PlacementCandidate(msgspec.Struct, frozen=True):
-    """A host that had room. `terms` add up to `score`, in parts of the largest host; `free` as machines count it."""
+    """A host that was possible, as `paceline.client.placement_models` has it; `free` as machines count it,
+    `value_tasks` -1: the job has no `spread`.
+    """
 
     host_id: str
     score: float
@@ -114,6 +116,11 @@ class PlacementCandidate(msgspec.Struct, frozen=True):
     free: dict[str, int]
     tasks: int
     own_room: bool
+    value: str = ""
+    value_tasks: int = -1
+    with_devices: bool = False
+    unmet: int = 0
+    without_image: bool = False
 
 
 class PlacementResult(msgspec.Struct, frozen=True):
@@ -124,3 +131,4 @@ class PlacementResult(msgspec.Struct, frozen=True):
     hosts: int = 0
     feasible: int = 0
     best: list[PlacementCandidate] = []
+    spread_over: str = ""

@@ -23,7 +23,7 @@ from paceline.history.start_state import start_of
 from paceline.moments.order import PlacementCandidate, PlacementOrder, PlacementResult
 from paceline.moments.ordered_work import read_order
 from paceline.services.settings import Settings
-from processors.placement.candidates import PlacedTask, candidates
+from processors.placement.candidates import PARTS, PlacedTask, candidates
 from processors.placement.machine import Placement
 from processors.placement.packing import SCORE
 from processors.runtime.fold import Fold, Recorded
@@ -65,14 +65,19 @@ def place_again(log: Log, order: PlacementOrder) -> PlacementResult:
         PlacementCandidate(
             each.host_id,
             each.score / SCORE,
-            {name: term / SCORE for name, term in each.terms.items()},
+            {name: term / PARTS.get(name, SCORE) for name, term in each.terms.items()},
             dict(each.free),
             each.tasks,
             each.own_room,
+            each.value,
+            each.value_tasks,
+            each.with_devices,
+            each.unmet,
+            each.without_image,
         )
         for each in ranked.best
     ]
-    return PlacementResult("", ranked.strategy, ranked.hosts, ranked.feasible, best)
+    return PlacementResult("", ranked.strategy, ranked.hosts, ranked.feasible, best, ranked.over)
 
 
 def _stand_before(log: Log, fold: Fold, order: PlacementOrder) -> list[PlacedTask]:

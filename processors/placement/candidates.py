@@ -7,32 +7,35 @@ from typing import NamedTuple
 
 import numpy as np
 
+from events.abilities import IMAGE, IMAGE_WEIGHT, image_attribute
 from events.columns import I64
-from events.strategies import BALANCED, LOAD_AWARE, STRATEGIES
+from events.strategies import LOAD_AWARE, STRATEGIES
 from processors.placement.assignment import Assignment
 from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.constraints import SPARED
+from processors.placement.engine.columns import LOAD_AT, UNEVEN_AT
 from processors.placement.gang_search import ranked
 from processors.placement.hosts import Hosts
-from processors.placement.neighbours import FREE, Neighbours, Put, Seen, are_ruled
+from processors.placement.neighbours import FREE, HOST, Neighbours, Put, Rules, Seen, are_ruled
 from processors.placement.packing import RANK_SHIFT, feasible
 from processors.placement.room.kept import kept_room
 from processors.placement.runs import Runs
 from processors.placement.sharing import Sharing
 from processors.state.budget import Budget
 
-PREFERENCES = "preferences"
-"""The term of hosts that a job would rather not have."""
-AFFINITY = "affinity"
-"""And of those that have less of the tasks beside which it would rather be, or more of the others."""
-TERMS = {BALANCED: "unevenness", LOAD_AWARE: "load"}
-"""The first term of strategies whose score isn't what is free."""
-FREE_TERM = "free"
-"""Their second."""
+UNEVENNESS, LOAD, ROOM = "unevenness", "load", "room"
+"""The terms of strategies whose score isn't what is free alone: ROOM is that, the second of both."""
+PARTS = {UNEVENNESS: 1024, LOAD: 1}
+"""So many are one of a term, the others are in `packing.SCORE`; load is told in sixteenths."""
 
 
 class Candidate(NamedTuple):
-    """A host that has room for the task. `terms` add up to `score`, the amount that is free in `packing.SCORE` of the
-    largest host; `tasks` of its job are there. `own_room`: its room is kept for this task.
+    """A host that has room for the task. `score`: that of its strategy, in `packing.SCORE` of the largest host, as it
+    is recorded; `terms` are its parts. `tasks` of its job are there. `own_room`: its room is kept for this task.
+
+    What goes before the score: `value_tasks` of its job are on hosts with its `value` of the attribute of `spread` (-1:
+    it has no `spread`), `with_devices` that the task doesn't ask for, `unmet` is the sum of the weights of preferences
+    that it doesn't meet, as they were written, and it may be without the image of the job.
     """
 
     host_id: str
@@ -41,14 +44,22 @@ class Candidate(NamedTuple):
     free: Mapping[str, int]
     tasks: int
     own_room: bool
+    value: str
+    value_tasks: int
+    with_devices: bool
+    unmet: int
+    without_image: bool
 
 
 class Candidates(NamedTuple):
-    """The best hosts for a task, the first of `feasible` ones among `hosts` that the cell has."""
+    """The best hosts for a task, the first of `feasible` ones among `hosts` that the cell has. `over`: the attribute of
+    its `spread`; empty: it has none.
+    """
 
     strategy: str
     hosts: int
     feasible: int
+    over: str
     best: list[Candidate]
 
 
@@ -87,23 +98,46 @@ def candidates(
     if home := int(runs.arena["home"][slot]):
         own_hosts.add(home - 1)
     seen, open_ = Seen(runs, hosts, placed), shape.open
-    ranks = {} if shape.order is None else {PREFERENCES: shape.order}
+    rules = None
     if are_ruled(seen, row):
         rules = Neighbours(seen, job_id, row).of(shape.rules, shape.unmet, shape.column)
         open_ = open_ & (rules.why() == FREE)
-        if rules.wishes:
-            ranks[AFFINITY] = rules.unmet() << RANK_SHIFT
     places = feasible(view.free, shape.need, open_)
-    level: I64 = np.bincount(seen.hosts_of(job_id, row), minlength=len(hosts.ids))
-    order_by = np.sum([*ranks.values()], axis=0) if ranks else None
-    score = ranked(view.score, order_by, shape.spread)[places]
-    if shape.scoring is not None:
-        score = shape.scoring.ordered(order_by, view.free[:, places], places)
-    order = np.lexsort((places, -score, level[places]) if shape.spread else (places, score))
-    numbers = [*sorted(own_hosts), *(number for number in places[order].tolist() if number not in own_hosts)]
+    own_tasks: I64 = np.bincount(seen.hosts_of(job_id, row), minlength=len(hosts.ids))
+    ask = _Ask(shape, rules, own_tasks)
+    numbers = [*sorted(own_hosts), *(number for number in ask.ordered(view, places) if number not in own_hosts)]
     first_numbers = numbers[: most + len(own_hosts)]
-    best = [_candidate(view, shape, number, int(level[number]), number in own_hosts, ranks) for number in first_numbers]
-    return Candidates(STRATEGIES[shape.strategy], len(hosts.table), len({*places.tolist(), *own_hosts}), best)
+    best = [_candidate(view, ask, number, number in own_hosts) for number in first_numbers]
+    feasible_hosts = len({*places.tolist(), *own_hosts})
+    return Candidates(STRATEGIES[shape.strategy], len(hosts.table), feasible_hosts, ask.over, best)
+
+
+class _Ask(NamedTuple):
+    """A task that asks for a host: its shape and rules, and how many of its job each host has."""
+
+    shape: ShapeView
+    rules: Rules | None
+    own_tasks: I64
+
+    @property
+    def over(self) -> str:
+        """The attribute of its `spread`; empty: it has none."""
+        return self.rules.rules.spread_over if self.rules is not None else ""
+
+    def ordered(self, view: ClusterView, places: I64) -> list[int]:
+        """The hosts that it may have, the first choice first."""
+        order = self.shape.order
+        if self.rules is not None and self.rules.wishes:
+            wished = self.rules.unmet() << RANK_SHIFT
+            order = wished if order is None else order + wished
+        score = ranked(view.score, order, self.shape.spread)[places]
+        if self.shape.scoring is not None:
+            score = self.shape.scoring.ordered(order, view.free[:, places], places)
+        keys = (-score, self.own_tasks[places]) if self.shape.spread else (score,)
+        if self.rules is not None and self.rules.spread is not None:
+            keys = (*keys, self.rules.spread.levels()[self.rules.spread.groups[places]])
+        numbers: list[int] = places[np.lexsort((places, *keys))].tolist()
+        return numbers
 
 
 def _shape(view: ClusterView, runs: Runs, job_id: str, instance: int, host: int | None = None) -> ShapeView:
@@ -111,20 +145,34 @@ def _shape(view: ClusterView, runs: Runs, job_id: str, instance: int, host: int 
     return view.shape(int(runs.arena["shape"][row.base + instance]), row.strategy, host)
 
 
-def _candidate(
-    view: ClusterView, shape: ShapeView, number: int, tasks: int, own_room: bool, ranks: Mapping[str, I64]
-) -> Candidate:
+def _candidate(view: ClusterView, ask: _Ask, number: int, own_room: bool) -> Candidate:
+    shape, rules, host_id = ask.shape, ask.rules, view.hosts.ids[number]
     names, free = view.hosts.kinds.names, view.free[:-1, number].tolist()
     terms = {
         name: (amount >> shift) * weight
         for name, amount, weight, shift in zip(names, free, *view.scales.plain, strict=True)
         if amount > 0 and weight
     }
+    score = sum(terms.values())
     if shape.scoring is not None:
-        first, then = shape.scoring.terms(view.free[:, number : number + 1], np.array([number]))
-        terms = {TERMS[shape.strategy]: int(first[0]), FREE_TERM: int(then[0])}
-    for name, rank in ranks.items():
-        if preferred := int(rank[number]):
-            terms[name] = -preferred if shape.spread else preferred
-    amounts = {name: amount for name, amount in zip(names, free, strict=True) if amount}
-    return Candidate(view.hosts.ids[number], sum(terms.values()), terms, amounts, tasks, own_room)
+        first, then = (int(each[0]) for each in shape.scoring.terms(view.free[:, [number]], np.array([number])))
+        score, room = first + then, score
+        name, at = (LOAD, LOAD_AT) if shape.strategy == LOAD_AWARE else (UNEVENNESS, UNEVEN_AT)
+        terms = {name: first >> at, ROOM: room}
+    rank = int(shape.meeting.rank[number]) if shape.order is not None else 0
+    row, images = view.hosts.table[host_id], [each.attribute for each in shape.constraints if each.weight]
+    without = any(each.startswith(IMAGE) and each not in map(image_attribute, row.images) for each in images)
+    spread = rules.spread if rules is not None else None
+    return Candidate(
+        host_id,
+        score,
+        terms,
+        {name: amount for name, amount in zip(names, free, strict=True) if amount},
+        int(ask.own_tasks[number]),
+        own_room,
+        value="" if spread is None else host_id if ask.over == HOST else row.attributes.get(ask.over, ""),
+        value_tasks=-1 if spread is None else int(spread.counts[spread.groups[number]]),
+        with_devices=rank >= SPARED,
+        unmet=rank % SPARED - IMAGE_WEIGHT * without + (int(rules.unmet()[number]) if rules is not None else 0),
+        without_image=without,
+    )

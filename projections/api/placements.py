@@ -84,6 +84,7 @@ def _placement(context: Context, job_id: str, instance: int, run: int | None) ->
         "score": None,
         "hosts": 0,
         "feasible": 0,
+        "spread_over": "",
         "candidates": [],
     }
     if decision.choice is not None:
@@ -104,6 +105,11 @@ def _placement(context: Context, job_id: str, instance: int, run: int | None) ->
             "tasks": each.tasks,
             "own_room": each.own_room,
             "chosen": each.host_id == decision.host_id,
+            "value": each.value,
+            "value_tasks": each.value_tasks if each.value_tasks >= 0 else None,
+            "with_devices": each.with_devices,
+            "unmet": each.unmet,
+            "without_image": each.without_image,
         }
         for each in result.best
     ]
@@ -113,6 +119,7 @@ def _placement(context: Context, job_id: str, instance: int, run: int | None) ->
         "strategy": result.strategy,
         "hosts": result.hosts,
         "feasible": result.feasible,
+        "spread_over": result.spread_over,
         "candidates": candidates,
     }
 

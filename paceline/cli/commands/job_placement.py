@@ -35,9 +35,12 @@ if TYPE_CHECKING:
 def placement(client: "Client", job_id: str, instance: int, run: int | None, zone: str, form: str) -> None:
     """Show the decision that placed a task, and the best five hosts at that moment.
 
-    Placement is replayed up to that round, from the newest snapshot before it or from the start of the log. SCORE is
-    what a host had free, in parts of the largest host, and the sum of the columns after it: a job that is packed goes
-    to the lowest, one that is spread to the host with fewest tasks of the job, then to the highest.
+    Placement is replayed up to that round, from the newest snapshot before it or from the start of the log. The
+    columns stand in the order in which they count: the tasks of the job with the value of the attribute in `spread`,
+    devices that the task doesn't ask for, the weights of preferences that aren't met, and 1 for a host without the
+    image. SCORE is what a host had free, in parts of the largest host, and the sum of the columns after it: a job that
+    is packed goes to the lowest, one that is spread to the host with fewest tasks of the job, then to the highest.
+    LOAD is in sixteenths, ROOM the sum of what is free.
     """
     body = client.placement(job_id, instance, run)
     show(form, body, [body["host_id"]], lambda: _print(body, zone))
@@ -52,20 +55,43 @@ def _print(body: "TaskPlacement", zone: str) -> None:
         if body["score"] is None:
             note("nor were strategy and score recorded: the round is of a release before 0.4")
         else:
-            say(f"  strategy  {body['strategy']}; {plural(body['feasible'], 'host')} had room")
+            say(f"  strategy  {body['strategy']}; {_possible(plural(body['feasible'], 'host'), body['feasible'])}")
             say(f"  score     {body['score']:.4f}, as the round recorded it")
         return
-    say(f"  strategy  {body['strategy']}; {body['feasible']} of {plural(body['hosts'], 'host')} had room")
+    possible = _possible(f"{body['feasible']} of {plural(body['hosts'], 'host')}", body["feasible"])
+    say(f"  strategy  {body['strategy']}; {possible}")
     names = list(dict.fromkeys(name for each in body["candidates"] for name in each["terms"]))
     columns = [
         Column("HOST", lambda each: each["host_id"]),
         Column("", _mark),
-        Column("TASKS", lambda each: each["tasks"], right=True),
+        *_before_the_score(body),
         Column("SCORE", lambda each: f"{each['score']:.4f}", right=True),
         *(Column(name.upper(), _term(name), right=True) for name in names),
         Column("FREE", lambda each: words(each["free"])),
     ]
     table(body["candidates"], columns)
+
+
+def _possible(hosts: str, count: int) -> str:
+    return f"{hosts} {'was' if count == 1 else 'were'} possible"
+
+
+def _before_the_score(body: "TaskPlacement") -> list[Column]:
+    """The columns of what goes before the score of a host; those that are empty for all are left out."""
+    over, all_ = body["spread_over"], body["candidates"]
+    columns = [Column("TASKS", lambda each: each["tasks"], right=True)]
+    if over not in ("", "host"):
+        columns[:0] = [
+            Column(over.upper(), lambda each: each["value"] or None),
+            Column(f"TASKS IN {over.upper()}", lambda each: each["value_tasks"], right=True),
+        ]
+    if any(each["with_devices"] for each in all_):
+        columns.append(Column("DEVICES", lambda each: "some" if each["with_devices"] else None))
+    if any(each["unmet"] for each in all_):
+        columns.append(Column("UNMET", lambda each: each["unmet"], right=True))
+    if any(each["without_image"] for each in all_):
+        columns.append(Column("IMAGE", lambda each: "not there" if each["without_image"] else "there"))
+    return columns
 
 
 def _mark(each: "PlacementCandidate") -> str | None:
@@ -74,4 +100,6 @@ def _mark(each: "PlacementCandidate") -> str | None:
 
 
 def _term(name: str) -> "Callable[[PlacementCandidate], str]":
+    if name == "load":
+        return lambda each: f"{each['terms'].get(name, 0):g}"
     return lambda each: f"{each['terms'].get(name, 0):.4f}"

@@ -6,10 +6,11 @@ PATH = "/v1/jobs/a/tasks/1/placements"
 PLACEMENT = {
     "job_id": "a", "instance": 1, "run": 2, "host_id": "h1", "ports": [31000], "at": "2026-08-21T10:41:07.000Z",
     "round": 12, "position": "paceline.placement:40", "why": "", "strategy": "spread", "score": 0.75, "hosts": 3,
-    "feasible": 2,
+    "feasible": 2, "spread_over": "rack",
     "candidates": [
         {"host_id": "h1", "score": 1.25, "terms": {"tasks": 0, "cpu": 0.5}, "free": {"cpu": 2}, "tasks": 0,
-         "chosen": True, "own_room": False},
+         "chosen": True, "own_room": False, "value": "a", "value_tasks": 3, "with_devices": True, "unmet": 2,
+         "without_image": True},
     ],
 }  # fmt: skip
 HEAD = """\
@@ -24,16 +25,16 @@ def test_a_placement_that_can_be_replayed_shows_its_strategy_and_the_hosts(cli, 
     cell.answer("POST", PATH, PLACEMENT)
     code, out, err = cli("job", "placement", "a", "--task", "1")
     assert (code, err) == (0, "")
-    assert out.startswith(f"{HEAD}  strategy  spread; 2 of 3 hosts had room\nHOST")
-    assert out.splitlines()[-1].split()[:3] == ["h1", "chosen", "0"]
+    assert out.startswith(f"{HEAD}  strategy  spread; 2 of 3 hosts were possible\nHOST")
+    assert out.splitlines()[-1].split()[:9] == ["h1", "chosen", "a", "3", "0", "some", "2", "not", "there"]
 
 
-@pytest.mark.parametrize(("feasible", "room"), [(2, "2 hosts"), (1, "1 host")])
+@pytest.mark.parametrize(("feasible", "room"), [(2, "2 hosts were"), (1, "1 host was")])
 def test_one_that_cannot_be_replayed_shows_what_was_recorded(cli, cell, feasible, room):
     cell.answer("POST", PATH, NOT_REPLAYED | {"feasible": feasible})
     code, out, err = cli("job", "placement", "a", "--task", "1")
     assert (code, err) == (0, WHY)
-    assert out == f"{HEAD}  strategy  spread; {room} had room\n  score     0.7500, as the round recorded it\n"
+    assert out == f"{HEAD}  strategy  spread; {room} possible\n  score     0.7500, as the round recorded it\n"
 
 
 def test_one_of_an_older_release_shows_the_decision_alone_and_says_why(cli, cell):

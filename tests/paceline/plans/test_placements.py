@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from events.abilities import IMAGE_WEIGHT, image_attribute
 from events.choices import SCORE_ONE, choice_columns, choice_of
 from events.codec import decode
+from events.records.hosts import HostImages
 from events.records.jobs import JobActionRequested, JobStopRequested
+from events.records.parts import Constraint, PlacementRules
 from events.records.placement import TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
@@ -156,3 +159,50 @@ def test_what_cannot_be_derived_says_why(cell: PlannedCell, monkeypatch: pytest.
     cell.log.truncate("paceline.hosts", end - 1)
     with pytest.raises(NotDerived, match="before the oldest snapshot and the log"):
         derived(cell, round_, index, "a", 0)
+
+
+def chosen_among(cell: PlannedCell, job_id: str) -> PlacementResult:
+    """Among which hosts the last task of a job was placed."""
+    *_, (round_, index, placed) = (each for each in decisions(cell) if job_id in each[2].job_ids)
+    own = placed.instance_array[placed.job_array == placed.job_ids.index(job_id)]
+    return derived(cell, round_, index, job_id, int(own[-1]))
+
+
+def test_what_goes_before_the_score_is_told_as_a_user_writes_it(tmp_path: Path) -> None:
+    capacity = {"cpu": 8_000, "memory": 32_768, "disk": 100_000}
+    with_gpu = SimHost(1, capacity | {"gpu": 1_000}, {"rack": "a", "zone": "z", "os": "x"}, "gpu")
+    plain = SimHost(1, capacity, {"rack": "b", "os": "x"}, "plain"), SimHost(1, capacity, {"rack": "b"}, "other")
+    cell = PlannedCell(tmp_path, [with_gpu, *plain])
+    cell.append(PoolDefined(path="/p", command_id="p"))
+    cell.run(1_000)
+    names = ("zone", "os", "nowhere")
+    wishes = tuple(Constraint(name, "exists", (), weight=weight) for weight, name in enumerate(names, 1))
+    cell.submit("web", "/p", constraints=wishes, resources={"cpu": 1_000})
+    cell.submit("even", "/p", rules=PlacementRules(spread_over="rack"), instances=2, resources={"cpu": 1_000})
+    cell.submit("quiet", "/p", strategy="load-aware", resources={"cpu": 1_000})
+    cell.submit("mixed", "/p", strategy="balanced", resources={"cpu": 1_000, "memory": 8_192})
+    cell.run(1_000)
+    web, even, quiet, mixed = (chosen_among(cell, job_id) for job_id in ("web", "even", "quiet", "mixed"))
+    cell.close()
+    assert [(each.host_id, each.with_devices, each.unmet) for each in web.best] == [
+        ("plain", False, 1 + 3), ("other", False, 1 + 2 + 3), ("gpu", True, 3),
+    ]  # fmt: skip
+    assert all(0 < each.score < 5 for each in web.best), "nothing but what is free"
+    assert even.spread_over == "rack"
+    assert even.best[0].host_id == "gpu", "whatever its devices"
+    assert {(each.value, each.value_tasks) for each in even.best} == {("a", 0), ("b", 1)}
+    assert {*quiet.best[0].terms} == {"load", "room"}
+    assert {each.terms["load"] for each in quiet.best} == {8}, "no host has told its load"
+    assert quiet.best[0].terms["room"] == max(each.terms["room"] for each in quiet.best if not each.with_devices)
+    assert all(0 <= each.terms["unevenness"] <= 1 for each in mixed.best)
+
+
+def test_a_host_without_the_image_of_a_job_is_told_apart_from_its_preferences(cell: PlannedCell) -> None:
+    has = Constraint(image_attribute("0123456789abcdef"), "exists", (), weight=IMAGE_WEIGHT)
+    cell.append(HostImages(host_id="b-03", session=1, images=("0123456789abcdef",)))
+    cell.submit("web", "/p", constraints=(has, Constraint("rack", "in", ("a",), weight=1)))
+    cell.run(500)
+    best = chosen_among(cell, "web").best
+    told = {each.host_id: (each.without_image, each.unmet) for each in best}
+    assert {told.pop("b-03", (False, 1))} == {(False, 1)}
+    assert {*told.values()} <= {(True, 0), (True, 1)}
