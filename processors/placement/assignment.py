@@ -19,6 +19,7 @@ from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts
 from processors.placement.neighbours import Neighbours, Put, Seen, are_ruled, at_home
 from processors.placement.packing import SCORE, Scoring, scores
+from processors.placement.room.arrivals import arrivals_of, arrive_alone
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.placement.room.parked import Found, MayAsk
 from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
@@ -109,13 +110,16 @@ class Assignment:
         if not self._runs.shapes.ruled:
             return None
         placed = {other: [Put(one.shape, one.hosts) for one in parts] for other, parts in self._placed.items()}
-        row, seen = self._runs.jobs[job_id], Seen(self._runs, self._hosts, placed)
+        row, seen = self._runs.jobs[job_id], Seen(self._runs, self._hosts, placed, self.view.arrivals)
         return Neighbours(seen, job_id, row) if are_ruled(seen, row) else None
 
     def _claim_hosts(self) -> None:
         """Closes the hosts of tasks that want them for themselves."""
         shapes = self._runs.shapes
         numbers = [number for number in shapes.ruled if (rules := shapes[number].rules) and rules.exclusive]
+        if shapes.ruled:
+            self.view.arrivals = arrivals_of(self._runs, self._own)
+            self.view.claim_arrivals(arrive_alone(self._runs, self.view.arrivals))
         if numbers:
             slots = np.flatnonzero(np.isin(self._runs.arena["shape"], numbers) & (self._runs.arena["host"] > 0))
             hosts, placed = self._runs.arena["host"][slots].astype(np.int64) - 1, self._runs.arena["placed"][slots] > 0

@@ -97,7 +97,7 @@ def candidates(
     own_hosts: set[int] = {*own.hosts.tolist()} if own is not None else set()
     if home := int(runs.arena["home"][slot]):
         own_hosts.add(home - 1)
-    seen, open_ = Seen(runs, hosts, placed), shape.open
+    seen, open_ = Seen(runs, hosts, placed, view.arrivals), shape.open
     rules = None
     if are_ruled(seen, row):
         rules = Neighbours(seen, job_id, row).of(shape.rules, shape.unmet, shape.column)

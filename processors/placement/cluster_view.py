@@ -33,6 +33,7 @@ from processors.placement.packing import (
     turns,
 )
 from processors.placement.placed_units import places
+from processors.placement.room.arrivals import Arrivals
 from processors.placement.room.kept import KeptRoom, OwnRoom
 from processors.placement.room.obstacles import Obstacles, obstacle
 from processors.placement.ruled_units import in_groups
@@ -232,6 +233,10 @@ class ClusterView:
         """The hosts of tasks whose jobs want them for themselves; None: there are none."""
         self.claimants: Obstacles | None = None
         """Those of these tasks that have places."""
+        self.arrivals: Arrivals = {}
+        """The units for which room is held, where tasks look at their neighbours."""
+        self.arrive_alone = np.zeros(len(hosts.ids), dtype=np.bool_)
+        """The hosts that are held for tasks that want one for themselves: nobody else's plan may use them."""
         self._put_ports: dict[int, list[I64]] = {}
         """The hosts on which tasks with a fixed port were put, by port."""
         self._known = shapes
@@ -275,6 +280,12 @@ class ClusterView:
         """Tasks that want their hosts for themselves have places there."""
         self.claimants = Obstacles((obstacle(np.arange(len(self.hosts.ids)), slots, hosts),))
         self.claim(distinct(hosts))
+
+    def claim_arrivals(self, hosts: I64) -> None:
+        """Hosts are held for tasks that want one for themselves."""
+        if len(hosts):
+            self.arrive_alone[hosts] = True
+            self.claim(hosts)
 
     def claim(self, hosts: I64) -> None:
         """Hosts are closed for tasks that want them for themselves."""

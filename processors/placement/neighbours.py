@@ -14,6 +14,7 @@ from events.columns import I64
 from processors.placement.engine.columns import FAR, Ruled
 from processors.placement.hosts import Hosts
 from processors.placement.packing import RANK_SHIFT, Mask, Scoring, Weights, have_room, scores
+from processors.placement.room.arrivals import Arrivals, arrival_hosts
 from processors.placement.room.obstacles import Obstacle, Obstacles, obstacle
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
@@ -43,6 +44,8 @@ class Seen(NamedTuple):
     runs: Runs
     hosts: Hosts
     placed: dict[str, list[Put]]
+    arrivals: Arrivals
+    """The units for which room is held."""
 
     def hosts_of(self, job_id: str, row: JobRow, shapes: Sequence[int] | None = None) -> I64:
         """The hosts of the tasks of a job, or of those of some shapes, one for each."""
@@ -84,6 +87,12 @@ class Seen(NamedTuple):
         hosts = [self.hosts_of(job_id, row) for job_id, row in jobs if row.labels.get(label[0]) == label[1]]
         return _by_group(groups, np.concatenate([np.zeros(0, dtype=np.int64), *hosts]))
 
+    def arrivals_with(self, job_id: str, label: Label) -> I64:
+        """The hosts that are held for tasks of other jobs with a label."""
+        others = (other for other in self.arrivals if other != job_id)
+        jobs = [other for other in others if self.runs.jobs[other].labels.get(label[0]) == label[1]]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(arrival_hosts(self.arrivals, other) for other in jobs)])
+
     def shunned(self, labels: dict[str, str]) -> Iterator[tuple[str, JobRow, AffinityRow]]:
         """The jobs that have a rule against one of these labels in one of their versions, and the rule."""
         for job_id, row in self.runs.jobs.items():
@@ -103,6 +112,10 @@ class Seen(NamedTuple):
         total = np.bincount(host[host > 0] - 1, minlength=len(self.hosts.ids))
         for put in (each for of_job in self.placed.values() for each in of_job):
             np.add.at(total, put.hosts, 1)
+        for other in self.arrivals:
+            np.add.at(total, arrival_hosts(self.arrivals, other), 1)
+            if self.runs.jobs[other].daemon or other == job_id:
+                np.subtract.at(total, arrival_hosts(self.arrivals, other), 1)
         for other, row in self.runs.jobs.items():
             if row.daemon or other == job_id:
                 np.subtract.at(total, self.hosts_of(other, row), 1)
@@ -201,10 +214,15 @@ class Rules:
             groups = seen.groups(term.over)
             own_label = row.labels.get(term.label) == term.value
             counts = seen.counts((term.label, term.value), groups)
+            if term.apart and not term.weight:
+                counts += _by_group(groups, seen.arrivals_with(job_id, (term.label, term.value)))
             (self.wishes if term.weight else self.terms).append(_Term(term, groups, counts, own_label))
         for other, its_row, term in seen.shunned(row.labels):
             groups = seen.groups(term.over)
-            counts = _by_group(groups, seen.hosts_of(other, its_row, seen.having(its_row, term)))
+            shapes = seen.having(its_row, term)
+            counts = _by_group(groups, seen.hosts_of(other, its_row, shapes))
+            if other != job_id:
+                counts += _by_group(groups, arrival_hosts(seen.arrivals, other, shapes))
             self.terms.append(_Term(term, groups, counts, other == job_id, theirs=other))
         self.spread = None
         if rules.spread_over:

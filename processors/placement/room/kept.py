@@ -52,10 +52,10 @@ class OwnRooms:
         """`hosts`, `amounts` and `needs` ([kinds + 1, those hosts]) have one room after another; `starts` says where
         each begins, and where the last one ends.
         """
-        self._slots = slots
-        self._hosts = hosts
+        self.slots = slots
+        self.hosts = hosts
         self._amounts = amounts
-        self._starts = starts
+        self.starts = starts
         self._complete = complete
         self._needs = needs
         self._codes = codes
@@ -63,10 +63,10 @@ class OwnRooms:
         self._sorted = slots[self._order]
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self.slots)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._slots.tolist())
+        return iter(self.slots.tolist())
 
     def __contains__(self, slot: int) -> bool:
         return self._at(slot) is not None
@@ -81,9 +81,9 @@ class OwnRooms:
         at = self._at(slot)
         if at is None:
             return None
-        which = slice(int(self._starts[at]), int(self._starts[at + 1]))
+        which = slice(int(self.starts[at]), int(self.starts[at + 1]))
         amounts, needs = self._amounts[:, which], self._needs[:, which]
-        return OwnRoom(self._hosts[which], amounts, bool(self._complete[at]), needs, self._codes[at])
+        return OwnRoom(self.hosts[which], amounts, bool(self._complete[at]), needs, self._codes[at])
 
     def among(self, slots: I64) -> tuple[I64, NDArray[np.bool_]]:
         """Those of some ascending slots that have room, and whether that of each is complete."""

@@ -200,12 +200,24 @@ class Planner:
             searches = self._search(alike, parts, unit[0], taker, ways, job, own)
             plan = find_plan(draft, self._planned(unit[0], parts, own), searches)
             if plan is not None:  # the room that was held for the unit is anybody's now
+                self._hold(unit[0], parts, plan)
                 return plan, draft
             self._searches.pop((*alike, ways), None)
         if own is not None:
             board.give(own.hosts, -own.needs, -own.amounts)
         self._failed.add(alike)
         return None
+
+    def _hold(self, job_id: str, parts: Parts, plan: Plan) -> None:
+        """A plan is made: rules about neighbours count its unit as there."""
+        if not self._seen.runs.shapes.ruled:
+            return
+        view = self._seen.view
+        for host, part, _ in plan.places:
+            view.arrivals.setdefault(job_id, []).append((parts[part][0].number, np.array([host])))
+            if parts[part][0].exclusive:
+                view.claim_arrivals(np.array([host]))
+                self._searches, self._judged = {}, {}  # others may look at it no more
 
     def _parts(self, slot: int, size: int) -> Parts:
         """So many tasks of which shape a unit has."""

@@ -19,7 +19,7 @@ def planned(view: ClusterView, shape: ShapeView, size: int, own: OwnRoom | None)
             open_ |= shape.open_to(view, own)
         part = part._replace(open_=open_, ports=shape.fixed_ports)
     if shape.shut_off is not None and view.claimants is not None:
-        shut_off = shape.shut_off & view.claimants.where() & view.unclaimed(shape.fixed_ports)
+        shut_off = shape.shut_off & ~view.arrive_alone & view.claimants.where() & view.unclaimed(shape.fixed_ports)
         part = part._replace(open_=part.open_ | shut_off, obstacles=view.claimants)
     return part
 
