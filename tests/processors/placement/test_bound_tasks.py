@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from events.codes import Code
 from events.columns import pack_ints
+from events.records.parts import PlacementRules, TaskShape
 from events.records.placement import GangsUnplaced, HostRemoved
 from tests.helpers.machines import instances_changed, one, queued
 from tests.processors.placement.harness import World, hosts_of
@@ -58,3 +59,26 @@ def test_many_that_find_no_room_on_their_hosts_do_not_keep_others_waiting() -> N
     world.peer("lifecycle", replace(queued([tasks]), host_ids=("full",), pin=pack_ints([0])))
     world.admit(tasks)
     assert hosts_of(world.run("other")) == {("other", 0, 1): "h"}
+
+
+def test_tasks_that_are_bound_to_hosts_count_for_those_of_their_job_that_are_not() -> None:
+    world = World()
+    world.host("small", cpu=3000)
+    world.host("large", cpu=9000)
+    world.accept("db", 2, shapes=(TaskShape({"cpu": 1000}, rules=PlacementRules(host_limit=1)),))
+    bound, free = ("db", 0, 1, 1, 0), ("db", 1, 1, 1, 0)
+    world.peer("lifecycle", replace(queued([bound, free]), host_ids=("small",), pin=pack_ints([0, -1])))
+    assert hosts_of(world.admit(("db", 0, 2, 1, 0))) == {("db", 0, 1): "small", ("db", 1, 1): "large"}
+
+
+def test_who_is_bound_to_a_host_that_is_kept_for_it_and_silent_waits_for_nothing_else() -> None:
+    world = World()
+    world.host("h")
+    world.host("other")
+    world.accept("db")
+    world.peer("lifecycle", replace(queued([("db", 0, 1, 1, 0)]), host_ids=("h",), pin=pack_ints([0])))
+    world.admit(("db", 0, 1, 1, 0))
+    world.end(("db", 0, 1), kept=1, hold=1)
+    world.silence("h")
+    again = replace(queued([("db", 0, 1, 2, 0)], admitted=1), host_ids=("h",), pin=pack_ints([0]))
+    assert one(world.peer("lifecycle", again), GangsUnplaced).code == Code.BOUND_HOST_BUSY

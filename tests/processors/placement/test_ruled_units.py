@@ -1,12 +1,13 @@
-"""Gangs of two shapes with rules are placed if there is any way, as a plain look at all ways says."""
+"""Gangs of two shapes with rules are placed if there is any way, as a plain look at all says; rules are of a shape."""
 
 import random
 from collections import Counter
 
-from events.records.parts import PlacementRules, TaskAffinity, TaskShape
+from events.records.parts import Constraint, PlacementRules, TaskAffinity, TaskShape
+from events.records.placement import TasksPlaced
 from tests.helpers.drawn import seeds
-from tests.helpers.machines import mixed
-from tests.processors.placement.harness import World, places
+from tests.helpers.machines import mixed, one
+from tests.processors.placement.harness import World, hosts_of, places
 
 OWN = {
     "host_limit": PlacementRules(host_limit=2),
@@ -57,3 +58,19 @@ def test_it_is_placed_if_there_is_any_way(seed: int) -> None:
     parts = [(count, TaskShape({"cpu": need}, rules=OWN[rule])) for count, need in ((few, large), (many, small))]
     said = cell.run("gang", gang_min=few + many, labels={"app": "a"}, **mixed(*parts))
     assert len(places(said)) == (few + many if fits(rule, cpus, racks, needs, []) else 0)
+
+
+def test_a_rule_of_one_shape_of_a_job_keeps_nobody_from_where_the_same_decision_puts_another() -> None:
+    world = World()
+    for at in ("0", "1"):
+        world.host(f"h{at}", cpu=2000, attributes={"at": at})
+    world.run("before", 2, shapes=(TaskShape({"cpu": 2000}),))
+    apart = PlacementRules(affinity=(TaskAffinity("app", "b", "host", True),))
+    first, second = (
+        TaskShape({"cpu": 1000}, 0, (Constraint("at", "in", (at,)),), rules=rules)
+        for at, rules in (("0", apart), ("1", None))
+    )
+    world.run("shuns", **mixed((1, first), (1, second)))
+    world.run("shunned", shapes=(TaskShape({"cpu": 1000}),), labels={"app": "b"})
+    said = one(world.end(("before", 0, 1), ("before", 1, 1)), TasksPlaced)
+    assert hosts_of([said]) == {("shuns", 0, 1): "h0", ("shuns", 1, 1): "h1", ("shunned", 0, 1): "h1"}
