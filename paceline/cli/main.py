@@ -38,8 +38,9 @@ COMMANDS = {
 EPILOG = """\b
 Exit codes:
   0    success; the wanted state was reached
-  1    refused by the scheduler, invalid files, failed job, log differs
-  2    invalid usage or settings
+  1    refused by the scheduler, invalid files, failed job, log differs;
+       tasks would wait (job plan)
+  2    invalid usage or settings; a job would be refused (job plan)
   3    the job was accepted and did not run in time (submit --wait=running);
        versions differ (job diff)
   4    not found

@@ -31,6 +31,10 @@ LOOKED_MAX = 100
 _OFFERED = f"SELECT attributes, taints, tainted, capacity, sizes, port_first, port_last FROM hosts WHERE {OFFERS} "
 
 
+_PORTS = ""
+"""Stands for ports among the names of resources, of which none is empty."""
+
+
 class _Offer(NamedTuple):
     """The offer of a host: its attributes, amounts by resource, and how many ports."""
 
@@ -98,44 +102,63 @@ def _why(own: JobSubmitted, hosts: Iterable[_Offer], kinds: Kinds) -> tuple[Code
     conditions = [*own.constraints, *(Constraint(attribute, "exists", ()) for attribute in needed(own))]
     tolerations = own.rules.tolerations if own.rules is not None else ()
     need = {name: amount for name, amount in own.resources.items() if name not in kinds.licences}
-    lacking, there, matching, ports = dict[str, int](), False, False, 0
+    need |= {_PORTS: len(own.ports)} if own.ports else {}
+    most = dict[str, int]()
+    there, matching = False, False
     names, kept_away, exclusive = set[str](), set[str](), False
     for host in hosts:
         there = True
         names |= host.attributes.keys()
         if first_unmet(conditions, host.attributes) != MEETS:
             continue
-        if taints := [each for each in host.taints.items() if not is_tolerated(*each, tolerations)]:
+        offered = {name: host.ports if name == _PORTS else host.amounts.get(name, 0) for name in need}
+        if not all(amount <= offered[name] for name, amount in need.items()):
+            matching = True
+            most = {name: max(most.get(name, 0), amount) for name, amount in offered.items()}
+        elif taints := [each for each in host.taints.items() if not is_tolerated(*each, tolerations)]:
             kept_away.add(text_of(*min(taints)))
-            continue
-        if (mark := host.attributes.get(EXCLUSIVE)) is not None and mark not in exclusive_names(conditions):
+        elif (mark := host.attributes.get(EXCLUSIVE)) is not None and mark not in exclusive_names(conditions):
             exclusive = True
-            continue
-        short = [name for name, amount in need.items() if amount > host.amounts.get(name, 0)]
-        if not short and len(own.ports) <= host.ports:
+        else:
             return None
-        matching, ports = True, max(ports, host.ports)
-        for name in short:
-            lacking[name] = max(lacking.get(name, 0), host.amounts.get(name, 0))
     if not there:
         return None
-    if not matching:
+    if kept_away or exclusive or not matching:
         return _unmatched(conditions, names, kept_away, exclusive)
-    asked, most = amounts({name: need[name] for name in lacking}, kinds), amounts(lacking, kinds)
+    return Code.NEVER_FITS, _too_large(need, most, kinds)
+
+
+def _too_large(need: dict[str, int], most: dict[str, int], kinds: Kinds) -> str:
+    """Tells what no host has enough of. `most`: the most of each kind on a host, perhaps not the same one."""
+    lacking = {name: amount for name, amount in need.items() if amount > most[name]}
     if not lacking:
-        asked, most = plural(len(own.ports), "port"), plural(ports, "port")
-    return Code.NEVER_FITS, f"it asks {asked}, the most of those that match is {most}"
+        return f"it asks {_words(need, kinds)}, and none of those that match has all of that"
+    there = _words({name: most[name] for name in lacking}, kinds)
+    return f"it asks {_words(lacking, kinds)}, the most of those that match is {there}"
+
+
+def _words(of: dict[str, int], kinds: Kinds) -> str:
+    told = {name: amount for name, amount in of.items() if name != _PORTS}
+    parts = [amounts(told, kinds)] if told else []
+    return ", ".join(parts + ([plural(of[_PORTS], "port")] if _PORTS in of else []))
 
 
 def _unmatched(conditions: list[Constraint], names: set[str], kept_away: set[str], exclusive: bool) -> tuple[Code, str]:
     """Why no host is for tasks with these conditions; `names`: the attributes that hosts have, `kept_away`: taints of
     hosts that meet all, `exclusive`: whether such are for others.
     """
+    those = "those that meet its constraints and are large enough"
     if kept_away:
         which = ", ".join(sorted(kept_away)[:3])
-        return Code.HOSTS_TAINTED, f"those that meet its constraints have taints that it doesn't tolerate: {which}"
+        return (
+            Code.HOSTS_TAINTED,
+            f"{those} have taints that it doesn't tolerate: {which}",
+        )
     if exclusive:
-        return Code.HOSTS_EXCLUSIVE, "those that meet its constraints are exclusive, and it doesn't name them"
+        return (
+            Code.HOSTS_EXCLUSIVE,
+            f"{those} are exclusive, and it doesn't name them",
+        )
     unknown = sorted({one.attribute for one in conditions if one.attribute and one.attribute not in names})
     more = f"; no host has an attribute {', '.join(unknown)}" if unknown else ""
     return Code.CONSTRAINT_MISMATCH, f"none meets its constraints{more}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SHOWN_MAX = 40
 """Hosts, and runs that would be preempted, that are listed of one plan."""
 NO_PLACE = ("WAITS", "PARTLY_PLACED", "UPDATE_WAITS", "UPDATE_FAILS")
-"""Outcomes for which the exit code is 1."""
+"""Outcomes for which the exit code is 1, as it is where any task waits."""
 REFUSED = "REFUSED"
 
 
@@ -40,21 +40,33 @@ def plan(client: "Client", files: tuple[str, ...], form: str) -> int:
     together, as if each was submitted after those before it. Of a job that exists and differs from FILE, the update is
     planned.
 
-    Exits with 1 where a task would have to wait, with 2 where a job would be refused.
+    Exits with 1 where a task would wait or an update would not end well, with 2 where a job would be refused, as one is
+    whose file is invalid.
     """
-    from paceline.client.errors import Faults, Refused
+    from paceline.client.errors import Faults
     from paceline.job_files import read_jobs
 
-    jobs = read_jobs(files, lambda: pool_paths(client))
     try:
-        plans = _plans(client, [each.body for each in jobs])
+        plans = _checked_plans(client, read_jobs(files, lambda: pool_paths(client)))
+    except Faults as error:
+        note(f"paceline: {error}")
+        return 2
+    body = plans if len(plans) > 1 else plans[0]
+    show(form, body, [each["job_id"] for each in plans], lambda: _print(plans))
+    if any(each["outcome"] == REFUSED for each in plans):
+        return 2
+    return int(any(each["waiting"] or each["outcome"] in NO_PLACE for each in plans))
+
+
+def _checked_plans(client: "Client", jobs: "Sequence[JobFile]") -> "list[JobPlan]":
+    """The plans. Raises `Faults` with the lines of the files where jobs are invalid."""
+    from paceline.client.errors import Faults, Refused
+
+    try:
+        return _plans(client, [each.body for each in jobs])
     except Refused as error:
         report = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
         raise Faults([_fault(jobs, pointer, message) for pointer, message in report]) from None
-    body = plans if len(plans) > 1 else plans[0]
-    show(form, body, [each["job_id"] for each in plans], lambda: _print(plans))
-    outcomes = {each["outcome"] for each in plans}
-    return 2 if REFUSED in outcomes else 1 if outcomes & {*NO_PLACE} else 0
 
 
 def planned(client: "Client", specs: "Sequence[Mapping[str, Any]]") -> "dict[str, JobPlan]":
@@ -114,7 +126,8 @@ def sentence(plan: "JobPlan") -> str:
         update, after = plan["update"], f"{plan['looked_ahead_s']:g} s"
         done, every = update["steps"]["done"], plural(sum(update["steps"].values()), "instance")
         if outcome == "UPDATED":
-            return f"{every} would be updated to version {update['version']} within {after}"
+            waits = f", {plural(plan['waiting'], 'task')} would wait" if plan["waiting"] else ""
+            return f"{every} would be updated to version {update['version']} within {after}{waits}"
         return f"{done} of {every} would be updated to version {update['version']}; {update['state']} after {after}"
     return f"{plan['placed']} of {tasks} would get a host {when}, {plan['waiting']} would wait"
 

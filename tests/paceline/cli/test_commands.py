@@ -327,6 +327,23 @@ def test_a_plan_that_places_all_ends_with_0_and_one_that_is_refused_with_2(cli, 
     assert (code, out.splitlines()[0]) == (2, "job x  REFUSED  another has it (ID_TAKEN)")
 
 
+@pytest.mark.parametrize("outcome", ["UPDATED", "REPEATED"])
+def test_a_plan_by_which_a_task_waits_ends_with_1_whatever_its_outcome(cli, cell, tmp_path, outcome):
+    steps = {"update": {"steps": {"done": 2}, "version": 2, "state": "SUCCEEDED"}} if outcome == "UPDATED" else {}
+    for waiting in (0, 1):
+        cell.answer("POST", "/v1/job-plans", planned("x", outcome=outcome, waiting=waiting, **steps))
+    path = files(tmp_path, "x")
+    assert [cli("job", "plan", path)[0] for _ in range(2)] == [0, 1]
+
+
+def test_a_plan_of_an_invalid_file_ends_with_2(cli, cell, tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text("{job_id: x, pool: /p, instances: many}")
+    cell.answer("GET", "/v1/pools", {"pools": [{"path": "/p"}], "next_page_token": None})
+    code, _, err = cli("job", "plan", str(path))
+    assert (code, err.startswith(f"paceline: {path}:1:")) == (2, True)
+
+
 def test_several_jobs_are_planned_by_one_request(cli, cell, tmp_path):
     reasons = [{"code": "NO_HOST_FITS", "message": "none"}]
     late = planned("y", outcome="WAITS", placed=0, waiting=2, later_reasons=reasons)
@@ -349,7 +366,7 @@ def test_what_is_wrong_with_one_of_several_is_told_by_its_line(cli, cell, tmp_pa
     cell.problem("POST", "/v1/job-plans", 422, "INVALID_SPEC", "no", errors=faults)
     path = files(tmp_path, "x", "y")
     code, _, err = cli("job", "plan", path)
-    assert (code, err) == (1, f"paceline: {path}:5:1: /pool: there is no pool /maps/tiles\n")
+    assert (code, err) == (2, f"paceline: {path}:5:1: /pool: there is no pool /maps/tiles\n")
 
 
 def test_a_refused_job_does_not_keep_the_others_from_being_submitted(cli, cell, tmp_path):

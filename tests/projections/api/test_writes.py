@@ -252,14 +252,24 @@ def test_a_job_that_would_fit_on_no_host_is_taken_with_a_warning(api):
     assert warned(job_id="fits") == []
     too_large = "it asks 40 cpu, the most of those that match is 8 cpu (NEVER_FITS)"
     assert warned(job_id="large", resources={"cpu": 40}) == [f"2 instances would fit on no host: {too_large}"]
+    api.cell.host("h2", session=1_795_673_927_422, cpu=16_000)
+    api.fold()
+    much = {"cpu": 12, "memory": "100GiB"}
+    told = "it asks 100GiB memory, the most of those that match is 8GiB memory (NEVER_FITS)"
+    assert warned(job_id="deep", resources=much) == [f"2 instances would fit on no host: {told}"]
     constraints = [{"attribute": "rack", "values": ["r9"]}]
     assert warned(job_id="rack", constraints=constraints) == [
         "2 instances would fit on no host: none meets its constraints; no host has an attribute rack "
         "(CONSTRAINT_MISMATCH)"
     ]
-    told = "1 of 2 instances would find a place: 1 host would take 1 each (`host_limit`) (HOST_LIMIT_REACHED)"
-    assert warned(job_id="limited", host_limit=1) == [told]
+    told = "2 of 3 instances would find a place: 2 hosts would take 1 each (`host_limit`) (HOST_LIMIT_REACHED)"
+    assert warned(job_id="limited", instances=3, host_limit=1) == [told]
     assert warned(job_id="enough", host_limit=2) == []
+    api.cell.fact(HostOffered(host_id="h2", session=1_795_673_927_422, capacity={"cpu": 16_000, "memory": 8192},
+                              taints={"dedicated": "ml"}))  # fmt: skip
+    api.fold()
+    told = "those that meet its constraints and are large enough have taints that it doesn't tolerate: dedicated=ml"
+    assert warned(job_id="kept", resources={"cpu": 12}) == [f"2 instances would fit on no host: {told} (HOSTS_TAINTED)"]
 
 
 def test_a_job_needs_an_id_and_must_fit_a_record(api):
