@@ -46,12 +46,13 @@ class Reports:
         due = self._runs.admissions.patience_over(now).tolist()
         returns: Returns = {}
         for parts in self._by_report().values():
-            code = self._reason(parts[0]).code
+            plain = [part for part in parts if part.own is None] or parts  # what is kept for units is told by itself
+            code = self._reason(plain[0]).code
             if code != parts[0].row.reported.get(parts[0].reported_as):
                 if not self._budget.holds(1):
                     break
                 self._budget.spend(1)
-                out.append(self._explain(parts))
+                out.append(self._explain(plain))
             for part in parts:
                 self._return(part, due, returns)
             if self._budget.cut:

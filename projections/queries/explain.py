@@ -29,7 +29,7 @@ from projections.queries.situations import Detail, Situation
 from projections.record_json import at
 from projections.views.job_states import OVER, REJECTED, SUBMITTED
 from projections.views.reasons import WAITS
-from projections.views.rows import ExplanationRow, JobRow
+from projections.views.rows import ExplanationRow, JobRow, amounts_in
 from projections.views.update_rows import UpdateRow
 from projections.views.waiting import Standing
 
@@ -149,7 +149,7 @@ def _of_placing(
     becomes = order_reasons.what_becomes(job, claims, detail, situation)
     rows = {row.code: row for row in unplaced}
     for reservation in situation.reservations:
-        reason = order_reasons.of_reservation(reservation, kinds, becomes)
+        reason = order_reasons.of_reservation(reservation, amounts_in(job.need), kinds, becomes)
         funnel = placement_reasons.funnel_of(rows.get(Code.HOSTS_RESERVED), kinds)
         yield reason._replace(numbers={**funnel, **reason.numbers})
     for order in situation.orders:
@@ -163,9 +163,10 @@ def _of_placing(
         Code.HOSTS_RESERVED: bool(situation.reservations),
         Code.WAITING_FOR_PREEMPTION: bool(situation.orders),
     }
+    others = tasks - sum(reservation.count for reservation in situation.reservations)
     for row in unplaced:
         if not with_details.get(row.code, False):
-            reason = placement_reasons.of_row(row, tasks, kinds, becomes)
+            reason = placement_reasons.of_row(row, others if others > 0 else tasks, kinds, becomes)
             beside = f"; {situation.beside}" if row.code == Code.AFFINITY_UNMET and situation.beside else ""
             yield reason._replace(text=reason.text + beside)
     if not unplaced and not situation.orders and not situation.reservations:

@@ -138,8 +138,8 @@ def _too_large(need: dict[str, int], most: dict[str, int], kinds: Kinds) -> str:
 
 
 def _words(of: dict[str, int], kinds: Kinds) -> str:
-    told = {name: amount for name, amount in of.items() if name != _PORTS}
-    parts = [amounts(told, kinds)] if told else []
+    others = {name: amount for name, amount in of.items() if name != _PORTS}
+    parts = [amounts(others, kinds)] if others else []
     return ", ".join(parts + ([plural(of[_PORTS], "port")] if _PORTS in of else []))
 
 

@@ -5,7 +5,7 @@ import msgspec
 from events.codes import Code
 from events.quantities import write_ms
 from events.reasons import WAIT, YOU, kind_of
-from events.resources import Kinds
+from events.resources import Amounts, Kinds
 from events.words import plural
 from paceline.client.json_type import Json
 from projections.queries.placement_reasons import remedy_of
@@ -81,13 +81,17 @@ def _spared(spared: dict[str, int]) -> str:
     return f"; spared on these hosts: {', '.join(parts)}" if spared else ""
 
 
-def of_reservation(row: ReservationRow, kinds: Kinds, becomes: str) -> Reason:
-    """Hosts that are drained for a gang. `becomes`: what becomes of it by itself."""
+def of_reservation(row: ReservationRow, need: Amounts, kinds: Kinds, becomes: str) -> Reason:
+    """Hosts that are drained for a gang. `need`: that of a task; `becomes`: what becomes of it by itself."""
     hosts: list[str] = msgspec.json.decode(row.host_ids)
     named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more" if len(hosts) > NAMED else "")
     one = len(hosts) == 1
     text = f"{'host' if one else 'hosts'} {named} {'is' if one else 'are'} drained for {count_tasks(row.count)}"
-    text += f", {amounts(amounts_in(row.kept), kinds)} kept there so far; given up at {at(row.until_ms)}"
+    kept = amounts_in(row.kept)
+    lacks = {name: max(0, row.count * each - kept.get(name, 0)) for name, each in need.items()}
+    lacks = {name: each for name, each in lacks.items() if name not in kinds.licences}
+    short = f", short of {amounts(lacks, kinds)}" if any(lacks.values()) else ""
+    text += f", {amounts(kept, kinds)} kept there so far{short}; given up at {at(row.until_ms)}"
     numbers = {"tasks": row.count, "round": row.round, "hosts": hosts, "until": at(row.until_ms)}
     remedy = remedy_of(Code.HOSTS_RESERVED, becomes)
     return Reason(Code.HOSTS_RESERVED, text, "placement", row.since_ms, remedy, numbers=numbers)

@@ -50,6 +50,16 @@ def test_a_claim_without_place_has_a_host_drained_where_least_has_to_leave(world
     assert not world.machine.sharing.room.table
 
 
+def test_the_tasks_beside_one_for_which_hosts_are_drained_still_find_no_host(world: Shared) -> None:
+    world.run("big", 3, cpu=4000)
+    said = world.later(AFTER_MS + 1000)
+    event = reserved(said)
+    kept = event.count
+    assert kept < 3, "one has a host drained for it, the others wait as before"
+    assert not of(said, GangsUnplaced), "their reason is what it was"
+    assert [told.code for told in of(world.said, GangsUnplaced) if told.job_id == "big"] == [Code.NO_HOST_FITS]
+
+
 def test_what_a_reservation_does_not_need_anybody_may_use(world: Shared) -> None:
     world.run("big", cpu=3000)
     world.later(AFTER_MS + 1000)
