@@ -16,6 +16,7 @@ OF_CODE = {
     Code.STOPPED: {"some", "job_id"},
     Code.CONTROLLER_OVER: {"some"},
     Code.GANG_INCOMPLETE: {"fit", "size"},
+    Code.NO_GROUP_FITS: {"within", "size"},
     Code.BOUND_HOST_BUSY: {"where", "hosts", "short_of"},
     Code.BOUND_HOST_LOST: {"where", "hosts", "short_of"},
     Code.WAITING_FOR_HOST: {"until", "instance", "host_id"},
