@@ -17,7 +17,7 @@ from events.records.placement import TasksPlaced
 from processors.placement import bound_tasks
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts
-from processors.placement.neighbours import Neighbours, Put, Seen, are_ruled, at_home
+from processors.placement.neighbours import Neighbours, Seen, are_ruled, at_home
 from processors.placement.packing import SCORE, Scoring, scores
 from processors.placement.room.arrivals import arrivals_of, arrive_alone
 from processors.placement.room.kept import KeptRoom, OwnRoom
@@ -104,14 +104,14 @@ class Assignment:
         """By job."""
         self.view.neighbours_of = self.neighbours
         self._claim_hosts()
+        self._seen = Seen(runs, hosts, self.view.arrivals)
 
     def neighbours(self, job_id: str) -> Neighbours | None:
         """The neighbours of the tasks of a job as they are now; None: nothing depends on them."""
         if not self._runs.shapes.ruled:
             return None
-        placed = {other: [Put(one.shape, one.hosts) for one in parts] for other, parts in self._placed.items()}
-        row, seen = self._runs.jobs[job_id], Seen(self._runs, self._hosts, placed, self.view.arrivals)
-        return Neighbours(seen, job_id, row) if are_ruled(seen, row) else None
+        row = self._runs.jobs[job_id]
+        return Neighbours(self._seen, job_id, row) if are_ruled(self._seen, row) else None
 
     def _claim_hosts(self) -> None:
         """Closes the hosts of tasks that want them for themselves."""
@@ -368,6 +368,10 @@ class Assignment:
         self._placed.setdefault(job_id, []).append(
             Placed(job_id, shape.number, slots, hosts, shape.ports, shape.port_numbers, *score_by)
         )
+        if self._runs.shapes.ruled:
+            self._seen.put(job_id, shape.number, hosts)
+            if self.view.neighbours is not None:
+                self.view.neighbours.settle()
         self._budget.spend(len(slots))
 
     def _by_shape(self, row: JobRow, slots: I64, bound: bool = True) -> list[tuple[ShapeView, I64]]:

@@ -16,7 +16,7 @@ from processors.placement.constraints import SPARED
 from processors.placement.engine.columns import LOAD_AT, UNEVEN_AT
 from processors.placement.gang_search import ranked
 from processors.placement.hosts import Hosts
-from processors.placement.neighbours import FREE, HOST, Neighbours, Put, Rules, Seen, are_ruled
+from processors.placement.neighbours import FREE, HOST, Neighbours, Rules, Seen, are_ruled
 from processors.placement.packing import RANK_SHIFT, feasible
 from processors.placement.room.kept import kept_room
 from processors.placement.runs import Runs
@@ -80,12 +80,12 @@ def candidates(
     job_id, instance = task
     room = kept_room(hosts, sharing.holds())
     view = Assignment(runs, hosts, room, Budget(0), lambda slot: False).view
-    placed: dict[str, list[Put]] = {}
+    seen = Seen(runs, hosts, view.arrivals)
     for each in before:
         number = np.array([hosts.table[each.host_id].number])
         other = _shape(view, runs, each.job_id, each.instance)
         view.put(other, number)
-        placed.setdefault(each.job_id, []).append(Put(other.number, number))
+        seen.put(each.job_id, other.number, number)
         if other.exclusive:
             view.claim(number)
     row = runs.jobs[job_id]
@@ -97,8 +97,7 @@ def candidates(
     own_hosts: set[int] = {*own.hosts.tolist()} if own is not None else set()
     if home := int(runs.arena["home"][slot]):
         own_hosts.add(home - 1)
-    seen, open_ = Seen(runs, hosts, placed, view.arrivals), shape.open
-    rules = None
+    rules, open_ = None, shape.open
     if are_ruled(seen, row):
         rules = Neighbours(seen, job_id, row).of(shape.rules, shape.unmet, shape.column)
         open_ = open_ & (rules.why() == FREE)

@@ -4,7 +4,7 @@ Tasks of such jobs are put one after another, each on its best host among those 
 rules of its own is put so too where it has a label that others shun.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from events.columns import I64
 from processors.placement.engine.columns import FAR, Ruled
 from processors.placement.hosts import Hosts
+from processors.placement.job_index import Label
 from processors.placement.packing import RANK_SHIFT, Mask, Scoring, Weights, have_room, scores
 from processors.placement.room.arrivals import Arrivals, arrival_hosts
 from processors.placement.room.obstacles import Obstacle, Obstacles, obstacle
@@ -28,8 +29,6 @@ FREE, LIMIT, AFFINITY, APART, SPREAD, SHARED = range(6)
 """Why a host isn't allowed; FREE: it is."""
 RULE_NAMES = ("", "host limit", "affinity", "anti-affinity", "spread", "other tasks")
 
-Label = tuple[str, str]
-
 
 class Put(NamedTuple):
     """Tasks of one shape, by its number, that were put on hosts in this decision."""
@@ -38,19 +37,37 @@ class Put(NamedTuple):
     hosts: I64
 
 
-class Seen(NamedTuple):
-    """The tasks that rules look at: the runs, and by job what was put in this decision."""
+class Seen:
+    """The tasks that rules look at in one decision: the runs, and what was put so far. What is counted once is kept up
+    from then on.
+    """
 
-    runs: Runs
-    hosts: Hosts
-    placed: dict[str, list[Put]]
-    arrivals: Arrivals
-    """The units for which room is held."""
+    def __init__(self, runs: Runs, hosts: Hosts, arrivals: Arrivals) -> None:
+        self.runs, self.hosts = runs, hosts
+        self.arrivals = arrivals
+        """The units for which room is held."""
+        self._placed: dict[str, list[Put]] = {}
+        self._labelled: dict[Label, I64] = {}
+        self._shunning: dict[AffinityRow, I64] = {}
+        self._busy: I64 | None = None
+
+    def put(self, job_id: str, shape: int, hosts: I64) -> None:
+        """Tasks of a job and one shape, by its number, were put on hosts."""
+        self._placed.setdefault(job_id, []).append(Put(shape, hosts))
+        row, rules = self.runs.jobs[job_id], self.runs.shapes[shape].rules
+        counted = [self._labelled.get(label) for label in row.labels.items()] if self._labelled else []
+        if rules is not None and self._shunning:
+            counted += [self._shunning.get(term) for term in dict.fromkeys(rules.affinity)]
+        if not row.daemon:
+            counted.append(self._busy)
+        for counts in counted:
+            if counts is not None:
+                np.add.at(counts, hosts, 1)
 
     def hosts_of(self, job_id: str, row: JobRow, shapes: Sequence[int] | None = None) -> I64:
         """The hosts of the tasks of a job, or of those of some shapes, one for each."""
         of_job = slice(row.base, row.base + row.instances)
-        host, placed = self.runs.arena["host"][of_job], self.placed.get(job_id, ())
+        host, placed = self.runs.arena["host"][of_job], self._placed.get(job_id, ())
         there = host > 0
         if shapes is not None:
             there &= np.isin(self.runs.arena["shape"][of_job], shapes)
@@ -64,6 +81,13 @@ class Seen(NamedTuple):
         if shapes is not None:
             there &= np.isin(self.runs.arena["shape"][of_job], shapes)
         return np.flatnonzero(there) + row.base
+
+    def slots_of_others(self, row: JobRow) -> I64:
+        """The tasks of other jobs that have places, those of daemons left out."""
+        there: Mask = self.runs.arena["placed"] > 0
+        for each in (row, *(daemon for _, daemon in self.runs.index.daemons())):
+            there[each.base : each.base + each.instances] = False
+        return np.flatnonzero(there)
 
     def obstacle(self, slots: Sequence[I64], groups: I64) -> Obstacle:
         """Tasks that have places and are in the way in their groups."""
@@ -81,11 +105,11 @@ class Seen(NamedTuple):
         rules = (self.runs.shapes[number].rules for number in row.shapes if number in self.runs.shapes.ruled)
         return [each for each in rules if each is not None]
 
-    def counts(self, label: Label, groups: I64) -> I64:
+    def labelled(self, label: Label, groups: I64) -> I64:
         """Counts the tasks with a label in each group."""
-        jobs = self.runs.jobs.items()
-        hosts = [self.hosts_of(job_id, row) for job_id, row in jobs if row.labels.get(label[0]) == label[1]]
-        return _by_group(groups, np.concatenate([np.zeros(0, dtype=np.int64), *hosts]))
+        if label not in self._labelled:
+            self._labelled[label] = self._on_hosts(self.hosts_of(*job) for job in self.runs.index.labelled(label))
+        return _by_group(groups, self._labelled[label])
 
     def arrivals_with(self, job_id: str, label: Label) -> I64:
         """The hosts that are held for tasks of other jobs with a label."""
@@ -93,50 +117,61 @@ class Seen(NamedTuple):
         jobs = [other for other in others if self.runs.jobs[other].labels.get(label[0]) == label[1]]
         return np.concatenate([np.zeros(0, dtype=np.int64), *(arrival_hosts(self.arrivals, other) for other in jobs)])
 
-    def shunned(self, labels: dict[str, str]) -> Iterator[tuple[str, JobRow, AffinityRow]]:
-        """The jobs that have a rule against one of these labels in one of their versions, and the rule."""
-        for job_id, row in self.runs.jobs.items():
-            terms = (term for rules in self.rules_of(row) for term in rules.affinity)
-            for term in dict.fromkeys(terms):
-                if term.apart and not term.weight and labels.get(term.label) == term.value:
-                    yield job_id, row, term
+    def arrivals_having(self, job_id: str, term: AffinityRow) -> I64:
+        """The hosts that are held for tasks of other jobs that have a rule."""
+        jobs = ((other, self.runs.jobs[other]) for other in self.arrivals if other != job_id)
+        hosts = (arrival_hosts(self.arrivals, other, self.having(row, term)) for other, row in jobs)
+        return np.concatenate([np.zeros(0, dtype=np.int64), *hosts])
+
+    def shunning(self, term: AffinityRow, groups: I64) -> I64:
+        """Counts the tasks that have a rule in each group."""
+        if term not in self._shunning:
+            jobs = self.runs.index.shunning(term)
+            self._shunning[term] = self._on_hosts(self.hosts_of(*job, self.having(job[1], term)) for job in jobs)
+        return _by_group(groups, self._shunning[term])
+
+    def others(self, job_id: str) -> I64:
+        """Counts the tasks of other jobs on each host, those of daemons left out."""
+        if self._busy is None:
+            host = self.runs.arena["host"]
+            placed = (each.hosts for of_job in self._placed.values() for each in of_job)
+            self._busy = self._on_hosts((host[host > 0].astype(np.int64) - 1, *placed))
+            self._busy -= self._on_hosts(self.hosts_of(*daemon) for daemon in self.runs.index.daemons())
+        row = self.runs.jobs[job_id]
+        coming = [
+            arrival_hosts(self.arrivals, other)
+            for other in self.arrivals
+            if other != job_id and not self.runs.jobs[other].daemon
+        ]
+        return self._busy + self._on_hosts(coming) - (0 if row.daemon else self._on_hosts([self.hosts_of(job_id, row)]))
 
     def having(self, row: JobRow, term: AffinityRow) -> list[int]:
         """The shapes of those tasks of a job that have a rule."""
         ruled = [(number, self.runs.shapes[number].rules) for number in row.shapes]
         return [number for number, rules in ruled if rules and term in rules.affinity]
 
-    def others(self, job_id: str) -> I64:
-        """Counts the tasks of other jobs on each host, those of daemons left out."""
-        host = self.runs.arena["host"]
-        total = np.bincount(host[host > 0] - 1, minlength=len(self.hosts.ids))
-        for put in (each for of_job in self.placed.values() for each in of_job):
-            np.add.at(total, put.hosts, 1)
-        for other in self.arrivals:
-            np.add.at(total, arrival_hosts(self.arrivals, other), 1)
-            if self.runs.jobs[other].daemon or other == job_id:
-                np.subtract.at(total, arrival_hosts(self.arrivals, other), 1)
-        for other, row in self.runs.jobs.items():
-            if row.daemon or other == job_id:
-                np.subtract.at(total, self.hosts_of(other, row), 1)
-        return total
+    def _on_hosts(self, hosts: Iterable[I64]) -> I64:
+        """Counts tasks on each host."""
+        return np.bincount(np.concatenate([np.zeros(0, dtype=np.int64), *hosts]), minlength=len(self.hosts.ids))
 
 
-def _by_group(groups: I64, hosts: I64) -> I64:
-    """Counts tasks by the groups of their hosts."""
-    return np.bincount(groups[hosts], minlength=int(groups.max(initial=0)) + 1)
+def _by_group(groups: I64, on_hosts: I64) -> I64:
+    """Counts the tasks on hosts by the groups of these."""
+    counts = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
+    np.add.at(counts, groups, on_hosts)
+    return counts
 
 
 class _Term:
     """Tasks counted by group: those beside which a task must be, or (`apart`) mustn't; with a weight, would rather."""
 
-    def __init__(self, term: AffinityRow, groups: I64, counts: I64, own: bool, theirs: str | None = None) -> None:
-        """`theirs`: the job whose rule it is, where it isn't that of the tasks themselves."""
+    def __init__(self, term: AffinityRow, groups: I64, counts: I64, own: bool, theirs: bool = False) -> None:
+        """`theirs`: it is a rule of those who shun the tasks, not of the tasks themselves."""
         self.groups, self.counts, self.apart, self.weight = groups, counts, term.apart, term.weight
-        self.label, self.value, self.job_id = term.label, term.value, theirs
+        self.label = term.label, term.value
         self.own = own
         """Whether tasks of the job itself are counted."""
-        self.only = None if theirs is None else term
+        self.only = term if theirs else None
         """The rule that those have which are counted; None: all with its label are."""
 
     @property
@@ -213,17 +248,15 @@ class Rules:
         for term in rules.affinity:
             groups = seen.groups(term.over)
             own_label = row.labels.get(term.label) == term.value
-            counts = seen.counts((term.label, term.value), groups)
+            counts = seen.labelled((term.label, term.value), groups)
             if term.apart and not term.weight:
-                counts += _by_group(groups, seen.arrivals_with(job_id, (term.label, term.value)))
+                np.add.at(counts, groups[seen.arrivals_with(job_id, (term.label, term.value))], 1)
             (self.wishes if term.weight else self.terms).append(_Term(term, groups, counts, own_label))
-        for other, its_row, term in seen.shunned(row.labels):
+        for term in seen.runs.index.shunned(row.labels):
             groups = seen.groups(term.over)
-            shapes = seen.having(its_row, term)
-            counts = _by_group(groups, seen.hosts_of(other, its_row, shapes))
-            if other != job_id:
-                counts += _by_group(groups, arrival_hosts(seen.arrivals, other, shapes))
-            self.terms.append(_Term(term, groups, counts, other == job_id, theirs=other))
+            counts = seen.shunning(term, groups)
+            np.add.at(counts, groups[seen.arrivals_having(job_id, term)], 1)
+            self.terms.append(_Term(term, groups, counts, True, theirs=True))
         self.spread = None
         if rules.spread_over:
             groups = seen.groups(rules.spread_over)
@@ -268,22 +301,17 @@ class Rules:
             leave = np.bincount(parts[-1].of, minlength=len(term.counts))
             open_ &= (term.counts <= leave)[term.groups]  # those of the job itself stay, as does who is to come back
         if self._others is not None:
-            jobs = ((job_id, row) for job_id, row in self._seen.runs.jobs.items() if not row.daemon)
-            slots = [self._seen.placed_slots(*job) for job in jobs if job[0] != self._job_id]
-            parts.append(self._seen.obstacle(slots, self._seen.groups(HOST)))
+            parts.append(self._seen.obstacle([self._seen.slots_of_others(self._row)], self._seen.groups(HOST)))
             open_ &= self._others <= np.bincount(parts[-1].hosts, minlength=len(open_))
         return open_, Obstacles(tuple(parts)) if parts else None
 
     def _shunned_by(self, term: _Term) -> Iterator[I64]:
         """The tasks of other jobs that a term counts which have places."""
-        for job_id, row in self._seen.runs.jobs.items():
-            if job_id == self._job_id:
-                continue
-            if term.only is not None:
-                if job_id == term.job_id:
-                    yield self._seen.placed_slots(job_id, row, self._seen.having(row, term.only))
-            elif row.labels.get(term.label) == term.value:
-                yield self._seen.placed_slots(job_id, row)
+        seen, index = self._seen, self._seen.runs.index
+        jobs = index.labelled(term.label) if term.only is None else index.shunning(term.only)
+        for job_id, row in jobs:
+            if job_id != self._job_id:
+                yield seen.placed_slots(job_id, row, None if term.only is None else seen.having(row, term.only))
 
     def columns(self, open_: Mask, ports: bool) -> Ruled:
         """The rules as the engine goes by them, for tasks that may go to these hosts, with `ports` one to each."""
@@ -377,8 +405,9 @@ class Neighbours:
     def wanted(self, rules: RulesRow) -> tuple[range, ...]:
         """The slots of jobs with a label beside which tasks must be."""
         labels = {(term.label, term.value) for term in rules.affinity if not term.apart and not term.weight}
-        jobs = [row for row in self._seen.runs.jobs.values() if labels & row.labels.items()] if labels else []
-        return tuple(range(row.base, row.base + row.instances) for row in jobs)
+        jobs = {row.base: row for label in sorted(labels) for _, row in self._seen.runs.index.labelled(label)}
+        rows = sorted(jobs.values(), key=lambda row: row.number)
+        return tuple(range(row.base, row.base + row.instances) for row in rows)
 
     def put(self, hosts: I64, rules: RulesRow | None, sign: int = 1) -> None:
         """Tasks of the job that have some rules are on hosts, or (`sign` -1) aren't any more."""
@@ -391,6 +420,10 @@ class Neighbours:
                 self._puts.append((*put, sign))
             for each in self._by_rules.values():
                 each.put(host, sign, rules or RulesRow())
+
+    def settle(self) -> None:
+        """Notes that those who look see what was put from now on."""
+        self._puts.clear()
 
     def leave(self, by_part: Sequence[I64], requests: Sequence["Request"]) -> None:
         """Takes tasks off again."""
@@ -513,4 +546,4 @@ def are_ruled(seen: Seen, row: JobRow) -> bool:
     """Whether tasks of a job look at their neighbours: by their own rules, or since others shun their label."""
     if not seen.runs.shapes.ruled:
         return False
-    return bool(seen.rules_of(row)) or (bool(row.labels) and next(seen.shunned(row.labels), None) is not None)
+    return bool(seen.rules_of(row)) or bool(seen.runs.index.shunned(row.labels))

@@ -42,6 +42,7 @@ from events.task_shapes import queued_shapes
 from processors.placement.admissions import Admissions
 from processors.placement.homes import Homes
 from processors.placement.hosts import Hosts
+from processors.placement.job_index import JobIndex
 from processors.placement.ports import TaskPorts
 from processors.placement.rows import GANG, CellRow, JobRow
 from processors.placement.waits import Waits
@@ -71,6 +72,7 @@ class Runs:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.ports = TaskPorts()
         self.shapes = Shapes()
+        self.index = JobIndex(self.jobs, self.shapes)
         self.arena = Arena("runs", COLUMNS)
         self._at: dict[int, str] = {}
         self.waits = Waits(self.jobs, self.arena, self._at)
@@ -85,6 +87,7 @@ class Runs:
     def restored(self) -> None:
         """Rebuilds what is derived, and what runs hold of the hosts; the arena is restored before."""
         self.shapes.restored()
+        self.index.restored()
         self._at.clear()
         self._at.update((row.base, job_id) for job_id, row in self.jobs.items())
         self.waits.restored()
@@ -115,7 +118,7 @@ class Runs:
         cell = self._cell.change("cell")
         base = self.arena.take(event.instances, ended=event.first_run - 1) if event.instances else self.arena.take(1)
         self._at[base] = event.job_id
-        self.jobs.put(
+        row = self.jobs.put(
             event.job_id,
             JobRow(
                 number=cell.jobs,
@@ -132,6 +135,7 @@ class Runs:
                 labels=dict(sorted(event.labels.items())),
             ),
         )
+        self.index.add(event.job_id, row)
         cell.jobs += 1
 
     def priority_changed(self, event: JobPriorityChanged, now: int) -> None:
@@ -236,6 +240,7 @@ class Runs:
         self.arena.give_back(row.base, row.instances)
         del self._at[row.base]
         self.waits.bound.pop(event.job_id, None)
+        self.index.remove(event.job_id, row)
         self.jobs.remove(event.job_id)
         self.elsewhere.pop(event.job_id, None)
 
@@ -248,7 +253,7 @@ class Runs:
         self._let_go(row.base + instance_change(event).removed)
         del self._at[row.base]
         start, more = self.shapes.change_job(self.arena, row.base, row.instances, event, shapes)
-        self._count_shapes(row, more)
+        self._count_shapes(event.job_id, row, more)
         self._at[start] = event.job_id
         if start != row.base:
             if len(self.ports):
@@ -274,12 +279,14 @@ class Runs:
             self.homes.reshape(part, partial(self._change_shapes, job_id, part, index, shapes))
 
     def _change_shapes(self, job_id: str, slots: I64, index: I64, shapes: Sequence[Shape]) -> None:
-        self._count_shapes(self.jobs.change(job_id), self.shapes.change_tasks(self.arena, slots, index, shapes))
+        more = self.shapes.change_tasks(self.arena, slots, index, shapes)
+        self._count_shapes(job_id, self.jobs.change(job_id), more)
 
-    def _count_shapes(self, row: JobRow, more: dict[int, int]) -> None:
+    def _count_shapes(self, job_id: str, row: JobRow, more: dict[int, int]) -> None:
         """A job has so many more tasks of each shape."""
         tasks = {number: row.shapes.get(number, 0) + more.get(number, 0) for number in row.shapes | more}
         row.shapes = {number: count for number, count in tasks.items() if count}
+        self.index.reshaped(job_id, row)
         assert min(tasks.values(), default=0) >= 0, tasks
         row.reported = {number: code for number, code in row.reported.items() if number in row.shapes or number <= GANG}
 

@@ -229,7 +229,13 @@ def assert_alike(live: Placement, restored: Placement) -> None:
         assert live.hosts.ports.without([port]).tolist() == [port not in ports for ports in live.hosts.ports.taken]
     assert (live.runs.waits.tasks, live.runs.waits.ranges) == (restored.runs.waits.tasks, restored.runs.waits.ranges)
     assert live.next_wakeup() == restored.next_wakeup()
+    mine, other = live.runs.index, restored.runs.index
+    assert mine.daemons() == other.daemons()
+    for label in {label for row in live.runs.jobs.values() for label in row.labels.items()}:
+        assert mine.labelled(label) == other.labelled(label)
+        assert (terms := mine.shunned(dict([label]))) == other.shunned(dict([label]))
+        assert [mine.shunning(term) for term in terms] == [other.shunning(term) for term in terms]
     constraints = [row.shape.constraints for row in live.runs.shapes.table.values()]
     for conditions in constraints:
-        mine = live.hosts.constraints.column(conditions)
-        assert np.array_equal(mine, restored.hosts.constraints.column(conditions))
+        column = live.hosts.constraints.column(conditions)
+        assert np.array_equal(column, restored.hosts.constraints.column(conditions))
