@@ -172,7 +172,8 @@ within: rack                                     # all tasks of the gang in one 
 exclusive: true                                  # no task of another job on its hosts
 ```
 
-* `host_limit`: tasks of all versions of the job count.
+* `host_limit`: tasks of all versions of the job count. Each goes by the limit of its own version when it is placed:
+  in an update that lowers it, an instance that isn't updated yet may come back beside a new one.
 * `affinity`: a task goes where a task with each of the labels runs, on the same `host` or on a host with the same value
   of an attribute. Where none runs in the whole cell and the job has the label itself, its first task goes anywhere.
 * `anti_affinity`: a task goes nowhere where a task with one of the labels runs, and a task with such a label goes
@@ -360,8 +361,8 @@ def _type(field: Mapping[str, Any]) -> str:
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
-    if "anyOf" in field:
-        kinds = [_type(each) for each in field["anyOf"] if each.get("type") != "null" and "const" not in each]
+    if ways := field.get("anyOf") or field.get("oneOf"):
+        kinds = [_type(each) for each in ways if each.get("type") != "null" and "const" not in each]
         return " or ".join(dict.fromkeys(kinds)) if "time" not in kinds and "size" not in kinds else kinds[0]
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
 from events.bounds import CONSTRAINTS_MAX, VALUES_MAX
-from events.conditions import COMBINED, DEPTH_MAX, WEIGHTS_MAX, conditions_fault, tops, values_fault
+from events.conditions import COMBINED, DEPTH_MAX, WEIGHTS_MAX, WITHOUT_VALUES, conditions_fault, tops, values_fault
 from events.records.parts import Constraint as ConstraintPart
 from events.spec.parts import ShortText, Spec, Word
 from events.taints import TOLERATIONS_MAX, toleration_fault
@@ -48,6 +48,8 @@ class Constraint(Spec):
             return values
         if not values and operator in ("in", "not_in"):
             raise PydanticCustomError("values", "must name at least one value for the operators in and not_in")
+        if values and operator in WITHOUT_VALUES:
+            raise PydanticCustomError("values", "are not for {operator}: leave them out", {"operator": operator})
         if fault := values_fault(operator, values):
             raise PydanticCustomError("values", "{what}", {"what": fault})
         return values

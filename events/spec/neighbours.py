@@ -13,13 +13,15 @@ from events.conditions import WEIGHTS_MAX
 from events.records.parts import PlacementRules, SpreadTarget, TaskAffinity
 from events.spec.parts import ShortText, Spec, Word, at_path
 
+HOST = "host"
+
 
 class TaskLabel(Spec):
     """Tasks of jobs with a label: those on the same host, or on hosts with the same value of an attribute."""
 
     label: Word = Field(description="Name of the label.")
-    value: ShortText = Field(default="", description="Its value.")
-    within: Word = Field(default="host", description="host, or an attribute such as rack.")
+    value: ShortText = Field(description='Its value; `""` where the label has none.')
+    within: Word = Field(default=HOST, description="host, or an attribute such as rack.")
     weight: Annotated[int, Field(ge=0, le=WEIGHTS_MAX)] = Field(
         default=0,
         description="A preference, not a must, as that of a [constraint](#constraint); binds this job alone. At most "
@@ -89,6 +91,11 @@ def check_neighbours(job: Any) -> None:
         raise at_path((ruled[0],), "is not for daemons: one task runs on every host that matches", None)
     if len(job.affinity) + len(job.anti_affinity) > AFFINITIES_MAX:
         raise at_path(("anti_affinity",), f"and affinity name more than {AFFINITIES_MAX} labels", None)
+    for apart in job.anti_affinity:
+        same = (each for each in job.affinity if (each.label, each.value) == (apart.label, apart.value))
+        if any(each.within in (HOST, apart.within) and not each.weight and not apart.weight for each in same):
+            label = f"{apart.label}={apart.value}"
+            raise at_path(("anti_affinity",), f"and affinity name {label} both: no host is beside it and apart", None)
     weights = sum(each.weight for each in (*job.constraints, *job.affinity, *job.anti_affinity))
     if weights > WEIGHTS_MAX:
         raise at_path(("affinity",), f"and constraints have weights of {weights} in sum, at most {WEIGHTS_MAX}", None)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from events.bounds import PORT_MAX, PORTS_MAX
@@ -29,7 +29,16 @@ def _fitting(ports: list[str | NamedPort]) -> list[str | NamedPort]:
     return ports
 
 
-PortList = Annotated[list[Word | NamedPort], Field(max_length=PORTS_MAX), AfterValidator(_fitting)]
+NAME_ALONE, WITH_NUMBER = "[name]", "[port]"
+"""The two forms of a port, as errors name them."""
+
+
+def _form(port: Any) -> str:
+    return WITH_NUMBER if isinstance(port, Mapping | NamedPort) else NAME_ALONE
+
+
+Port = Annotated[Annotated[Word, Tag(NAME_ALONE)] | Annotated[NamedPort, Tag(WITH_NUMBER)], Discriminator(_form)]
+PortList = Annotated[list[Port], Field(max_length=PORTS_MAX), AfterValidator(_fitting)]
 
 
 def port_names(ports: Sequence[str | NamedPort]) -> list[str]:

@@ -8,7 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from events.instance_ranges import PATTERN
 from events.spec.job import JobSpec
+from events.spec.ports import NAME_ALONE, WITH_NUMBER
+from events.words import plural
+
+UNNAMED = ("[key]", NAME_ALONE, WITH_NUMBER)
+"""Parts of the place of an error that no user has written."""
 
 
 def problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[tuple[str, str]]:
@@ -17,7 +23,7 @@ def problems(error: ValidationError, model: type[BaseModel] | None = None) -> li
 
 
 def _pointer(loc: tuple[int | str, ...]) -> str:
-    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in loc if part != "[key]")
+    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in loc if part not in UNNAMED)
     return "".join(f"/{part}" for part in parts)
 
 
@@ -26,6 +32,10 @@ def _message(model: type[BaseModel], detail: Any) -> str:
         return f"must be a mapping, such as {{{_names_at(model, detail['loc'])[0]}: ...}}"
     if detail["type"] == "list_type" and isinstance(detail["input"], str):
         return f"must be a list, such as {json.dumps(detail['input'].split())}"
+    if (least := detail.get("ctx", {}).get("min_length")) is not None and detail["type"] == "too_short":
+        return f"must have at least {plural(least, 'item')}, or be left out"
+    if detail["type"] == "string_pattern_mismatch" and detail["ctx"]["pattern"] == PATTERN:
+        return 'must be instances such as "0-9,12"'
     if detail["type"] != "extra_forbidden":
         text: str = detail["msg"]
         for prefix, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):

@@ -1,5 +1,6 @@
 """The `paceline` command. Each command is imported when it is asked for: `--version` and `--help` import none."""
 
+import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -147,4 +148,6 @@ def _error_text(error: Exception) -> tuple[str, int]:
         return str(error), 6 if isinstance(error, LogUnavailable | LogFault) else 1
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", 1
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        return f"the output can't be written: {error.strerror}", 1
     return f"this should not happen: {error!r}. Run it again with `paceline --debug` and report what it prints.", 1

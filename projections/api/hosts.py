@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Response
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 from sqlalchemy import Connection
 
 from events.bounds import WORD_MAX
@@ -24,12 +25,26 @@ Word = HostLossConfirmed | HostRemovalRequested | HostClearRequested | HostTaint
 """The facts of an operator about a host."""
 
 
+def _key(key: str) -> str:
+    if not KEY.fullmatch(key):
+        text = "must begin with a letter or digit; up to 127 letters, digits and ._/- may follow"
+        raise PydanticCustomError("key", text)
+    return key
+
+
 class Taint(Command):
     """A taint that a host is to have, or is to have no more."""
 
-    key: Annotated[str, Field(pattern=rf"^{KEY.pattern}$")]
+    key: Annotated[str, AfterValidator(_key), Field(json_schema_extra={"pattern": rf"^{KEY.pattern}$"})]
     value: Annotated[str, Field(max_length=WORD_MAX)] = ""
     remove: bool = False
+
+    @model_validator(mode="after")
+    def _is_taken_off_by_key(self) -> Self:
+        if self.remove and self.value:
+            text = "is taken off by its key, whatever its value: leave out ={value}"
+            raise PydanticCustomError("taint", text, {"value": self.value})
+        return self
 
 
 def routes(context: Context) -> APIRouter:

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from events.bounds import INT_MAX
 from events.choices import SCORE_ONE, Choice, choice_of
 from events.codec import decode
+from events.codes import Code
 from events.log.lookup import record_at
 from events.log.port import LogGap
 from events.quantities import write_amounts
@@ -22,13 +23,14 @@ from events.topics import ALL, rounds_of
 from paceline.client.placement_models import PlacementCandidate, TaskPlacement
 from projections.api.context import Context
 from projections.api.job_lookup import find_job, read_views
-from projections.api.problems import not_found
+from projections.api.problems import Problem, not_found
 from projections.queries import tasks as task_queries
 from projections.queries.job_entries import newest_first
 from projections.queries.resources import kinds_of
 from projections.record_json import at
 
 PLACEMENT = rounds_of("placement")
+QUEUED = "QUEUED"
 NOBODY = "this process can't derive it; ask the API of the cell"
 
 
@@ -63,9 +65,15 @@ def _placement(context: Context, job_id: str, instance: int, run: int | None) ->
     def look(connection: Connection) -> tuple[int, _Decision, Any]:
         row = find_job(connection, job_id)
         task = task_queries.task(connection, row, instance)
-        number = run or (task["run"] if task is not None else 0)
+        if task is None:
+            tasks = f"tasks 0 to {row.instances - 1}" if row.instances > 1 else "task 0 alone"
+            raise Problem(404, Code.NOT_FOUND, f"job {job_id} has {tasks if row.instances else 'no tasks'}")
+        number = run or task["run"]
         decision = next(_decisions(context, connection, job_id, instance, number), None)
         if decision is None:
+            if run is None and task["state"] == QUEUED:
+                text = f"task {instance} waits: paceline job explain {job_id} says for what"
+                raise Problem(404, Code.NOT_FOUND, text)
             raise not_found("placement of run", f"{number} of task {instance} of job {job_id}")
         return number, decision, kinds_of(connection).units
 

@@ -23,6 +23,7 @@ from paceline.client.models import FitWarning
 from projections.queries.hosts_there import OFFERS
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amounts
+from projections.queries.unknown_attributes import attribute_warnings
 from projections.queries.wanted_neighbours import affinity_warnings
 from projections.views.reader import rows_as_text
 
@@ -61,7 +62,8 @@ def warnings(connection: Connection, wanted: JobSubmitted, chunk: Chunks) -> lis
         for (code, text), count in found.items()
     ]
     limited = [] if nowhere or len(counts) > 1 else _limit_warnings(wanted, _offers(connection, kinds), kinds)
-    return [*nowhere, *limited, *affinity_warnings(connection, wanted)]
+    unknown = attribute_warnings(wanted.rules, (each.attributes for each in _offers(connection, kinds)))
+    return [*nowhere, *limited, *unknown, *affinity_warnings(connection, wanted)]
 
 
 def _limit_warnings(job: JobSubmitted, offers: Iterable[_Offer], kinds: Kinds) -> list[FitWarning]:

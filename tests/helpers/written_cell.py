@@ -140,10 +140,11 @@ class Cell:
     def forget(self, *job_ids: str) -> int:
         return self.decide("lifecycle", JobsForgotten(digests=b"".join(map(job_digest, job_ids))))
 
-    def host(self, host_id: str = "h1", session: int = 1, cpu: int = 8000) -> None:
+    def host(self, host_id: str = "h1", session: int = 1, cpu: int = 8000, **attributes: str) -> None:
         self.fact(HostConnected(host_id=host_id, session=session, gateway="g"))
         capacity = {"cpu": cpu, "memory": 8192}
-        self.fact(HostOffered(host_id=host_id, session=session, capacity=capacity, attributes={"arch": "arm64"}))
+        attributes = {"arch": "arm64", **attributes}
+        self.fact(HostOffered(host_id=host_id, session=session, capacity=capacity, attributes=attributes))
         self.decide("lifecycle", HostReconciled(host_id=host_id, session=session, kept=0, ended=0, stopped=0))
 
     def run(self, job_id: str = "a", instances: tuple[int, ...] = (0,), run: int = 1, host_id: str = "h1") -> None:

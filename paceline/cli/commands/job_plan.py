@@ -21,6 +21,8 @@ SHOWN_MAX = 40
 NO_PLACE = ("WAITS", "PARTLY_PLACED", "UPDATE_WAITS", "UPDATE_FAILS")
 """Outcomes for which the exit code is 1, as it is where any task waits."""
 REFUSED = "REFUSED"
+DONE = (REFUSED, "REPEATED")
+"""Outcomes after which there is nothing to submit."""
 
 
 @click.command(
@@ -108,7 +110,9 @@ def _print(plans: "list[JobPlan]") -> None:
             _print_victims(each)
         if each["cut_short"]:
             note("the plan took too long: this is how far it came")
-    note("nothing was written; submit with: paceline job submit FILE")
+    todo = {"update" if each["update"] is not None else "submit" for each in plans if each["outcome"] not in DONE}
+    how = "; ".join(f"{verb} with: paceline job {verb} FILE" for verb in sorted(todo))
+    note(f"nothing was written; {how}" if how else "nothing was written")
 
 
 def sentence(plan: "JobPlan") -> str:

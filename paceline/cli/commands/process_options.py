@@ -58,7 +58,15 @@ def several(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
     """The values NAME=VALUE of an option that may be repeated, by name; None: none was given."""
-    return dict(each.partition("=")[::2] for each in values) or None
+    pairs: dict[str, str] = {}
+    for each in values:
+        name, equals, value = each.partition("=")
+        if not name or (not equals and param.metavar != "KEY[=VALUE]"):
+            raise click.BadParameter(f"{each!r} has no value: write {param.metavar}", ctx, param)
+        if name in pairs:
+            raise click.BadParameter(f"{name} is given twice: {pairs[name]} and {value}", ctx, param)
+        pairs[name] = value
+    return pairs or None
 
 
 def content(ctx: click.Context, param: click.Parameter, path: Path | None) -> str | None:

@@ -88,7 +88,7 @@ AGENT_OPTIONS: tuple[Decorator, ...] = (
     pairs(
         "--taint",
         "agent__taints",
-        metavar="KEY=VALUE",
+        metavar="KEY[=VALUE]",
         help="Taint of the host; only tasks that tolerate it run there",
     ),
     pairs(

@@ -331,3 +331,40 @@ def test_what_is_asked_of_neighbours_has_its_bounds(fields: dict[str, Any], poin
     ((found, text),) = wrong({**MINIMAL, **fields}).items()
     assert found == pointer
     assert message in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer", "message"),
+    [
+        ({"ports": [{"name": "web", "port": 0}]}, "/ports/0/port", "must be greater than or equal to 1"),
+        ({"ports": [7]}, "/ports/0", "must be a valid string"),
+        ({"constraints": [{"any": []}]}, "/constraints/0/any", "must have at least 1 item, or be left out"),
+        (
+            {"constraints": [{"attribute": "disk", "operator": "exists", "values": ["floppy"]}]},
+            "/constraints/0/values",
+            "are not for exists: leave them out",
+        ),
+        ({"overrides": [{"instances": "one"}]}, "/overrides/0/instances", 'must be instances such as "0-9,12"'),
+        ({"affinity": [{"label": "app"}]}, "/affinity/0/value", "is missing"),
+        (
+            {"spread": {"over": "rack", "skew": 1, "targets": {"a": 50}}},
+            "/spread/targets",
+            "and skew exclude each other: give either targets or skew, not both",
+        ),
+        (
+            {"affinity": [{"label": "app", "value": "db"}], "anti_affinity": [{"label": "app", "value": "db"}]},
+            "/anti_affinity",
+            "and affinity name app=db both: no host is beside it and apart",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_the_words_of_the_file(fields, pointer, message):
+    with pytest.raises(ValidationError) as error:
+        JobSpec.model_validate({"job_id": "a", "pool": "/p", "command": ["x"], **fields})
+    assert problems(error.value) == [(pointer, message)]
+
+
+def test_near_in_the_rack_and_apart_on_the_host_is_no_contradiction():
+    label = {"label": "app", "value": "db"}
+    near = {"affinity": [{**label, "within": "rack"}], "anti_affinity": [label]}
+    JobSpec.model_validate({"job_id": "a", "pool": "/p", "command": ["x"], **near})

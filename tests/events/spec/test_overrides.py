@@ -146,7 +146,7 @@ def test_every_field_of_a_job_is_known_to_be_of_its_runs_or_of_itself() -> None:
 @pytest.mark.parametrize(
     ("override", "pointer", "message"),
     [
-        ({"instances": "x"}, "/overrides/0/instances", "pattern"),
+        ({"instances": "x"}, "/overrides/0/instances", "must be instances such as"),
         ({"instances": "5-3"}, "/overrides/0/instances", "5-3 ends before it begins; write 3-5"),
         ({"instances": "7,12"}, "/overrides/0/instances", "names instance 12, the job has 12: 0 to 11"),
         ({"instances": "0", "comand": ["x"]}, "/overrides/0/comand", "did you mean command?"),

@@ -323,8 +323,18 @@ def test_a_plan_that_places_all_ends_with_0_and_one_that_is_refused_with_2(cli, 
     cell.answer("POST", "/v1/job-plans", planned("x", outcome="REFUSED", code="ID_TAKEN", message="another has it"))
     path = files(tmp_path, "x")
     assert cli("job", "plan", path, "-o", "name")[:2] == (0, "x\n")
-    code, out, _ = cli("job", "plan", path)
+    code, out, err = cli("job", "plan", path)
     assert (code, out.splitlines()[0]) == (2, "job x  REFUSED  another has it (ID_TAKEN)")
+    assert err == "nothing was written\n", "no command would take it"
+
+
+def test_a_plan_of_an_update_says_how_to_update(cli, cell, tmp_path):
+    update = {"version": 2, "state": "SUCCEEDED", "steps": {"done": 1}}
+    cell.answer("POST", "/v1/job-plans", planned("x", outcome="UPDATED", update=update))
+    cell.answer("POST", "/v1/job-plans", planned("x", outcome="REPEATED"))
+    _, _, err = cli("job", "plan", files(tmp_path, "x"))
+    assert err == "nothing was written; update with: paceline job update FILE\n"
+    assert cli("job", "plan", files(tmp_path, "x"))[2] == "nothing was written\n"
 
 
 @pytest.mark.parametrize("outcome", ["UPDATED", "REPEATED"])

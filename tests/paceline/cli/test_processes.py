@@ -88,6 +88,16 @@ def test_the_agent_is_told_by_flags_and_finds_the_rest(cli, monkeypatch, tmp_pat
     assert settings.resources == {"gpu/a100": 2000, "memory": 4096}
 
 
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [(("rack",), "'rack' has no value: write NAME=VALUE"), (("rack=a", "rack=b"), "rack is given twice: a and b")],
+)
+def test_an_attribute_of_an_agent_without_a_value_or_given_twice_is_refused(cli, attributes, told):
+    code, _, err = cli("agent", *(part for each in attributes for part in ("--attribute", each)))
+    assert code == 2
+    assert told in err
+
+
 def test_an_agent_without_a_cell_says_what_to_name(cli, tmp_path):
     code, _, err = cli("agent", "--data", str(tmp_path))
     assert (code, "Name one with --server and --token-file" in err) == (6, True)

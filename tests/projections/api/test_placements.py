@@ -67,3 +67,12 @@ def test_a_task_that_was_never_placed_has_no_placement(api):
         told, derived = answer(api, PlacementResult(), path)
         api.problem(told, 404, "NOT_FOUND")
         assert derived.asked == []
+
+
+def test_a_task_that_isnt_there_or_waits_is_told_so(api):
+    api.pool("/p")
+    api.cell.accept("a", instances=2)
+    api.fold()
+    for path, told in (("99", "job a has tasks 0 to 1"), ("0", "task 0 waits: paceline job explain a says for what")):
+        problem, _ = answer(api, PlacementResult(), f"/v1/jobs/a/tasks/{path}/placements")
+        assert (problem.status_code, problem.json()["detail"]) == (404, told)

@@ -239,6 +239,26 @@ def test_a_job_that_waits_for_another_is_taken_with_a_warning(api):
     assert warned("self", "self") == []
 
 
+def test_rules_about_attributes_that_no_host_has_are_taken_with_a_warning(api):
+    api.pool()
+    for number, room in enumerate(("north", "south"), 1):
+        api.cell.host(f"h{number}", session=1_795_673_927_421 + number, rack=f"r{number}", room=room)
+    api.fold()
+
+    def warned(**more):
+        return api.client.post("/v1/jobs?dry_run=true", json={**SPEC, "job_id": "x", **more}).json().get("warnings", [])
+
+    unknown = "no host has an attribute rakc (did you mean rack?) (CONSTRAINT_MISMATCH)"
+    assert warned(spread={"over": "rakc"}) == [f"spread.over: {unknown}"]
+    assert warned(gang={"min": 2}, within="rakc") == [f"within: {unknown}"]
+    apart = [{"label": "app", "value": "x", "within": "rakc"}]
+    assert warned(anti_affinity=apart) == [f"anti_affinity.within: {unknown}"]
+    assert warned(spread={"over": "room", "targets": {"nroth": 50, "south": 50}}) == [
+        "spread.targets: no host has room nroth (did you mean north?); hosts have north, south (CONSTRAINT_MISMATCH)"
+    ]
+    assert warned(spread={"over": "room", "targets": {"north": 50}}) == []
+
+
 def test_a_job_that_would_fit_on_no_host_is_taken_with_a_warning(api):
     api.pool()
     api.cell.host(session=1_795_673_927_421)
@@ -575,3 +595,17 @@ def test_a_problem_with_an_override_is_named_where_it_is(api, override, pointer,
     spec = {**SPEC, "overrides": [{"instances": "1"}, override]}
     body = api.problem(api.client.post("/v1/jobs", json=spec), 422, code)
     assert [each["pointer"] for each in body["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "told"),
+    [
+        ({"key": "a b"}, "/key", "must begin with a letter or digit; up to 127 letters, digits and ._/- may follow"),
+        ({"key": "maint", "value": "xx", "remove": True}, "", "is taken off by its key, whatever its value"),
+    ],
+)
+def test_a_taint_that_cannot_be_meant_so_is_refused_in_a_sentence(api, body, pointer, told):
+    api.cell.host()
+    api.fold()
+    [error] = api.client.post("/v1/hosts/h1/taints", json=body).json()["errors"]
+    assert (error["pointer"], told in error["message"]) == (pointer, True)
