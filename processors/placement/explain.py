@@ -72,7 +72,7 @@ class Reason(NamedTuple):
     part: int
     """The first part of which not all find one."""
     fit: tuple[int, ...]
-    """The tasks of each part that would fit, counted: now; of NEVER_FITS, on hosts that are empty."""
+    """The tasks of each part that would fit, counted: now; of codes of `LASTING`, on hosts that are empty."""
 
 
 def reason(
@@ -151,7 +151,8 @@ def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Re
     if any(each.hosts is not None or not each.proven for each in searches):
         return None
     if (code := _kept_away(view, parts)) is not None:
-        return Reason(code, 0, nothing)
+        fit = _fit(whole, view.weight, meeting)
+        return Reason(code, next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0), fit)
     for at, (shape, size) in enumerate(parts):
         if not meeting[at].open_.any() and int(fits(whole, shape.need, counting, size).sum()) >= size:
             return Reason(Code.CONSTRAINT_MISMATCH, at, nothing)

@@ -166,7 +166,7 @@ def _of_placing(
     others = tasks - sum(reservation.count for reservation in situation.reservations)
     for row in unplaced:
         if not with_details.get(row.code, False):
-            reason = placement_reasons.of_row(row, others if others > 0 else tasks, kinds, becomes)
+            reason = placement_reasons.of_row(row, others if others > 0 else tasks, kinds, becomes, situation.taint)
             beside = f"; {situation.beside}" if row.code == Code.AFFINITY_UNMET and situation.beside else ""
             yield reason._replace(text=reason.text + beside)
     if not unplaced and not situation.orders and not situation.reservations:

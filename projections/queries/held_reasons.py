@@ -98,7 +98,7 @@ def of_wait(
     numbers: Json = msgspec.json.decode(hold.numbers)
     placements = _given_back(hold.code, unplaced)
     for row in placements:
-        yield of_row(row, wait.tasks, kinds)
+        yield of_row(row, wait.tasks, kinds, taint=situation.taint)
     if placements and hold.code != Code.BACKOFF:
         return
     numbers = _as_now(numbers, situation.shares.get(hold.at))

@@ -20,8 +20,10 @@ HIGHER_TARGET = Remedy(YOU, "raise the target of a value that has room, or leave
 MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
 
 
-def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -> Reason:
-    """Why tasks have no host. `waiting`: how many there are now; `becomes`: what becomes of them by themselves."""
+def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "", taint: str = "") -> Reason:
+    """Why tasks have no host. `waiting`: how many there are now; `becomes`: what becomes of them by themselves;
+    `taint`: which keeps them away, and how it goes.
+    """
     numbers: Json = msgspec.json.decode(row.numbers)
     tasks = min(row.tasks or waiting, waiting)
     size, fit, missing = numbers.get("size", 1), numbers.get("fit", 0), numbers.get("missing", "")
@@ -35,6 +37,11 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "") -
         if row.code == Code.NEVER_FITS and some:
             text = f"at most {fit} of the gang's {size} tasks {'fits' if fit == 1 else 'fit'}, even on empty hosts"
             remedy = MORE_HOSTS
+        if row.code == Code.HOSTS_TAINTED and some:
+            text = f"{fit} of the {size} tasks of the gang would fit on hosts without taints, even if nothing else ran;"
+            text += " the others find only hosts with taints that the job doesn't tolerate"
+        if row.code == Code.HOSTS_TAINTED and taint:
+            remedy = Remedy(YOU, f"tolerate the taints: `tolerations` of the job; {taint}")
         if row.code == Code.CONSTRAINT_MISMATCH:
             remedy = _without_ability(numbers) or remedy
         if "spread target" in numbers.get("hosts_by_reason", ()):

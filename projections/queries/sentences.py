@@ -43,6 +43,8 @@ def bound_text(names: list[str], want: Amounts, used: Amounts, bound: Mapping[st
     def one(name: str) -> str:
         unit = kinds.units.get(name, Unit.MILLI)
         have, most, more = (write_amount(each.get(name, 0), unit) for each in (used, bound, want))
+        if used.get(name, 0) > bound.get(name, 0):
+            return f"{have} {name} held, more than the {most} of now, {more} asked"
         return f"{have} of {most} {name} held, {more} asked"
 
     return f" ({'; '.join(map(one, names))})" if names else ""

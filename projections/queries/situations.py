@@ -26,6 +26,7 @@ from projections.queries.moving_reasons import Moving, moving
 from projections.queries.pool_tree import CLASS, beside, to_share
 from projections.queries.resources import settings_of
 from projections.queries.stop_counts import counted_stops
+from projections.queries.taints import taints_of
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.queries.unmet import unmet
 from projections.queries.versions import has_way_back, newest_updates
@@ -86,6 +87,8 @@ class Situation(NamedTuple):
     """By pool that says no, what it may use and holds as entitlement said last."""
     unmet: str = ""
     """Conditions of its tasks that no host meets, where they wait behind others."""
+    taint: str = ""
+    """A host with a taint that keeps its tasks away, and what takes that off, in a sentence."""
     beside: str = ""
     """The labels beside which its tasks want to be and can't, in a sentence."""
 
@@ -169,8 +172,11 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
     conditions = unmet(connection, list(going.values()), codes)
     alone = [job_id for job_id, each in by_job.items() if _is_alone(each)]
     waits_beside = sentences(connection, [going[job_id].offset for job_id in alone[:JOBS_MAX]]) if alone else {}
+    tainted = [job_id for job_id, each in by_job.items() if _is_kept_away(each)]
+    taints = taints_of(connection, [going[job_id].offset for job_id in tainted[:JOBS_MAX]]) if tainted else {}
     return {
         job_id: each._replace(
+            taint=taints.get(job_id, ""),
             unmet=conditions.get(job_id, ""),
             beside=waits_beside.get(job_id, ""),
             update=updates.get(job_id),
@@ -186,6 +192,11 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
 def _is_alone(situation: Situation) -> bool:
     """Whether tasks wait for others beside which they want to be."""
     return any(reason.code == Code.AFFINITY_UNMET for reason in situation.reasons.values())
+
+
+def _is_kept_away(situation: Situation) -> bool:
+    """Whether taints of hosts keep tasks away."""
+    return any(reason.code == Code.HOSTS_TAINTED for reason in situation.reasons.values())
 
 
 def _orders_for(connection: Connection, ids: Sequence[str]) -> list[OrderRow]:

@@ -21,7 +21,7 @@ from events.records.hosts import HostOffered
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobHeld, PreemptionAnswered, RunsAvailable, RunsStopping
 from events.records.parts import Cause, NearMiss
-from events.records.placement import GangsReturned, HostLost, HostsReserved
+from events.records.placement import GangsReturned, HostLost, HostsReserved, HostTainted
 from events.records.pools import CellConfigured, PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.resources import STANDARD_KINDS
@@ -620,6 +620,28 @@ def test_hosts_that_are_drained_for_a_gang_are_named(contest):
     assert "preemption has been allowed since 2023-11-14T22:15:20.000Z; it goes on" in reason["message"]
     up(contest.cell, "w", (0,))
     assert why(contest, "w")["headline"] is None
+
+
+def test_a_gang_that_taints_keep_away_is_told_which_host_has_one(waiting):
+    cell = waiting.cell
+    offer = {"session": 1_795_673_927_421, "capacity": {"cpu": 4000}}
+    cell.host("h4", session=offer["session"])
+    cell.fact(HostOffered(host_id="h4", taints={"dedicated": "ml"}, **offer))
+    cell.decide("entitlement", admitted("a", (0, 1)))
+    cell.decide("placement", unplaced("a", "HOSTS_TAINTED", tasks=2, size=2, fit=1, missing="1"))
+    message = why(waiting)["reasons"][0]["message"]
+    assert message.startswith(
+        "1 of the 2 tasks of the gang would fit on hosts without taints, even if nothing else ran"
+    )
+    assert message.endswith("host h4 has the taint dedicated=ml, its agent's settings give it")
+    cell.decide("placement", HostTainted(host_id="h4", taints={"dedicated": "ml"}))
+    assert "`paceline host taint h4 dedicated --remove` takes it off" in why(waiting)["reasons"][0]["message"]
+
+
+def test_a_pool_that_holds_more_than_it_may_is_told_so(waiting):
+    numbers = {"asked": {"cpu": 16_000}, "allocated": {"cpu": 70_400}, "entitlement": {"cpu": 64_000}}
+    waiting.cell.decide("entitlement", held("a", (0, 1), "ENTITLEMENT_REACHED", **numbers))
+    assert "(70.4 cpu held, more than the 64 of now, 16 asked)" in why(waiting)["reasons"][0]["message"]
 
 
 def test_tasks_beside_one_for_which_hosts_are_drained_keep_their_reason(waiting):
