@@ -276,6 +276,8 @@ def versions(client: "Client", job_id: str, zone: str, form: str, shape: TableOp
 @with_client
 def diff(client: "Client", job_id: str, before: int | None, after: int | None, form: str, shape: TableOptions) -> int:
     """Compare two versions of a job. Exits with 3 where they differ."""
+    if "/" in job_id or Path(job_id).is_file():
+        raise click.UsageError(f"{job_id} is no id of a job. What a file would change: paceline job plan FILE")
     body = client.diff(job_id, before, after)
     changes = body["changes"]
     show(form, body, (each["pointer"] for each in changes), lambda: print_changes(changes, shape))

@@ -218,6 +218,11 @@ def test_a_list_of_versions(cli, cell):
     assert json.loads(cli("job", "versions", "a", "-o", "json")[1]) == {"versions": rows}
 
 
+def test_a_diff_of_a_file_says_what_to_ask_instead(cli, cell, tmp_path):
+    code, _, err = cli("job", "diff", str(tmp_path / "job.yaml"))
+    assert (code, "What a file would change: paceline job plan FILE" in err) == (2, True)
+
+
 def test_a_diff_of_versions_ends_with_3_where_they_differ(cli, cell):
     changes = [{"pointer": "/priority", "from": 0, "to": 5}]
     cell.answer("GET", "/v1/jobs/a/diff", {"from": 1, "to": 2, "changes": changes, "more": 0})
