@@ -286,9 +286,10 @@ class Hosts:
 
     def images(self, event: HostImages, now: int) -> None:
         """A host has these images. No task waits for one, so nothing is tried again."""
-        if event.host_id in self.table and event.session == self.table[event.host_id].session:
+        images, row = tuple(sorted({*event.images}))[:IMAGES_MAX], self.table.get(event.host_id)
+        if row is not None and event.session == row.session and images != row.images:
             row = self.table.change(event.host_id)
-            row.images = tuple(sorted({*event.images}))[:IMAGES_MAX]
+            row.images = images
             self._describe(row)
 
     def remove(self, event: HostRemoved, now: int) -> None:

@@ -103,7 +103,7 @@ CHANGES: frozenset[type[Event]] = frozenset(
 BESIDE_WAITING: frozenset[type[Event]] = frozenset(
     (
         *(GatewayBeat, HostHearingChanged, HostLossConfirmed, HostRemovalRequested, HostClearRequested, HostsLoaded),
-        *(CellConfigured, HostTaintRequested),
+        *(CellConfigured, HostTaintRequested, HostImages),
     )
 )
 """Records that change nothing for the tasks that wait."""

@@ -4,7 +4,7 @@ import pytest
 
 from events.codes import Code, Hearing
 from events.columns import ints, longs
-from events.records.hosts import GatewayBeat, HostConnected, HostSilent
+from events.records.hosts import GatewayBeat, HostConnected, HostImages, HostSilent
 from events.records.lifecycle import HostReconciled
 from events.records.parts import Cause
 from events.records.placement import (
@@ -116,6 +116,23 @@ def test_facts_about_an_unknown_host_change_nothing(world: World) -> None:
     assert not world.hear("h9")
     assert not world.fact(offered("h9", 1))
     assert not world.fact(HostConnected(host_id="h9", session=-5, gateway="g"))
+
+
+def test_what_images_a_host_has_is_noted_once_and_nothing_that_waits_is_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.host("h1", cpu=1000)
+    world.run("a", 2)
+    tried: list[int] = []
+    serve, described = world.machine._serve, world.machine.hosts.constraints.changed
+    monkeypatch.setattr(world.machine, "_serve", lambda *args: (tried.append(1), serve(*args))[1])
+    noted: list[int] = []
+    monkeypatch.setattr(world.machine.hosts.constraints, "changed", lambda *args: (noted.append(1), described(*args)))
+    for _ in range(2):
+        world.fact(HostImages(host_id="h1", session=1, images=("b", "a")))
+    assert (tried, noted) == ([], [1])
+    world.fact(HostImages(host_id="h1", session=1, images=()))
+    assert (tried, noted) == ([], [1, 1])
 
 
 def test_less_capacity_than_runs_hold_is_no_capacity_for_others(world: World) -> None:
