@@ -63,4 +63,5 @@ def _offered(resources: Mapping[str, float | str]) -> HostResources:
         return HostResources.model_validate(dict(resources))
     except ValidationError as error:
         messages = "; ".join(f"{pointer[1:]} {message}" for pointer, message in problems(error, HostResources))
-        raise CannotStart(f"The resources of the agent: {messages}.") from error
+        end = "" if messages.endswith("?") else "."
+        raise CannotStart(f"The resources of the agent: {messages}{end}") from error

@@ -98,6 +98,13 @@ def test_an_attribute_of_an_agent_without_a_value_or_given_twice_is_refused(cli,
     assert told in err
 
 
+def test_a_question_about_a_misspelt_resource_of_an_agent_has_one_mark(cli, tmp_path):
+    (tmp_path / "cell.json").write_text(json.dumps({"pid": 1, "listen": "127.0.0.1:9"}))
+    (tmp_path / "token").write_text("secret")
+    _, _, err = cli("agent", "--data", str(tmp_path), "--resource", "gpus=1")
+    assert err.endswith("did you mean gpu?\n")
+
+
 def test_an_agent_without_a_cell_says_what_to_name(cli, tmp_path):
     code, _, err = cli("agent", "--data", str(tmp_path))
     assert (code, "Name one with --server and --token-file" in err) == (6, True)
