@@ -98,7 +98,9 @@ def of_wait(
     numbers: Json = msgspec.json.decode(hold.numbers)
     placements = _given_back(hold.code, unplaced)
     for row in placements:
-        yield of_row(row, wait.tasks, kinds, taint=situation.taint)
+        reason = of_row(row, wait.tasks, kinds, taint=situation.taint)
+        which = detail.instances.get(hold.number) if detail else ""
+        yield reason._replace(text=f"instance{'s' * (not which.isdigit())} {which}: {reason.text}") if which else reason
     if placements and hold.code != Code.BACKOFF:
         return
     numbers = _as_now(numbers, situation.shares.get(hold.at))

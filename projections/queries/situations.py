@@ -27,7 +27,7 @@ from projections.queries.pool_tree import CLASS, beside, to_share
 from projections.queries.resources import settings_of
 from projections.queries.stop_counts import counted_stops
 from projections.queries.taints import taints_of
-from projections.queries.tasks import columns_of, waiting_columns
+from projections.queries.tasks import columns_of, waiting_columns, waiting_ranges
 from projections.queries.unmet import unmet
 from projections.queries.versions import has_way_back, newest_updates
 from projections.queries.wanted_neighbours import JOBS_MAX, sentences
@@ -127,6 +127,8 @@ class Detail(NamedTuple):
     """The amounts that pools share."""
     reserved: Mapping[str, Mapping[str, Amounts]]
     """By pool that says no, what other pools want of their reservations, those that bound what a turn can give."""
+    instances: Mapping[int, str] = {}
+    """By the number of the hold, where there are several, the first instances that it is about."""
 
     @property
     def delay_ms(self) -> int:
@@ -286,7 +288,14 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
         sum(wait.tasks for wait in situation.waits if wait.standing < 0),
         to_share(connection),
         {pool: beside(connection, pool) for pool in full},
+        {hold.number: _instances(connection, job, hold.number) for hold in holds} if len(holds) > 1 else {},
     )
+
+
+def _instances(connection: Connection, job: JobRow, standing: int) -> str:
+    """The first instances that wait with a standing: `0, 2-3`."""
+    ranges = waiting_ranges(connection, job, standing, HOLDERS_SHOWN)
+    return ", ".join(f"{first}-{first + tasks - 1}" if tasks > 1 else f"{first}" for first, tasks, _ in ranges)
 
 
 def newest_ms(connection: Connection) -> int:

@@ -638,6 +638,15 @@ def test_a_gang_that_taints_keep_away_is_told_which_host_has_one(waiting):
     assert "`paceline host taint h4 dedicated --remove` takes it off" in why(waiting)["reasons"][0]["message"]
 
 
+def test_instances_that_wait_for_the_same_are_told_apart(waiting):
+    cell = waiting.cell
+    cell.decide("placement", unplaced("a", "CONSTRAINT_MISMATCH", tasks=1))
+    for at in (0, 1):
+        cell.decide("entitlement", held("a", (at,), "CONSTRAINT_MISMATCH"))
+    messages = [each["message"] for each in why(waiting)["reasons"]]
+    assert sorted(each.split(":")[0] for each in messages) == ["instance 0", "instance 1"]
+
+
 def test_a_pool_that_holds_more_than_it_may_is_told_so(waiting):
     numbers = {"asked": {"cpu": 16_000}, "allocated": {"cpu": 70_400}, "entitlement": {"cpu": 64_000}}
     waiting.cell.decide("entitlement", held("a", (0, 1), "ENTITLEMENT_REACHED", **numbers))
