@@ -17,6 +17,8 @@ from projections.views.rows import ExplanationRow
 AWAY = dict.fromkeys(("returning", "silent", "lost"))
 """Reasons of hosts for which it is no help that others leave."""
 HIGHER_TARGET = Remedy(YOU, "raise the target of a value that has room, or leave out `hard`; more hosts may help")
+SHRUNKEN = "offers less than runs there"
+GROW = Remedy(OPERATOR, "have that host offer more again, or stop runs there; `paceline host list` shows which it is")
 MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
 
 
@@ -42,6 +44,13 @@ def of_row(row: ExplanationRow, waiting: int, kinds: Kinds, becomes: str = "", t
             text += " the others find only hosts with taints that the job doesn't tolerate"
         if row.code == Code.HOSTS_TAINTED and taint:
             remedy = Remedy(YOU, f"tolerate the taints: `tolerations` of the job; {taint}")
+        failed = numbers.get("hosts_by_reason", {})
+        if (
+            row.code == Code.NO_HOST_FITS
+            and SHRUNKEN in failed
+            and all(name == SHRUNKEN or name.startswith("constraint:") for name in failed)
+        ):
+            remedy = GROW
         if row.code == Code.CONSTRAINT_MISMATCH:
             remedy = _without_ability(numbers) or remedy
         if "spread target" in numbers.get("hosts_by_reason", ()):

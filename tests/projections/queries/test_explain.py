@@ -647,6 +647,13 @@ def test_instances_that_wait_for_the_same_are_told_apart(waiting):
     assert sorted(each.split(":")[0] for each in messages) == ["instance 0", "instance 1"]
 
 
+def test_an_operator_can_act_where_the_only_host_has_shrunk(waiting):
+    waiting.cell.decide("entitlement", admitted("a", (0, 1)))
+    failed = {"offers less than runs there": 1, "constraint:rack": 2}
+    waiting.cell.decide("placement", unplaced("a", "NO_HOST_FITS", tasks=2, hosts_considered=3, hosts_by_reason=failed))
+    assert why(waiting)["headline"]["actor"] == "operator"
+
+
 def test_a_pool_that_holds_more_than_it_may_is_told_so(waiting):
     numbers = {"asked": {"cpu": 16_000}, "allocated": {"cpu": 70_400}, "entitlement": {"cpu": 64_000}}
     waiting.cell.decide("entitlement", held("a", (0, 1), "ENTITLEMENT_REACHED", **numbers))
