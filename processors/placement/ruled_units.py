@@ -53,7 +53,7 @@ def _ways(neighbours: Neighbours, free: I64, score: I64, requests: Sequence[Requ
         room |= fit > 0
         if each.rules.rules.host_limit:
             np.minimum(fit, np.maximum(each.rules.rules.host_limit - neighbours.own, 0), out=fit)
-        of_group = np.zeros(len(groups), dtype=np.int64)
+        of_group = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
         np.add.at(of_group, groups, fit)
         enough &= of_group[groups] >= each.size
     best, first = np.flatnonzero(room), requests[0]

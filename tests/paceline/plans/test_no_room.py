@@ -96,9 +96,9 @@ CASES: Mapping[str, Case] = {
         {"attributes": {"rack": "s"}},
     ),
     "within": Case(
-        task(3_000, instances=2, gang_min=2, rules=PlacementRules(within="rack")), "NO_GROUP_FITS",
+        task(2_000, instances=2, gang_min=2, rules=PlacementRules(within="rack")), "NO_GROUP_FITS",
         "no single rack holds all 2 tasks of the gang (of 2 hosts 2 are in a rack too small for the gang)",
-        {"within:rack": 2}, (), {"attributes": {"rack": "s"}},
+        {"within:rack": 2}, (each_host(**task(1_000)),), {"attributes": {"rack": "s"}},
     ),
     "other tasks": Case(
         task(rules=PlacementRules(exclusive=True)), "NO_EMPTY_HOST", "2 have tasks of other jobs (`exclusive`)",
