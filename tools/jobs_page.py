@@ -189,7 +189,8 @@ exclusive: true                                  # no task of another job on its
 
 Labels are those with which the jobs were submitted. A host without the attribute counts as if it had a value of its
 own, one for all such hosts. Tasks that are bound to a host, of daemons and stateful jobs, go there whatever the rules
-say. Others are preempted for one task of such a job at a time, and for a gang only where `host_limit` is its one rule.
+say. Others are preempted for one task of such a job at a time, and for a gang only where its rules are `host_limit` and
+`within`: then in one group, the first in which enough may leave, tried in the order of the room that they have.
 Two jobs each of which wants to be beside the other wait for ever (`AFFINITY_UNMET`); give both one more label that
 both want: their first task then goes anywhere.
 

@@ -45,6 +45,8 @@ class Part(NamedTuple):
     """Goes before the score of each host, the least first; None: the same for all."""
     obstacles: Obstacles | None = None
     """Those who must leave a host by rules about neighbours, where others may be preempted; None: nobody anywhere."""
+    within: I64 | None = None
+    """The group of each host, where all tasks of the unit must be in one; None: they need not."""
 
 
 class Found(NamedTuple):

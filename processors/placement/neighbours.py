@@ -266,9 +266,10 @@ class Rules:
 
     @property
     def limits_alone(self) -> bool:
-        """Whether nothing but how many a host has depends on where other tasks of the job are put."""
-        moves = any(term.moves(self.rules) for term in self.terms)
-        return not moves and self.spread is None and self.within is None
+        """Whether nothing but how many a host has depends on where other tasks of the job are put, and in which group
+        those of a unit must be.
+        """
+        return self.spread is None and not any(term.moves(self.rules) for term in self.terms)
 
     def why(self) -> I64:
         """For each host the first rule that forbids it, or FREE."""

@@ -22,7 +22,7 @@ from processors.placement.room.planner import Seen
 from processors.placement.room.plans import Plans
 from processors.placement.room.reservations import REASON, Reservations
 from processors.placement.room.table import RoomRow, Task
-from processors.placement.room.unit_parts import ruled
+from processors.placement.room.unit_parts import by_group, ruled
 from processors.state.budget import Budget
 from processors.state.causes import CauseRow, recorded
 
@@ -105,7 +105,8 @@ class Drains:
         parts = ruled(seen.view, unplaced.tasks.job_id, unplaced.parts, parts, clears=False) or parts
         blocked = self._reservations.blocked(seen.now)
         blocked[seen.holds.hosts] = True  # or an older unit would have what others leave for a younger one
-        places = drain(ground, parts, blocked)
+        of_groups = by_group(parts, ground.free, lambda: ground.leaves)
+        places = next(filter(None, (drain(ground, each, blocked) for each in of_groups)), None)
         if places is None:
             return None
         need = np.zeros_like(physical)

@@ -28,7 +28,7 @@ from processors.placement.room.kept import Holding, KeptRoom, OwnRoom, needed, s
 from processors.placement.room.plans import Plans
 from processors.placement.room.search import WAYS, Judged, Plan, Search, Ways, find_plan
 from processors.placement.room.table import Task
-from processors.placement.room.unit_parts import planned, ruled
+from processors.placement.room.unit_parts import by_group, planned, ruled
 from processors.placement.room.victims import Victims
 from processors.placement.rows import JobRow
 from processors.placement.runs import NOWHERE, Runs
@@ -195,14 +195,16 @@ class Planner:
         if own is not None:
             board.give(own.hosts, own.needs, own.amounts)
         clears = row.flags & (Flag.CLEAR | Flag.DAEMON)
+        of_unit = self._planned(unit[0], parts, own)
+        of_groups = [*by_group(of_unit, board.free, lambda: self._seen.victims.leavable)]
         for ways in WAYS[: 3 if clears else 2 if row.flags & Flag.MOVE else 1]:
-            draft = Draft(board, taker)
-            searches = self._search(alike, parts, unit[0], taker, ways, job, own)
-            plan = find_plan(draft, self._planned(unit[0], parts, own), searches)
-            if plan is not None:  # the room that was held for the unit is anybody's now
-                self._hold(unit[0], parts, plan)
-                return plan, draft
-            self._searches.pop((*alike, ways), None)
+            for at, of_group in enumerate(of_groups):
+                draft, key = Draft(board, taker), (*alike, ways, at)
+                plan = find_plan(draft, of_group, self._search(key, parts, of_group, taker, ways, job, own))
+                if plan is not None:  # the room that was held for the unit is anybody's now
+                    self._hold(unit[0], parts, plan)
+                    return plan, draft
+                self._searches.pop(key, None)
         if own is not None:
             board.give(own.hosts, -own.needs, -own.amounts)
         self._failed.add(alike)
@@ -236,9 +238,9 @@ class Planner:
 
     def _search(
         self,
-        alike: tuple[object, ...],
+        key: tuple[object, ...],
         parts: Parts,
-        job_id: str,
+        of_unit: Sequence[Part],
         taker: Taker,
         ways: Ways,
         job: JobRow,
@@ -247,7 +249,7 @@ class Planner:
         """Searches for the parts of a unit, those that ask most first; for units that are alike they go on, and look at
         the hosts on which room is held for a unit once more.
         """
-        key, goes_on = (*alike, ways), own is None or not any(shape.fixed_ports for shape, _ in parts)
+        goes_on = own is None or not any(shape.fixed_ports for shape, _ in parts)
         if goes_on and key in self._searches:
             if own is not None:
                 for search in self._searches[key]:
@@ -256,7 +258,7 @@ class Planner:
         board, victims = self._on_board(), self._seen.victims
         level = self._level(job) if any(shape.spread for shape, _ in parts) else None
         order = sorted(range(len(parts)), key=lambda at: -parts[at][0].score)
-        done, of_unit = list[Search](), self._planned(job_id, parts, own)
+        done = list[Search]()
         judged = self._judged.setdefault(key, {})
         memory = judged if goes_on and len(parts) == 1 else None
         for at in order:
