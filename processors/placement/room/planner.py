@@ -42,7 +42,7 @@ IN_VAIN_MAX = 61
 """The most tasks of a daemon for which one decision looks for plans and finds none. A prime: wherever work ends a try,
 each task is the first of one.
 """
-ASKS_MAX = 1024
+ASKS_MAX = 512
 """So many asks are decided at once; what others answer meanwhile is seen by the next."""
 
 Parts = list[tuple[ShapeView, int]]
