@@ -247,11 +247,14 @@ class ClusterView:
 
     def shape(self, number: int, of_pool: int = PACK, host: int | None = None) -> ShapeView:
         """The shape of a number, where a task is bound to a host that alone; `of_pool`: the strategy if it has none."""
-        shape_row = self._known[number]
-        strategy = of_pool if shape_row.strategy == OF_POOL else shape_row.strategy
-        shape = self._shapes.get((number, strategy, host))
+        shape = self._shapes.get((number, of_pool, host))
         if shape is None:
-            shape = self._shapes[number, strategy, host] = ShapeView(self, number, shape_row, host, strategy)
+            shape_row = self._known[number]
+            if shape_row.strategy not in (OF_POOL, of_pool):  # the same whatever the pool has
+                shape = self.shape(number, shape_row.strategy, host)
+            else:
+                shape = ShapeView(self, number, shape_row, host, of_pool)
+            self._shapes[number, of_pool, host] = shape
         return shape
 
     def put(self, shape: ShapeView, hosts: I64) -> None:

@@ -38,7 +38,8 @@ class JobIndex:
             self._labelled.setdefault(label, {})[job_id] = None
         if row.daemon:
             self._daemons[job_id] = None
-        self.reshaped(job_id, row)
+        if self._shapes.ruled:
+            self.reshaped(job_id, row)
 
     def remove(self, job_id: str, row: JobRow) -> None:
         """A job has gone."""
@@ -47,7 +48,8 @@ class JobIndex:
             if not self._labelled[label]:
                 del self._labelled[label]
         self._daemons.pop(job_id, None)
-        self._shun(job_id, {})
+        if job_id in self._rules:
+            self._shun(job_id, {})
 
     def reshaped(self, job_id: str, row: JobRow) -> None:
         """Tasks of a job have other shapes than before."""

@@ -100,8 +100,8 @@ def partial_gang(patch: pytest.MonkeyPatch) -> None:
         found = [self.each(shape, size, level) for shape, size in parts]
         return found if any(map(len, found)) else None
 
-    def put_some(self: Assignment, job_id: str, slots: I64, hosts: I64, shape: ShapeView) -> None:
-        put(self, job_id, slots[: len(hosts)], hosts, shape)
+    def put_some(self: Assignment, job_id: str, slots: I64, hosts: I64, *shape: Any, **feasible: Any) -> None:
+        put(self, job_id, slots[: len(hosts)], hosts, *shape, **feasible)
 
     patch.setattr(ClusterView, "gang", some)
     patch.setattr(Assignment, "_put", put_some)
