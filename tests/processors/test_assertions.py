@@ -140,7 +140,7 @@ def a_task_stops_waiting_twice(patch: Patch) -> None:
 @bug("_count_shapes")
 def a_job_has_fewer_tasks_of_a_shape_than_none(patch: Patch) -> None:
     runs = host_with(1).machine.runs
-    runs._count_shapes(runs.jobs["a"], dict.fromkeys(runs.jobs["a"].shapes, -2))
+    runs._count_shapes("a", runs.jobs["a"], dict.fromkeys(runs.jobs["a"].shapes, -2))
 
 
 @bug("_hold")
