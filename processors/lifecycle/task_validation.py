@@ -193,6 +193,8 @@ def _health(job: SubmittedRow) -> str:
 
 
 def _rules(job: SubmittedRow) -> str:
+    if job.rules is None and not job.constraints:
+        return ""
     rules = job.rules or RulesRow()
     if fault := tolerations_fault(rules.tolerations):
         return fault
