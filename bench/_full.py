@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -19,16 +18,15 @@ import msgspec
 import psutil
 
 from bench import sized
-from bench._plan import append, pass_minute, same
+from bench._plan import append, pass_minute, stored_cell
 from events.log.embedded import EmbeddedLog
 from events.process.clock import SystemClock
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
-from events.topics import MACHINES
-from hostagent.fleet import Fleet, SimHost
+from hostagent.fleet import SimHost
 from paceline.services.process_setup import GC_THRESHOLDS
-from paceline.simulate.world.cell import Cell, MachineProcess, SimLog, VirtualClock
+from paceline.simulate.world.cell import MachineProcess
 from processors.placement.engine.compiled import use
 from processors.placement.machine import Placement
 from processors.runtime import kernel_cache
@@ -74,12 +72,7 @@ class Stopwatch(MachineProcess):
 def write(folder: Path) -> dict[str, dict[str, float]]:
     """Fills a cell, and measures rounds in which tasks end and others take their places."""
     use(kernel_cache.load())
-    clock = VirtualClock(time.time_ns() // 1_000_000 - DAY_MS)
-    log = EmbeddedLog(folder / "log", now_ms=clock.monotonic_ms)
-    stores = {name: RocksStore(folder / "store" / name) for name in MACHINES}
-    cell = Cell(SimLog(log, clock), clock, {name: partial(same, store) for name, store in stores.items()})
-    hosts = [SimHost(HOSTS, HOST)]
-    cell.add_fleet("hosts", lambda gateway: Fleet(gateway, hosts, clock, 1, heartbeat_ms=None))
+    cell, clock, log = stored_cell(folder, SimHost(HOSTS, HOST))
     append(log, [PoolDefined(path="/full", command_id="full")])
     pass_minute(cell, clock)
     append(log, [_job(number) for number in range(JOBS)])

@@ -50,14 +50,19 @@ def run(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
     return {"plan_s": max(seconds)}, {"plan_median_s": median(seconds), "plan_first_s": first_s}
 
 
-def write_cell(folder: Path) -> None:
-    """A cell whose tasks all run: its log, the stores of its machines, its views."""
+def stored_cell(folder: Path, hosts: SimHost) -> tuple[Cell, VirtualClock, EmbeddedLog]:
+    """A cell of simulated hosts with its log and the stores of its machines in a folder, a day ago."""
     clock = VirtualClock(time.time_ns() // 1_000_000 - DAY_MS)
     log = EmbeddedLog(folder / "log", now_ms=clock.monotonic_ms)
     stores = {name: RocksStore(folder / "store" / name) for name in MACHINES}
     cell = Cell(SimLog(log, clock), clock, {name: partial(same, store) for name, store in stores.items()})
-    hosts = [SimHost(HOSTS, HOST)]
-    cell.add_fleet("hosts", lambda gateway: Fleet(gateway, hosts, clock, 1, heartbeat_ms=None))
+    cell.add_fleet("hosts", lambda gateway: Fleet(gateway, [hosts], clock, 1, heartbeat_ms=None))
+    return cell, clock, log
+
+
+def write_cell(folder: Path) -> None:
+    """A cell whose tasks all run: its log, the stores of its machines, its views."""
+    cell, clock, log = stored_cell(folder, SimHost(HOSTS, HOST))
     append(log, [PoolDefined(path=path, command_id=path, reservation=NEED) for path in paths()])
     pass_minute(cell, clock)
     each = TASKS // JOBS
