@@ -49,6 +49,10 @@ class Part(NamedTuple):
     """The group of each host, where all tasks of the unit must be in one; None: they need not."""
 
 
+Ports = Sequence[tuple[int, ...]]
+"""The fixed ports of the tasks of each part."""
+
+
 class Found(NamedTuple):
     """The result of a search: hosts for each part, or None; `proven`: there are none, else it gave up."""
 
@@ -98,12 +102,20 @@ def together(free: I64, weight: Weights, parts: Sequence[Part], level: I64 | Non
     return _search(free, score, parts, fit)
 
 
-def in_turn(free: I64, weight: Weights, parts: Sequence[Part], level: I64 | None, order: Sequence[int]) -> list[I64]:
-    """Hosts for as many tasks of each part as find one, part after part in that order."""
+def in_turn(
+    free: I64, weight: Weights, parts: Sequence[Part], level: I64 | None, order: Sequence[int], ports: Ports = ()
+) -> list[I64]:
+    """Hosts for as many tasks of each part as find one, part after part in that order. `ports`: those of its tasks, so
+    that no two that must have the same one share a host.
+    """
     free, score, level = free.copy(), scores(free, weight), None if level is None else level.copy()
     by_part = [np.zeros(0, dtype=np.int64)] * len(parts)
     for at in order:
         part = parts[at]
+        same_port = [by_part[other] for other, of_other in enumerate(ports) if not {*ports[at]}.isdisjoint(of_other)]
+        if same_port:
+            part = part._replace(open_=part.open_.copy())
+            part.open_[np.concatenate(same_port)] = False
         by_part[at] = choose(free, weight, score, part, level)
         hosts, counts = counted(by_part[at])
         free[:, hosts] -= np.array(part.need, dtype=np.int64)[:, None] * counts

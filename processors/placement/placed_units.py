@@ -2,14 +2,9 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from events.columns import I64, counted
-from processors.placement.gang_search import Part, choose, together
-from processors.placement.packing import Weights, scores
-
-Ports = Sequence[tuple[int, ...]]
-"""The fixed ports of the tasks of each part."""
+from events.columns import I64
+from processors.placement.gang_search import Part, Ports, in_turn, together
+from processors.placement.packing import Weights
 
 
 def places(
@@ -21,23 +16,10 @@ def places(
     by_part = together(free, weight, parts, level, score).hosts
     if by_part is None or not _meet(ports, by_part):
         return by_part
-    free, score, level = free.copy(), score.copy(), None if level is None else level.copy()
-    by_part = [np.zeros(0, dtype=np.int64)] * len(parts)
-    for at in sorted(range(len(parts)), key=lambda at: -parts[at].score):
-        part = parts[at]
-        open_ = part.open_.copy()
-        for others, hosts in zip(ports, by_part, strict=True):
-            if not {*ports[at]}.isdisjoint(others):
-                open_[hosts] = False
-        by_part[at] = choose(free, weight, score, part._replace(open_=open_), level)
-        if len(by_part[at]) < part.size:
-            return None
-        hosts, counts = counted(by_part[at])
-        free[:, hosts] -= np.array(part.need, dtype=np.int64)[:, None] * counts
-        score[hosts] = scores(free[:, hosts], weight)
-        if level is not None:
-            level[hosts] += counts
-    return by_part
+    largest = sorted(range(len(parts)), key=lambda at: -parts[at].score)
+    by_part = in_turn(free, weight, parts, level, largest, ports)
+    whole = all(len(hosts) == part.size for hosts, part in zip(by_part, parts, strict=True))
+    return by_part if whole else None
 
 
 def _meet(ports: Ports, by_part: Sequence[I64]) -> bool:
