@@ -409,8 +409,7 @@ class JobSpec(Spec):
     @model_validator(mode="after")
     def _fits_a_record(self) -> "JobSpec":
         check_neighbours(self)
-        events = (*self.chunks, self._event)
-        size = max(len(encode(event)) for event in events)
+        size = max(len(self.encoded), *(len(encode(chunk)) for chunk in self.chunks), 0)
         if size > FACT_BYTES_MAX:
             raise PydanticCustomError(
                 "too_large",
@@ -430,6 +429,11 @@ class JobSpec(Spec):
         if not job_id:
             raise ValueError("the job has no id")
         return self._event if job_id == self._event.job_id else msgspec.structs.replace(self._event, job_id=job_id)
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The record of `to_event` where the job has an id."""
+        return encode(self._event)
 
     @cached_property
     def _event(self) -> JobSubmitted:

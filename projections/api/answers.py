@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.client.batch_models import JobBatch
 from paceline.client.cause_models import Causes
 from paceline.client.cell_models import (
     CellInfo,
@@ -103,6 +104,7 @@ WRITES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "POST /v1/jobs": {"200": (Job, JobCheck), "202": (SubmittedJob,)},
     "POST /v1/jobs/{job_id}/updates": {"200": (JobAnswer, UpdateCheck), "202": (Answer,)},
     "POST /v1/jobs/{job_id}/tasks/{instance}/placements": {"200": (TaskPlacement,)},
+    "POST /v1/job-batches": {"200": (JobBatch,)},
     "POST /v1/job-plans": {"200": (JobPlan, JobPlans)},
     "POST /v1/pool-plans": {"200": (PoolPlans,)},
     "PUT /v1/secrets/{name}": {"200": (SecretVersion,)},

@@ -19,6 +19,7 @@ from projections.api import (
     causes,
     execs,
     hosts,
+    job_batches,
     job_plans,
     jobs,
     log_pages,
@@ -59,6 +60,7 @@ STREAMS_MAX = 64
 _REF = "#/components/schemas/{model}"
 _BODIES: tuple[tuple[str, str, list[type[BaseModel]]], ...] = (
     ("/v1/jobs", "post", [JobSpec]),
+    ("/v1/job-batches", "post", [job_batches.JobsToSubmit]),
     ("/v1/job-plans", "post", [JobSpec, job_plans.JobsToPlan]),
     ("/v1/pools/{path}", "put", [PoolSpec]),
     ("/v1/pools/{path}", "patch", [PoolSpec]),
@@ -121,6 +123,7 @@ def app_over(context: Context, guards: Mapping[str, str], gateway: APIRouter | N
     app.include_router(system.probes(), responses=PROBLEMS)
     for part in (
         jobs,
+        job_batches,
         job_plans,
         execs,
         throttled,

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from events.codes import Code
-from projections.api import all_cells, job_plans
+from projections.api import all_cells, job_batches, job_plans
 from projections.api.app import add_past, app_over
 from projections.api.context import Context, client_of, of_cell, spread
 from projections.api.errors import install
@@ -57,6 +57,7 @@ def _app_over(apps: Mapping[int, FastAPI], contexts: Mapping[int, Context], guar
     app.state.guards = guards
     router = Router(apps, contexts)
     app.include_router(all_cells.routes(contexts))
+    app.include_router(job_batches.routes_over(router.finder))
     app.include_router(job_plans.routes_over(router.finder))
     app.mount("/", router)
     install(app)

@@ -20,7 +20,9 @@ from projections.api.problems import Problem
 AGENTS = "/v1/agents/"
 BODY_BYTES_MAX = 2 * 1024 * 1024
 SPEC_BYTES_MAX = 32 * 1024 * 1024
-"""Bytes of a job with an override for each of 100,000 instances."""
+"""Bytes of a job with an override for each of 100,000 instances, or of the jobs of one request."""
+SPECS = frozenset(("/v1/jobs", "/v1/job-batches", "/v1/job-plans"))
+"""Paths that take jobs, beside those of updates."""
 PAGES = "/ui/"
 STREAMED = re.compile(r"/v1/jobs/[^/]+/tasks/\d+/execs/[^/]+/(in|out)")
 """Paths of what a user types into a command inside a run, and of what it writes."""
@@ -95,7 +97,7 @@ def _bytes_max(path: str) -> int:
     """The most bytes that the body of a request may have."""
     if STREAMED.fullmatch(path):
         return sys.maxsize
-    takes_spec = path == "/v1/jobs" or (path.startswith("/v1/jobs/") and path.endswith("/updates"))
+    takes_spec = path in SPECS or (path.startswith("/v1/jobs/") and path.endswith("/updates"))
     return SPEC_BYTES_MAX if takes_spec else BODY_BYTES_MAX
 
 

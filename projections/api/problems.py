@@ -35,8 +35,8 @@ class Problem(Exception):
         self.progress = progress
         """The part of a work that is done, and the whole, where the answer has to wait for it."""
 
-    def response(self) -> Response:
-        """The answer."""
+    def body(self) -> Json:
+        """The JSON of the answer."""
         body: Json = {
             "type": f"/problems/{self.code.lower().replace('_', '-')}",
             "title": HTTPStatus(self.status).phrase,
@@ -52,7 +52,11 @@ class Problem(Exception):
             body["cell"] = self.cell
         if self.progress is not None:
             body["done"], body["of"] = self.progress
-        text = json.dumps(body)  # in ASCII: what is quoted may hold halves of characters
+        return body
+
+    def response(self) -> Response:
+        """The answer."""
+        text = json.dumps(self.body())  # in ASCII: what is quoted may hold halves of characters
         return Response(text, self.status, self.headers, media_type="application/problem+json")
 
 

@@ -32,6 +32,7 @@ from projections.queries.versions import submission
 from projections.record_json import whole
 from projections.views.job_states import REJECTED, SUBMITTED
 from projections.views.reader import rows_as_text
+from projections.views.rows import AnswerRow
 
 RETRY_S = "5"
 _STATUS = {
@@ -82,12 +83,17 @@ async def submit_job(
         told = {"job_id": event.job_id, "position": position, "state": SUBMITTED, **warned}
         return JSONResponse(told, 202, location)
     if answer.code not in IN_EFFECT:
-        headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}
-        status = _STATUS.get(Code(answer.code), 422)
-        raise Problem(status, answer.code, answer.message, position=position, headers=headers)
+        raise refusal(answer, position)
     job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
     repeated = {"repeated": answer.code == Code.REPEATED}
     return JSONResponse({**job, **repeated, **warned}, 200, location)
+
+
+def refusal(answer: AnswerRow, position: str) -> Problem:
+    """The problem of a submission, written at a position, that lifecycle has refused."""
+    status = _STATUS.get(Code(answer.code), 422)
+    headers = {"Retry-After": RETRY_S} if status == 429 else {}
+    return Problem(status, answer.code, answer.message, position=position, headers=headers)
 
 
 async def planned_facts(context: Context, body: Any, request: Request | None = None) -> Planned:
@@ -104,10 +110,10 @@ def _plannable(context: Context, body: Any, digest: str, pins: Pins) -> Planned:
     event = pins.pinned(pinned(spec.to_event(), digest))
     with context.views.read() as connection:
         must_know_resources(connection, spec)
-        warned = _warnings(connection, event, spec.chunks)
+        warned = warnings_of(connection, event, spec.chunks)
         try:
             if _known(connection, event) is None:
-                _must_have_room(event, room_of(connection, event.pool), context.cell)
+                must_have_room(event, room_of(connection, event.pool), context.cell)
         except Problem as problem:
             if problem.code != Code.ID_TAKEN:
                 raise
@@ -130,8 +136,8 @@ def _take(context: Context, body: Any, digest: str, pins: Pins, dry_run: bool) -
         if known is not None:
             return Taken(event, known, {}, None)
         event = pins.pinned(event)
-        _must_have_room(event, room_of(connection, event.pool), context.cell)
-        warned = _warnings(connection, event, spec.chunks)
+        must_have_room(event, room_of(connection, event.pool), context.cell)
+        warned = warnings_of(connection, event, spec.chunks)
     return Taken(event, None, warned, None if dry_run else context.append(event, event.job_id, spec.chunks))
 
 
@@ -147,7 +153,7 @@ def _known(connection: Connection, event: JobSubmitted) -> Job | None:
     raise Problem(409, Code.ID_TAKEN, other_specification(event.job_id, bool(row.ended_ms)))
 
 
-def _must_have_room(event: JobSubmitted, room: PoolRoom | None, cell: int) -> None:
+def must_have_room(event: JobSubmitted, room: PoolRoom | None, cell: int) -> None:
     """Raises a problem where the pool of a job can't take it."""
     if room is None:
         message = no_pool(event.pool)
@@ -164,7 +170,7 @@ def _must_have_room(event: JobSubmitted, room: PoolRoom | None, cell: int) -> No
         raise Problem(429, Code.OPEN_TASKS_MAX, detail, headers={"Retry-After": RETRY_S})
 
 
-def _warnings(
+def warnings_of(
     connection: Connection, event: JobSubmitted, uploads: Sequence[OverridesUploaded]
 ) -> dict[str, list[str]]:
     """Warns of what a job needs that no host has now: it is taken all the same, and waits for one that has."""

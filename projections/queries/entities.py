@@ -300,6 +300,13 @@ def answer(connection: Connection, topic: str, offset: int) -> AnswerRow | None:
     return next(iter(rows_of(connection, AnswerRow, query)), None)
 
 
+def answers_between(connection: Connection, topic: str, first: int, last: int) -> list[AnswerRow]:
+    """The answers to the facts of a topic from one offset to another."""
+    answers = tables.answers
+    within = answers.c.offset.between(first, last)
+    return rows_of(connection, AnswerRow, select(answers).where(answers.c.topic == topic, within))
+
+
 def round_offset(connection: Connection, machine: str, number: int) -> int | None:
     """Where an accepted round stands in its topic."""
     rounds = tables.rounds.c
